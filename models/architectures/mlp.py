@@ -1,0 +1,44 @@
+"""The modular MLP (DESIGN: two digits and a rule in, one number out)."""
+
+import keras
+from keras import ops
+
+from modtf.models.base import ModularModel
+from modtf.models.layers import Dense, Mixture, TwoLayer
+from modtf.models.routers.base import RouterInput
+
+
+@keras.saving.register_keras_serializable("modtf")
+class ModularMLP(ModularModel):
+    """Digit encoder shared by both inputs, rule encoder, modules on z = [enc x1, enc x2, enc c], decoder."""
+
+    def make_layers(self) -> None:
+        e, modules, shared = self.width, self.num_modules, {"dtype": self.dtype_policy}
+        d = 4 * e
+        hidden = d // modules
+        if hidden < 1:
+            raise ValueError(
+                f"width={e} is too small for {modules} modules: 4 * width // modules must be at least 1. "
+                f"Take a width of at least {-(-modules // 4)}."
+            )
+        self.digit_encoder = TwoLayer(self.initial, 1, e, e, "digit_encoder", **shared)
+        self.rule_encoder = TwoLayer(self.initial, self.num_rules, e, e, "rule_encoder", **shared)
+        self.router = self.make_router(RouterInput(width=e, hidden=None))
+        self.first = Dense(self.initial, 3 * e, modules * hidden, "modules_first", **shared)
+        scored = self.router.needs_scores
+        self.mixture = Mixture(self.initial, modules, hidden, d, "modules_last", with_scores=scored, **shared)
+        self.decoder = TwoLayer(self.initial, d, e, 1, "decoder", **shared)
+
+    def forward(self, inputs, rule):
+        inputs, rule = inputs[:, :, 0], rule[:, :, 0]  # one token: [P, 2, B], [P, R, B]
+        members, _, batch = ops.shape(inputs)
+        digits = ops.reshape(self.digit_encoder(ops.reshape(inputs, [members, 1, -1])), [members, -1, 2, batch])
+        encoded_rule = self.rule_encoder(rule)
+        z = ops.concatenate([digits[:, :, 0], digits[:, :, 1], encoded_rule], axis=1)
+        h = ops.relu(self.first(z))
+        if self.router.needs_scores:
+            activation = self.router(scores=self.mixture.scores(h))
+        else:
+            activation = self.router(rule=rule, rule_features=encoded_rule)
+        outputs = self.decoder(self.mixture(h, activation))
+        return outputs[:, :, None], activation[:, :, None]

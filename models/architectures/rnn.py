@@ -1,0 +1,101 @@
+"""Modular recurrence: R cells that propose the next value of one shared state."""
+
+import math
+
+import keras
+from keras import ops
+
+from modtf.models.base import ModularModel
+from modtf.models.cells import CELLS
+from modtf.models.layers import Dense, MemberLayer, TwoLayer
+from modtf.models.routers.base import RouterInput
+
+
+def module_width(width: int, num_rules: int, num_gates: int) -> int:
+    """The state width h at which R cells and decoder have the parameters of one cell 4 * width wide.
+
+    For 4 gates this is the published formula, the positive root of
+    (4R+1) h^2 + (4Re+1) h = 5 d^2 + d (4e+1), rounded down.
+    """
+    e, g, d = width, num_gates, 4 * width
+    linear, square = g * num_rules * e + 1, g * num_rules + 1
+    budget = (g + 1) * d * d + d * (g * e + 1)
+    return (math.isqrt(linear * linear + 4 * square * budget) - linear) // (2 * square)
+
+
+class StateScore(MemberLayer):
+    """w_m . ReLU([W_m x ; U_m h]): each module's score from its own gates' inputs; no bias."""
+
+    def __init__(self, initial, modules: int, inputs: int, name: str, dtype=None):
+        super().__init__(initial, name, dtype)
+        self.kernel = self.uniform("kernel", [2, modules, inputs, 1], 2 * inputs)
+
+    def call(self, from_input, from_state):
+        """W_m x and U_m h, each [P, M, inputs, B] -> [P, M, B]."""
+        return ops.sum(
+            ops.relu(from_input) * self.kernel[:, 0] + ops.relu(from_state) * self.kernel[:, 1], axis=2
+        )
+
+
+@keras.saving.register_keras_serializable("modtf")
+class ModularRNN(ModularModel):
+    """Encoder, R cells (one for monolithic) around one shared state, decoder.
+
+    Args:
+        cell: "lstm" (published) or "simple".
+    """
+
+    def make_layers(self, cell: str = "lstm") -> None:
+        e, modules, shared = self.width, self.num_modules, {"dtype": self.dtype_policy}
+        self.cell = CELLS[cell]
+        single = modules == 1
+        h = self.state_width = 4 * e if single else module_width(e, self.num_rules, self.cell.num_gates)
+        if h < 1:
+            raise ValueError(f"width={e} is too small for {self.num_rules} rules; take a larger width.")
+        gates = self.gates_width = self.cell.num_gates * h
+        self.encoder = TwoLayer(self.initial, self.token_width + self.num_rules, e, e, "encoder", **shared)
+        self.router = self.make_router(RouterInput(width=self.num_rules, hidden=h, use_bias=False))
+        self.from_input = Dense(self.initial, e, modules * gates, "from_input", use_bias=single, **shared)
+        self.from_state = Dense(self.initial, h, modules * gates, "from_state", use_bias=single, **shared)
+        if self.router.needs_scores:
+            self.score = StateScore(self.initial, modules, gates, "score", **shared)
+        self.decoder = TwoLayer(self.initial, h, h, self.target_width or 1, "decoder", **shared)
+
+    def forward(self, inputs, rule):
+        members, _, num_tokens, batch = inputs.shape[:3] + (-1,)
+        flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
+        tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
+        driven = ops.reshape(
+            self.from_input(self.encoder(tokens)),
+            [members, self.num_modules, self.gates_width, num_tokens, batch],
+        )
+        sequence = {"driven": ops.transpose(driven, [3, 0, 1, 2, 4])}
+        if not self.router.needs_scores:
+            activation = self.router(rule=flat_rule, rule_features=flat_rule)
+            activation = ops.reshape(activation, [members, self.num_modules, num_tokens, batch])
+            sequence["activation"] = ops.transpose(activation, [2, 0, 1, 3])
+        start = ops.zeros_like(driven[:, 0, : self.state_width, 0])  # [P, h, B]
+        _, (states, activations) = ops.scan(self._step, (start,) * self.cell.num_states, sequence)
+        states = ops.transpose(states, [1, 2, 0, 3])  # [P, h, N, B]
+        outputs = self.decoder(ops.reshape(states, [members, self.state_width, -1]))
+        outputs = ops.reshape(outputs, [members, self.target_width or 1, num_tokens, batch])
+        return outputs, ops.transpose(activations, [1, 2, 0, 3])
+
+    def _step(self, state, token):
+        """One token: state (each [P, h, B]), driven [P, M, gates, B] -> next state, (h, p [P, M, B])."""
+        driven = token["driven"]
+        recurrent = ops.reshape(self.from_state(state[0]), ops.shape(driven))
+        if self.router.needs_scores:
+            activation = self.router(scores=self.score(driven, recurrent))
+        else:
+            activation = token["activation"]
+        members, modules, _, batch = ops.shape(driven)
+        gates = ops.reshape(
+            driven + recurrent, [members, modules, self.cell.num_gates, self.state_width, batch]
+        )
+        proposals = self.cell.step(gates, state)
+        if self.num_modules == 1:
+            state = tuple(proposal[:, 0] for proposal in proposals)
+        else:
+            state = tuple(ops.sum(activation[:, :, None] * proposal, axis=1) for proposal in proposals)
+        return state, (state[0], activation)

@@ -1,0 +1,134 @@
+"""Layers whose weights carry a leading members axis. Tensors are [P, F, T] (see `models`)."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from modtf.models.initial import InitialWeights
+
+
+class MemberLayer(keras.layers.Layer):
+    """A layer with one set of weights per member.
+
+    Args:
+        initial: draws the initial weights.
+        name: unique within the model; names the weights' random numbers.
+        dtype: of the weights and the computation.
+    """
+
+    def __init__(self, initial: InitialWeights, name: str, dtype: Any = None):
+        super().__init__(name=name, dtype=dtype)
+        self._initial = initial
+        self.num_members = len(initial.members)
+        self.built = True  # every shape is known, so weights exist from the start
+
+    def uniform(self, name: str, shape: list[int], fan_in: int) -> keras.Variable:
+        """A weight [P, *shape], uniform in +-1/sqrt(fan_in)."""
+        values = self._initial.uniform(f"{self.name}/{name}", shape, fan_in)
+        return self.add_weight(
+            shape=values.shape, initializer=lambda _, dtype: ops.convert_to_tensor(values, dtype), name=name
+        )
+
+
+class Dense(MemberLayer):
+    """W x + b: [P, inputs, T] -> [P, outputs, T].
+
+    With `groups` G it is G separate layers of these sizes: [P, G, inputs, T] -> [P, G, outputs, T].
+    """
+
+    def __init__(
+        self,
+        initial: InitialWeights,
+        inputs: int,
+        outputs: int,
+        name: str,
+        *,
+        use_bias: bool = True,
+        groups: int | None = None,
+        dtype: Any = None,
+    ):
+        super().__init__(initial, name, dtype)
+        outer = [] if groups is None else [groups]
+        self.kernel = self.uniform("kernel", [*outer, outputs, inputs], inputs)
+        self.bias = self.uniform("bias", [*outer, outputs, 1], inputs) if use_bias else None
+
+    def call(self, x):
+        y = ops.matmul(self.kernel, x)
+        return y if self.bias is None else y + self.bias
+
+
+class TwoLayer(keras.layers.Layer):
+    """Dense, ReLU, dense: [P, inputs, T] -> [P, outputs, T]."""
+
+    def __init__(
+        self,
+        initial: InitialWeights,
+        inputs: int,
+        hidden: int,
+        outputs: int,
+        name: str,
+        *,
+        use_bias: bool = True,
+        dtype: Any = None,
+    ):
+        super().__init__(name=name, dtype=dtype)
+        self.first = Dense(initial, inputs, hidden, f"{name}_first", use_bias=use_bias, dtype=dtype)
+        self.second = Dense(initial, hidden, outputs, f"{name}_second", use_bias=use_bias, dtype=dtype)
+        self.built = True
+
+    def call(self, x):
+        return self.second(ops.relu(self.first(x)))
+
+
+class Mixture(MemberLayer):
+    """The last layer of M modules and their mixture, sum_m p_m (W_m h_m + b_m), as two products.
+
+    The modules' answers [P, M, outputs, T] are never materialised:
+    sum_m p_m (W_m h_m + b_m) = [W_1 .. W_M] (p_1 h_1, .., p_M h_M) + [b_1 .. b_M] p.
+
+    Args:
+        num_modules: M; one module is a plain dense layer.
+        hidden: width of each h_m.
+        outputs: width of the mixture.
+        with_scores: whether every module also has a score output, w_m . h_m + b.
+    """
+
+    def __init__(
+        self,
+        initial: InitialWeights,
+        num_modules: int,
+        hidden: int,
+        outputs: int,
+        name: str,
+        *,
+        with_scores: bool = False,
+        dtype: Any = None,
+    ):
+        super().__init__(initial, name, dtype)
+        self.num_modules, self.hidden = num_modules, hidden
+        self.kernel = self.uniform("kernel", [outputs, num_modules * hidden], hidden)
+        self.bias = self.uniform("bias", [outputs, num_modules], hidden)
+        if with_scores:
+            self.score_kernel = self.uniform("score_kernel", [num_modules, hidden, 1], hidden)
+            self.score_bias = self.uniform("score_bias", [num_modules, 1], hidden)
+
+    def scores(self, h):
+        """h [P, M * hidden, T] -> each module's score of itself [P, M, T]."""
+        return ops.sum(self._by_module(h) * self.score_kernel, axis=2) + self.score_bias
+
+    def call(self, h, activation):
+        """h [P, M * hidden, T] and p [P, M, T] -> [P, outputs, T]."""
+        if self.num_modules == 1:
+            return ops.matmul(self.kernel, h) + self.bias
+        weighted = ops.reshape(self._by_module(h) * activation[:, :, None], ops.shape(h))
+        return ops.matmul(self.kernel, weighted) + ops.matmul(self.bias, activation)
+
+    def _by_module(self, h):
+        return ops.reshape(h, [self.num_members, self.num_modules, self.hidden, -1])
+
+
+def softmax(logits, axis: int):
+    """Softmax over any axis but the last, without the transposition a backend's own would make."""
+    unnormalised = ops.exp(logits - ops.stop_gradient(ops.max(logits, axis=axis, keepdims=True)))
+    return unnormalised / ops.sum(unnormalised, axis=axis, keepdims=True)

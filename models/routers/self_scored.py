@@ -1,0 +1,12 @@
+"""`modular`: each module scores itself from the token and the rule."""
+
+from modtf.models.layers import softmax
+from modtf.models.routers.base import Router
+
+
+class SelfScored(Router):
+    needs_scores = True
+    sees_only_rule = False
+
+    def call(self, rule=None, rule_features=None, scores=None):
+        return softmax(scores, axis=1)
