@@ -1,0 +1,99 @@
+"""The activation matrix `A [R, M]`, A_rm = p(module m | rule r): made, checked and reduced to module use."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.distributions import Array, as_numbers, check_distributions, first_index, show_index
+
+
+def check_activation_matrix(matrix: ArrayLike) -> Array:
+    """Returns an activation matrix as float64 `[R, M]`, its rows renormalised.
+
+    Row sums may miss 1 by `TOLERANCE` (0.001), which covers float32 accumulation on a device.
+
+    Raises:
+        ValueError: if it is not two-dimensional, empty, not finite, negative, or its rows do not sum to 1.
+
+    Example:
+        >>> check_activation_matrix([[1, 0], [0.5, 0.5]]).shape
+        (2, 2)
+    """
+    name = "The activation matrix [rules, modules]"
+    array = as_numbers(matrix, name)
+    if array.ndim == 3:
+        raise ValueError(
+            f"{name} has shape {array.shape}; expected 2 dimensions. "
+            "For the matrices of a population [members, rules, modules] use modtf.metrics.measure_population."
+        )
+    return check_distributions(array, name, ndim=2)
+
+
+def check_rule_probs(rule_probs: ArrayLike | None, num_rules: int) -> Array:
+    """Returns p(r) as float64 `[R]`, uniform for None.
+
+    Raises:
+        ValueError: if the probabilities are not `num_rules` non-negative numbers that sum to 1.
+    """
+    if rule_probs is None:
+        return np.full(num_rules, 1.0 / num_rules)
+    probs = check_distributions(rule_probs, "rule_probs", ndim=1)
+    if probs.size != num_rules:
+        raise ValueError(
+            f"rule_probs has {probs.size} entries, but the activation matrix has {num_rules} rules (rows)."
+        )
+    return probs
+
+
+def from_counts(sums: ArrayLike, counts: ArrayLike) -> Array:
+    """The activation matrix from activations summed per rule.
+
+    Args:
+        sums: `[..., R, M]`, the activation probabilities of all tokens of a rule, added up.
+        counts: `[..., R]`, the number of these tokens.
+
+    Returns:
+        float64 `[..., R, M]`, rows renormalised.
+
+    Raises:
+        ValueError: if the shapes do not match, a rule was never seen, or the rows of the quotient do not sum
+            to 1 (see `check_distributions`).
+
+    Example:
+        >>> from_counts([[3.0, 1.0], [0.0, 2.0]], [4, 2]).tolist()
+        [[0.75, 0.25], [0.0, 1.0]]
+    """
+    sums = as_numbers(sums, "sums")
+    counts = as_numbers(counts, "counts")
+    if sums.ndim < 2 or sums.shape[:-1] != counts.shape:
+        raise ValueError(
+            f"sums has shape {sums.shape} and counts {counts.shape}; expected [..., R, M] and [..., R]."
+        )
+    if not (counts > 0).all():
+        index = first_index(~(counts > 0))
+        raise ValueError(
+            f"counts is {counts[index]:g} for rule {show_index(index)}: its row of the matrix is unknown. "
+            "Evaluate more tokens, or leave the rule out of sums and counts."
+        )
+    return check_distributions(sums / counts[..., np.newaxis], "sums / counts")
+
+
+def uniform_activation(num_rules: int, num_modules: int | None = None) -> Array:
+    """The activation of a model that picks modules at random, the baseline row `random`: all entries 1/M.
+
+    Raises:
+        ValueError: if there is not at least one rule and one module.
+    """
+    num_modules = num_rules if num_modules is None else num_modules
+    if num_rules < 1 or num_modules < 1:
+        raise ValueError(f"Expected at least 1 rule and 1 module; got {num_rules} and {num_modules}.")
+    return np.full((num_rules, num_modules), 1.0 / num_modules)
+
+
+def can_specialise(A: Array) -> bool:
+    """Whether there are at least two rules and two modules; with fewer, every measure is NaN."""
+    return min(A.shape) >= 2
+
+
+def module_use(A: Array, rule_probs: ArrayLike | None = None) -> Array:
+    """p(m) `[M]`: how often each module is used when rules come with `rule_probs [R]` (uniform for None)."""
+    return np.asarray(check_rule_probs(rule_probs, len(A)) @ A)

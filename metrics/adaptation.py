@@ -1,0 +1,113 @@
+"""Adaptation: how well module use follows when the rules come with other probabilities."""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix
+from modtf.metrics.distributions import Array, check_distributions
+from modtf.metrics.measure import Measure
+
+NUM_DRAWS = 100
+
+
+@lru_cache(maxsize=32)  # a RandomState costs 0.1 ms, and a population asks for the same draws P times
+def rule_distributions(num_rules: int, num_draws: int = NUM_DRAWS) -> Array:
+    """The published rule distributions: draw i is Dirichlet(1) from RandomState(i).
+
+    Returns:
+        float64 `[num_draws, num_rules]`, read-only.
+
+    Raises:
+        ValueError: if there is not at least one rule and one draw.
+    """
+    if num_rules < 1 or num_draws < 1:
+        raise ValueError(f"Expected at least 1 rule and 1 draw; got {num_rules} and {num_draws}.")
+    draws = np.stack([np.random.RandomState(i).dirichlet(np.ones(num_rules)) for i in range(num_draws)])
+    draws.setflags(write=False)
+    return draws
+
+
+def adaptation_from_usage(rule_distributions: ArrayLike, usage: ArrayLike) -> float:
+    """mean over k of sum_i |p_k(i) - q_k(i)|, both sorted in descending order.
+
+    Sorting frees the measure from which module serves which rule. The shorter of the two is padded with
+    zeros; with fewer modules than rules 0 is therefore out of reach. The published code halves the sum; this
+    function does not.
+
+    Args:
+        rule_distributions: p_k `[K, R]`.
+        usage: q_k `[K, M]`, the measured mean activation of each module while rules followed p_k.
+
+    Returns:
+        0..2, 0 is perfect; NaN for one module or one rule.
+
+    Raises:
+        ValueError: if either is not K distributions.
+
+    Example:
+        >>> adaptation_from_usage([[0.75, 0.25]], [[0.5, 0.5]])
+        0.5
+
+    Source: Mittal et al. (2022), Adaptation.
+    """
+    p = check_distributions(rule_distributions, "rule_distributions [draws, rules]", ndim=2)
+    q = check_distributions(usage, "usage [draws, modules]", ndim=2)
+    if len(p) != len(q):
+        raise ValueError(f"usage has {len(q)} rows; expected one for each of {len(p)} rule distributions.")
+    if min(p.shape[1], q.shape[1]) < 2:
+        return float("nan")
+    length = max(p.shape[1], q.shape[1])
+    difference = np.abs(_descending(p, length) - _descending(q, length)).sum(axis=1).mean()
+    return float(np.clip(difference, 0.0, 2.0))
+
+
+def adaptation(A: ArrayLike, usage: ArrayLike | None = None, num_draws: int = NUM_DRAWS) -> float:
+    """`adaptation_from_usage` over `rule_distributions(R, num_draws)`.
+
+    Without `usage` the use of modules under p is p @ A. That is exact where the activation of a token depends
+    on its own rule and inputs alone (mlp; the variants modular_op and gt_modular).
+
+    Args:
+        A: activation matrix `[R, M]`, rows p(module | rule).
+        usage: measured module use `[K, M]` under the first K rule distributions; `num_draws` is then unused.
+        num_draws: number of rule distributions.
+
+    Returns:
+        0..2, 0 is perfect; NaN for one module or one rule.
+
+    Raises:
+        ValueError: if A is no activation matrix, usage not distributions over its modules, or num_draws < 1.
+
+    Example:
+        >>> adaptation([[0, 1], [1, 0]])
+        0.0
+
+    Source: Mittal et al. (2022), Adaptation.
+    """
+    A = check_activation_matrix(A)
+    if usage is not None:
+        usage = check_distributions(usage, "usage [draws, modules]", ndim=2)
+        if usage.shape[1] != A.shape[1]:
+            raise ValueError(f"usage has {usage.shape[1]} modules, the activation matrix {A.shape[1]}.")
+    if not can_specialise(A):
+        return float("nan")
+    distributions = rule_distributions(len(A), num_draws if usage is None else len(usage))
+    return adaptation_from_usage(distributions, distributions @ A if usage is None else usage)
+
+
+def _descending(rows: Array, length: int) -> Array:
+    return np.pad(np.sort(rows, axis=1)[:, ::-1], ((0, 0), (0, length - rows.shape[1])))
+
+
+MEASURE = Measure(
+    name="adaptation",
+    group="specialisation",
+    range=(0.0, 2.0),
+    perfect=0.0,
+    smaller_is_better=True,
+    description="Distance of sorted module use to sorted rule probabilities, over many of the latter.",
+    axis_label="Adaptation",
+    function=adaptation,
+)

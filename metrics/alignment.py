@@ -1,0 +1,100 @@
+"""Alignment: the distance of the activation matrix to the nearest one-to-one match of rules and modules."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, check_rule_probs
+from modtf.metrics.distributions import Array
+from modtf.metrics.measure import Measure
+
+
+def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
+    """min over matches P of sum_r p(r) sum_m |A_rm - P_rm| / 2; for uniform rules sum |A - P| / (2R).
+
+    P is a 0/1 matrix that gives every rule one module. With as many modules as rules it is a permutation.
+    With more modules, no module serves two rules. With fewer, every module serves floor(R/M) or ceil(R/M)
+    rules. So 0 can be reached whatever R and M are. The largest value that occurs is 1 - 1/M: the matrix of
+    random activation.
+
+    Args:
+        A: activation matrix `[R, M]`, rows p(module | rule).
+        rule_probs: p(r) `[R]`, uniform by default.
+
+    Returns:
+        0..1, 0 is perfect; NaN for one module or one rule.
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+
+    Example:
+        >>> alignment([[0, 1], [1, 0]]), alignment([[0.5, 0.5], [0.5, 0.5]])
+        (0.0, 0.5)
+
+    Source: Mittal et al. (2022), Alignment.
+    """
+    A = check_activation_matrix(A)
+    probs = check_rule_probs(rule_probs, len(A))
+    if not can_specialise(A):
+        return float("nan")
+    # A row and a one-hot row differ by 2 (1 - the row's entry at the one).
+    matched = A[np.arange(len(A)), _match(A, probs)]
+    return float(np.clip(probs @ (1.0 - matched), 0.0, 1.0))
+
+
+def best_match(A: ArrayLike, rule_probs: ArrayLike | None = None) -> NDArray[np.intp]:
+    """The module of each rule, `[R]`, in the match P that `alignment` compares with.
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+
+    Example:
+        >>> best_match([[0, 1, 0], [0.2, 0, 0.8]]).tolist()
+        [1, 2]
+    """
+    A = check_activation_matrix(A)
+    return _match(A, check_rule_probs(rule_probs, len(A)))
+
+
+def best_permutation(A: ArrayLike) -> NDArray[np.intp]:
+    """An order of the modules, `[M]`, in which the matched ones follow their rules; for heat maps.
+
+    With as many modules as rules, `A[:, best_permutation(A)]` has the matched entries on its diagonal.
+    Modules stand in the order of the first rule they serve; those without a rule come last.
+
+    Raises:
+        ValueError: if A is no activation matrix.
+
+    Example:
+        >>> best_permutation([[0.1, 0.0, 0.9], [0.3, 0.7, 0.0]]).tolist()
+        [2, 1, 0]
+    """
+    A = check_activation_matrix(A)
+    matched = best_match(A).tolist()
+    return np.array(list(dict.fromkeys(matched + list(range(A.shape[1])))), dtype=np.intp)
+
+
+def _match(A: Array, probs: Array) -> NDArray[np.intp]:
+    """Solves the assignment of R rules to ceil(R/M) places at each of M modules."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
+    num_rules, num_modules = A.shape
+    places = -(-num_rules // num_modules)
+    weights = np.tile(probs[:, np.newaxis] * A, places)
+    # The rows that fill the places left over may take only the last place of a module, so that every module
+    # gets at least floor(R/M) rules.
+    filler = np.full((num_modules * places - num_rules, num_modules * places), -np.inf)
+    filler[:, -num_modules:] = 0.0
+    _, columns = linear_sum_assignment(np.concatenate([weights, filler]), maximize=True)
+    return np.asarray(columns[:num_rules] % num_modules)
+
+
+MEASURE = Measure(
+    name="alignment",
+    group="specialisation",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    smaller_is_better=True,
+    description="Distance to the nearest match of rules and modules: 0 every rule has its own module.",
+    axis_label="Alignment",
+    function=alignment,
+)

@@ -1,0 +1,52 @@
+"""Average collapse: how far the modules that are used too little fall short of an equal share."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, module_use
+from modtf.metrics.measure import Measure
+
+
+def collapse_avg(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
+    """M/(M-1) * sum_m max(0, 1/M - p(m)), with p(m) the use of module m.
+
+    The published formula has R for M, which is the same number there. An equal share is 1/M, so M keeps the
+    range 0..1 with more or fewer modules than rules. With more modules than rules, one module per rule leaves
+    modules unused, and this counts as collapse.
+
+    Args:
+        A: activation matrix `[R, M]`, rows p(module | rule).
+        rule_probs: p(r) `[R]`, uniform by default. Under unequal probabilities even one module per rule is
+            not equal use, and is not 0.
+
+    Returns:
+        0..1, 0 is perfect; NaN for one module or one rule.
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+
+    Example:
+        >>> collapse_avg([[1, 0], [1, 0]])
+        1.0
+
+    Source: Mittal et al. (2022), Collapse-Avg.
+    """
+    A = check_activation_matrix(A)
+    use = module_use(A, rule_probs)
+    if not can_specialise(A):
+        return float("nan")
+    num_modules = use.size
+    shortfall = np.maximum(0.0, 1.0 / num_modules - use).sum() * num_modules / (num_modules - 1)
+    return float(np.clip(shortfall, 0.0, 1.0))
+
+
+MEASURE = Measure(
+    name="collapse_avg",
+    group="collapse",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    smaller_is_better=True,
+    description="Shortfall of the under-used modules: 0 all used equally, 1 one module does everything.",
+    axis_label="Collapse (average)",
+    function=collapse_avg,
+)

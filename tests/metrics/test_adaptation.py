@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+
+from modtf.metrics import adaptation, adaptation_from_usage, rule_distributions
+
+
+def test_rule_distributions_are_the_published_draws():
+    draws = rule_distributions(4)
+    assert draws.shape == (100, 4)
+    for i in (0, 57, 99):
+        np.testing.assert_array_equal(draws[i], np.random.RandomState(i).dirichlet(np.ones(4)))
+    np.testing.assert_array_equal(rule_distributions(4, num_draws=7), draws[:7])
+
+
+def test_rule_distributions_cannot_be_spoilt():
+    with pytest.raises(ValueError, match="read-only"):
+        rule_distributions(3)[0, 0] = 1
+
+
+def test_numpy_global_state_is_left_alone():
+    before = np.random.get_state(legacy=False)["state"]["key"].copy()
+    rule_distributions(3, num_draws=11)
+    np.testing.assert_array_equal(np.random.get_state(legacy=False)["state"]["key"], before)
+
+
+def test_exact_usage_equals_the_default():
+    A = np.random.default_rng(0).dirichlet(np.ones(5), size=5)
+    usage = rule_distributions(5) @ A
+    assert adaptation(A, usage=usage) == pytest.approx(adaptation(A))
+    assert adaptation_from_usage(rule_distributions(5), usage) == pytest.approx(adaptation(A))
+
+
+def test_sampled_usage_approaches_the_default():
+    generator = np.random.default_rng(0)
+    A = generator.dirichlet(np.ones(4), size=4)
+    usage = []
+    for p in rule_distributions(4):
+        rules = generator.choice(4, size=10_000, p=p)
+        usage.append(A[rules].mean(axis=0))
+    assert adaptation(A, usage=usage) == pytest.approx(adaptation(A), abs=0.005)
+
+
+def test_usage_decides_the_number_of_draws():
+    A = [[0.9, 0.1], [0.4, 0.6]]
+    usage = rule_distributions(2, num_draws=3) @ np.array(A)
+    assert adaptation(A, usage=usage) == pytest.approx(adaptation(A, num_draws=3))
+
+
+def test_is_not_halved():
+    # Module use (1, 0) against rules (1/2, 1/2): |1 - 1/2| + |0 - 1/2|.
+    assert adaptation_from_usage([[0.5, 0.5]], [[1, 0]]) == 1
+
+
+def test_reaches_two_only_in_the_limit():
+    many = np.full((1, 1000), 1 / 1000)
+    one = np.eye(1000)[:1]
+    assert adaptation_from_usage(many, one) == pytest.approx(2 * 0.999)
+
+
+def test_shorter_side_is_padded():
+    assert adaptation_from_usage([[0.5, 0.3, 0.2]], [[0.5, 0.5]]) == pytest.approx(0.4)
+    assert adaptation_from_usage([[0.5, 0.5]], [[0.2, 0.3, 0.5]]) == pytest.approx(0.4)
+
+
+def test_one_module_has_no_value():
+    assert np.isnan(adaptation_from_usage([[0.5, 0.5]], [[1.0]]))
+    assert np.isnan(adaptation(np.ones((2, 1)), usage=np.ones((3, 1))))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[0.5, 0.5]], [[1, 0], [0, 1]]), "usage has 2 rows; expected one for each of 1 rule distr"),
+        (([[0.5, 0.6]], [[1, 0]]), "rule_distributions .* sums to 1.1"),
+        (([[0.5, 0.5]], [[10, 0]]), "usage .* sums to 10"),
+        (([0.5, 0.5], [[1, 0]]), r"rule_distributions .* shape \(2,\)"),
+        (([[0.5, 0.5]], [1, 0]), r"usage .* shape \(2,\)"),
+    ],
+)
+def test_from_usage_rejects(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        adaptation_from_usage(*arguments)
+
+
+def test_usage_of_other_modules():
+    with pytest.raises(ValueError, match="usage has 3 modules, the activation matrix 2"):
+        adaptation(np.eye(2), usage=np.full((5, 3), 1 / 3))
+
+
+@pytest.mark.parametrize("arguments", [(0, 5), (2, 0), (2, -1)])
+def test_rule_distributions_rejects(arguments):
+    with pytest.raises(ValueError, match="at least 1 rule and 1 draw"):
+        rule_distributions(*arguments)

@@ -1,0 +1,155 @@
+"""What holds for every activation matrix."""
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from modtf.metrics import (
+    activation_measures,
+    alignment,
+    best_match,
+    best_permutation,
+    measure_all,
+    measure_population,
+    uniform_activation,
+)
+
+FAST = settings(max_examples=60, deadline=None, derandomize=True)
+# Zeros, powers of ten down to the smallest numbers there are, and everything between.
+WEIGHTS = st.one_of(st.just(0.0), st.floats(0, 1), st.sampled_from([1e-320, 1e-12, 1.0]))
+
+
+@st.composite
+def distributions(draw, shape):
+    weights = draw(arrays(np.float64, shape, elements=WEIGHTS))
+    weights[weights.sum(axis=-1) == 0] = 1.0
+    weights /= weights.max(axis=-1, keepdims=True)  # a sum of the smallest numbers is too coarse to divide by
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+@st.composite
+def matrices(draw, max_size=5, square=False):
+    num_rules = draw(st.integers(2, max_size))
+    num_modules = num_rules if square else draw(st.integers(2, max_size))
+    return draw(distributions((num_rules, num_modules)))
+
+
+@pytest.mark.parametrize("measure", activation_measures(), ids=lambda measure: measure.name)
+class TestEveryMeasure:
+    def test_perfect_for_every_permutation(self, measure):
+        for order in permutations(range(4)):
+            assert measure.function(np.eye(4)[list(order)]) == pytest.approx(measure.perfect, abs=1e-15)
+
+    @FAST
+    @given(A=matrices())
+    def test_stays_in_range(self, measure, A):
+        low, high = measure.range
+        assert low <= measure.function(A) <= high
+
+    @FAST
+    @given(A=matrices(), data=st.data())
+    def test_order_of_modules_does_not_matter(self, measure, A, data):
+        order = data.draw(st.permutations(range(A.shape[1])))
+        assert measure.function(A[:, order]) == pytest.approx(measure.function(A), abs=1e-9)
+
+    @FAST
+    @given(A=matrices())
+    def test_float32_makes_no_difference(self, measure, A):
+        assert measure.function(A.astype(np.float32)) == pytest.approx(measure.function(A), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [measure for measure in activation_measures() if measure.accepts("rule_probs")],
+    ids=lambda measure: measure.name,
+)
+class TestEveryMeasureUnderOneRuleDistribution:
+    @FAST
+    @given(A=matrices(), data=st.data())
+    def test_stays_in_range(self, measure, A, data):
+        low, high = measure.range
+        value = measure.function(A, rule_probs=data.draw(distributions((len(A),))))
+        assert low <= value <= high or np.isnan(value)
+
+    @FAST
+    @given(A=matrices())
+    def test_the_default_is_uniform(self, measure, A):
+        uniform = np.full(len(A), 1 / len(A))
+        assert measure.function(A, rule_probs=uniform) == pytest.approx(measure.function(A), abs=1e-12)
+
+    @FAST
+    @given(A=matrices(), data=st.data())
+    def test_order_of_rules_does_not_matter(self, measure, A, data):
+        order = data.draw(st.permutations(range(len(A))))
+        probs = data.draw(distributions((len(A),)))
+        expected = pytest.approx(measure.function(A, rule_probs=probs), abs=1e-6, nan_ok=True)
+        assert measure.function(A[order], rule_probs=probs[order]) == expected
+
+
+@FAST
+@given(A=matrices(square=True))
+def test_alignment_is_the_minimum_over_permutations(A):
+    num_rules = len(A)
+    brute = min(np.abs(A - np.eye(num_rules)[list(p)]).sum() for p in permutations(range(num_rules)))
+    assert alignment(A) == pytest.approx(brute / (2 * num_rules), abs=1e-12)
+    order = best_permutation(A)
+    assert sorted(order) == list(range(num_rules))
+    assert np.abs(A[:, order] - np.eye(num_rules)).sum() == pytest.approx(brute, abs=1e-9)
+
+
+@FAST
+@given(A=matrices(max_size=4), data=st.data())
+def test_alignment_is_the_minimum_over_even_matches(A, data):
+    num_rules, num_modules = A.shape
+    probs = data.draw(distributions((num_rules,)))
+    low, high = num_rules // num_modules, -(-num_rules // num_modules)
+    best = np.inf
+    for match in product(range(num_modules), repeat=num_rules):
+        load = np.bincount(match, minlength=num_modules)
+        if low <= load.min() and load.max() <= high:
+            best = min(best, probs @ np.abs(A - np.eye(num_modules)[list(match)]).sum(axis=1) / 2)
+    assert alignment(A, probs) == pytest.approx(best, abs=1e-12)
+    load = np.bincount(best_match(A), minlength=num_modules)
+    assert low <= load.min()
+    assert load.max() <= high
+
+
+@FAST
+@given(A=matrices(square=True))
+def test_only_permutations_are_perfectly_specialised(A):
+    is_permutation = np.allclose(A[A > 0.5], 1, atol=1e-6) and np.allclose(A.sum(axis=0), 1, atol=1e-6)
+    one_hot = np.allclose(A.max(axis=1), 1, atol=1e-6)
+    assert (alignment(A) < 1e-6) == (is_permutation and one_hot)
+
+
+@FAST
+@given(A=matrices(), data=st.data())
+def test_alignment_is_never_worse_than_that_of_random_activation(A, data):
+    probs = data.draw(distributions((len(A),)))
+    assert alignment(A, probs) <= 1 - 1 / A.shape[1] + 1e-12
+
+
+@FAST
+@given(A=matrices(), share=st.floats(0, 1))
+def test_mixing_with_random_activation_never_improves_alignment(A, share):
+    mixed = (1 - share) * A + share * uniform_activation(*A.shape)
+    assert alignment(mixed) >= alignment(A) - 1e-9
+
+
+@FAST
+@given(A=matrices())
+def test_average_collapse_never_exceeds_worst(A):
+    values = measure_all(A)
+    assert values["collapse_avg"] <= values["collapse_worst"] + 1e-12
+
+
+@FAST
+@given(population=st.lists(distributions((3, 4)), min_size=1, max_size=4))
+def test_a_population_is_its_members(population):
+    together = measure_population(np.stack(population))
+    for i, matrix in enumerate(population):
+        assert {name: values[i] for name, values in together.items()} == pytest.approx(measure_all(matrix))
