@@ -1,0 +1,1 @@
+"""`modarch_rules`: the rule-based tasks as a TensorFlow Datasets builder. README.md describes it."""

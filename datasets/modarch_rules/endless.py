@@ -1,0 +1,86 @@
+"""The endless `train`: `modtf.stream` in the structure of TFDS."""
+
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from modtf.datasets.modarch_rules.splits import TRAIN
+from modtf.datasets.modarch_rules.writing import BATCH_SIZE
+from modtf.datasets.streaming import stream
+from modtf.task import Task
+
+
+class EndlessDataset(tf.data.Dataset):
+    """A dataset without end whose `len` says what to do instead."""
+
+    def __init__(self, dataset: tf.data.Dataset):
+        self._dataset = dataset
+        super().__init__(dataset._variant_tensor)
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._dataset]
+
+    @property
+    def element_spec(self) -> Any:
+        return self._dataset.element_spec
+
+    def __len__(self) -> int:
+        raise TypeError(
+            "'train' is an endless stream and has no length. Choose the steps of an epoch, "
+            "model.fit(train, steps_per_epoch=...), or cut it with train.take(n)."
+        )
+
+
+def endless_train(
+    task: Task,
+    batch_size: int | None = None,
+    *,
+    seed: int = 0,
+    as_supervised: bool = False,
+    decoders: Any = None,
+    read_config: tfds.ReadConfig | None = None,
+) -> tf.data.Dataset:
+    """The training stream as dicts `{"inputs", "rule", "target"}` or, supervised, `(features, target)`.
+
+    Args:
+        task: the task.
+        batch_size: None for single examples: those of the batches of 256, one after the other.
+        seed: another seed is another stream of the same task.
+        as_supervised: the structure of `modtf.stream`.
+        decoders: must be None: the examples were never encoded.
+        read_config: `input_context` shards the stream, `skip_prefetch` and `options` are followed; what
+            concerns files has nothing to act on.
+
+    Raises:
+        ValueError: on what an endless stream cannot do.
+    """
+    if batch_size == -1:
+        raise ValueError(
+            "batch_size=-1 asks for a whole split as one tensor, but 'train' is endless. Name a finite split "
+            "(split='validation', 'test', ...), or take as much as you need: "
+            "next(iter(tfds.load(..., split='train', batch_size=n)))."
+        )
+    read_config = read_config or tfds.ReadConfig()
+    for name, value in (("decoders", decoders), ("read_config.add_tfds_id", read_config.add_tfds_id)):
+        if value:
+            raise ValueError(
+                f"{name} concerns examples read from files, but 'train' is generated while it is read. "
+                "Leave it out, or name a finite split."
+            )
+
+    def arrange(features: dict[str, tf.Tensor], target: tf.Tensor) -> Any:
+        features = {"inputs": features["inputs"], "rule": tf.cast(features["rule"], tf.int64)}
+        return (features, target) if as_supervised else {**features, "target": target}
+
+    dataset = stream(task, BATCH_SIZE if batch_size is None else batch_size, TRAIN, seed).map(arrange)
+    context = read_config.input_context
+    if batch_size is None:
+        dataset = dataset.unbatch()
+    if context is not None and context.num_input_pipelines > 1:
+        dataset = dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
+    if read_config.options is not None:
+        dataset = dataset.with_options(read_config.options)
+    if not read_config.skip_prefetch:
+        dataset = dataset.prefetch(tf.data.AUTOTUNE)
+    return EndlessDataset(dataset)

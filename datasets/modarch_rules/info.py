@@ -1,0 +1,56 @@
+"""What `builder.info` says of a task: features, parameters, citation."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from modtf.datasets.families import FAMILIES
+from modtf.datasets.modarch_rules.serialise import RecordLayout, float_field, integer_field
+from modtf.datasets.modarch_rules.splits import FiniteSplits
+from modtf.task import Task
+
+HOMEPAGE = "https://arxiv.org/abs/2206.02713"
+SUPERVISED_KEYS = ({"inputs": "inputs", "rule": "rule"}, "target")  # the elements of modtf.stream
+
+
+def task_features(task: Task, seq_len: int | None = None) -> tfds.features.FeaturesDict:
+    """The features of one example; without `seq_len`, a sequence (mha, rnn) has any length."""
+    tokens = (seq_len,) if task.is_sequence else ()
+    target = () if task.target_width is None else (task.target_width,)
+    rule: Any = tfds.features.ClassLabel(names=[f"rule_{index}" for index in range(task.num_rules)])
+    return tfds.features.FeaturesDict(
+        {
+            "inputs": tfds.features.Tensor(shape=(*tokens, task.token_width), dtype=np.float32),
+            "rule": tfds.features.Sequence(rule, length=seq_len) if task.is_sequence else rule,
+            "target": tfds.features.Tensor(shape=(*tokens, *target), dtype=np.float32),
+        }
+    )
+
+
+def record_layout(task: Task, seq_len: int | None) -> RecordLayout:
+    """How an example with these features is written."""
+    tokens = seq_len or 1
+    return RecordLayout(
+        [
+            float_field("inputs", tokens * task.token_width),
+            integer_field("rule", tokens, task.num_rules - 1),
+            float_field("target", tokens * (task.target_width or 1)),
+        ]
+    )
+
+
+def task_metadata(task: Task) -> tfds.core.MetadataDict:
+    """The task and the parameters of its rules as JSON: `Task(**metadata["task"])` is the task again."""
+    parameters = FAMILIES[task.arch].parameters(task)
+    return tfds.core.MetadataDict(
+        task=task.to_dict(), **{name: value.tolist() for name, value in parameters.items()}
+    )
+
+
+class RulesInfo(tfds.core.DatasetInfo):
+    """`DatasetInfo` that explains why `info.splits["train"]` has no size."""
+
+    @property
+    def splits(self) -> FiniteSplits:
+        return FiniteSplits(super().splits.values())

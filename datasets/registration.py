@@ -1,0 +1,26 @@
+"""Makes `tfds.load("modarch_rules")` known to TensorFlow Datasets."""
+
+from functools import cache
+from typing import Any
+
+import tensorflow_datasets as tfds
+
+NAME = "modarch_rules"
+
+
+class Provider(tfds.core.DatasetBuilderProvider):
+    """Gives TFDS the builder class on first use: until then neither it nor TensorFlow is imported."""
+
+    def has_dataset(self, name: str) -> bool:
+        return name == NAME
+
+    def get_builder_cls(self, name: str) -> Any:
+        from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder
+
+        return Builder
+
+
+@cache
+def register() -> None:
+    """Registers the builder, once. First in line: the others import all of TFDS before they answer."""
+    tfds.core.add_dataset_builder_provider(Provider(), index=0)
