@@ -1,0 +1,63 @@
+"""Reads the activation matrices of cells."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.results.cells import CellFolder, Source, find_cells
+from modtf.results.schema import ACTIVATION
+
+
+@dataclass(frozen=True)
+class Activations:
+    """The activation matrices of one cell, rows p(module | rule), one per member."""
+
+    cell: dict[str, Any]  # the values of CELL
+    last: NDArray[np.float64]  # [P, R, M]
+    best: NDArray[np.float64]  # [P, R, M]
+    history: NDArray[np.float64]  # [E, P, R, M]
+    steps: NDArray[np.int64]  # [E]
+    data_seeds: NDArray[np.int64]  # [P]
+    seeds: NDArray[np.int64]  # [P]
+
+    def index(self, data_seed: int, seed: int) -> int | None:
+        """The place of a member, None if the cell does not have it."""
+        found = np.flatnonzero((self.data_seeds == data_seed) & (self.seeds == seed))
+        return int(found[0]) if found.size else None
+
+
+def load_activations(directory: Source, **where: Any) -> list[Activations]:
+    """The activation matrices of the finished cells under `directory` that match `where`.
+
+    Args:
+        directory: one folder or several, or cells that were found before.
+        **where: values of the cells to read, for example `variant="modular", num_rules=8`; all by default.
+            Matrices of a whole grid take much memory: name what you need.
+
+    Raises:
+        FileNotFoundError: if a folder does not exist or holds no cell.
+        ValueError: if a file cannot be read, or `where` names what is no column of a cell.
+    """
+    wanted = []
+    for cell in find_cells(directory):
+        unknown = set(where) - set(cell.cell)
+        if unknown:
+            raise ValueError(f"A cell has no {unknown.pop()!r}; it has {', '.join(cell.cell)}.")
+        if cell.is_finished and cell.has_activation and all(cell.cell[k] == v for k, v in where.items()):
+            wanted.append(cell)
+    return [_read(cell) for cell in wanted]
+
+
+def _read(cell: CellFolder) -> Activations:
+    path = cell.path / ACTIVATION
+    try:
+        with np.load(path) as file:
+            real = {name: file[name].astype(np.float64) for name in ("last", "best", "history")}
+            whole = {name: file[name].astype(np.int64) for name in ("steps", "data_seeds", "seeds")}
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"{path} cannot be read ({error}). Remove its folder and run the cell again."
+        ) from error
+    return Activations(cell=cell.cell, **real, **whole)

@@ -1,0 +1,142 @@
+"""The files of a finished cell: their columns, and how they are written. Training writes, reports read."""
+
+import io
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+RESULTS = "results.csv"  # its presence means that the cell is finished
+HISTORY = "history.csv"
+CONFIG = "config.json"
+ACTIVATION = "activation.npz"
+
+VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")  # from least to most informed
+CHECKPOINTS = ("last", "best")
+
+CELL = ("arch", "setting", "search", "num_rules", "width", "variant")
+MEMBER = (*CELL, "data_seed", "seed")
+CONDITION = ("checkpoint", "measure", "scale", "seq_len")
+TASK = ("arch", "setting", "search", "num_rules", "data_seed")  # what is drawn anew with every data seed
+
+# `search` is the empty string, and `seq_len` missing, where they have no meaning.
+COLUMNS: Mapping[str, str] = {
+    "arch": "str",
+    "setting": "str",
+    "search": "str",
+    "num_rules": "int64",
+    "width": "int64",
+    "variant": "str",
+    "data_seed": "int64",
+    "seed": "int64",
+    "num_parameters": "int64",
+    "steps": "int64",
+    "checkpoint": "str",
+    "measure": "str",
+    "scale": "float64",
+    "seq_len": "Int64",
+    "value": "float64",
+}
+HISTORY_COLUMNS: Mapping[str, str] = {
+    "step": "int64",
+    "data_seed": "int64",
+    "seed": "int64",
+    "measure": "str",
+    "value": "float64",
+}
+
+
+def conform(
+    frame: pd.DataFrame, columns: Mapping[str, str] = COLUMNS, source: str = "The table"
+) -> pd.DataFrame:
+    """The frame with exactly `columns`, in their order and with their dtypes.
+
+    Raises:
+        ValueError: if a column is missing or unknown, a value does not fit its dtype, or two rows speak of
+            the same thing.
+    """
+    missing, unknown = [c for c in columns if c not in frame], [c for c in frame if c not in columns]
+    if missing or unknown:
+        raise ValueError(
+            f"{source} does not have the columns of modtf's results: missing {', '.join(missing) or 'none'}; "
+            f"unknown {', '.join(map(str, unknown)) or 'none'}. Expected {', '.join(columns)}."
+        )
+    frame = frame[list(columns)].reset_index(drop=True)
+    if "search" in columns:
+        frame = frame.assign(search=frame["search"].fillna("").replace({None: ""}))
+    try:
+        frame = frame.astype(dict(columns))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{source} holds a value of the wrong kind: {error}") from error
+    key = [c for c in columns if c not in ("value", "num_parameters", "steps")]
+    repeated = frame[frame.duplicated(key)]
+    if len(repeated):
+        raise ValueError(
+            f"{source} gives {len(repeated)} value(s) twice, first for {repeated.iloc[0][key].to_dict()}. "
+            "Every member and measure may stand there once."
+        )
+    return frame
+
+
+def write_results(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
+    """Writes `results.csv`, all at once: a reader sees the whole file or none.
+
+    Args:
+        folder: the cell's folder; it must exist.
+        frame: one row per member and measure, with `COLUMNS`.
+
+    Raises:
+        ValueError: see `conform`.
+    """
+    path = Path(folder, RESULTS)
+    return atomic_write(path, conform(frame, COLUMNS, str(path)).to_csv(index=False).encode())
+
+
+def write_history(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
+    """Writes `history.csv` with `HISTORY_COLUMNS`, as `write_results` does."""
+    path = Path(folder, HISTORY)
+    return atomic_write(path, conform(frame, HISTORY_COLUMNS, str(path)).to_csv(index=False).encode())
+
+
+def write_activations(
+    folder: str | os.PathLike[str],
+    *,
+    last: ArrayLike,
+    best: ArrayLike,
+    history: ArrayLike,
+    steps: Sequence[int],
+    data_seeds: Sequence[int],
+    seeds: Sequence[int],
+) -> Path:
+    """Writes `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]`, seeds `[P]`."""
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        last=np.asarray(last, np.float32),
+        best=np.asarray(best, np.float32),
+        history=np.asarray(history, np.float32),
+        steps=np.asarray(steps, np.int64),
+        data_seeds=np.asarray(data_seeds, np.int64),
+        seeds=np.asarray(seeds, np.int64),
+    )
+    return atomic_write(Path(folder, ACTIVATION), buffer.getvalue())
+
+
+def atomic_write(path: Path, content: bytes) -> Path:
+    """Writes a file beside `path`, flushes it to the disk, and renames it to `path`."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # mkstemp lets nobody else read
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
