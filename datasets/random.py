@@ -7,25 +7,15 @@ import numpy as np
 import tensorflow as tf
 
 
-def uniforms(keys: Sequence[int], step: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
-    """Uniform numbers in [0, 1) of every member, a pure function of (key, step).
+def uniforms(key: tf.Tensor, step: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
+    """Uniform numbers in [0, 1) of `shape`, a pure function of (key, step).
 
     Args:
-        keys: one 64-bit key per member (`modtf.randomness.random_key`).
+        key: int64 scalar (`modtf.randomness.random_key`).
         step: int64 scalar.
-        shape: shape per member; the members axis is put before its last axis.
-
-    Returns:
-        `[*shape[:-1], P, shape[-1]]`.
     """
-    drawn = [
-        # alg is named because the default gives other numbers under XLA
-        tf.random.stateless_uniform(
-            shape, tf.stack([tf.constant(key, tf.int64), step]), dtype=dtype, alg="philox"
-        )
-        for key in keys
-    ]
-    return tf.stack(drawn, axis=-2)
+    # alg is named because the default gives other numbers under XLA
+    return tf.random.stateless_uniform(shape, tf.stack([key, step]), dtype=dtype, alg="philox")
 
 
 def standard_normal(uniform: tf.Tensor) -> tf.Tensor:

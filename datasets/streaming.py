@@ -6,12 +6,13 @@ import numpy as np
 import tensorflow as tf
 
 from modtf.datasets.families import FAMILIES
-from modtf.datasets.families.base import TaskFamily
+from modtf.datasets.families.base import Parameters, TaskFamily
 from modtf.datasets.random import choose_rule, uniforms
 from modtf.randomness import random_key
 from modtf.task import SPLITS, TRAINING_LENGTH, Task, as_members, check_choice, check_integer
 
 NUMBERS_PER_BLOCK = 1 << 16  # random numbers a member draws at once: enough to hide the cost of a call
+FIELDS = ("rule", "inputs")  # each has a key of its own
 
 
 def task_family(task: Task | Sequence[Task]) -> TaskFamily:
@@ -24,7 +25,9 @@ def check_rule_probs(rule_probs: object, num_rules: int) -> np.ndarray:
     """Rule probabilities as float64 [K, R]; raises `ValueError` where they are none."""
     probs = np.atleast_2d(np.asarray(rule_probs, np.float64))
     if probs.ndim != 2 or probs.shape[1] != num_rules or probs.shape[0] == 0:
-        raise ValueError(f"rule_probs needs the shape [{num_rules}] or [K, {num_rules}], received {probs.shape}.")
+        raise ValueError(
+            f"rule_probs needs the shape [{num_rules}] or [K, {num_rules}], received {probs.shape}."
+        )
     if not np.all(probs >= 0) or not np.allclose(probs.sum(1), 1.0, atol=1e-6):
         raise ValueError("rule_probs needs non-negative numbers that sum to 1; divide them by their sum.")
     return probs / probs.sum(1, keepdims=True)
@@ -56,15 +59,17 @@ def stream(
     A population (lists of tasks and seeds) has its members axis after the batch axis: [B, P, ...].
     Member i sees exactly the batches that `task[i]` with `seed[i]` alone would see.
 
-    "validation" and "test" are computed in float64 and rounded once, so that they are the same bytes
-    whatever the processor; "train" is computed in float32, which is faster.
+    "train" is computed in float32. "validation" and "test" are computed in float64 and rounded once, so
+    that processors whose cosine, logarithm or matrix product differ in the last bit make the same bytes, but
+    for about one number in 10^8, which then differs in its last place. The tokens of one step depend on
+    `batch_size`, `seq_len` and `rule_probs` too.
 
     Args:
         task: a task, or the tasks of a population.
         batch_size: B.
         split: "train", "validation" or "test"; they share no random number.
         seed: of the member, or one per member.
-        scale: multiplies the inputs before they are labelled; 2.0 is the published
+        scale: multiplies the inputs before they are labelled, above 0; 2.0 is the published
             out-of-distribution setting.
         seq_len: N; 10 by default (mha and rnn alone have one).
         rule_probs: probabilities [R] of the rules, uniform by default; or [K, R]: batch `step`
@@ -82,51 +87,62 @@ def stream(
     tasks, seeds, population = as_members(task, seed)
     family = task_family(tasks)
     check_choice("split", split, SPLITS)
-    check_integer("batch_size", batch_size, 1)
-    check_integer("start_step", start_step, 0)
+    batch_size = check_integer("batch_size", batch_size, 1)
+    start_step = check_integer("start_step", start_step, 0)
+    if not 0.0 < scale < np.inf:
+        raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0.")
     if seq_len is not None and not family.is_sequence:
         raise ValueError(f"seq_len={seq_len} has no meaning for arch={tasks[0].arch!r}; leave it out.")
     num_tokens = (TRAINING_LENGTH if seq_len is None else seq_len) if family.is_sequence else 1
-    check_integer("seq_len", num_tokens, 2 if tasks[0].arch == "mha" else 1)
+    num_tokens = check_integer("seq_len", num_tokens, family.min_tokens)
     thresholds = None
     if rule_probs is not None:
         thresholds = np.cumsum(check_rule_probs(rule_probs, family.num_rules), axis=1)[:, :-1]
 
+    length = ["length", num_tokens] if num_tokens != TRAINING_LENGTH else []
     keys = [
-        random_key(t, s, split, *(["length", num_tokens] if num_tokens != TRAINING_LENGTH else []))
-        for t, s in zip(tasks, seeds, strict=True)
+        [random_key(*member, split, *length, field) for field in FIELDS]
+        for member in zip(tasks, seeds, strict=True)
     ]
-    width = family.num_uniforms(num_tokens) + num_tokens
+    width = family.num_uniforms(num_tokens)
     steps = max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * width)))  # per block; never depends on P
     dtype = tf.float32 if split == "train" else tf.float64
 
-    def block(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """Batches index * steps ... of every member: tensors [steps, B, P, ...]."""
-        drawn = uniforms(keys, index, [steps * batch_size, width], dtype)  # [G, P, width]
+    def member_block(index: tf.Tensor, key: tf.Tensor, parameters: Parameters) -> Sequence[tf.Tensor]:
+        """Batches index * steps ... of one member: tensors [G = steps * B, ...]."""
         limits = None
         if thresholds is not None:
             rows = tf.repeat((index * steps + tf.range(steps, dtype=tf.int64)) % len(thresholds), batch_size)
-            limits = tf.gather(thresholds, rows)[:, None, None, :]
-        rule = choose_rule(drawn[..., :num_tokens], family.num_rules, limits)
-        raw = family.inputs(drawn[..., num_tokens:], num_tokens)
-        inputs = tf.cast(raw * tf.cast(scale, dtype), tf.float32)
-        rule = tf.ensure_shape(rule, [steps * batch_size, len(tasks), num_tokens])
-        if not family.is_sequence:
-            rule = rule[..., 0]
-        outputs = family.outputs(tf.cast(inputs, dtype), rule)
+            limits = tf.gather(thresholds, rows)[:, None, :]
+        examples = steps * batch_size
+        rule = choose_rule(uniforms(key[0], index, [examples, num_tokens], dtype), family.num_rules, limits)
+        inputs = family.inputs(uniforms(key[1], index, [examples, width], dtype), num_tokens)
+        if scale != 1.0:
+            inputs *= tf.cast(scale, dtype)
+        inputs = tf.cast(inputs, tf.float32)
+        rule = rule if family.is_sequence else rule[..., 0]
+        outputs = family.outputs(parameters, tf.cast(inputs, dtype), rule)
         if tasks[0].setting == "classification":
             outputs = outputs >= 0
-        target = tf.cast(outputs, tf.float32)
-        trailing = [] if family.target_width is None else [family.target_width]
+        return inputs, rule, tf.cast(outputs, tf.float32)
 
-        def split_steps(tensor: tf.Tensor, *last: int) -> tf.Tensor:
-            tokens = [num_tokens] if family.is_sequence else []
-            members = [len(tasks)] if population else []
-            return tf.reshape(tensor, [steps, batch_size, *members, *tokens, *last])
+    def block(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """The blocks of all members: tensors [steps, B, (P,) ...], without the axis of one step."""
+        members = tf.constant(keys, tf.int64), {k: tf.constant(v, dtype) for k, v in family.stacked.items()}
+        if population:
+            # A loop, as members one by one stay in the processor's cache
+            types = (tf.float32, tf.int32, tf.float32)
+            made = tf.map_fn(lambda member: member_block(index, *member), members, fn_output_signature=types)
+            made = [tf.transpose(t, [1, 0, *range(2, t.shape.rank)]) for t in made]
+        else:
+            made = member_block(index, *tf.nest.map_structure(lambda t: t[0], members))
+        leading = [steps, batch_size] if steps > 1 else [batch_size]
+        inputs, rule, target = (tf.reshape(t, [*leading, *t.shape[1:]]) for t in made)
+        return {"inputs": inputs, "rule": rule}, target
 
-        features = {"inputs": split_steps(inputs, family.token_width), "rule": split_steps(rule)}
-        return features, split_steps(target, *trailing)
-
-    blocks = tf.data.Dataset.counter(start_step // steps)
-    dataset = blocks.map(block, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).unbatch()
-    return dataset.skip(start_step % steps).prefetch(tf.data.AUTOTUNE)
+    dataset = tf.data.Dataset.counter(start_step // steps).map(
+        block, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
+    if steps > 1:
+        dataset = dataset.unbatch().skip(start_step % steps)
+    return dataset.prefetch(tf.data.AUTOTUNE)

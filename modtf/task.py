@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Integral
 from typing import Any
 
 ARCHITECTURES = ("mlp", "mha", "rnn")
@@ -20,10 +21,11 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
         raise ValueError(f"{name}={value!r} is not known; expected one of {', '.join(map(str, choices))}.")
 
 
-def check_integer(name: str, value: Any, low: int) -> None:
-    """Raises `ValueError` unless `value` is an integer of at least `low`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+def check_integer(name: str, value: Any, low: int) -> int:
+    """`value` as a plain `int`; raises `ValueError` unless it is an integer of at least `low`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise ValueError(f"{name}={value!r} is not valid; expected an integer of at least {low}.")
+    return int(value)
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Task:
     def __post_init__(self) -> None:
         check_choice("arch", self.arch, ARCHITECTURES)
         check_choice("setting", self.setting, SETTINGS)
-        check_integer("num_rules", self.num_rules, 2)
-        check_integer("data_seed", self.data_seed, 0)
+        object.__setattr__(self, "num_rules", check_integer("num_rules", self.num_rules, 2))
+        object.__setattr__(self, "data_seed", check_integer("data_seed", self.data_seed, 0))
         check_choice("target", self.target, ("output", "state"))
         if self.arch == "mha":
             object.__setattr__(self, "search", self.search or SEARCHES[0])
@@ -119,7 +121,9 @@ def science_hash(value: Any, digest_size: int = 8) -> str:
     return hashlib.blake2b(text.encode(), digest_size=digest_size).hexdigest()
 
 
-def as_members(task: "Task | Sequence[Task]", seed: int | Sequence[int]) -> tuple[list[Task], list[int], bool]:
+def as_members(
+    task: "Task | Sequence[Task]", seed: int | Sequence[int]
+) -> tuple[list[Task], list[int], bool]:
     """Reads a task or a population of them.
 
     Args:
@@ -130,16 +134,21 @@ def as_members(task: "Task | Sequence[Task]", seed: int | Sequence[int]) -> tupl
         tasks, seeds (both of length P) and whether this is a population (lists were given).
 
     Raises:
-        ValueError: lists of different or no length, or tasks of different shapes.
+        ValueError: no task, a seed that is none, lists of different or no length, or tasks of different
+            shapes.
     """
     if isinstance(task, Task):
-        if not isinstance(seed, int):
+        if isinstance(seed, Iterable):
             raise ValueError(f"One task was given with seed={seed!r}; give one seed, or lists of both.")
-        return [task], [seed], False
-    tasks = list(task)
-    if isinstance(seed, int):
-        raise ValueError(f"A population of {len(tasks)} tasks needs a list of as many seeds, received {seed!r}.")
-    seeds = [int(s) for s in seed]
+        return [task], [check_integer("seed", seed, 0)], False
+    tasks = list(task) if isinstance(task, Iterable) else [task]
+    if not all(isinstance(t, Task) for t in tasks):
+        raise ValueError(f"Expected a modtf.Task or a list of them, received {task!r}.")
+    if not isinstance(seed, Iterable):
+        raise ValueError(
+            f"A population of {len(tasks)} tasks needs a list of as many seeds, received {seed!r}."
+        )
+    seeds = [check_integer("seed", s, 0) for s in seed]
     if not tasks or len(tasks) != len(seeds):
         raise ValueError(
             f"A population needs as many tasks as seeds, at least one: {len(tasks)} and {len(seeds)}."

@@ -1,24 +1,27 @@
 """What every task family provides."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from modtf.task import Task
 
+Parameters = Mapping[str, tf.Tensor]
+
 
 class TaskFamily(ABC):
-    """Makes and labels the tokens of a population of tasks of one shape.
+    """Makes and labels the tokens of tasks of one shape.
 
-    Axes: G examples, P members, N tokens (no N axis where `is_sequence` is false), F = `token_width`.
+    Axes: G examples, N tokens (no N axis where `is_sequence` is false), F = `token_width`.
 
     Args:
-        tasks: the P tasks; they differ in `data_seed` alone.
+        tasks: the P tasks of a population; they differ in `data_seed` alone.
     """
 
     is_sequence = True
+    min_tokens = 1  # of a sequence
 
     def __init__(self, tasks: Sequence[Task]):
         self.task = tasks[0]
@@ -47,18 +50,8 @@ class TaskFamily(ABC):
 
     @abstractmethod
     def inputs(self, uniforms: tf.Tensor, num_tokens: int) -> tf.Tensor:
-        """Uniform numbers [G, P, num_uniforms] -> inputs [G, P, (N,) F]."""
+        """Uniform numbers [G, num_uniforms] -> inputs [G, (N,) F]."""
 
     @abstractmethod
-    def outputs(self, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
-        """Inputs [G, P, (N,) F] and rules [G, P, (N,)] -> y [G, P, (N,)], in the dtype of `inputs`."""
-
-    def parameter(self, name: str, dtype: tf.DType) -> tf.Tensor:
-        """The parameter of every member, [P, ...]."""
-        return tf.constant(self.stacked[name], dtype)
-
-    def per_token(self, name: str, rule: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-        """Looks up a parameter [P, R] by each token's rule [G, P, (N,)], giving the shape of `rule`."""
-        members = tf.range(tf.shape(rule)[1]) * self.num_rules
-        members = tf.reshape(members, [1, -1] + [1] * (rule.shape.rank - 2))
-        return tf.gather(tf.reshape(self.parameter(name, dtype), [-1]), rule + members)
+    def outputs(self, parameters: Parameters, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
+        """Inputs [G, (N,) F] and rules [G, (N,)] -> y [G, (N,)], in the dtype of inputs and parameters."""

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from modtf.datasets.families.base import TaskFamily
+from modtf.datasets.families.base import Parameters, TaskFamily
 from modtf.datasets.random import standard_normal
 from modtf.task import Task
 
@@ -25,6 +25,11 @@ class Affine(TaskFamily):
     def inputs(self, uniforms: tf.Tensor, num_tokens: int) -> tf.Tensor:
         return standard_normal(uniforms)
 
-    def outputs(self, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
-        alpha, beta = (self.per_token(name, rule, inputs.dtype) for name in ("alpha", "beta"))
-        return alpha * inputs[..., 0] + beta * inputs[..., 1]
+    def outputs(self, parameters: Parameters, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
+        return weighted_sum(parameters, inputs, rule)
+
+
+def weighted_sum(parameters: Parameters, pairs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
+    """alpha_c a + beta_c b of pairs (a, b) [..., 2] and rules c [...]."""
+    weights = tf.stack([parameters["alpha"], parameters["beta"]], axis=-1)
+    return tf.reduce_sum(tf.gather(weights, rule) * pairs, axis=-1)

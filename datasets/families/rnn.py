@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from modtf.datasets.families.base import TaskFamily
+from modtf.datasets.families.base import Parameters, TaskFamily
 from modtf.datasets.random import standard_normal
 from modtf.task import Task
 
@@ -34,35 +34,27 @@ class LinearDynamics(TaskFamily):
         return num_tokens * WIDTH
 
     def inputs(self, uniforms: tf.Tensor, num_tokens: int) -> tf.Tensor:
-        return tf.reshape(
-            standard_normal(uniforms), tf.concat([tf.shape(uniforms)[:2], [num_tokens, WIDTH]], 0)
-        )
+        return tf.reshape(standard_normal(uniforms), [-1, num_tokens, WIDTH])
 
-    def outputs(self, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
-        members_first = tf.transpose(inputs, [1, 2, 0, 3])  # [P, N, G, D]
-        rules = tf.transpose(rule, [1, 2, 0])
-        drives = self._apply("B", members_first, rules)
-        state, states = tf.zeros_like(drives[:, 0]), []
-        for step in range(inputs.shape[2]):
-            state = self._apply("A", state, rules[:, step]) + drives[:, step]
+    def outputs(self, parameters: Parameters, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
+        drives = tf.unstack(_apply(parameters["B"], inputs, rule), axis=1)
+        state, states = tf.zeros_like(drives[0]), []
+        for drive, rules in zip(drives, tf.unstack(rule, axis=1), strict=True):
+            state = _apply(parameters["A"], state, rules) + drive
             states.append(state)
-        trajectory = tf.transpose(tf.stack(states), [2, 1, 0, 3])  # [G, P, N, D]
+        trajectory = tf.stack(states, axis=1)  # [G, N, D]
         if self.task.target == "state":
             return trajectory
-        readout = self.parameter("w", inputs.dtype)[:, None, :, 0]
-        return tf.reduce_sum(trajectory * readout, axis=-1)
+        return tf.reduce_sum(trajectory * parameters["w"][:, 0], axis=-1)
 
-    def _apply(self, name: str, vectors: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
-        """Multiplies row vectors [P, ..., D] with the matrix [D, D] of their rule [P, ...].
 
-        All rules are applied in one product and one is kept: the flops are few, gathering a matrix per
-        token would move far more memory.
-        """
-        matrices = self.parameter(name, vectors.dtype)  # [P, R, D, D]
-        num_members = matrices.shape[0]
-        side_by_side = tf.reshape(tf.transpose(matrices, [0, 2, 1, 3]), [num_members, WIDTH, -1])
-        products = tf.matmul(tf.reshape(vectors, [num_members, -1, WIDTH]), side_by_side)
-        own = tf.gather(
-            tf.reshape(products, [-1, self.num_rules, WIDTH]), tf.reshape(rule, [-1]), batch_dims=1
-        )
-        return tf.reshape(own, tf.shape(vectors))
+def _apply(matrices: tf.Tensor, vectors: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
+    """Multiplies row vectors [..., D] with the matrix [R, D, D] of their rule [...].
+
+    All rules are applied in one product and one is kept: the flops are few, gathering a matrix per token
+    would move far more memory.
+    """
+    side_by_side = tf.reshape(tf.transpose(matrices, [1, 0, 2]), [WIDTH, -1])
+    products = tf.matmul(tf.reshape(vectors, [-1, WIDTH]), side_by_side)
+    products = tf.reshape(products, [-1, matrices.shape[0], WIDTH])
+    return tf.reshape(tf.gather(products, tf.reshape(rule, [-1]), batch_dims=1), tf.shape(vectors))
