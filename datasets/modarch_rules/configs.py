@@ -107,8 +107,8 @@ class ConfigsByName(dict[str, RulesConfig]):
             close = difflib.get_close_matches(name, self, n=3) or list(self)[:3]
             raise ValueError(
                 f"{name!r} is no configuration of modarch_rules. Expected the name of a task, such as "
-                f"{', '.join(close)}: FAMILY_SETTING_rRULES_taskSEED with the families mlp, mha_v1, mha_v2, rnn, "
-                f"the settings {', '.join(SETTINGS)}, at least 2 rules and a seed from 0."
+                f"{', '.join(close)}: FAMILY_SETTING_rRULES_taskSEED, a family of mlp, mha_v1, mha_v2, rnn, "
+                f"a setting of {', '.join(SETTINGS)}, at least 2 rules and a seed from 0."
             )
         return config
 

@@ -54,3 +54,14 @@ class RulesInfo(tfds.core.DatasetInfo):
     @property
     def splits(self) -> FiniteSplits:
         return FiniteSplits(super().splits.values())
+
+
+class OfLength(tfds.decode.PartialDecoding):
+    """Decodes all features of sequences of one length, so that their shapes are known."""
+
+    def __init__(self, task: Task, seq_len: int | None):
+        self._of_length = task_features(task, seq_len)
+        super().__init__(self._of_length)
+
+    def extract_features(self, features: Any) -> tfds.features.FeaturesDict:
+        return self._of_length

@@ -1,7 +1,6 @@
 """The TFDS builder `modarch_rules`: `train` is generated while it is read, the other splits are prepared."""
 
 import dataclasses
-import os
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -15,19 +14,8 @@ from modtf.datasets.modarch_rules.configs import ConfigsByName, RulesConfig, pub
 from modtf.datasets.modarch_rules.endless import endless_train
 from modtf.datasets.modarch_rules.locking import exclusive, is_complete
 from modtf.datasets.modarch_rules.splits import TRAIN, is_train
-from modtf.datasets.modarch_rules.writing import split_bytes, write_split
+from modtf.datasets.modarch_rules.writing import split_bytes, write_splits
 from modtf.task import Task
-
-
-class OfLength(tfds.decode.PartialDecoding):
-    """Decodes all features of sequences of one length, so that their shapes are known."""
-
-    def __init__(self, features: tfds.features.FeaturesDict):
-        super().__init__(features)
-        self._features = features
-
-    def extract_features(self, features: Any) -> tfds.features.FeaturesDict:
-        return self._features
 
 
 class Builder(FileReaderBuilder):
@@ -102,23 +90,11 @@ class Builder(FileReaderBuilder):
                 dataclasses.replace(s, num_examples=min(limit, s.num_examples)) for s in splits if limit
             ]
         needed = sum(split_bytes(task, split) for split in splits)
-        if not utils.has_sufficient_disk_space(needed, directory=os.fspath(self.data_dir_root)):
+        if not utils.has_sufficient_disk_space(needed, directory=self.data_dir):
             raise OSError(f"{self.info.full_name} needs {utils.Size(needed)} in {self.data_dir_root}.")
         writer = tfds.core.ExampleWriter(file_format=self.info.file_format)
-        total = sum(split.num_examples for split in splits)
-        with utils.tqdm(total=total, unit=" examples", desc=self.builder_config.name, leave=False) as bar:
-            infos = [
-                write_split(
-                    task,
-                    split,
-                    self._get_filename_template(split.name),
-                    writer,
-                    config.get_shard_config(),
-                    bar.update,
-                )
-                for split in splits
-            ]
-        self.info.set_splits(tfds.core.SplitDict(infos))
+        written = write_splits(task, splits, self._get_filename_template, writer, config.get_shard_config())
+        self.info.set_splits(written)
 
     def as_dataset(self, split: Any = None, *, seed: int = 0, **kwargs: Any) -> Any:
         """`tf.data.Dataset`s, as for every TFDS builder.
@@ -146,7 +122,7 @@ class Builder(FileReaderBuilder):
             parts = AbstractSplit.from_spec(split).to_absolute(self.info.splits)
             lengths = {self.builder_config.splits[part.splitname].seq_len for part in parts}
             if len(lengths) == 1:
-                decoders = OfLength(info.task_features(self.builder_config.task, lengths.pop()))
+                decoders = info.OfLength(self.builder_config.task, lengths.pop())
         return super()._as_dataset(split, decoders=decoders, **kwargs)
 
     def as_data_source(self, split: Any = None, **kwargs: Any) -> Any:

@@ -79,7 +79,7 @@ class FiniteSplits(SplitDict):
             raise KeyError(str(error)) from None
         if train:
             raise KeyError(
-                "'train' is an endless stream, so it has no size, shards or files, and info.splits lists the "
-                "finite splits alone. Choose the steps of an epoch yourself: model.fit(train, steps_per_epoch=...)."
+                "'train' is an endless stream without size, shards or files, so info.splits lists the finite "
+                "splits alone. Choose the steps of an epoch yourself: model.fit(train, steps_per_epoch=...)."
             )
         return super().__getitem__(key)

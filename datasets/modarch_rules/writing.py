@@ -2,9 +2,10 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow_datasets as tfds
+from tensorflow_datasets.core import utils
 from tensorflow_datasets.core.utils import shard_utils
 
 from modtf.datasets.modarch_rules.info import record_layout
@@ -55,3 +56,21 @@ def write_split(
     return tfds.core.SplitInfo(
         name=split.name, shard_lengths=lengths, num_bytes=num_bytes, filename_template=template
     )
+
+
+def write_splits(
+    task: Task,
+    splits: Sequence[PreparedSplit],
+    template_of: Callable[[str], tfds.core.ShardedFileTemplate],
+    writer: tfds.core.ExampleWriter,
+    shard_config: shard_utils.ShardConfig,
+) -> tfds.core.SplitDict:
+    """Writes the files of all splits, under a progress bar (`tfds.disable_progress_bar()` hides it)."""
+    total = sum(split.num_examples for split in splits)
+    with utils.tqdm(total=total, unit=" examples", desc=task.name, leave=False) as bar:
+        return tfds.core.SplitDict(
+            [
+                write_split(task, split, template_of(split.name), writer, shard_config, bar.update)
+                for split in splits
+            ]
+        )

@@ -1,0 +1,97 @@
+"""Configurations: the published 200, and any other by name or object."""
+
+import pickle
+
+import pytest
+import tensorflow_datasets as tfds
+
+from modtf.datasets.modarch_rules.configs import (
+    ConfigsByName,
+    RulesConfig,
+    config_from_name,
+    published_configs,
+)
+from modtf.task import Task
+
+
+def test_every_published_task_has_a_configuration() -> None:
+    names = list(tfds.builder_cls("modarch_rules").builder_configs)
+    assert len(names) == len(set(names)) == 4 * 2 * 5 * 5
+    assert "mha_v2_regression_r8_task0" in names
+    assert "rnn_classification_r32_task4" in names
+
+
+def test_the_default_is_the_default_task(tmp_path) -> None:
+    assert tfds.builder("modarch_rules", data_dir=tmp_path).builder_config.task == Task()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        *list(published_configs())[::37],
+        RulesConfig(task=Task("rnn", num_rules=3, data_seed=11, target="state")),
+        RulesConfig(task=Task("mha", num_rules=5, search="v1"), num_validation=7),
+        RulesConfig(task=Task(num_rules=200), num_test=1),
+    ],
+    ids=lambda config: config.name,
+)
+def test_a_name_says_all(config: RulesConfig) -> None:
+    again = config_from_name(config.name)
+    assert again is not None
+    assert (again.task, again.num_validation, again.num_test) == (
+        config.task,
+        config.num_validation,
+        config.num_test,
+    )
+    assert config.name in ConfigsByName()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "mlp",
+        "mlp_regression_r1_task0",
+        "mlp_regression_r02_task0",
+        "mlp_v1_regression_r2_task0",
+        "mha_v3_regression_r2_task0",
+        "mha_regression_r2_task0",
+        "cnn_regression_r2_task0",
+        "mlp_regression_r2_task0_validation0_test1",
+        "mlp_regression_r2_task0_validation10000_test25600",  # the default sizes have no suffix
+    ],
+)
+def test_other_names_are_refused(name: str, tmp_path) -> None:
+    assert config_from_name(name) is None
+    assert name not in ConfigsByName()
+    with pytest.raises(ValueError, match="no configuration of modarch_rules"):
+        ConfigsByName()[name]
+
+
+def test_an_unknown_name_in_load_says_what_is_expected(tmp_path) -> None:
+    with pytest.raises(ValueError, match=r"mlp_regression_r2_task0.*FAMILY_SETTING_rRULES_taskSEED"):
+        tfds.load("modarch_rules/mlp_regresion_r2_task0", data_dir=tmp_path)
+
+
+def test_a_task_or_a_configuration_can_be_given(tmp_path) -> None:
+    task = Task("mha", "classification", 3, "v2", 9)
+    by_task = tfds.builder("modarch_rules", data_dir=tmp_path, task=task)
+    by_name = tfds.builder(f"modarch_rules/{task.name}", data_dir=tmp_path)
+    by_config = tfds.builder("modarch_rules", data_dir=tmp_path, config=RulesConfig(task=task))
+    assert by_task.data_dir == by_name.data_dir == by_config.data_dir
+    # published ones too, though TFDS refuses a config object with the name of a known one
+    assert tfds.builder("modarch_rules", data_dir=tmp_path, task=Task()).builder_config.task == Task()
+
+
+def test_wrong_arguments(tmp_path) -> None:
+    with pytest.raises(ValueError, match="task or config, not both"):
+        tfds.builder("modarch_rules", data_dir=tmp_path, task=Task(), config="mlp_regression_r2_task0")
+    with pytest.raises(ValueError, match="builder_kwargs"):
+        tfds.builder("modarch_rules", data_dir=tmp_path, config=Task())
+    with pytest.raises(ValueError, match="num_test=0"):
+        RulesConfig(task=Task(), num_test=0)
+
+
+def test_a_builder_can_be_pickled(tmp_path) -> None:
+    builder = tfds.builder("modarch_rules", data_dir=tmp_path, task=Task(num_rules=6))
+    assert pickle.loads(pickle.dumps(builder)).info.full_name == builder.info.full_name

@@ -1,0 +1,185 @@
+"""The finite splits: what is in them, and what users of TFDS do with them."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from modtf.datasets.modarch_rules.configs import RulesConfig
+from modtf.datasets.streaming import stream
+from modtf.task import Task
+
+from modtf.datasets.modarch_rules.splits import prepared_splits  # isort: skip
+
+SEQUENCE_SPLITS = {
+    "validation", "test", "test_len3", "test_len5", "test_len20", "test_len30",
+    "test_ood", "test_ood_len3", "test_ood_len5", "test_ood_len20", "test_ood_len30",
+}  # fmt: skip
+TASKS = [
+    Task("mlp", "classification", 4),
+    Task("mha", "regression", 2, "v1", 1),
+    Task("mha", "classification", 3, "v2"),
+    Task("rnn", "regression", 2),
+    Task("rnn", "regression", 2, target="state"),
+]
+
+
+def load(builder: tfds.core.DatasetBuilder, split: str) -> dict[str, np.ndarray]:
+    """A whole split as arrays."""
+    return {name: value.numpy() for name, value in builder.as_dataset(split=split, batch_size=-1).items()}
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_splits_are_the_start_of_the_stream(task: Task, tmp_path: Path) -> None:
+    config = RulesConfig(task=task, num_validation=5, num_test=4)
+    builder = tfds.builder("modarch_rules", data_dir=tmp_path, config=config)
+    builder.download_and_prepare()
+    assert set(builder.info.splits) == (
+        {"validation", "test", "test_ood"} if not task.is_sequence else SEQUENCE_SPLITS
+    )
+    seen: set[bytes] = set()
+    for name, split in prepared_splits(task, 5, 4).items():
+        found = load(builder, name)
+        features, target = next(
+            iter(stream(task, 256, split.split, scale=split.scale, seq_len=split.seq_len))
+        )
+        count = 5 if name == "validation" else 4
+        assert builder.info.splits[name].num_examples == count
+        for key, value in {**features, "target": target}.items():
+            np.testing.assert_array_equal(found[key], value[:count])
+        rows = {example.tobytes() for example in found["inputs"]}
+        assert not rows & seen, f"{name} overlaps another split"
+        seen |= rows
+    train, _ = next(iter(stream(task, 256)))
+    assert not seen & {example.tobytes() for example in train["inputs"].numpy()}
+
+
+def test_files_are_the_same_bytes_in_every_preparation(mlp, tmp_path: Path) -> None:
+    again = tfds.builder("modarch_rules", data_dir=tmp_path, config=mlp.builder_config.name)
+    again.download_and_prepare()
+    names = sorted(path.name for path in Path(mlp.data_dir).iterdir())
+    assert names == sorted(path.name for path in Path(again.data_dir).iterdir())
+    for name in names:
+        assert (Path(mlp.data_dir) / name).read_bytes() == (Path(again.data_dir) / name).read_bytes(), name
+
+
+def test_several_shards_keep_the_order(mlp, tmp_path: Path) -> None:
+    sharded = tfds.builder("modarch_rules", data_dir=tmp_path, config=mlp.builder_config.name)
+    sharded.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=3))
+    assert sharded.info.splits["validation"].shard_lengths == [100, 100, 100]
+    in_order = tfds.ReadConfig(interleave_cycle_length=1)
+    rows = [x["target"].numpy() for x in sharded.as_dataset(split="validation", read_config=in_order)]
+    np.testing.assert_array_equal(rows, load(mlp, "validation")["target"])
+
+
+def test_max_examples_per_split(mlp, tmp_path: Path) -> None:
+    builder = tfds.builder("modarch_rules", data_dir=tmp_path, config=mlp.builder_config.name)
+    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(max_examples_per_split=3))
+    assert {split.num_examples for split in builder.info.splits.values()} == {3}
+    np.testing.assert_array_equal(load(builder, "test")["target"], load(mlp, "test")["target"][:3])
+
+
+def test_too_little_disk_space_is_said_before_writing(tmp_path: Path) -> None:
+    huge = RulesConfig(task=Task(), num_test=10**15)
+    with pytest.raises(OSError, match=r"needs .* PiB"):
+        tfds.builder("modarch_rules", data_dir=tmp_path, config=huge).download_and_prepare()
+
+
+def test_slices_lists_and_even_splits(mlp) -> None:
+    everything = load(mlp, "validation")["target"]
+    np.testing.assert_array_equal(load(mlp, "validation[:10%]")["target"], everything[:30])
+    np.testing.assert_array_equal(load(mlp, "validation[-5:]")["target"], everything[-5:])
+    validation, test = mlp.as_dataset(split=["validation", "test[:50%]"])
+    assert (len(validation), len(test)) == (300, 20)
+    assert len(mlp.as_dataset(split="validation+test")) == 340
+    assert [len(part) for part in mlp.as_dataset(split=tfds.even_splits("test", 3))] == [14, 13, 13]
+    assert len(mlp.as_dataset(split=tfds.core.ReadInstruction("test", to=7))) == 7
+    assert mlp.info.splits["test[:10%]"].num_examples == 4
+    with pytest.raises(ValueError, match="Unknown split 'tests'"):
+        mlp.as_dataset(split="tests")
+
+
+def test_all_splits_at_once(mlp) -> None:
+    by_name = mlp.as_dataset()
+    assert list(by_name) == ["train", "validation", "test", "test_ood"]
+    assert len(by_name["test_ood"]) == 40
+
+
+def test_as_supervised_is_the_structure_of_the_stream(mlp) -> None:
+    features, target = next(iter(mlp.as_dataset(split="test", as_supervised=True, batch_size=8)))
+    assert features["inputs"].shape == (8, 2)
+    assert features["rule"].dtype == tf.int64
+    assert target.shape == (8,)
+
+
+def test_shuffle_files_and_numpy(mlp) -> None:
+    rows = [example["target"] for example in tfds.as_numpy(mlp.as_dataset(split="test", shuffle_files=True))]
+    assert sorted(rows) == sorted(load(mlp, "test")["target"])
+
+
+def test_decoders_of_the_user_are_followed(mlp) -> None:
+    only_rules = tfds.decode.PartialDecoding({"rule": True})
+    assert list(mlp.as_dataset(split="test", decoders=only_rules).element_spec) == ["rule"]
+
+
+def test_sequences_have_static_shapes(tmp_path: Path) -> None:
+    config = RulesConfig(task=Task("mha", num_rules=3, search="v2"), num_validation=2, num_test=2)
+    builder = tfds.builder("modarch_rules", data_dir=tmp_path, config=config)
+    builder.download_and_prepare()
+    assert builder.as_dataset(split="test").element_spec["inputs"].shape == (10, 18)
+    assert builder.as_dataset(split="test_ood_len30", batch_size=2).element_spec["rule"].shape == (None, 30)
+    assert builder.as_dataset(split="test+test_len3").element_spec["inputs"].shape.as_list() == [None, 18]
+    lengths = [
+        len(example["target"]) for example in tfds.as_numpy(builder.as_dataset(split="test_len3+test"))
+    ]
+    assert lengths == [3, 3, 10, 10]
+
+
+def test_as_dataframe(mlp) -> None:
+    pytest.importorskip("jinja2", reason="pandas formats data frames with it")
+    frame = tfds.as_dataframe(mlp.as_dataset(split="test").take(5), mlp.info)
+    assert len(frame) == 5
+    assert set(frame.columns) == {"inputs", "rule", "target"}
+
+
+def test_info(mlp) -> None:
+    info = mlp.info
+    assert info.features["rule"].names == ["rule_0", "rule_1", "rule_2", "rule_3"]
+    assert info.features["rule"].int2str(2) == "rule_2"
+    assert "Is a Modular Architecture Enough?" in info.citation
+    assert info.homepage == "https://arxiv.org/abs/2206.02713"
+    assert "Rule-based tasks" in info.description
+    assert info.dataset_size > 0
+    assert "num_examples=300" in repr(info)
+
+
+def test_the_ground_truth_travels_with_the_data(mlp) -> None:
+    """With nothing but files: no code of ours builds this reader."""
+    reader = tfds.builder_from_directory(mlp.data_dir)
+    alpha, beta = (np.array(reader.info.metadata[name]) for name in ("alpha", "beta"))
+    assert Task(**reader.info.metadata["task"]) == mlp.builder_config.task
+    for example in itertools.islice(tfds.as_numpy(reader.as_dataset(split="test_ood")), 10):
+        rule, x = example["rule"], example["inputs"].astype(np.float64)
+        np.testing.assert_allclose(example["target"], alpha[rule] * x[0] + beta[rule] * x[1], rtol=1e-6)
+
+
+def test_metadata_of_rnn(tmp_path: Path) -> None:
+    metadata = tfds.builder("modarch_rules/rnn_regression_r2_task3", data_dir=tmp_path).info.metadata
+    assert np.shape(metadata["A"]) == np.shape(metadata["B"]) == (2, 32, 32)
+    assert np.shape(metadata["w"]) == (32, 1)
+
+
+def test_try_gcs_is_harmless(mlp, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"modarch_rules/{mlp.builder_config.name}"
+    monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(data_dir))
+    assert len(tfds.load(name, split="test", try_gcs=True)) == 40
+
+
+def test_a_version_in_the_name_reads_the_finite_splits(mlp, data_dir: Path) -> None:
+    assert (
+        len(tfds.load(f"modarch_rules/{mlp.builder_config.name}:1.0.0", split="test", data_dir=data_dir))
+        == 40
+    )

@@ -1,0 +1,118 @@
+"""The endless `train`: the stream of modtf, nothing on disk, clear errors."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from modtf.datasets.streaming import stream
+from modtf.task import Task
+
+NAME = "modarch_rules/mha_v2_regression_r2_task0"
+
+
+@pytest.fixture
+def empty(tmp_path: Path):
+    yield tmp_path
+    assert not list(tmp_path.iterdir()), "train wrote something"
+
+
+def test_batches_are_those_of_the_stream(empty: Path) -> None:
+    dataset = tfds.load(NAME, split="train", download=False, data_dir=empty, batch_size=7, as_supervised=True)
+    task = Task("mha", search="v2")
+    for (features, target), (expected, expected_target) in itertools.islice(
+        zip(dataset, stream(task, 7), strict=False), 3
+    ):
+        np.testing.assert_array_equal(features["inputs"], expected["inputs"])
+        np.testing.assert_array_equal(features["rule"], expected["rule"])
+        np.testing.assert_array_equal(target, expected_target)
+
+
+def test_single_examples_are_the_batches_one_after_the_other(empty: Path) -> None:
+    dataset = tfds.load(NAME, split="train", download=False, data_dir=empty)
+    features, target = next(iter(stream(Task("mha", search="v2"), 256)))
+    batch = next(iter(dataset.batch(256)))
+    np.testing.assert_array_equal(batch["inputs"], features["inputs"])
+    np.testing.assert_array_equal(batch["target"], target)
+    assert dataset.element_spec["inputs"].shape == (10, 12)
+
+
+def test_elements_have_the_declared_features(empty: Path) -> None:
+    builder = tfds.builder(NAME, data_dir=empty)
+    spec = builder.as_dataset(split="train").element_spec
+    for name, info in builder.info.features.get_tensor_info().items():
+        assert spec[name].dtype == tf.as_dtype(info.dtype)
+        assert tf.TensorShape(info.shape).is_compatible_with(spec[name].shape)
+
+
+def test_seed(empty: Path) -> None:
+    def first(**kwargs) -> np.ndarray:
+        dataset = tfds.load(
+            NAME, split="train", download=False, data_dir=empty, batch_size=4, as_dataset_kwargs=kwargs
+        )
+        return next(iter(dataset))["target"].numpy()
+
+    np.testing.assert_array_equal(first(), first(seed=0))
+    assert not np.array_equal(first(), first(seed=1))
+
+
+def test_shards_of_a_distributed_job(empty: Path) -> None:
+    builder = tfds.builder(NAME, data_dir=empty)
+    whole = [x["target"].numpy() for x in builder.as_dataset(split="train", batch_size=2).take(4)]
+    for index in range(2):
+        config = tfds.ReadConfig(input_context=tf.distribute.InputContext(2, index, 2))
+        part = builder.as_dataset(split="train", batch_size=2, read_config=config)
+        found = [x["target"].numpy() for x in part.take(2)]
+        np.testing.assert_array_equal(found, whole[index::2])
+
+
+@pytest.mark.parametrize("split", ["train[:10]", "train[:10%]", "train+test", "test[:3]+train"])
+def test_a_part_of_train_is_refused(split: str, empty: Path) -> None:
+    with pytest.raises(ValueError, match=r"endless stream.*take\(n\)"):
+        tfds.load(NAME, split=split, download=False, data_dir=empty)
+
+
+def test_a_read_instruction_for_train(empty: Path) -> None:
+    builder = tfds.builder(NAME, data_dir=empty)
+    assert (
+        builder.as_dataset(split=tfds.core.ReadInstruction("train")).cardinality()
+        == tf.data.INFINITE_CARDINALITY
+    )
+    with pytest.raises(ValueError, match="endless stream"):
+        builder.as_dataset(split=tfds.core.ReadInstruction("train", to=10))
+    with pytest.raises(ValueError, match="endless stream"):
+        builder.as_dataset(split=tfds.even_splits("train", 2))
+
+
+def test_what_needs_an_end_says_so(empty: Path) -> None:
+    builder = tfds.builder(NAME, data_dir=empty)
+    with pytest.raises(TypeError, match="steps_per_epoch"):
+        len(builder.as_dataset(split="train"))
+    with pytest.raises(TypeError, match="steps_per_epoch"):
+        len(tfds.as_numpy(builder.as_dataset(split="train")))
+    with pytest.raises(ValueError, match=r"batch_size=-1.*finite split"):
+        builder.as_dataset(split="train", batch_size=-1)
+    with pytest.raises(ValueError, match="decoders concerns"):
+        builder.as_dataset(split="train", decoders={"rule": tfds.decode.SkipDecoding()})
+    with pytest.raises(ValueError, match="add_tfds_id"):
+        builder.as_dataset(split="train", read_config=tfds.ReadConfig(add_tfds_id=True))
+    with pytest.raises(ValueError, match="index"):
+        builder.as_data_source(split=["test", "train"])
+    with pytest.raises(KeyError, match="steps_per_epoch"):
+        builder.info.splits["train"]
+    with pytest.raises(KeyError, match="endless"):
+        builder.info.splits["train[:10]"]
+
+
+def test_finite_splits_without_preparation(empty: Path) -> None:
+    with pytest.raises(AssertionError, match="download_and_prepare"):
+        tfds.load(NAME, split="test", download=False, data_dir=empty)
+
+
+def test_examples_can_be_taken_batched_and_shown(empty: Path) -> None:
+    dataset = tfds.load(NAME, split="train", download=False, data_dir=empty, shuffle_files=True)
+    assert len(list(tfds.as_numpy(dataset.take(3)))) == 3
+    assert next(iter(dataset.shuffle(16).batch(5)))["rule"].shape == (5, 10)
