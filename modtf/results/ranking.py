@@ -47,7 +47,7 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] = VARIANTS) -> pd.DataFram
     scores = means.to_numpy() * np.asarray(sign, float)[:, np.newaxis]
     best = scores == scores.min(axis=1, keepdims=True)
     share = pd.DataFrame(best / best.sum(axis=1, keepdims=True), means.index, means.columns)
-    result = share.stack().rename("vote").reset_index()
+    result = share.reset_index().melt(id_vars=list(UNIT), var_name="variant", value_name="vote")
     return result.merge(counts.reset_index(), on=list(UNIT))
 
 

@@ -1,0 +1,119 @@
+"""What the page says besides figures: what was run and how, what is missing, claims, measures."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from modtf.launch import report_page as page
+from modtf.metrics import measures
+from modtf.results import CellFolder, Study, compare_pairs
+from modtf.results.claims.text import claim_lines
+
+KIND = ["arch", "setting", "search"]
+PAIRED = ["first", "second", "arch", "setting", "search", "num_rules", "width", "condition"]
+PAIRED += ["advantage", "advantage_low", "advantage_high", "effect_size", "wins", "num_tasks", "num_models"]
+
+
+def protocol_section(study: Study) -> page.Section:
+    """How the models were trained and evaluated, and how many there are."""
+    frame = pd.DataFrame(_protocol(cell) for cell in study.cells if cell.is_finished)
+    given = [name for name in frame if name not in ("num_rules", "width", "variant", "members")]
+    rows = []
+    for values, cells in frame.groupby(given, dropna=False, sort=False):
+        members = [member for cell in cells["members"] for member in cell]
+        rows.append(
+            {
+                **dict(zip(given, values, strict=True)),
+                "R": _listing(cells["num_rules"]),
+                "widths": _listing(cells["width"]),
+                "variants": _listing(cells["variant"]),
+                "tasks": len({data_seed for data_seed, _ in members}),
+                "seeds": len({seed for _, seed in members}),
+                "cells": len(cells),
+                "models": len(members),
+            }
+        )
+    total = sum(row["models"] for row in rows)
+    text = (
+        f"{total} trained models in {len(frame)} cells; checkpoint evaluated: {study.checkpoint}. A cell is one "
+        "architecture, setting, number of rules R, width and variant; its models differ in task and seed. Intervals: "
+        f"{study.bootstrap.level:.0%} percentiles of {study.bootstrap.resamples} bootstrap means, tasks drawn anew "
+        f"first, then seeds within each task drawn (seed {study.bootstrap.seed}). With fewer than about five tasks "
+        "such intervals are too narrow."
+    )
+    return page.Section("What was run", page.paragraph(text) + page.table(pd.DataFrame(rows)))
+
+
+def _protocol(cell: CellFolder) -> dict[str, object]:
+    """A flat row: the kind, every setting of training and evaluation, the size, the members."""
+    settings = {}
+    for part in ("training", "evaluation"):
+        for name, value in (cell.config.get(part) or {}).items():
+            settings[f"{part} {name}"] = "" if value is None else str(value)
+    known = {name: cell.config.get(name, "") for name in ("preset", "version")}
+    kind = {name: cell.cell[name] for name in KIND}
+    size = {name: cell.cell[name] for name in ("num_rules", "width", "variant")}
+    return {**kind, **known, **settings, **size, "members": cell.members}
+
+
+def _listing(values: pd.Series) -> str:
+    return ", ".join(str(value) for value in dict.fromkeys(sorted(values)))
+
+
+def missing_section(missing: pd.DataFrame, undrawn: Sequence[tuple[str, str]]) -> page.Section:
+    """Cells that are not there, and figures that could not be drawn."""
+    if missing.empty:
+        body = page.paragraph("No cell is missing from the grid that the results span.")
+    else:
+        counts = ", ".join(f"{n} {status}" for status, n in missing["status"].value_counts().items())
+        body = page.paragraph(f"Missing from the grid that the results span: {counts}.", "missing")
+        body += page.table(missing, "missing.csv")
+    for name, reason in undrawn:
+        body += page.paragraph(f"Not drawn: {name}, because {reason}.", "missing")
+    return page.Section("What is missing", body)
+
+
+def claims_section(judged: pd.DataFrame, study: Study) -> page.Section:
+    """The verdict on every claim, and all the numbers behind it."""
+    text = (
+        "A claim is supported if the interval of every number it stands on lies where the claim says, contradicted if "
+        "one lies on the other side, and otherwise there are not enough runs to tell (also with fewer than 3 tasks). "
+        "The number that decided is shown; all are in tables/claims.csv."
+    )
+    lines = claim_lines(judged, study.bootstrap.level)
+    return page.Section("Claims of the paper", page.paragraph(text) + page.claims_table(lines))
+
+
+def paired_table(study: Study) -> pd.DataFrame:
+    """Paired comparisons of every cell."""
+    by = [*KIND, "num_rules", "width", "condition", "measure", "scale", "seq_len"]
+    return compare_pairs(study.performance, by=by, bootstrap=study.bootstrap)
+
+
+def paired_section(paired: pd.DataFrame) -> page.Section:
+    """The comparisons, cell by cell."""
+    text = (
+        "Two variants on the same task and seed. advantage: by which share the first's loss or error is below the "
+        "second's; effect size: mean gain over its standard deviation between pairs; wins: share of pairs won."
+    )
+    if paired.empty:
+        return page.Section(
+            "Paired comparisons", page.paragraph("No two variants share a task and seed.", "missing")
+        )
+    body = page.paragraph(text) + page.table(paired[PAIRED], "paired_comparisons_by_cell.csv")
+    return page.Section("Paired comparisons, cell by cell", body)
+
+
+def measures_section() -> page.Section:
+    """What every measure means."""
+    rows = [
+        {
+            "measure": m.name,
+            "what it says": m.description,
+            "range": f"{m.range[0]:g} to {m.range[1]:g}",
+            "perfect": f"{m.perfect:g}",
+            "better": "smaller" if m.smaller_is_better else "larger",
+        }
+        for m in measures()
+    ]
+    return page.Section("Measures", page.table(pd.DataFrame(rows)))
