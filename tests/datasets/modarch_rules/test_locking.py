@@ -1,0 +1,94 @@
+"""Several processes prepare at once; one is killed half-way."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import tensorflow_datasets as tfds
+
+from modtf.datasets.modarch_rules.configs import RulesConfig
+from modtf.datasets.modarch_rules.locking import exclusive
+from modtf.task import Task
+
+PREPARE = """
+import sys
+import tensorflow_datasets as tfds
+from modtf.datasets import registration
+registration.register()
+tfds.disable_progress_bar()
+builder = tfds.builder("modarch_rules/" + sys.argv[1], data_dir=sys.argv[2])
+print("ready", flush=True)
+builder.download_and_prepare()
+test = builder.as_dataset(split="test", batch_size=-1)
+print("sum", float(test["target"].numpy().sum()))
+"""
+
+
+def start(config: str, data_dir: Path) -> subprocess.Popen[str]:
+    """A process that prepares; returns when it is about to."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PREPARE, config, str(data_dir)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_two_processes_prepare_at_once(tmp_path: Path) -> None:
+    config = "mlp_regression_r2_task0_validation10_test20000"
+    with exclusive(tmp_path / "modarch_rules" / config / "1.0.0"):  # so that both find it taken
+        processes = [start(config, tmp_path) for _ in range(2)]
+        time.sleep(0.3)
+        assert [process.poll() for process in processes] == [None, None]
+    outputs = [process.communicate(timeout=60)[0].splitlines() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    worked = [any("preparing dataset" in line for line in output) for output in outputs]
+    assert sorted(worked) == [False, True], "exactly one generates"
+    assert outputs[0][-1] == outputs[1][-1]
+    assert not list(tmp_path.rglob("incomplete*"))
+
+
+def test_a_killed_preparation_is_redone(tmp_path: Path) -> None:
+    config = RulesConfig(task=Task(), num_validation=10, num_test=10**7)
+    process = start(config.name, tmp_path)
+    while not list(tmp_path.rglob("incomplete*/*test.tfrecord*")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert list(tmp_path.rglob("incomplete*")), "the half of a dataset is left"
+    builder = tfds.builder("modarch_rules", data_dir=tmp_path, config=config)
+    assert not builder.info.splits
+    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(max_examples_per_split=5))
+    assert len(builder.as_dataset(split="test")) == 5
+    assert not list(tmp_path.rglob("incomplete*"))
+
+
+def test_a_folder_without_its_info_is_redone(tmp_path: Path) -> None:
+    config = RulesConfig(task=Task(), num_validation=3, num_test=3)
+    builder = tfds.builder("modarch_rules", data_dir=tmp_path, config=config)
+    Path(builder.data_dir).mkdir(parents=True)
+    (Path(builder.data_dir) / "modarch_rules-test.tfrecord-00000-of-00001").write_bytes(b"half")
+    builder.download_and_prepare()
+    assert len(builder.as_dataset(split="test")) == 3
+
+
+def test_a_builder_made_before_another_process_prepared(tmp_path: Path) -> None:
+    config = RulesConfig(task=Task(), num_validation=3, num_test=3)
+    early, other = (tfds.builder("modarch_rules", data_dir=tmp_path, config=config) for _ in range(2))
+    other.download_and_prepare()
+    assert len(early.as_dataset(split="test")) == 3
+    assert early.info.splits["test"].num_examples == 3
+
+
+def test_prepared_data_can_be_read_without_leave_to_write(mlp) -> None:
+    lock = Path(mlp.data_dir).with_name(".1.0.0.lock")
+    lock.unlink(missing_ok=True)
+    tfds.load(f"modarch_rules/{mlp.builder_config.name}", data_dir=mlp.data_dir_root, split="test")
+    mlp.download_and_prepare()
+    assert not lock.exists()
