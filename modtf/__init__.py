@@ -1,1 +1,44 @@
-"""modtf: do the modules of a modular neural network specialise, and does it help?"""
+"""modtf: do the modules of a modular neural network specialise, and does it help?
+
+Names are imported on first use, so that `import modtf` loads no TensorFlow.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from modtf.cell import Cell as Cell
+    from modtf.cell import Evaluation as Evaluation
+    from modtf.cell import Training as Training
+    from modtf.datasets.streaming import stream as stream
+    from modtf.evaluation import evaluate as evaluate
+    from modtf.models.build import build as build
+    from modtf.task import Task as Task
+    from modtf.training import train as train
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Task": "modtf.task",
+    "Cell": "modtf.cell",
+    "Training": "modtf.cell",
+    "Evaluation": "modtf.cell",
+    "stream": "modtf.datasets.streaming",
+    "build": "modtf.models.build",
+    "train": "modtf.training",
+    "evaluate": "modtf.evaluation",
+}
+
+__all__ = ["__version__", *_LAZY]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'modtf' has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -57,7 +57,7 @@ class ModularMHA(ModularModel):
         self.decoder = TwoLayer(self.initial, e, e, 1, "decoder", **shared)
 
     def forward(self, inputs, rule):
-        members, _, num_tokens, batch = inputs.shape[:3] + (-1,)
+        members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
         modules, heads, k = self.num_modules, self.num_heads, self.head_width
         flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
         tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)

@@ -9,6 +9,7 @@ from modtf.models.base import ModularModel
 from modtf.models.cells import CELLS
 from modtf.models.layers import Dense, MemberLayer, TwoLayer
 from modtf.models.routers.base import RouterInput
+from modtf.models.scan import scan
 
 
 def module_width(width: int, num_rules: int, num_gates: int) -> int:
@@ -62,7 +63,7 @@ class ModularRNN(ModularModel):
         self.decoder = TwoLayer(self.initial, h, h, self.target_width or 1, "decoder", **shared)
 
     def forward(self, inputs, rule):
-        members, _, num_tokens, batch = inputs.shape[:3] + (-1,)
+        members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
         flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
         tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
         driven = ops.reshape(
@@ -74,28 +75,32 @@ class ModularRNN(ModularModel):
             activation = self.router(rule=flat_rule, rule_features=flat_rule)
             activation = ops.reshape(activation, [members, self.num_modules, num_tokens, batch])
             sequence["activation"] = ops.transpose(activation, [2, 0, 1, 3])
-        start = ops.zeros_like(driven[:, 0, : self.state_width, 0])  # [P, h, B]
-        _, (states, activations) = ops.scan(self._step, (start,) * self.cell.num_states, sequence)
+        state = ops.zeros_like(driven[:, 0, : self.state_width, 0])  # [P, h, B]
+        carry = {"state": (state,) * self.cell.num_states, "activation": ops.zeros_like(driven[:, :, 0, 0])}
+        _, trajectory = scan(self._step, carry, sequence)
+        states, activations = trajectory["state"][0], trajectory["activation"]
         states = ops.transpose(states, [1, 2, 0, 3])  # [P, h, N, B]
         outputs = self.decoder(ops.reshape(states, [members, self.state_width, -1]))
         outputs = ops.reshape(outputs, [members, self.target_width or 1, num_tokens, batch])
         return outputs, ops.transpose(activations, [1, 2, 0, 3])
 
-    def _step(self, state, token):
-        """One token: state (each [P, h, B]), driven [P, M, gates, B] -> next state, (h, p [P, M, B])."""
-        driven = token["driven"]
+    def _step(self, carry, token):
+        """One token: carry {state: each [P, h, B], activation [P, M, B]} and the token's
+        {driven [P, M, gates, B]} -> the next carry, twice, as `ops.scan` wants it."""
+        state, driven = carry["state"], token["driven"]
         recurrent = ops.reshape(self.from_state(state[0]), ops.shape(driven))
         if self.router.needs_scores:
             activation = self.router(scores=self.score(driven, recurrent))
         else:
             activation = token["activation"]
-        members, modules, _, batch = ops.shape(driven)
         gates = ops.reshape(
-            driven + recurrent, [members, modules, self.cell.num_gates, self.state_width, batch]
+            driven + recurrent,
+            [self.num_members, self.num_modules, self.cell.num_gates, self.state_width, -1],
         )
         proposals = self.cell.step(gates, state)
         if self.num_modules == 1:
             state = tuple(proposal[:, 0] for proposal in proposals)
         else:
             state = tuple(ops.sum(activation[:, :, None] * proposal, axis=1) for proposal in proposals)
-        return state, (state[0], activation)
+        carry = {"state": state, "activation": activation}
+        return carry, carry

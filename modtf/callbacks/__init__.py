@@ -1,0 +1,1 @@
+"""Keras callbacks: evaluation, checkpoints, progress bar, TensorBoard. One class per file."""

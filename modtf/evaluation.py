@@ -1,0 +1,243 @@
+"""Measures a trained model: `modtf.evaluate` and what the training callbacks share with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from modtf import metrics
+from modtf.cell import Evaluation
+from modtf.datasets.streaming import stream, task_family
+from modtf.losses import ELEMENTWISE, SettingLoss, misclassified
+from modtf.task import TRAINING_LENGTH, Task, as_members
+
+
+class _Performance(keras.metrics.Metric):
+    """Sums of loss and error per member."""
+
+    def __init__(self, setting: str, num_members: int, population: bool):
+        super().__init__(name="performance")
+        self.setting, self.population = setting, population
+        self.loss = self.add_variable([num_members], "zeros", name="loss_sum")
+        self.error = self.add_variable([num_members], "zeros", name="error_sum")
+        self.batches = self.add_variable([], "zeros", name="batches")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        def per_member(values):
+            others = [axis for axis in range(len(values.shape)) if not (self.population and axis == 1)]
+            return ops.cast(ops.reshape(ops.mean(values, axis=others), [-1]), self.loss.dtype)
+
+        self.loss.assign_add(per_member(ELEMENTWISE[self.setting](y_true, y_pred)))
+        if self.setting == "classification":
+            self.error.assign_add(per_member(misclassified(y_true, y_pred)))
+        self.batches.assign_add(1.0)
+
+    def result(self):
+        return ops.mean(self.loss) / ops.maximum(self.batches, 1.0)
+
+
+class _Activation(keras.metrics.Metric):
+    """Sums of activation per member and row; only these leave the device."""
+
+    def __init__(self, num_members: int, rows: int, num_modules: int, population: bool):
+        super().__init__(name="activation")
+        self.population, self.rows, self.num_modules = population, rows, num_modules
+        self.sums = self.add_variable([num_members, rows, num_modules], "zeros", name="sums")
+        self.counts = self.add_variable([num_members, rows], "zeros", name="counts")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Row of every token int [B, (P,) (N)], activation [B, (P,) (N,) M]."""
+        row = y_true if self.population else y_true[:, None]
+        activation = y_pred if self.population else y_pred[:, None]
+        members = self.sums.shape[0]
+        row = ops.reshape(ops.moveaxis(row, 1, 0), [members, -1])
+        activation = ops.reshape(ops.moveaxis(activation, 1, 0), [members, -1, self.num_modules])
+        one_hot = ops.cast(row[:, None] == ops.arange(self.rows, dtype=row.dtype)[:, None], activation.dtype)
+        self.sums.assign_add(ops.cast(ops.matmul(one_hot, activation), self.sums.dtype))
+        self.counts.assign_add(ops.cast(ops.sum(one_hot, axis=2), self.counts.dtype))
+
+    def result(self):
+        return ops.sum(self.counts)
+
+
+class _Forward(keras.Model):
+    """The model under evaluation, so that compiling for evaluation leaves its own compilation alone."""
+
+    def __init__(self, model: keras.Model):
+        super().__init__(name="evaluation")
+        self.model = model
+        self.built = True
+
+    def call(self, features):
+        outputs = self.model(features)
+        return {"target": outputs["target"], "activation": outputs["activation"]}
+
+
+@dataclass
+class Scores:
+    """What an evaluation found; P members.
+
+    Attributes:
+        rows: (measure, scale, seq_len or None) -> values [P].
+        activation: the activation matrices [P, R, M], float64.
+    """
+
+    rows: dict[tuple[str, float, int | None], np.ndarray]
+    activation: np.ndarray
+
+    def member(self, index: int) -> dict[str, float]:
+        """One member as a flat dict: "loss", "loss_scale2", "loss_len30_scale2", "alignment", ..."""
+        flat = {}
+        for (measure, scale, seq_len), values in self.rows.items():
+            length = "" if seq_len in (None, TRAINING_LENGTH) else f"_len{seq_len}"
+            flat[measure + length + ("" if scale == 1.0 else f"_scale{scale:g}")] = float(values[index])
+        return flat
+
+
+class Evaluator:
+    """Measures a model on streams of its task, on the device, compiled once.
+
+    Args:
+        model: any `keras.Model` from features to `{"target", "activation"}`.
+        task: its task, or a population's.
+        sizes: how much data to read.
+        split: which stream; evaluation never touches "train".
+        seed: of the evaluation stream, the same for all members.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        task: Task | Sequence[Task],
+        sizes: Evaluation,
+        split: str = "test",
+        seed: int = 0,
+    ):
+        self.tasks, _, self.population = as_members(task, seed if isinstance(task, Task) else [seed] * len(task))
+        self.task, self.sizes, self.split = self.tasks[0], sizes, split
+        self.seed: Any = [seed] * len(self.tasks) if self.population else seed
+        self.family = task_family(self.tasks)
+        self.num_tokens = TRAINING_LENGTH if self.family.is_sequence else 1
+        features, _ = next(iter(self._stream(batch_size=2)))
+        num_modules = check_outputs(model(features))
+        router = getattr(model, "router", None)
+        # the use q = p @ A is exact where p is a function of the token alone
+        self.exact_usage = not self.family.is_sequence or getattr(router, "sees_only_rule", False)
+        rows = max(self.task.num_rules, 1 if self.exact_usage else sizes.draws)
+        self.performance = _Performance(self.task.setting, len(self.tasks), self.population)
+        self.activation = _Activation(len(self.tasks), rows, num_modules, self.population)
+        self._test_functions: dict[Any, Any] = {}
+        self.forward = _Forward(model)
+        self.forward.compile(
+            loss={"target": SettingLoss(self.task.setting)},
+            metrics={"target": self.performance, "activation": self.activation},
+            jit_compile="auto",
+        )
+
+    def run(self) -> Scores:
+        """Performance at every scale and length, the activation matrix and its measures."""
+        rows: dict[tuple[str, float, int | None], np.ndarray] = {}
+        training_length = TRAINING_LENGTH if self.family.is_sequence else None
+        lengths = dict.fromkeys([training_length, *(self.sizes.lengths if self.family.is_sequence else ())])
+        for seq_len in lengths:
+            for scale in self.sizes.scales:
+                rows |= self._performance(scale, seq_len)
+        activation = self.activation_matrix()
+        usage = None if self.exact_usage else self._usage()
+        rows |= {
+            (name, 1.0, training_length): values
+            for name, values in metrics.measure_population(activation, usage=usage).items()
+        }
+        return Scores(rows, activation)
+
+    def activation_matrix(self) -> np.ndarray:
+        """A [P, R, M], float64, from `sizes.tokens` tokens."""
+        steps = -(-self.sizes.tokens // (self.sizes.batch_size * self.num_tokens))
+        self._evaluate(self._stream(), steps)
+        return self._matrix(self.task.num_rules)
+
+    def _usage(self) -> np.ndarray:
+        """Module use [P, K, M] under each of K rule distributions."""
+        draws = self.sizes.draws
+        per_draw = -(-self.sizes.tokens_per_draw // (self.sizes.batch_size * self.num_tokens))
+        probs = metrics.rule_distributions(self.task.num_rules, draws)
+        self._evaluate(self._stream(rule_probs=probs), per_draw * draws, draws=draws)
+        return self._matrix(draws)
+
+    def _matrix(self, rows: int) -> np.ndarray:
+        sums, counts = (v.numpy()[:, :rows] for v in (self.activation.sums, self.activation.counts))
+        return metrics.from_counts(sums, counts)
+
+    def _performance(self, scale: float, seq_len: int | None) -> dict:
+        self._evaluate(self._stream(scale=scale, seq_len=seq_len), self.sizes.batches)
+        batches = float(self.performance.batches.numpy())
+        found = {("loss", scale, seq_len): self.performance.loss.numpy() / batches}
+        if self.task.setting == "classification":
+            error = self.performance.error.numpy()
+            found["error", scale, seq_len] = 100.0 * error / batches
+        return found
+
+    def _stream(self, batch_size: int | None = None, **options: Any):
+        tasks = self.tasks if self.population else self.task
+        return stream(tasks, batch_size or self.sizes.batch_size, self.split, self.seed, **options)
+
+    def _evaluate(self, dataset, steps: int, draws: int | None = None) -> None:
+        """Accumulates `steps` batches; the row of a token is its rule, or the number of its draw."""
+
+        def with_rows(index, element):
+            features, target = element
+            row = features["rule"]
+            if draws is not None:
+                row = row * 0 + ops.cast(index % draws, row.dtype)
+            return features, {"target": target, "activation": row}
+
+        # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
+        self.forward.test_function = self._test_functions.get(dataset.element_spec[1].shape)
+        self.forward.evaluate(dataset.enumerate().map(with_rows).take(steps), verbose=0)
+        self._test_functions[dataset.element_spec[1].shape] = self.forward.test_function
+
+
+def check_outputs(outputs: Any) -> int:
+    """Returns the number of modules M, or says what a user's model must return."""
+    if not isinstance(outputs, dict) or not {"target", "activation"} <= set(outputs):
+        received = sorted(outputs) if isinstance(outputs, dict) else type(outputs).__name__
+        raise ValueError(
+            "A model must return a dict with the keys 'target' [B, ...] and 'activation' [B, ..., M], "
+            f"received {received}. Wrap your model in one whose call returns both."
+        )
+    return int(outputs["activation"].shape[-1])
+
+
+def evaluate(
+    model: keras.Model,
+    task: Task | Sequence[Task],
+    *,
+    sizes: Evaluation | None = None,
+    split: str = "test",
+    seed: int = 0,
+) -> Any:
+    """Measures a model in and out of distribution, and its collapse and specialisation.
+
+    Args:
+        model: any `keras.Model` that takes features and returns `{"target", "activation"}`.
+        task: its task, or the list of tasks of a population.
+        sizes: how much data to read; `Evaluation()`, the published sizes, by default.
+        split: "test" or "validation".
+        seed: of the evaluation stream.
+
+    Returns:
+        A dict of floats (a list of dicts, one per member, for a population): "loss" (and "error" in
+        percent for classification), each also with the suffixes "_scale2" (inputs times 2), "_len30"
+        (sequences of 30) and "_len30_scale2"; and the measures of `modtf.metrics`.
+
+    Example:
+        >>> scores = modtf.evaluate(model, task)
+        >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
+    """
+    evaluator = Evaluator(model, task, sizes or Evaluation(), split, seed)
+    scores = evaluator.run()
+    members = [scores.member(i) for i in range(len(evaluator.tasks))]
+    return members if evaluator.population else members[0]
