@@ -7,7 +7,7 @@ import tensorflow_datasets as tfds
 
 from modtf.datasets.families import FAMILIES
 from modtf.datasets.modarch_rules.serialise import RecordLayout, float_field, integer_field
-from modtf.datasets.modarch_rules.splits import FiniteSplits
+from modtf.datasets.modarch_rules.splits import FiniteSplits, PreparedSplit
 from modtf.task import Task
 
 HOMEPAGE = "https://arxiv.org/abs/2206.02713"
@@ -38,6 +38,11 @@ def record_layout(task: Task, seq_len: int | None) -> RecordLayout:
             float_field("target", tokens * (task.target_width or 1)),
         ]
     )
+
+
+def split_bytes(task: Task, split: PreparedSplit) -> int:
+    """Size of the records of a split, without the framing of the file format (16 bytes a TFRecord)."""
+    return split.num_examples * record_layout(task, split.seq_len).num_bytes
 
 
 def task_metadata(task: Task) -> tfds.core.MetadataDict:

@@ -14,7 +14,7 @@ from modtf.datasets.modarch_rules.configs import ConfigsByName, RulesConfig, pub
 from modtf.datasets.modarch_rules.endless import endless_train
 from modtf.datasets.modarch_rules.locking import exclusive, is_complete
 from modtf.datasets.modarch_rules.splits import TRAIN, is_train
-from modtf.datasets.modarch_rules.writing import split_bytes, write_splits
+from modtf.datasets.modarch_rules.writing import write_splits
 from modtf.task import Task
 
 
@@ -89,7 +89,7 @@ class Builder(FileReaderBuilder):
             splits = [
                 dataclasses.replace(s, num_examples=min(limit, s.num_examples)) for s in splits if limit
             ]
-        needed = sum(split_bytes(task, split) for split in splits)
+        needed = sum(info.split_bytes(task, split) for split in splits)
         if not utils.has_sufficient_disk_space(needed, directory=self.data_dir):
             raise OSError(f"{self.info.full_name} needs {utils.Size(needed)} in {self.data_dir_root}.")
         writer = tfds.core.ExampleWriter(file_format=self.info.file_format)

@@ -8,17 +8,12 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets.core import utils
 from tensorflow_datasets.core.utils import shard_utils
 
-from modtf.datasets.modarch_rules.info import record_layout
+from modtf.datasets.modarch_rules.info import record_layout, split_bytes
 from modtf.datasets.modarch_rules.splits import PreparedSplit
 from modtf.datasets.streaming import stream
 from modtf.task import Task
 
 BATCH_SIZE = 256  # of the stream the examples come from; another size gives other examples
-
-
-def split_bytes(task: Task, split: PreparedSplit) -> int:
-    """Size of the records of a split, without the framing of the file format (16 bytes a TFRecord)."""
-    return split.num_examples * record_layout(task, split.seq_len).num_bytes
 
 
 def serialised_examples(
