@@ -41,7 +41,8 @@ def read_study(
     finished = [cell for cell in cells if cell.is_finished]
     if not finished:
         raise ValueError(
-            f"None of the {len(cells)} cells in {', '.join(results)} is finished. Let training end, then try again."
+            f"None of the {len(cells)} cells in {', '.join(results)} is finished. "
+            "Let training end, then try again."
         )
     frame = select(
         load_results(finished, lambda c: tqdm(c, "results", unit="cell", disable=quiet)), protocols

@@ -61,8 +61,10 @@ def picture(png: bytes, title: str, note: str, width: float, name: str) -> str:
     data = base64.b64encode(png).decode()
     alternative = html.escape(f"{title}. {note}", quote=True)
     return (
-        f'<figure><img src="data:image/png;base64,{data}" alt="{alternative}" style="width:{width * 96:.0f}px">'
-        f"<figcaption>figures/{html.escape(name)}.png, .svg; tables/{html.escape(name)}.csv</figcaption></figure>"
+        f'<figure><img src="data:image/png;base64,{data}" alt="{alternative}" '
+        f'style="width:{width * 96:.0f}px">'
+        f"<figcaption>figures/{html.escape(name)}.png, .svg; tables/{html.escape(name)}.csv</figcaption>"
+        "</figure>"
     )
 
 
@@ -88,7 +90,8 @@ def claims_table(lines: pd.DataFrame) -> str:
         *cells, verdict = map(str, values)
         marked = f'<td class="verdict {html.escape(verdict.replace(" ", "-"))}">{html.escape(verdict)}</td>'
         rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + marked + "</tr>")
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<div class="scroll"><table>{body}</table></div>'
 
 
 def _number(value: float) -> str:

@@ -16,7 +16,7 @@ PAIRED += ["advantage", "advantage_low", "advantage_high", "effect_size", "wins"
 
 def protocol_section(study: Study) -> page.Section:
     """How the models were trained and evaluated, and how many there are."""
-    frame = pd.DataFrame(_protocol(cell) for cell in study.cells if cell.is_finished)
+    frame = pd.DataFrame([_protocol(cell) for cell in study.cells if cell.is_finished])
     given = [name for name in frame if name not in ("num_rules", "width", "variant", "members")]
     rows = []
     for values, cells in frame.groupby(given, dropna=False, sort=False):
@@ -35,18 +35,18 @@ def protocol_section(study: Study) -> page.Section:
         )
     total = sum(row["models"] for row in rows)
     text = (
-        f"{total} trained models in {len(frame)} cells; checkpoint evaluated: {study.checkpoint}. A cell is one "
-        "architecture, setting, number of rules R, width and variant; its models differ in task and seed. Intervals: "
-        f"{study.bootstrap.level:.0%} percentiles of {study.bootstrap.resamples} bootstrap means, tasks drawn anew "
-        f"first, then seeds within each task drawn (seed {study.bootstrap.seed}). With fewer than about five tasks "
-        "such intervals are too narrow."
+        f"{total} trained models in {len(frame)} cells; checkpoint evaluated: {study.checkpoint}. A cell is "
+        "one architecture, setting, number of rules R, width and variant; its models differ in task, seed. "
+        f"Intervals: {study.bootstrap.level:.0%} percentiles of {study.bootstrap.resamples} bootstrap means, "
+        "tasks drawn anew first, then seeds within each task drawn (seed of the bootstrap: "
+        f"{study.bootstrap.seed}). With fewer than about five tasks such intervals are too narrow."
     )
     return page.Section("What was run", page.paragraph(text) + page.table(pd.DataFrame(rows)))
 
 
 def _protocol(cell: CellFolder) -> dict[str, object]:
     """A flat row: the kind, every setting of training and evaluation, the size, the members."""
-    settings = {}
+    settings: dict[str, object] = {}
     for part in ("training", "evaluation"):
         for name, value in (cell.config.get(part) or {}).items():
             settings[f"{part} {name}"] = "" if value is None else str(value)
@@ -76,9 +76,9 @@ def missing_section(missing: pd.DataFrame, undrawn: Sequence[tuple[str, str]]) -
 def claims_section(judged: pd.DataFrame, study: Study) -> page.Section:
     """The verdict on every claim, and all the numbers behind it."""
     text = (
-        "A claim is supported if the interval of every number it stands on lies where the claim says, contradicted if "
-        "one lies on the other side, and otherwise there are not enough runs to tell (also with fewer than 3 tasks). "
-        "The number that decided is shown; all are in tables/claims.csv."
+        "A claim is supported if the interval of every number it stands on lies where the claim says, "
+        "contradicted if one lies on the other side; otherwise there are not enough runs to tell, as with "
+        "fewer than 3 tasks. The number that decided is shown; all are in tables/claims.csv."
     )
     lines = claim_lines(judged, study.bootstrap.level)
     return page.Section("Claims of the paper", page.paragraph(text) + page.claims_table(lines))
@@ -93,8 +93,9 @@ def paired_table(study: Study) -> pd.DataFrame:
 def paired_section(paired: pd.DataFrame) -> page.Section:
     """The comparisons, cell by cell."""
     text = (
-        "Two variants on the same task and seed. advantage: by which share the first's loss or error is below the "
-        "second's; effect size: mean gain over its standard deviation between pairs; wins: share of pairs won."
+        "Two variants on the same task and seed. advantage: by which share the first's loss or error is "
+        "below the second's; effect size: mean gain over its standard deviation between pairs; wins: share "
+        "of pairs won."
     )
     if paired.empty:
         return page.Section(

@@ -30,7 +30,8 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
         width = part[0][0].cell["width"]
         text = (
             f"One model per matrix ({member_words(part)}; width {width}; checkpoint {study.checkpoint}). "
-            "Rows: rules; columns: modules, put in the order in which the Hungarian algorithm matches them to rules."
+            "Rows: rules; columns: modules, in the order in which the Hungarian algorithm matches them to "
+            "rules."
         )
         name = " ".join(filter(None, kind))
         title = f"Activation matrices, {name}"
@@ -56,7 +57,7 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
                 matrix = (activations.last if study.checkpoint == "last" else activations.best)[index]
                 matrix = matrix[:, best_permutation(matrix)]
                 draw_matrix(axes, matrix)
-                axes.set_xlabel(f"alignment {alignment(matrix):.2f}", size=7.5, labelpad=1)
+                axes.set_xlabel(f"alignment {alignment(matrix):.2f}", size=7.5, labelpad=3)
                 tables.append(as_table(matrix, num_rules=num_rules, width=width, variant=variant))
         add_colour_bar(grid.figure)
         yield Picture(

@@ -54,7 +54,7 @@ def draw_lines(
                     color=colour("random", []),
                     linestyle=dash,
                     marker="_",
-                    zorder=1.5,
+                    zorder=3,
                 )
             _variants(axes, data, x, variants)
             powers_of_two(axes, ticks)

@@ -9,8 +9,8 @@ from modtf.results.study import Study
 def models(summary: pd.DataFrame) -> str:
     """How many models, tasks and seeds stand behind the points of a summary."""
     tasks, counts = summary["num_tasks"], summary["num_models"]
-    point = _span(counts, "model")
-    return f"{point} per point ({_span(tasks, 'task')})"
+    point = span(counts, "model")
+    return f"{point} per point ({span(tasks, 'task')})"
 
 
 def intervals(summary: pd.DataFrame, study: Study) -> str:
@@ -61,6 +61,7 @@ def note(study: Study, summary: pd.DataFrame, *parts: str, lacking: list[str] | 
     return text[0].upper() + text[1:] + (f" Incomplete: {'; '.join(missing)}." if missing else "")
 
 
-def _span(numbers: pd.Series, word: str) -> str:
+def span(numbers: pd.Series, word: str) -> str:
+    """ "3 tasks", or "2 to 3 tasks" where they differ."""
     low, high = int(numbers.min()), int(numbers.max())
     return f"{low} {word}{'s' * (low != 1)}" if low == high else f"{low} to {high} {word}s"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from modtf.launch.figures.base import Choice, NothingToDraw, Picture
+from modtf.launch.figures.notes import span
 from modtf.launch.figures.panels import Grid, empty_panel, make_grid
 from modtf.launch.figures.style import colour, in_order, kinds_in, with_labels
 from modtf.results import PAIRS, Study, compare_pairs
@@ -25,10 +26,10 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     found = [pair for pair in PAIRS if ((table["first"] == pair[0]) & (table["second"] == pair[1])).any()]
     widths = sorted(study.performance["width"].unique())
     text = (
-        "By which share the first's loss or error is below the second's on the same task and seed "
-        f"(right of 0: the first is better); mean and {study.bootstrap.level:.0%} bootstrap interval over "
-        f"{table['num_models'].min()} to {table['num_models'].max()} pairs; filled: in, hollow: out of "
-        f"distribution; checkpoint {study.checkpoint}; width{'s' * (len(widths) > 1)} {', '.join(map(str, widths))}."
+        "By which share the first's loss or error is below the second's on the same task and seed (right of "
+        f"0: the first is better); mean and {study.bootstrap.level:.0%} bootstrap interval over "
+        f"{span(table['num_models'], 'pair')} each; filled: in, hollow: out of distribution; checkpoint "
+        f"{study.checkpoint}; width{'s' * (len(widths) > 1)} {', '.join(map(str, widths))}."
     )
     absent = [f"{first} against {second}" for first, second in PAIRS if (first, second) not in found]
     text += f" Incomplete: no {', no '.join(absent)}." if absent else ""

@@ -13,10 +13,11 @@ from matplotlib.ticker import NullLocator
 from modtf.launch.figures.style import GREY, colour, marker
 
 # Inches.
-LEFT, RIGHT, GAP_X, GAP_Y = 1.15, 0.2, 0.55, 0.5
+RIGHT, GAP_X, GAP_Y = 0.2, 0.55, 0.5
+TICKS, CHARACTER = 0.75, 0.085  # room for the ticks and name of an axis; of a bold letter
 MIN_WIDTH = 7.2
 LINE, TITLE, LEGEND, X_LABEL = 0.165, 0.36, 0.34, 0.5
-CHARACTERS_PER_INCH = 15.5  # of the note's font
+CHARACTERS_PER_INCH = 17.8  # of the note's font
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ def make_grid(
     legend: bool = True,
     x_label: str = "",
     gaps: tuple[float, float] = (GAP_X, GAP_Y),
-    left: float = LEFT,
+    left: float | None = None,
+    right: float = RIGHT,
 ) -> Grid:
     """Panels of equal size, row labels on the left, column labels on top.
 
@@ -55,16 +57,25 @@ def make_grid(
         legend: whether to leave room for one below.
         x_label: below the last row.
         gaps: between the panels, in inches.
-        left: margin for the row labels, in inches.
+        left: margin for the row labels, in inches; by default as their length needs.
+        right: margin in inches.
     """
     gap_x, gap_y = gaps
     width = panel[0]
-    fixed = left + RIGHT + gap_x * (len(columns) - 1)
+    if left is None:
+        longest = max(len(line) for row in rows for line in [*row.split("\n"), ""])
+        left = 0.12 + CHARACTER * longest + TICKS
+    fixed = left + right + gap_x * (len(columns) - 1)
     if fixed + width * len(columns) < MIN_WIDTH:
         width = min((MIN_WIDTH - fixed) / len(columns), 2.2 * panel[0])
     total_width = max(MIN_WIDTH, fixed + width * len(columns))
     lines = textwrap.wrap(note, int((total_width - 0.3) * CHARACTERS_PER_INCH))
-    top = TITLE + LINE * len(lines) + 0.1 + (0.25 if any(columns) else 0.05)
+    top = (
+        TITLE
+        + LINE * len(lines)
+        + 0.1
+        + (0.07 + 0.18 * max(len(column.split("\n")) for column in columns) if any(columns) else 0.05)
+    )
     bottom = 0.32 + (X_LABEL - 0.25 if x_label else 0.0) + (LEGEND if legend else 0.0)
     total_height = top + bottom + panel[1] * len(rows) + gap_y * (len(rows) - 1)
     figure = Figure(figsize=(total_width, total_height), dpi=100)
@@ -105,14 +116,14 @@ def _style(axes: Axes) -> Axes:
     return axes
 
 
-def add_legend(figure: Figure, variants: Sequence[str], bars: bool = False) -> None:
+def add_legend(figure: Figure, variants: Sequence[str], bars: bool = False, markers: bool = True) -> None:
     """One legend for all panels, centred below them."""
     handles = [
         Line2D(
             [],
             [],
             color=colour(name, variants),
-            marker="s" if bars else marker(name, variants),
+            marker="s" if bars else (marker(name, variants) if markers else ""),
             linestyle="none" if bars else ("--" if name == "random" else "-"),
             markersize=8 if bars else 5,
             label=name,

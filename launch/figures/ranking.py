@@ -69,7 +69,14 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     kinds = [OVERALL, *kinds_in(table[table["kind"] != OVERALL])]
     height = 0.3 + 0.3 * len(kinds)
     grid = make_grid(
-        ["" for _ in fields], conditions, "Ranking", text, panel=(3.6, height), left=1.75, gaps=(0.75, 0.6)
+        ["" for _ in fields],
+        conditions,
+        "Ranking",
+        text,
+        panel=(3.6, height),
+        left=1.75,
+        right=0.65,
+        gaps=(0.75, 0.6),
     )
     for r, field in enumerate(fields):
         for c, condition in enumerate(conditions):

@@ -72,12 +72,20 @@ def _bars(axes: Axes, data: pd.DataFrame, random: float, variants: list[str]) ->
     for place, name in enumerate(variants):
         if name == "random":
             axes.bar(place, random, color="none", edgecolor=colour(name, []), linestyle="--", width=0.75)
+            _mark_zero(axes, place, random, colour(name, []))
         elif name in data.index:
             mean, low, high = data.loc[name, ["mean", "low", "high"]].astype(float)
             error = np.nan_to_num([[max(mean - low, 0)], [max(high - mean, 0)]])
             axes.bar(place, mean, yerr=error, color=colour(name, variants), width=0.75, capsize=2.5)
+            _mark_zero(axes, place, mean, colour(name, variants))
         else:
             axes.text(place, 0.03, "not run", rotation=90, size=7.5, ha="center", va="bottom")
+
+
+def _mark_zero(axes: Axes, place: int, value: float, tint: str) -> None:
+    """A bar too low to be seen gets its number."""
+    if abs(value) < 0.005:
+        axes.annotate("0", (place, 0), (0, 2), textcoords="offset points", ha="center", size=8.5, color=tint)
 
 
 def _listing(over: dict[str, tuple[int, ...]]) -> str:

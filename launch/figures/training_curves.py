@@ -59,7 +59,7 @@ def _averaged(study: Study, rows: pd.DataFrame) -> Iterator[Picture]:
 
 
 def comparable(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of sizes that have all variants of their kind, at steps that all such cells were evaluated at."""
+    """The rows of sizes that have all variants of their kind, at the steps that all such cells share."""
     kind = ["arch", "setting", "search"]
     wanted = rows.groupby(kind)["variant"].transform("nunique")
     rows = rows[rows.groupby(SIZE)["variant"].transform("nunique") == wanted]
@@ -76,7 +76,7 @@ def _fill(
             data = summary[(summary[row] == row_value) & (summary[columns[0]] == column)]
             _curves(grid.panel(r, c), data, variants)
         grid.panel(r, 0).set_ylabel("Loss", size=8.5)
-    add_legend(grid.figure, variants)
+    add_legend(grid.figure, variants, markers=False)
 
 
 def _curves(axes: Axes, data: pd.DataFrame, variants: list[str]) -> None:

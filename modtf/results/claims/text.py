@@ -12,8 +12,8 @@ ORDER = {CONTRADICTED: 0, UNDECIDED: 1}  # the evidence that decided the verdict
 def claim_lines(judged: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
     """One row per claim: claim, figure, statistic, value, interval, expected, stands on, verdict.
 
-    A claim that stands on several numbers shows the one that decided its verdict: a contradicting one, else one
-    that is not sure, else the one nearest to the bound.
+    A claim on several numbers shows the one that decided its verdict: a contradicting one, else one that is
+    not sure, else the one nearest to the bound.
 
     Args:
         judged: from `judge_all`.
@@ -44,11 +44,11 @@ def claim_lines(judged: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
 
 def print_claims(lines: pd.DataFrame) -> str:
     """The rows of `claim_lines` as text, one line each."""
-    interval = next(name for name in lines if name.endswith("interval"))
+    interval = next(name for name in map(str, lines) if name.endswith("interval"))
     width = max(len(claim) for claim in lines["claim"])
     return "\n".join(
-        f"{row['verdict']:<15}  {row['claim']:<{width}}  [{row['figure']}]  {row['statistic']} = {row['value']}, "
-        f"{interval} {row[interval]}, expected {row['expected']}, {row['tasks']} tasks"
+        f"{row['verdict']:<15}  {row['claim']:<{width}}  [{row['figure']}]  {row['statistic']} = "
+        f"{row['value']}, {interval} {row[interval]}, expected {row['expected']}, {row['tasks']} tasks"
         for _, row in lines.iterrows()
     )
 
