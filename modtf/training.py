@@ -5,7 +5,7 @@ from pathlib import Path
 
 import keras
 
-from modtf.callbacks.checkpoint import CheckpointCallback
+from modtf.callbacks.checkpoint import CheckpointCallback, Stateful
 from modtf.callbacks.evaluate import EvaluateCallback
 from modtf.callbacks.progress import ProgressCallback
 from modtf.cell import Evaluation
@@ -34,6 +34,7 @@ def train(
     evaluations: int = 20,
     evaluation: Evaluation | EvaluateCallback | None = None,
     checkpoint: str | Path | None = None,
+    stateful: Sequence[Stateful] = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
     steps_per_execution: int = STEPS_PER_EXECUTION,
     jit_compile: bool | str = True,
@@ -58,6 +59,7 @@ def train(
         evaluation: how much data each reads, or an `EvaluateCallback` to read afterwards.
         checkpoint: a file `*.npz`; a killed run, started again with the same arguments, resumes from it
             and ends with the same weights. Removed when training ends.
+        stateful: what else the checkpoint must keep (`state()` and `load_state(state)`).
         callbacks: more Keras callbacks.
         verbose: whether to show a progress bar.
 
@@ -93,7 +95,7 @@ def train(
     done = 0
     extra: list[keras.callbacks.Callback] = []
     if checkpoint is not None:
-        saver = CheckpointCallback(checkpoint, evaluation)
+        saver = CheckpointCallback(checkpoint, [evaluation, *stateful])
         done = saver.restore(model)
         extra.append(saver)
     if verbose:

@@ -8,6 +8,7 @@ from keras import ops
 from modtf.models.base import ModularModel
 from modtf.models.layers import Dense, Mixture, TwoLayer, softmax
 from modtf.models.routers.base import RouterInput
+from modtf.models.sizes import mha_head, mha_hidden
 
 
 def attend(query, key, value):
@@ -35,17 +36,10 @@ class ModularMHA(ModularModel):
 
     def make_layers(self) -> None:
         e, rules, modules, shared = self.width, self.num_rules, self.num_modules, {"dtype": self.dtype_policy}
-        d = 4 * e
-        self.num_heads, self.head_width = 2 * rules, d // (2 * rules)
+        self.num_heads, self.head_width = 2 * rules, mha_head(e, rules)
         k = self.head_width
         module_inputs = (self.num_heads // modules + 1) * k
-        hidden = 2 * e if modules == 1 else 2 * e * (2 * rules * (d + e) + d) // (rules * (3 * d + 2 * rules * e))
-        if k < 1 or hidden < 1:
-            raise ValueError(
-                f"width={e} is too small for {rules} rules: heads would be {k} wide and modules {hidden}. "
-                f"Take a width of at least {-(-rules // 2)}."
-            )
-        self.module_hidden = hidden
+        hidden = self.module_hidden = mha_hidden(e, rules, modules)
         self.encoder = TwoLayer(self.initial, self.token_width + rules, e, e, "encoder", **shared)
         self.router = self.make_router(RouterInput(width=rules, hidden=k))
         # queries, keys and values of all heads, and the bypass of every module, in one product

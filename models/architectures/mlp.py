@@ -6,6 +6,7 @@ from keras import ops
 from modtf.models.base import ModularModel
 from modtf.models.layers import Dense, Mixture, TwoLayer
 from modtf.models.routers.base import RouterInput
+from modtf.models.sizes import mlp_hidden
 
 
 @keras.saving.register_keras_serializable("modtf")
@@ -14,13 +15,7 @@ class ModularMLP(ModularModel):
 
     def make_layers(self) -> None:
         e, modules, shared = self.width, self.num_modules, {"dtype": self.dtype_policy}
-        d = 4 * e
-        hidden = d // modules
-        if hidden < 1:
-            raise ValueError(
-                f"width={e} is too small for {modules} modules: 4 * width // modules must be at least 1. "
-                f"Take a width of at least {-(-modules // 4)}."
-            )
+        d, hidden = 4 * e, mlp_hidden(e, modules)
         self.digit_encoder = TwoLayer(self.initial, 1, e, e, "digit_encoder", **shared)
         self.rule_encoder = TwoLayer(self.initial, self.num_rules, e, e, "rule_encoder", **shared)
         self.router = self.make_router(RouterInput(width=e, hidden=None))

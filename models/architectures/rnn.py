@@ -1,7 +1,5 @@
 """Modular recurrence: R cells that propose the next value of one shared state."""
 
-import math
-
 import keras
 from keras import ops
 
@@ -10,18 +8,7 @@ from modtf.models.cells import CELLS
 from modtf.models.layers import Dense, MemberLayer, TwoLayer
 from modtf.models.routers.base import RouterInput
 from modtf.models.scan import scan
-
-
-def module_width(width: int, num_rules: int, num_gates: int) -> int:
-    """The state width h at which R cells and decoder have the parameters of one cell 4 * width wide.
-
-    For 4 gates this is the published formula, the positive root of
-    (4R+1) h^2 + (4Re+1) h = 5 d^2 + d (4e+1), rounded down.
-    """
-    e, g, d = width, num_gates, 4 * width
-    linear, square = g * num_rules * e + 1, g * num_rules + 1
-    budget = (g + 1) * d * d + d * (g * e + 1)
-    return (math.isqrt(linear * linear + 4 * square * budget) - linear) // (2 * square)
+from modtf.models.sizes import rnn_state
 
 
 class StateScore(MemberLayer):
@@ -50,9 +37,7 @@ class ModularRNN(ModularModel):
         e, modules, shared = self.width, self.num_modules, {"dtype": self.dtype_policy}
         self.cell = CELLS[cell]
         single = modules == 1
-        h = self.state_width = 4 * e if single else module_width(e, self.num_rules, self.cell.num_gates)
-        if h < 1:
-            raise ValueError(f"width={e} is too small for {self.num_rules} rules; take a larger width.")
+        h = self.state_width = rnn_state(e, self.num_rules, modules, self.cell.num_gates)
         gates = self.gates_width = self.cell.num_gates * h
         self.encoder = TwoLayer(self.initial, self.token_width + self.num_rules, e, e, "encoder", **shared)
         self.router = self.make_router(RouterInput(width=self.num_rules, hidden=h, use_bias=False))

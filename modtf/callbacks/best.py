@@ -32,3 +32,12 @@ class BestWeights:
                 best[...] = current
             else:
                 best[better] = current[better]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything kept, as arrays, for a checkpoint."""
+        return {"loss": self.loss, "step": self.step, **{f"weight_{i}": w for i, w in enumerate(self.weights)}}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> None:
+        """Continues where `state` was taken."""
+        self.loss, self.step = state["loss"], state["step"]
+        self.weights = [state[f"weight_{i}"] for i in range(len(self.weights))]

@@ -1,12 +1,21 @@
 """Resumes a killed run exactly where its last evaluation was."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import keras
 import numpy as np
 
-from modtf.callbacks.evaluate import EvaluateCallback
 from modtf.files import atomic_path
+
+
+class Stateful(Protocol):
+    """Something beside the model that must survive a kill."""
+
+    def state(self) -> dict[str, np.ndarray]: ...
+
+    def load_state(self, state: dict[str, np.ndarray]) -> None: ...
 
 
 class CheckpointCallback(keras.callbacks.Callback):
@@ -17,12 +26,12 @@ class CheckpointCallback(keras.callbacks.Callback):
 
     Args:
         path: the file, `*.npz`; deleted when training ends.
-        evaluation: whose records are kept too.
+        others: whose state is kept too.
     """
 
-    def __init__(self, path: str | Path, evaluation: EvaluateCallback | None = None):
+    def __init__(self, path: str | Path, others: Sequence[Stateful] = ()):
         super().__init__()
-        self.path, self.evaluation = Path(path), evaluation
+        self.path, self.others = Path(path), list(others)
 
     def restore(self, model: keras.Model) -> int:
         """Puts the last checkpoint, if any, into a compiled model; returns the epochs already done."""
@@ -33,16 +42,15 @@ class CheckpointCallback(keras.callbacks.Callback):
             arrays = dict(saved)
         for i, variable in enumerate(_variables(model)):
             variable.assign(arrays[f"variable_{i}"])
-        if self.evaluation is not None:
-            self.evaluation.load_state(
-                {k.removeprefix("state_"): v for k, v in arrays.items() if k.startswith("state_")}
-            )
+        for i, other in enumerate(self.others):
+            prefix = f"other_{i}_"
+            other.load_state({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
         return int(arrays["epoch"])
 
     def on_epoch_end(self, epoch, logs=None):
         arrays = {f"variable_{i}": v.numpy() for i, v in enumerate(_variables(self.model))}
-        if self.evaluation is not None:
-            arrays |= {f"state_{name}": value for name, value in self.evaluation.state().items()}
+        for i, other in enumerate(self.others):
+            arrays |= {f"other_{i}_{name}": value for name, value in other.state().items()}
         with atomic_path(self.path) as temporary, temporary.open("wb") as file:
             np.savez(file, epoch=epoch + 1, **arrays)
 

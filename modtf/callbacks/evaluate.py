@@ -1,5 +1,6 @@
 """Measures the model at every evaluation, on its own stream."""
 
+import time
 from collections.abc import Sequence
 
 import keras
@@ -25,6 +26,7 @@ class EvaluateCallback(keras.callbacks.Callback):
         steps: the training steps evaluated so far.
         records: measure -> list of values [P], one per evaluation.
         activations: list of activation matrices [P, R, M].
+        seconds: training time between evaluations, without the evaluations.
         listeners: called with (step, record, activation [P, R, M]) after each evaluation.
     """
 
@@ -34,10 +36,15 @@ class EvaluateCallback(keras.callbacks.Callback):
         self.steps: list[int] = []
         self.records: dict[str, list[np.ndarray]] = {}
         self.activations: list[np.ndarray] = []
+        self.seconds: list[float] = []
         self.listeners: list = []
         self._evaluator: Evaluator | None = None
 
+    def on_epoch_begin(self, epoch, logs=None):
+        self._began = time.perf_counter()
+
     def on_epoch_end(self, epoch, logs=None):
+        self.seconds.append(time.perf_counter() - self._began)
         if self._evaluator is None:
             self._evaluator = Evaluator(self.model, self.task, self.sizes, split="validation")
         scores = self._evaluator.run()
@@ -58,6 +65,7 @@ class EvaluateCallback(keras.callbacks.Callback):
         if not self.steps:
             return {}
         arrays = {f"record_{name}": np.stack(values) for name, values in self.records.items()}
+        arrays["seconds"] = np.array(self.seconds)
         return {"steps": np.array(self.steps), "activations": np.stack(self.activations), **arrays}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
@@ -66,6 +74,7 @@ class EvaluateCallback(keras.callbacks.Callback):
             return
         self.steps = [int(step) for step in state["steps"]]
         self.activations = list(state["activations"])
+        self.seconds = [float(s) for s in state["seconds"]]
         prefix = "record_"
         self.records = {
             name.removeprefix(prefix): list(values) for name, values in state.items() if name.startswith(prefix)

@@ -1,0 +1,41 @@
+"""What all commands share: errors in one line, quiet libraries."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from absl import app
+
+
+def quiet_libraries() -> None:
+    """Keeps TensorFlow's start-up lines off the terminal; call before it is imported."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def run_command(main: Callable[[], None]) -> None:
+    """Parses the flags and runs `main`; bad input ends in one line and exit status 1."""
+    name = Path(sys.argv[0]).name
+
+    def guarded(argv: Sequence[str]) -> None:
+        try:
+            if len(argv) > 1:
+                raise ValueError(f"{argv[1]!r} was not expected; flags are written --name=value.")
+            main()
+        except (OSError, ValueError) as error:
+            print(f"{name}: error: {error}", file=sys.stderr)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            print(f"\n{name}: interrupted; the same command resumes where it was.", file=sys.stderr)
+            sys.exit(130)
+
+    app.run(guarded)
+
+
+def check_writable(folder: str | Path) -> Path:
+    """Returns `folder`; raises `ValueError` where it cannot be written, without creating it."""
+    path = Path(folder)
+    existing = next(p for p in [path, *path.absolute().parents] if p.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise ValueError(f"--out={folder} cannot be written: {existing} is not a folder open for writing.")
+    return path
