@@ -89,7 +89,7 @@ def write_report(
         except NothingToDraw as reason:
             undrawn.append((name, str(reason)))
             body += page.paragraph(f"Not drawn: {reason}.", "missing")
-        drawn.append(page.Section(name.replace("_", " ").capitalize(), body))
+        drawn.append(page.Section(page.figure_title(name), body))
     first = [sections.protocol_section(study), sections.missing_section(missing, undrawn)]
     first.append(sections.claims_section(judged, study))
     parts = [*first, *drawn, sections.paired_section(paired), sections.measures_section()]

@@ -39,6 +39,11 @@ def render(title: str, sections: Sequence[Section]) -> str:
     return template.substitute(title=html.escape(title), contents=contents, body=body)
 
 
+def figure_title(name: str) -> str:
+    """The heading of a registered figure."""
+    return name.replace("_", " ").replace(" vs ", " against ").capitalize()
+
+
 def paragraph(text: str, kind: str = "") -> str:
     """A paragraph of plain text, with a CSS class."""
     return f'<p class="{kind}">{html.escape(text)}</p>' if kind else f"<p>{html.escape(text)}</p>"
@@ -83,13 +88,16 @@ def table(frame: pd.DataFrame, file: str = "") -> str:
 
 
 def claims_table(lines: pd.DataFrame) -> str:
-    """The claims with their verdicts, the last column marked by its verdict."""
+    """The lines of `claim_lines`: claim, figure (linked), ..., verdict (marked)."""
     head = "".join(f"<th>{html.escape(str(name))}</th>" for name in lines)
     rows = []
     for values in lines.itertuples(index=False):
-        *cells, verdict = map(str, values)
+        claim, figure, *cells, verdict = map(str, values)
         marked = f'<td class="verdict {html.escape(verdict.replace(" ", "-"))}">{html.escape(verdict)}</td>'
-        rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + marked + "</tr>")
+        shown = Section(figure_title(figure), "")
+        link = f'<a href="#{shown.anchor}">{html.escape(shown.title)}</a>'
+        columns = [html.escape(claim), link, *map(html.escape, cells)]
+        rows.append("<tr>" + "".join(f"<td>{column}</td>" for column in columns) + marked + "</tr>")
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
     return f'<div class="scroll"><table>{body}</table></div>'
 

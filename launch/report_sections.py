@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from modtf.launch import report_page as page
+from modtf.launch.figures.style import variants_in
 from modtf.metrics import measures
 from modtf.results import CellFolder, Study, compare_pairs
 from modtf.results.claims.text import claim_lines
@@ -16,24 +17,26 @@ PAIRED += ["advantage", "advantage_low", "advantage_high", "effect_size", "wins"
 
 def protocol_section(study: Study) -> page.Section:
     """How the models were trained and evaluated, and how many there are."""
-    frame = pd.DataFrame([_protocol(cell) for cell in study.cells if cell.is_finished])
-    given = [name for name in frame if name not in ("num_rules", "width", "variant", "members")]
+    frame = pd.DataFrame([_row(cell) for cell in study.cells if cell.is_finished])
     rows = []
-    for values, cells in frame.groupby(given, dropna=False, sort=False):
+    for (arch, setting, search, protocol), cells in frame.groupby([*KIND, "protocol"], sort=False):
         members = [member for cell in cells["members"] for member in cell]
         rows.append(
             {
-                **dict(zip(given, values, strict=True)),
+                "arch": arch,
+                "setting": setting,
+                "search": search,
                 "R": _listing(cells["num_rules"]),
                 "widths": _listing(cells["width"]),
-                "variants": _listing(cells["variant"]),
+                "variants": ", ".join(variants_in(cells)),
                 "tasks": len({data_seed for data_seed, _ in members}),
                 "seeds": len({seed for _, seed in members}),
                 "cells": len(cells),
                 "models": len(members),
+                "protocol": protocol,
             }
         )
-    total = sum(row["models"] for row in rows)
+    total = sum(len(members) for members in frame["members"])
     text = (
         f"{total} trained models in {len(frame)} cells; checkpoint evaluated: {study.checkpoint}. A cell is "
         "one architecture, setting, number of rules R, width and variant; its models differ in task, seed. "
@@ -44,16 +47,13 @@ def protocol_section(study: Study) -> page.Section:
     return page.Section("What was run", page.paragraph(text) + page.table(pd.DataFrame(rows)))
 
 
-def _protocol(cell: CellFolder) -> dict[str, object]:
-    """A flat row: the kind, every setting of training and evaluation, the size, the members."""
-    settings: dict[str, object] = {}
+def _row(cell: CellFolder) -> dict[str, object]:
+    """The values of a cell, its members, and how it was trained and evaluated, in words."""
+    said = [f"{name} {cell.config[name]}" for name in ("preset", "version") if cell.config.get(name)]
     for part in ("training", "evaluation"):
-        for name, value in (cell.config.get(part) or {}).items():
-            settings[f"{part} {name}"] = "" if value is None else str(value)
-    known = {name: cell.config.get(name, "") for name in ("preset", "version")}
-    kind = {name: cell.cell[name] for name in KIND}
-    size = {name: cell.cell[name] for name in ("num_rules", "width", "variant")}
-    return {**kind, **known, **settings, **size, "members": cell.members}
+        settings = (cell.config.get(part) or {}).items()
+        said.append(f"{part}: " + ", ".join(f"{k} {v}" for k, v in settings if v is not None))
+    return {**cell.cell, "members": cell.members, "protocol": f"{cell.protocol}: {'; '.join(said)}"}
 
 
 def _listing(values: pd.Series) -> str:

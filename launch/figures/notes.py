@@ -61,6 +61,14 @@ def note(study: Study, summary: pd.DataFrame, *parts: str, lacking: list[str] | 
     return text[0].upper() + text[1:] + (f" Incomplete: {'; '.join(missing)}." if missing else "")
 
 
+def averaged_over(kept: pd.DataFrame, column: str) -> str:
+    """The values of a column that means are over: one list, or one for each kind where they differ."""
+    found = {kind: ", ".join(map(str, sorted(rows[column].unique()))) for kind, rows in kept.groupby("kind")}
+    if len(set(found.values())) == 1:
+        return next(iter(found.values()))
+    return "; ".join(f"{values} ({str(kind).replace(chr(10), ' ')})" for kind, values in found.items())
+
+
 def span(numbers: pd.Series, word: str) -> str:
     """ "3 tasks", or "2 to 3 tasks" where they differ."""
     low, high = int(numbers.min()), int(numbers.max())

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from modtf.launch.figures.base import Choice, NothingToDraw, Picture
 from modtf.launch.figures.lines import bounded_axis
-from modtf.launch.figures.notes import lacks, note
+from modtf.launch.figures.notes import averaged_over, lacks, note
 from modtf.launch.figures.panels import add_legend, empty_panel, make_grid
 from modtf.launch.figures.specialisation_lines import MEASURED, measured_rows
 from modtf.launch.figures.style import colour, kinds_in, variants_in, with_labels
@@ -26,7 +26,8 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
         raise NothingToDraw("no number of rules was run with all of the variants that are there")
     by = [*KIND, "variant", "measure", "scale", "seq_len"]
     summary = with_labels(summarise(kept, by, ["num_rules"], bootstrap=study.bootstrap))
-    rules = with_labels(kept).groupby(["width", "kind"])["num_rules"].unique()
+    shared = with_labels(kept)
+    rules = shared.groupby(["width", "kind"])["num_rules"].unique()
     known = {measure.name: measure for measure in activation_measures()}
     for width, part in summary.groupby("width"):
         kinds, variants = kinds_in(part), [*variants_in(part), "random"]
@@ -35,7 +36,7 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
         lacking = lacks(part, MEASURED)
         if len(kept) < len(rows):
             lacking.append("numbers of rules that not all variants were run with are left out")
-        said = f"each bar a mean over R = {_listing(over)}"
+        said = f"each bar a mean over R = {averaged_over(shared[shared['width'] == width], 'num_rules')}"
         text = note(study, part, f"width {width}", said, "0 is perfect", lacking=lacking).replace(
             "point", "bar", 1
         )
@@ -75,7 +76,7 @@ def _bars(axes: Axes, data: pd.DataFrame, random: float, variants: list[str]) ->
             _mark_zero(axes, place, random, colour(name, []))
         elif name in data.index:
             mean, low, high = data.loc[name, ["mean", "low", "high"]].astype(float)
-            error = np.nan_to_num([[max(mean - low, 0)], [max(high - mean, 0)]])
+            error = [[max(mean - low, 0)], [max(high - mean, 0)]] if np.isfinite(low) else None
             axes.bar(place, mean, yerr=error, color=colour(name, variants), width=0.75, capsize=2.5)
             _mark_zero(axes, place, mean, colour(name, variants))
         else:
@@ -86,10 +87,3 @@ def _mark_zero(axes: Axes, place: int, value: float, tint: str) -> None:
     """A bar too low to be seen gets its number."""
     if abs(value) < 0.005:
         axes.annotate("0", (place, 0), (0, 2), textcoords="offset points", ha="center", size=8.5, color=tint)
-
-
-def _listing(over: dict[str, tuple[int, ...]]) -> str:
-    """The rules averaged over, per kind where they differ."""
-    if len(set(over.values())) == 1:
-        return ", ".join(map(str, next(iter(over.values()))))
-    return "; ".join(f"{', '.join(map(str, r))} ({kind.replace(chr(10), ' ')})" for kind, r in over.items())

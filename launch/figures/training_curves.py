@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from modtf.launch.figures.base import Choice, NothingToDraw, Picture
 from modtf.launch.figures.lines import performance_axis
-from modtf.launch.figures.notes import lacks, note
+from modtf.launch.figures.notes import averaged_over, lacks, note
 from modtf.launch.figures.panels import Grid, add_legend, empty_panel, make_grid
 from modtf.launch.figures.style import colour, kinds_in, variants_in, with_labels
 from modtf.results import CELL, Study, summarise
@@ -45,8 +45,9 @@ def _averaged(study: Study, rows: pd.DataFrame) -> Iterator[Picture]:
     kinds = kinds_in(summary)
     families = list(dict.fromkeys(kind.split("\n")[0] for kind in kinds))
     settings = list(dict.fromkeys(kind.split("\n")[1] for kind in kinds))
-    rules, widths = (sorted(kept[name].unique()) for name in ("num_rules", "width"))
-    said = f"each curve a mean over R = {', '.join(map(str, rules))} and width {', '.join(map(str, widths))}"
+    shared = with_labels(kept)
+    rules, widths = averaged_over(shared, "num_rules"), averaged_over(shared, "width")
+    said = f"each curve a mean over R = {rules} and width {widths}"
     lacking = lacks(summary)
     if len(kept) < len(rows):
         lacking.append("cells without all variants, and steps not evaluated in all cells, are left out")
