@@ -7,14 +7,17 @@ import numpy as np
 import tensorflow as tf
 
 
-def uniforms(key: tf.Tensor, step: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
+def uniforms(
+    key: tf.Tensor, step: tf.Tensor, shape: Sequence[int], dtype: tf.DType = tf.float32
+) -> tf.Tensor:
     """Uniform numbers in [0, 1) of `shape`, a pure function of (key, step).
 
     Args:
         key: int64 scalar (`modtf.randomness.random_key`).
         step: int64 scalar.
     """
-    # alg is named because the default gives other numbers under XLA
+    # The default algorithm depends on the device. XLA makes other floats of the same bits: data are made in
+    # tf.data, which does not use it
     return tf.random.stateless_uniform(shape, tf.stack([key, step]), dtype=dtype, alg="philox")
 
 

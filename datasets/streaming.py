@@ -141,7 +141,9 @@ def stream(
         return {"inputs": inputs, "rule": rule}, target
 
     dataset = tf.data.Dataset.counter(start_step // steps).map(
-        block, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        tf.autograph.experimental.do_not_convert(block),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
     )
     if steps > 1:
         dataset = dataset.unbatch().skip(start_step % steps)

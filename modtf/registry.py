@@ -37,6 +37,9 @@ class Registry(Mapping[str, T], Generic[T]):
         module, attribute = self._entries[name].split(":")
         return getattr(import_module(module), attribute)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries  # without importing it
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 

@@ -1,0 +1,34 @@
+"""Keys: one number per (task, split, seed, purpose), never the same twice, the same on every machine."""
+
+from modtf.randomness import random_key
+from modtf.task import SPLITS, Task
+
+
+def test_keys_are_distinct_and_64_bit():
+    tasks = [
+        Task(arch=arch, num_rules=num_rules, data_seed=data_seed)
+        for arch in ("mlp", "mha", "rnn")
+        for num_rules in (2, 4, 8, 16, 32)
+        for data_seed in range(5)
+    ]
+    keys = [
+        random_key(task, seed, split, *purpose)
+        for task in tasks
+        for seed in range(5)
+        for split in SPLITS
+        for purpose in (["rule"], ["inputs"], ["length", 3, "rule"])
+    ]
+    assert len(set(keys)) == len(keys)
+    assert min(keys) < -(2**62)
+    assert max(keys) > 2**62
+    assert all(-(2**63) <= key < 2**63 for key in keys)
+
+
+def test_purposes_do_not_run_into_each_other():
+    assert random_key(Task(), 1, "a", "b") != random_key(Task(), 1, "ab")
+    assert random_key(Task(), 1, 2) != random_key(Task(), 1, "2")
+    assert random_key(Task(), 12) != random_key(Task(), 1, 2)
+
+
+def test_keys_are_pinned():
+    assert random_key(Task(), 0, "train", "rule") == 6446684492866959000
