@@ -6,6 +6,8 @@ Names are imported on first use, so that `import modtf` loads no TensorFlow.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import wrapt
+
 if TYPE_CHECKING:
     from modtf.cell import Cell as Cell
     from modtf.cell import Evaluation as Evaluation
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from modtf.datasets.streaming import stream as stream
     from modtf.evaluation import evaluate as evaluate
     from modtf.models.build import build as build
+    from modtf.results import load_results as load_results
+    from modtf.results import summarise as summarise
     from modtf.task import Task as Task
     from modtf.training import train as train
 
@@ -27,6 +31,8 @@ _LAZY = {
     "build": "modtf.models.build",
     "train": "modtf.training",
     "evaluate": "modtf.evaluation",
+    "load_results": "modtf.results",
+    "summarise": "modtf.results",
 }
 
 __all__ = ["__version__", *_LAZY]
@@ -42,3 +48,12 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY})
+
+
+def _register_with_tfds(_: Any) -> None:
+    """Makes `tfds.load("modarch_rules")` work."""
+    import_module("modtf.datasets.registration").register()
+
+
+# tensorflow_datasets has no entry points, and importing it takes longer than the rest of modtf.
+wrapt.register_post_import_hook(_register_with_tfds, "tensorflow_datasets")
