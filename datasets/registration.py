@@ -3,12 +3,10 @@
 from functools import cache
 from typing import Any
 
-import tensorflow_datasets as tfds
-
 NAME = "modarch_rules"
 
 
-class Provider(tfds.core.DatasetBuilderProvider):
+class Provider:
     """Gives TFDS the builder class on first use: until then neither it nor TensorFlow is imported."""
 
     def has_dataset(self, name: str) -> bool:
@@ -21,6 +19,15 @@ class Provider(tfds.core.DatasetBuilderProvider):
 
 
 @cache
-def register() -> None:
-    """Registers the builder, once. First in line: the others import all of TFDS before they answer."""
+def add_provider() -> None:
+    import tensorflow_datasets as tfds
+
+    # first in line: the others import all of TFDS before they answer
     tfds.core.add_dataset_builder_provider(Provider(), index=0)
+
+
+def register() -> None:
+    """Registers the builder, once."""
+    import tensorflow_datasets  # noqa: F401  calls this function, where `import modtf` waits for it
+
+    add_provider()

@@ -17,7 +17,7 @@ from absl import app, flags, logging
 
 from modtf.datasets.modarch_rules.configs import ConfigsByName, RulesConfig, published_configs
 from modtf.datasets.modarch_rules.info import split_bytes
-from modtf.datasets.registration import NAME, register
+from modtf.datasets.registration import NAME
 
 
 def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
@@ -31,7 +31,7 @@ def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
         51
     """
     published = ConfigsByName((config.name, config) for config in published_configs())
-    chosen = {}
+    chosen: dict[str, RulesConfig] = {}
     for pattern in patterns:
         names = fnmatch.filter(published, pattern)
         if not names and set(pattern) & set("*?["):
@@ -98,7 +98,6 @@ def main(argv: Sequence[str]) -> None:
                 print(f"{config.name}  {size / 1e6:,.0f} MB")
             return
         check_writable(given.data_dir)
-        register()
         logging.set_verbosity(logging.WARNING)
         for number, config in enumerate(configs, start=1):
             print(

@@ -60,6 +60,9 @@ class RulesInfo(tfds.core.DatasetInfo):
     def splits(self) -> FiniteSplits:
         return FiniteSplits(super().splits.values())
 
+    def initialize_from_bucket(self) -> None:
+        """Nothing: the bucket of TFDS holds none of these data, and looking leaves temporary folders."""
+
 
 class OfLength(tfds.decode.PartialDecoding):
     """Decodes all features of sequences of one length, so that their shapes are known."""

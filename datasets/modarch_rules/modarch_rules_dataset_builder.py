@@ -68,18 +68,22 @@ class Builder(FileReaderBuilder):
             metadata=info.task_metadata(task),
         )
 
+    def is_prepared(self) -> bool:
+        """Whether the finite splits are on disk."""
+        return is_complete(self.data_dir)
+
     def download_and_prepare(self, **kwargs: Any) -> None:
         """Prepares the finite splits, in one process at a time. Arguments as for every TFDS builder."""
         config = kwargs.get("download_config") or tfds.download.DownloadConfig()
         reuse = config.download_mode == tfds.GenerateMode.REUSE_DATASET_IF_EXISTS
-        if not (reuse and is_complete(self.data_dir)):
+        if not (reuse and self.is_prepared()):
             with exclusive(self.data_dir):
                 super().download_and_prepare(**kwargs)
         self._read_info_of_others()
 
     def _read_info_of_others(self) -> None:
         """Learns the sizes of the splits where another process prepared them after `__init__`."""
-        if not self.info.splits and is_complete(self.data_dir):
+        if not self.info.splits and self.is_prepared():
             self.info.read_from_directory(self.data_dir)
 
     def _download_and_prepare(self, dl_manager: Any, download_config: Any = None) -> None:

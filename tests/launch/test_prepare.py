@@ -9,15 +9,11 @@ from pathlib import Path
 import pytest
 import tensorflow_datasets as tfds
 
-from modtf.datasets import registration
 from modtf.datasets.modarch_rules.configs import RulesConfig
 from modtf.launch.prepare import choose_configs, prepare
 from modtf.task import Task
 
 SCRIPT = Path(__file__).parents[2] / "launch" / "prepare.py"
-
-
-registration.register()
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

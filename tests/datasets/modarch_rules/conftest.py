@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 import tensorflow_datasets as tfds
 
-from modtf.datasets import registration
+import modtf  # noqa: F401  registers the builder
 
 SMALL = "_validation300_test40"  # 300: more than one batch of the stream, and not a multiple of it
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _quiet() -> None:
-    registration.register()
     tfds.disable_progress_bar()
 
 

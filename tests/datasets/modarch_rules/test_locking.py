@@ -14,9 +14,7 @@ from modtf.task import Task
 
 PREPARE = """
 import sys
-import tensorflow_datasets as tfds
-from modtf.datasets import registration
-registration.register()
+import modtf, tensorflow_datasets as tfds
 tfds.disable_progress_bar()
 builder = tfds.builder("modarch_rules/" + sys.argv[1], data_dir=sys.argv[2])
 print("ready", flush=True)

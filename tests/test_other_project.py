@@ -1,0 +1,73 @@
+"""Another project, outside the repository, with modtf installed from its wheel beside foreign packages."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("modtf", "datasets", "models", "metrics", "launch")
+FILES = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
+
+BESIDE_FOREIGN_PACKAGES = """
+import datasets, models, metrics, launch  # not ours
+assert {m.OWNER for m in (datasets, models, metrics, launch)} == {"somebody else"}
+import modtf, modtf.datasets
+assert not hasattr(modtf.datasets, "OWNER")
+print(modtf.__file__)
+"""
+
+
+def outside(folder: Path) -> dict[str, str]:
+    """The environment of a process that finds packages in `folder` first, and never in the repository."""
+    return {**os.environ, "PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of installed packages: the wheel of modtf, and foreign `datasets`, `models`, ..."""
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    for name in SOURCES:
+        shutil.copytree(
+            ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for name in FILES:
+        shutil.copy(ROOT / name, source / name)
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "."]
+    subprocess.run([*build, "--wheel-dir", "wheel"], cwd=source, check=True, capture_output=True, text=True)
+    (wheel,) = (source / "wheel").glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(folder)
+    for name in ("datasets", "models", "metrics", "launch"):
+        assert not (folder / name).exists(), f"the wheel takes the name {name!r}"
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text('OWNER = "somebody else"\n')
+    return folder
+
+
+def test_foreign_packages_of_the_same_names(installed: Path, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", BESIDE_FOREIGN_PACKAGES],
+        cwd=tmp_path, env=outside(installed), capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert Path(run.stdout.strip()).is_relative_to(installed)
+
+
+def test_a_keras_model_learns_the_rules(installed: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "other_project", tmp_path / "project")
+    run = subprocess.run(
+        [sys.executable, "train.py", f"--data_dir={tmp_path / 'data'}", "--name", "modarch_rules/"
+         "mlp_regression_r4_task0_validation10_test512"],
+        cwd=tmp_path / "project", env=outside(installed), capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    (place,) = (line for line in lines if line.startswith("modtf "))
+    assert str(installed) in place
+    (loss,) = (float(line.split()[-1]) for line in lines if line.startswith("test loss"))
+    assert loss < 0.05
+    assert sum(line.startswith("rule_") for line in lines) == 4
