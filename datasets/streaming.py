@@ -59,10 +59,9 @@ def stream(
     A population (lists of tasks and seeds) has its members axis after the batch axis: [B, P, ...].
     Member i sees exactly the batches that `task[i]` with `seed[i]` alone would see.
 
-    "train" is computed in float32. "validation" and "test" are computed in float64 and rounded once, so
-    that processors whose cosine, logarithm or matrix product differ in the last bit make the same bytes, but
-    for about one number in 10^8, which then differs in its last place. The tokens of one step depend on
-    `batch_size`, `seq_len` and `rule_probs` too.
+    "train" is computed in float32. "validation" and "test" are computed in float64 and rounded once: where
+    another processor's cosine, logarithm or matrix product differs in the last bit, the bytes stay the same
+    but for about one number in 10^8. A step's tokens depend on `batch_size`, `seq_len` and `rule_probs` too.
 
     Args:
         task: a task, or the tasks of a population.

@@ -47,13 +47,6 @@ def test_scale_multiplies_the_inputs(draw, any_family):
     np.testing.assert_allclose(twice_target, 2 * target, rtol=1e-6, atol=1e-6)
 
 
-def test_settings_and_targets_are_streams_of_their_own(draw, any_task):
-    """Regression and classification are different tasks: neither learns from the other's data."""
-    other = replace(any_task, setting="regression", target="output")
-    if other != any_task:
-        assert not np.array_equal(draw(any_task, 1)[0][0], draw(other, 1)[0][0])
-
-
 ALPHA = {0: [1.76405235, 0.40015721], 1: [1.62434536, -0.61175641], 4: [0.05056171, 0.49995133]}
 
 

@@ -1,16 +1,18 @@
 """Keys: one number per (task, split, seed, purpose), never the same twice, the same on every machine."""
 
 from modtf.randomness import random_key
-from modtf.task import SPLITS, Task
+from modtf.task import SETTINGS, SPLITS, Task
 
 
 def test_keys_are_distinct_and_64_bit():
     tasks = [
-        Task(arch=arch, num_rules=num_rules, data_seed=data_seed)
+        Task(arch=arch, setting=setting, num_rules=num_rules, data_seed=data_seed)
+        for setting in SETTINGS
         for arch in ("mlp", "mha", "rnn")
         for num_rules in (2, 4, 8, 16, 32)
         for data_seed in range(5)
     ]
+    tasks += [Task(arch="mha", search="v2"), Task(arch="rnn", target="state")]
     keys = [
         random_key(task, seed, split, *purpose)
         for task in tasks
