@@ -4,16 +4,16 @@ Example:
     python launch/report.py --results=runs/study --out=runs/study_report --claims
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-from absl import app, flags
+from absl import flags
 from tqdm import tqdm
 
 from modtf.launch import report_page as page
 from modtf.launch import report_sections as sections
+from modtf.launch.cli import check_writable, run_command
 from modtf.launch.figures import FIGURES, Choice, NothingToDraw
 from modtf.launch.figures.save import save
 from modtf.results import Bootstrap, Study, find_cells, find_missing, load_history, load_results, summarise
@@ -21,6 +21,7 @@ from modtf.results.claims import judge_all
 from modtf.results.claims.text import claim_lines, print_claims
 from modtf.results.schema import CHECKPOINTS
 from modtf.results.study import select
+from modtf.task import check_choice
 
 PAGE = "report.html"
 
@@ -123,31 +124,23 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         flags.DEFINE_integer(name, None, words, flag_values=values)
 
 
-def main(argv: Sequence[str]) -> None:
-    """Reads, draws, writes and prints; ends with status 1 and one line if it cannot."""
+def main() -> None:
+    """Reads, draws, writes and prints.
+
+    Raises:
+        OSError, ValueError: in one line, if it cannot.
+    """
     given = flags.FLAGS
-    try:
-        if len(argv) > 1:
-            raise ValueError(f"Unexpected {argv[1]!r}: give folders as --results=DIR.")
-        folders = [part for item in given.results or [] for part in item.split(",") if part]
-        if not folders or not given.out:
-            raise ValueError(
-                "Give --results=DIR, a folder that training wrote, and --out=DIR, where to write."
-            )
-        unknown = [name for name in given.figures if name not in FIGURES]
-        if unknown:
-            raise ValueError(
-                f"--figures: {unknown[0]!r} is not known; expected some of {', '.join(FIGURES)}."
-            )
-        out = Path(given.out)
-        out.mkdir(parents=True, exist_ok=True)
-        bootstrap = Bootstrap(given.resamples, given.bootstrap_seed)
-        study, missing = read_study(folders, given.protocol, given.checkpoint, bootstrap)
-        choice = Choice(given.data_seed, given.seed, given.rules, given.width)
-        judged = write_report(study, missing, out, given.figures, choice)
-    except (OSError, ValueError) as error:
-        print(f"report.py: error: {error}", file=sys.stderr)
-        sys.exit(1)
+    folders = [part for item in given.results or [] for part in item.split(",") if part]
+    if not folders or not given.out:
+        raise ValueError("Give --results=DIR, a folder that training wrote, and --out=DIR, where to write.")
+    for name in given.figures:
+        check_choice("--figures", name, list(FIGURES))
+    out = check_writable(given.out)
+    bootstrap = Bootstrap(given.resamples, given.bootstrap_seed)
+    study, missing = read_study(folders, given.protocol, given.checkpoint, bootstrap)
+    choice = Choice(given.data_seed, given.seed, given.rules, given.width)
+    judged = write_report(study, missing, out, given.figures, choice)
     if given.claims:
         print(print_claims(claim_lines(judged, bootstrap.level)))
     print(
@@ -160,4 +153,4 @@ def main(argv: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(main)
+    run_command(main)

@@ -3,12 +3,12 @@
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from modtf.results.schema import ACTIVATION, CELL, CONFIG, HISTORY, RESULTS
-from modtf.task import science_hash
+from modtf.task import Task, science_hash
 
 Folder = str | os.PathLike[str]
 
@@ -32,8 +32,13 @@ class CellFolder:
 
     @property
     def protocol(self) -> str:
-        """Names how the cell was trained and evaluated: equal for cells that may be compared."""
-        return science_hash({key: self.config.get(key) for key in ("training", "evaluation")}, 4)
+        """Names how the cell was trained and evaluated, and what else its task is: the same for cells that
+        may be compared."""
+        defaults = {field.name: field.default for field in fields(Task)}
+        task = {k: v for k, v in self.config["cell"].items() if k not in (*CELL, "members")}
+        changed = {k: v for k, v in task.items() if v != defaults.get(k)}
+        how = {key: self.config.get(key) for key in ("training", "evaluation")}
+        return science_hash({**how, **({"task": changed} if changed else {})}, 4)
 
     @property
     def is_finished(self) -> bool:

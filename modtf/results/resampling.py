@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.results.schema import TASK
+from modtf.results.schema import MEMBER, TASK
 
 CHUNK = 2000  # groups whose resampled means are held in memory at once
 
@@ -88,7 +88,8 @@ def intervals(
     """
     by = list(by)
     clusters = [name for name in task if name not in by and name in frame]
-    frame = frame.sort_values([*by, *clusters], kind="stable") if by + clusters else frame
+    order = list(dict.fromkeys([*by, *clusters, *(name for name in MEMBER if name in frame)]))
+    frame = frame.sort_values(order, kind="stable") if order else frame  # the order of rows means nothing
     groups = frame.groupby(by, dropna=False, sort=True).ngroup() if by else pd.Series(0, frame.index)
     heads = frame.loc[~groups.duplicated(), by].reset_index(drop=True)
     finite = np.isfinite(frame[value].to_numpy(float))

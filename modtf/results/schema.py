@@ -1,14 +1,14 @@
 """The files of a finished cell: their columns, and how they are written. Training writes, reports read."""
 
-import io
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+
+from modtf.files import atomic_path, write_text
 
 RESULTS = "results.csv"  # its presence means that the cell is finished
 HISTORY = "history.csv"
@@ -93,13 +93,15 @@ def write_results(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
         ValueError: see `conform`.
     """
     path = Path(folder, RESULTS)
-    return atomic_write(path, conform(frame, COLUMNS, str(path)).to_csv(index=False).encode())
+    write_text(path, conform(frame, COLUMNS, str(path)).to_csv(index=False))
+    return path
 
 
 def write_history(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
     """Writes `history.csv` with `HISTORY_COLUMNS`, as `write_results` does."""
     path = Path(folder, HISTORY)
-    return atomic_write(path, conform(frame, HISTORY_COLUMNS, str(path)).to_csv(index=False).encode())
+    write_text(path, conform(frame, HISTORY_COLUMNS, str(path)).to_csv(index=False))
+    return path
 
 
 def write_activations(
@@ -113,30 +115,15 @@ def write_activations(
     seeds: Sequence[int],
 ) -> Path:
     """Writes `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]`, seeds `[P]`."""
-    buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        last=np.asarray(last, np.float32),
-        best=np.asarray(best, np.float32),
-        history=np.asarray(history, np.float32),
-        steps=np.asarray(steps, np.int64),
-        data_seeds=np.asarray(data_seeds, np.int64),
-        seeds=np.asarray(seeds, np.int64),
-    )
-    return atomic_write(Path(folder, ACTIVATION), buffer.getvalue())
-
-
-def atomic_write(path: Path, content: bytes) -> Path:
-    """Writes a file beside `path`, flushes it to the disk, and renames it to `path`."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp lets nobody else read
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    path = Path(folder, ACTIVATION)
+    with atomic_path(path) as temporary:
+        np.savez_compressed(
+            temporary,
+            last=np.asarray(last, np.float32),
+            best=np.asarray(best, np.float32),
+            history=np.asarray(history, np.float32),
+            steps=np.asarray(steps, np.int64),
+            data_seeds=np.asarray(data_seeds, np.int64),
+            seeds=np.asarray(seeds, np.int64),
+        )
     return path
