@@ -43,7 +43,7 @@ def test_two_processes_prepare_at_once(tmp_path: Path) -> None:
         processes = [start(config, tmp_path) for _ in range(2)]
         time.sleep(0.3)
         assert [process.poll() for process in processes] == [None, None]
-    outputs = [process.communicate(timeout=60)[0].splitlines() for process in processes]
+    outputs = [process.communicate(timeout=300)[0].splitlines() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     worked = [any("preparing dataset" in line for line in output) for output in outputs]
     assert sorted(worked) == [False, True], "exactly one generates"

@@ -18,11 +18,6 @@ SEQUENCE_SPLITS = {
     "test_ood", "test_ood_len3", "test_ood_len5", "test_ood_len20", "test_ood_len30",
 }  # fmt: skip
 COMPARED = {"validation", "test", "test_ood", "test_len3", "test_ood_len20"}
-TASKS = [
-    Task("mlp", "classification", 4),
-    Task("mha", "classification", 3, "v2", 1),
-    Task("rnn", "regression", 2, target="state"),
-]
 
 
 def load(builder: tfds.core.DatasetBuilder, split: str) -> dict[str, np.ndarray]:
@@ -30,24 +25,22 @@ def load(builder: tfds.core.DatasetBuilder, split: str) -> dict[str, np.ndarray]
     return {name: value.numpy() for name, value in builder.as_dataset(split=split, batch_size=-1).items()}
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_splits_are_the_start_of_the_stream(task: Task, tmp_path: Path) -> None:
-    config = RulesConfig(task=task, num_validation=5, num_test=4)
-    builder = tfds.builder("modarch_rules", data_dir=tmp_path, config=config)
-    builder.download_and_prepare()
+@pytest.mark.parametrize("fixture", ["mlp", "mha", "rnn"])
+def test_splits_are_the_start_of_the_stream(fixture: str, request: pytest.FixtureRequest) -> None:
+    builder = request.getfixturevalue(fixture)
+    config, task = builder.builder_config, builder.builder_config.task
     assert set(builder.info.splits) == (
-        {"validation", "test", "test_ood"} if not task.is_sequence else SEQUENCE_SPLITS
+        SEQUENCE_SPLITS if task.is_sequence else {"validation", "test", "test_ood"}
     )
     seen: set[bytes] = set()
-    for name, split in prepared_splits(task, 5, 4).items():
+    for name, split in prepared_splits(task, config.num_validation, config.num_test).items():
         found = load(builder, name)
         assert builder.info.splits[name].num_examples == len(found["target"]) == split.num_examples
         if name in COMPARED:
-            features, target = next(
-                iter(stream(task, 256, split.split, scale=split.scale, seq_len=split.seq_len))
-            )
+            batches = stream(task, 256, split.split, scale=split.scale, seq_len=split.seq_len).unbatch()
+            features, target = next(iter(batches.batch(split.num_examples)))
             for key, value in {**features, "target": target}.items():
-                np.testing.assert_array_equal(found[key], value[: split.num_examples])
+                np.testing.assert_array_equal(found[key], value)
         rows = {example.tobytes() for example in found["inputs"]}
         assert not rows & seen, f"{name} overlaps another split"
         seen |= rows
@@ -123,17 +116,12 @@ def test_decoders_of_the_user_are_followed(mlp) -> None:
     assert list(mlp.as_dataset(split="test", decoders=only_rules).element_spec) == ["rule"]
 
 
-def test_sequences_have_static_shapes(tmp_path: Path) -> None:
-    config = RulesConfig(task=Task("mha", num_rules=3, search="v1"), num_validation=2, num_test=2)
-    builder = tfds.builder("modarch_rules", data_dir=tmp_path, config=config)
-    builder.download_and_prepare()
-    assert builder.as_dataset(split="test").element_spec["inputs"].shape == (10, 12)
-    assert builder.as_dataset(split="test_ood_len30", batch_size=2).element_spec["rule"].shape == (None, 30)
-    assert builder.as_dataset(split="test+test_len3").element_spec["inputs"].shape.as_list() == [None, 12]
-    lengths = [
-        len(example["target"]) for example in tfds.as_numpy(builder.as_dataset(split="test_len3+test"))
-    ]
-    assert lengths == [3, 3, 10, 10]
+def test_sequences_have_static_shapes(mha) -> None:
+    assert mha.as_dataset(split="test").element_spec["inputs"].shape == (10, 18)
+    assert mha.as_dataset(split="test_ood_len30", batch_size=2).element_spec["rule"].shape == (None, 30)
+    assert mha.as_dataset(split="test+test_len3").element_spec["inputs"].shape.as_list() == [None, 18]
+    examples = tfds.as_numpy(mha.as_dataset(split="test_len3[:2]+test[:1]"))
+    assert [len(example["target"]) for example in examples] == [3, 3, 10]
 
 
 def test_as_dataframe(mlp) -> None:
