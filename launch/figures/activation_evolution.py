@@ -59,7 +59,7 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
                     empty_panel(grid.panel(r, c), "not evaluated")
                     continue
                 matrix = activations.history[place[0], index][:, order]
-                draw_matrix(grid.panel(r, c), matrix)
+                draw_matrix(grid.panel(r, c), matrix, ticks=c == 0)
                 tables.append(as_table(matrix, variant=variant, step=int(step)))
         add_colour_bar(grid.figure)
         name = f"activation_evolution_{'_'.join(filter(None, kind))}_r{num_rules}_e{width}"

@@ -50,14 +50,14 @@ def _member(activations: Activations, choice: Choice) -> int | None:
     return int(places[np.lexsort((activations.seeds[places], activations.data_seeds[places]))[0]])
 
 
-def draw_matrix(axes: Axes, matrix: NDArray[np.float64]) -> None:
+def draw_matrix(axes: Axes, matrix: NDArray[np.float64], ticks: bool = True) -> None:
     """Rules downwards, modules to the right."""
     axes.grid(False)
     axes.imshow(matrix, cmap=COLOUR_MAP, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.spines[:].set_visible(False)
     for axis, size in ((axes.xaxis, matrix.shape[1]), (axes.yaxis, matrix.shape[0])):
-        ticks = sorted({0, size - 1} if size > 8 else range(size))
-        axis.set_ticks(ticks, [str(tick) for tick in ticks])
+        places = (sorted({0, size - 1}) if size > 8 else list(range(size))) if ticks else []
+        axis.set_ticks(places, [str(place) for place in places])
     axes.tick_params(labelsize=7, length=2)
 
 

@@ -19,6 +19,7 @@ def whole(simulator, tmp_path_factory):
     simulator.simulate(
         out,
         kinds=[("mlp", ""), ("mha", "v2")],
+        settings=["regression"],
         rules=(2, 8),
         data_seeds=range(2),
         seeds=range(2),

@@ -3,12 +3,14 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from absl import flags
 
-from modtf.launch.report import read_study, write_report
-from modtf.results import Bootstrap
+from modtf.launch.report import main, read_study, write_report
+from modtf.results import CELL, Bootstrap
 from modtf.results.claims import CLAIMS
 
 REPORT = Path(__file__).parents[2] / "launch" / "report.py"
@@ -38,18 +40,11 @@ class Links(HTMLParser):
 @pytest.fixture(scope="module")
 def study_folder(simulator, tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
-    simulator.simulate(out, rules=(2, 8), data_seeds=range(3), seeds=range(2), num_evaluations=2)
+    simulator.simulate(out, settings=["regression"], rules=(2, 8), num_evaluations=2)
     simulator.simulate(
         out, kinds=[("rnn", "")], settings=["regression"], rules=[2], data_seeds=[0], num_evaluations=2
     )
-    cell = {
-        "arch": "mlp",
-        "setting": "regression",
-        "search": "",
-        "num_rules": 32,
-        "width": 32,
-        "variant": "modular",
-    }
+    cell = dict(zip(CELL, ("mlp", "regression", "", 32, 32, "modular"), strict=True))
     simulator.write_cell(out, cell, [(0, 0)], simulator.World(), {"steps": 1}, finished=False)
     return out
 
@@ -87,7 +82,7 @@ def test_every_picture_has_its_files(report):
 
 def test_the_page_says_what_was_run_and_what_is_missing(report):
     text = (report / "report.html").read_text()
-    assert "104 trained models in 20 cells" in text  # 16 x 6 + 4 x 2
+    assert "56 trained models in 12 cells" in text  # 8 x 6 + 4 x 2
     assert "unfinished" in text
     for claim in CLAIMS:
         assert CLAIMS[claim].text in text
@@ -132,27 +127,34 @@ def test_the_command(study_folder, tmp_path):
     assert (tmp_path / "r" / "figures" / "ranking.png").exists()
 
 
-def test_what_cannot_be_reported_is_one_line(simulator, tmp_path):
-    cell = {
-        "arch": "mlp",
-        "setting": "regression",
-        "search": "",
-        "num_rules": 2,
-        "width": 32,
-        "variant": "modular",
-    }
-    simulator.write_cell(
-        tmp_path / "started", cell, [(0, 0)], simulator.World(), {"steps": 1}, finished=False
-    )
-    for results, words in (("absent", "no folder"), ("started", "None of the 1 cells")):
-        result = run(f"--results={tmp_path / results}", f"--out={tmp_path / 'out'}")
-        assert result.returncode == 1
-        assert words in result.stderr
-        assert len(result.stderr.strip().splitlines()) == 1
-        assert not (tmp_path / "out").exists()
-
-
-def test_unknown_flag_values_are_refused(tmp_path):
-    result = run(f"--results={tmp_path}", f"--out={tmp_path / 'out'}", "--figures=pie_in_the_sky")
+def test_what_cannot_be_reported_is_one_line(tmp_path):
+    result = run(f"--results={tmp_path / 'absent'}", f"--out={tmp_path / 'out'}")
     assert result.returncode == 1
-    assert "ranking_pies" in result.stderr
+    assert "no folder" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_study_without_a_finished_cell_is_refused(simulator, tmp_path):
+    cell = dict(zip(CELL, ("mlp", "regression", "", 2, 32, "modular"), strict=True))
+    simulator.write_cell(tmp_path, cell, [(0, 0)], simulator.World(), {"steps": 1}, finished=False)
+    with pytest.raises(ValueError, match="None of the 1 cells"):
+        read_study([str(tmp_path)], quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"figures": ["pie_in_the_sky"]}, "ranking_pies"),
+        ({"results": [","]}, "Give --results"),
+        ({"out": None}, "--out=DIR"),
+        ({"out": __file__}, "cannot be written"),
+        ({"resamples": 0}, "resamples"),
+    ],
+)
+def test_bad_flags_are_refused_before_anything_is_read(changed, words, tmp_path, monkeypatch):
+    given = {"results": [str(tmp_path / "absent")], "out": str(tmp_path / "out"), "figures": []}
+    given |= {"resamples": 10, "bootstrap_seed": 0}
+    monkeypatch.setattr(flags, "FLAGS", SimpleNamespace(**(given | changed)))
+    with pytest.raises(ValueError, match=words):
+        main()
