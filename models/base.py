@@ -1,5 +1,6 @@
 """The boundary that all architectures share: from [B, P, ...] to feature-major tensors and back."""
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -54,6 +55,13 @@ class ModularModel(keras.Model):
         self.initial = InitialWeights(self.tasks, self.seeds)
         self.router_class: type[Router] = ROUTERS[variant]
         self.num_modules = self.router_class.num_modules(self.num_rules)
+        known = list(inspect.signature(self.make_layers).parameters)
+        for option in options:
+            if option not in known:
+                raise ValueError(
+                    f"{option}={options[option]!r} is no option of {type(self).__name__}; "
+                    f"its options: {', '.join(known) or 'none'}."
+                )
         self.make_layers(**options)
         self.built = True
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from modtf.cell import Training as Training
     from modtf.datasets.streaming import stream as stream
     from modtf.evaluation import evaluate as evaluate
+    from modtf.loading import load_model as load_model
     from modtf.models.build import build as build
     from modtf.results import load_results as load_results
     from modtf.results import summarise as summarise
@@ -29,6 +30,7 @@ _LAZY = {
     "Evaluation": "modtf.cell",
     "stream": "modtf.datasets.streaming",
     "build": "modtf.models.build",
+    "load_model": "modtf.loading",
     "train": "modtf.training",
     "evaluate": "modtf.evaluation",
     "load_results": "modtf.results",

@@ -86,7 +86,7 @@ def train(
         clipnorm = 1.0 if tasks[0].arch == "rnn" else None
     model.compile(
         optimizer=MemberAdam(learning_rate, num_members=len(tasks), member_clipnorm=clipnorm),
-        loss={"target": SettingLoss(tasks[0].setting)},
+        loss={"target": SettingLoss(tasks[0].setting, dtype=model.variable_dtype)},
         jit_compile=jit_compile,
         steps_per_execution=per_execution,
     )

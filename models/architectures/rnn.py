@@ -9,6 +9,7 @@ from modtf.models.layers import Dense, MemberLayer, TwoLayer
 from modtf.models.routers.base import RouterInput
 from modtf.models.scan import scan
 from modtf.models.sizes import rnn_state
+from modtf.task import check_choice
 
 
 class StateScore(MemberLayer):
@@ -35,6 +36,7 @@ class ModularRNN(ModularModel):
 
     def make_layers(self, cell: str = "lstm") -> None:
         e, modules, shared = self.width, self.num_modules, {"dtype": self.dtype_policy}
+        check_choice("cell", cell, tuple(CELLS))
         self.cell = CELLS[cell]
         single = modules == 1
         h = self.state_width = rnn_state(e, self.num_rules, modules, self.cell.num_gates)

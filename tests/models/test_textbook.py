@@ -1,0 +1,53 @@
+"""The fused models against the textbook form, values and gradients, in float64."""
+
+import numpy as np
+import tensorflow as tf
+import textbook
+
+from modtf.models.architectures import ARCHITECTURES
+from modtf.models.build import build
+from modtf.models.cells import CELLS
+from modtf.models.routers import ROUTERS
+
+WIDTH = 5
+
+
+def test_everything_has_a_textbook_form():
+    assert set(textbook.ARCHITECTURES) == set(ARCHITECTURES), "write the new architecture in textbook.py"
+    assert set(textbook.ROUTERS) == set(ROUTERS), "write the new router in textbook.py"
+    assert set(textbook.CELLS) == set(CELLS), "write the new cell in textbook.py"
+
+
+def test_values_and_gradients(kind, variant, random_batch):
+    task, options = kind
+    tasks = [task, task]
+    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64", **options)
+    features, weights = random_batch(tasks, batch=3, seq_len=3)
+    found, gradients = [], []
+    for function in (model, lambda x: textbook.textbook(model, x)):
+        with tf.GradientTape() as tape:
+            outputs = function(features)
+            value = tf.reduce_sum(weights * outputs["target"]) + tf.reduce_sum(outputs["activation"] ** 2)
+        found.append(outputs)
+        gradients.append(tape.gradient(value, [v.value for v in model.trainable_variables]))
+    for name in ("target", "activation"):
+        np.testing.assert_allclose(found[0][name], found[1][name], rtol=1e-9, atol=1e-9)
+    for variable, fused, expected in zip(model.trainable_variables, *gradients, strict=True):
+        assert expected is not None, variable.path
+        expected = tf.convert_to_tensor(expected)
+        np.testing.assert_allclose(fused, expected, rtol=1e-9, atol=1e-9, err_msg=variable.path)
+        assert np.any(expected != 0), f"{variable.path} has no influence"
+
+
+def test_a_token_never_attends_to_itself(random_batch):
+    """Heads alone: the answer for a token must not change with its own key and value."""
+    from modtf.models.architectures.mha import attend
+
+    rng = np.random.default_rng(0)
+    query, key, value = (rng.standard_normal([1, 2, 3, 4, 5]) for _ in range(3))
+    before = attend(*map(tf.constant, (query, key, value))).numpy()
+    key[:, :, :, 1] += 1.0
+    value[:, :, :, 1] -= 1.0
+    after = attend(*map(tf.constant, (query, key, value))).numpy()
+    np.testing.assert_allclose(after[:, :, :, 1], before[:, :, :, 1], rtol=1e-12)
+    assert not np.allclose(after[:, :, :, 0], before[:, :, :, 0])

@@ -1,0 +1,181 @@
+"""The models as one writes them first: token by token, head by head, module by module.
+
+An independent reading of the definitions, the oracle of the fused models. One member at a time, in
+float64; tensors are [batch, features], weights are read out of the fused model and used as W x + b.
+"""
+
+import math
+
+import tensorflow as tf
+
+
+class Member:
+    """One member of a model: its weights, dense layers as they were before fusion, and its shapes."""
+
+    def __init__(self, model, index):
+        self.model, self.index = model, index
+        self.num_rules, self.num_modules = model.num_rules, model.num_modules
+
+    def __call__(self, variable):
+        """The member's part of a weight."""
+        return None if variable is None else tf.convert_to_tensor(variable.value)[self.index]
+
+    def dense(self, layer, x, rows=slice(None), group=None):
+        """Rows `rows` of a dense layer, of its group `group`, applied to x [batch, inputs]."""
+        kernel, bias = self(layer.kernel), self(layer.bias)
+        if group is not None:
+            kernel, bias = kernel[group], bias[group]
+        y = x @ tf.transpose(kernel[rows])
+        return y if bias is None else y + bias[rows, 0]
+
+    def two_layer(self, block, x):
+        return self.dense(block.second, tf.nn.relu(self.dense(block.first, x)))
+
+    def module_answer(self, m, h):
+        """Last layer of module m on its hidden units h, and its score, None where it has none."""
+        mixture = self.model.mixture
+        columns = slice(m * h.shape[1], (m + 1) * h.shape[1])
+        answer = h @ tf.transpose(self(mixture.kernel)[:, columns]) + self(mixture.bias)[:, m]
+        if not hasattr(mixture, "score_kernel"):
+            return answer, None
+        score = tf.reduce_sum(h * self(mixture.score_kernel)[m, :, 0], axis=1) + self(mixture.score_bias)[m]
+        return answer, score
+
+
+# p [batch, M] of each variant: the member, the rule as one-hot, what the rule-only router reads, the scores.
+
+
+def monolithic(member, one_hot, rule_features, scores):
+    return tf.ones_like(one_hot[:, :1])
+
+
+def modular(member, one_hot, rule_features, scores):
+    return tf.nn.softmax(tf.stack(scores, axis=1), axis=1)
+
+
+def modular_op(member, one_hot, rule_features, scores):
+    logits = member.model.router.logits
+    forward = member.two_layer if hasattr(logits, "first") else member.dense
+    return tf.nn.softmax(forward(logits, rule_features), axis=1)
+
+
+def gt_modular(member, one_hot, rule_features, scores):
+    return one_hot
+
+
+ROUTERS = {f.__name__: f for f in (monolithic, modular, modular_op, gt_modular)}
+
+
+def mix(p, answers):
+    """sum_m p_m y_m with [batch, modules, width] in memory."""
+    return tf.reduce_sum(p[:, :, None] * tf.stack(answers, axis=1), axis=1)
+
+
+def mlp(member, router, inputs, one_hot):
+    """inputs [batch, 2], one_hot [batch, R] -> output [batch, 1], p [batch, M]."""
+    model = member.model
+    rule_features = member.two_layer(model.rule_encoder, one_hot)
+    digits = [member.two_layer(model.digit_encoder, inputs[:, i : i + 1]) for i in range(2)]
+    z = tf.concat([*digits, rule_features], axis=1)
+    hidden = 4 * model.width // member.num_modules
+    answers, scores = [], []
+    for m in range(member.num_modules):
+        h = tf.nn.relu(member.dense(model.first, z, rows=slice(m * hidden, (m + 1) * hidden)))
+        answer, score = member.module_answer(m, h)
+        answers.append(answer)
+        scores.append(score)
+    p = router(member, one_hot, rule_features, scores)
+    return member.two_layer(model.decoder, mix(p, answers)), p
+
+
+def mha(member, router, inputs, one_hot):
+    """inputs [batch, N, F], one_hot [batch, N, R] -> outputs [batch, N, 1], p [batch, N, M]."""
+    model, num_tokens, modules = member.model, inputs.shape[1], member.num_modules
+    heads, k = 2 * member.num_rules, 4 * model.width // (2 * member.num_rules)
+
+    tokens = [
+        member.two_layer(model.encoder, tf.concat([inputs[:, n], one_hot[:, n]], axis=1))
+        for n in range(num_tokens)
+    ]
+    # k numbers each: the queries of all heads, their keys, their values, the bypasses of all modules
+    projected = [
+        [
+            member.dense(model.project, token, rows=slice(i * k, (i + 1) * k))
+            for i in range(3 * heads + modules)
+        ]
+        for token in tokens
+    ]
+    outputs, activations = [], []
+    for n, own_projections in enumerate(projected):
+        others = [other for i, other in enumerate(projected) if i != n]
+        attended = []
+        for head in range(heads):
+            query = own_projections[head]
+            similarity = [tf.reduce_sum(query * x[heads + head], 1) / math.sqrt(k) for x in others]
+            attention = tf.nn.softmax(tf.stack(similarity, axis=1), axis=1)
+            attended.append(mix(attention, [x[2 * heads + head] for x in others]))
+        answers, scores = [], []
+        per_module = heads // modules
+        for m in range(modules):
+            own = [*attended[m * per_module : (m + 1) * per_module], own_projections[3 * heads + m]]
+            h = tf.nn.relu(member.dense(model.first, tf.concat(own, axis=1), group=m))
+            answer, score = member.module_answer(m, h)
+            answers.append(answer)
+            scores.append(score)
+        p = router(member, one_hot[:, n], one_hot[:, n], scores)
+        outputs.append(member.two_layer(model.decoder, mix(p, answers)))
+        activations.append(p)
+    return tf.stack(outputs, axis=1), tf.stack(activations, axis=1)
+
+
+def lstm(gates, states):
+    i, f, o, g = gates
+    cell = tf.sigmoid(f) * states[1] + tf.sigmoid(i) * tf.tanh(g)
+    return [tf.sigmoid(o) * tf.tanh(cell), cell]
+
+
+def simple(gates, states):
+    return [tf.tanh(gates[0])]
+
+
+CELLS = {"lstm": (lstm, 4, 2), "simple": (simple, 1, 1)}  # function, gates, states
+
+
+def rnn(member, router, inputs, one_hot):
+    """inputs [batch, N, 32], one_hot [batch, N, R] -> outputs [batch, N, D], p [batch, N, M]."""
+    model, (batch, num_tokens, _) = member.model, inputs.shape
+    cell, num_gates, num_states = CELLS[model.options.get("cell", "lstm")]
+    width = model.from_state.kernel.shape[-1]
+    states = [tf.zeros([batch, width], tf.float64)] * num_states
+    outputs, activations = [], []
+    for n in range(num_tokens):
+        x = member.two_layer(model.encoder, tf.concat([inputs[:, n], one_hot[:, n]], axis=1))
+        proposals, scores = [], []
+        for m in range(member.num_modules):
+            rows = slice(m * num_gates * width, (m + 1) * num_gates * width)
+            driven = member.dense(model.from_input, x, rows=rows)
+            recurrent = member.dense(model.from_state, states[0], rows=rows)
+            proposals.append(cell(tf.split(driven + recurrent, num_gates, axis=1), states))
+            if hasattr(model, "score"):
+                weights = tf.reshape(member(model.score.kernel)[:, m, :, 0], [-1])
+                scores.append(tf.reduce_sum(tf.nn.relu(tf.concat([driven, recurrent], axis=1)) * weights, 1))
+        p = router(member, one_hot[:, n], one_hot[:, n], scores)
+        states = [mix(p, [proposal[s] for proposal in proposals]) for s in range(num_states)]
+        outputs.append(member.two_layer(model.decoder, states[0]))
+        activations.append(p)
+    return tf.stack(outputs, axis=1), tf.stack(activations, axis=1)
+
+
+ARCHITECTURES = {f.__name__: f for f in (mlp, mha, rnn)}
+
+
+def textbook(model, features):
+    """The outputs of a population's model, [B, P, ...], computed as above."""
+    outputs, activations = [], []
+    for i, task in enumerate(model.tasks):
+        inputs, rule = (tf.convert_to_tensor(features[name])[:, i] for name in ("inputs", "rule"))
+        one_hot = tf.one_hot(rule, task.num_rules, dtype=tf.float64)
+        output, p = ARCHITECTURES[task.arch](Member(model, i), ROUTERS[model.variant], inputs, one_hot)
+        outputs.append(output if task.target_width else output[..., 0])
+        activations.append(p)
+    return {"target": tf.stack(outputs, axis=1), "activation": tf.stack(activations, axis=1)}
