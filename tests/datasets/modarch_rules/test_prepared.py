@@ -17,7 +17,7 @@ SEQUENCE_SPLITS = {
     "validation", "test", "test_len3", "test_len5", "test_len20", "test_len30",
     "test_ood", "test_ood_len3", "test_ood_len5", "test_ood_len20", "test_ood_len30",
 }  # fmt: skip
-COMPARED = {"validation", "test", "test_ood", "test_len3", "test_ood_len20"}
+COMPARED = {"validation", "test_ood", "test_len3"}
 
 
 def load(builder: tfds.core.DatasetBuilder, split: str) -> dict[str, np.ndarray]:
