@@ -153,7 +153,11 @@ def test_a_study_without_a_finished_cell_is_refused(simulator, tmp_path):
     ],
 )
 def test_bad_flags_are_refused_before_anything_is_read(changed, words, tmp_path, monkeypatch):
-    given = {"results": [str(tmp_path / "absent")], "out": str(tmp_path / "out"), "figures": []}
+    given: dict[str, object] = {
+        "results": [str(tmp_path / "absent")],
+        "out": str(tmp_path / "out"),
+        "figures": [],
+    }
     given |= {"resamples": 10, "bootstrap_seed": 0}
     monkeypatch.setattr(flags, "FLAGS", SimpleNamespace(**(given | changed)))
     with pytest.raises(ValueError, match=words):
