@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from modtf import metrics
@@ -191,7 +192,7 @@ class Evaluator:
             features, target = element
             row = features["rule"]
             if draws is not None:
-                row = row * 0 + ops.cast(index % draws, row.dtype)
+                row = row * 0 + tf.cast(index % draws, row.dtype)
             return features, {"target": target, "activation": row}
 
         # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll

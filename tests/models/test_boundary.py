@@ -9,8 +9,8 @@ WIDTH = 5
 
 def test_shapes_and_probabilities(kind, variant, random_batch):
     task, options = kind
-    model = build([task] * 2, variant, WIDTH, [0, 1], **options)
-    alone = build(task, variant, WIDTH, 1, **options)
+    model = build([task] * 2, variant, WIDTH, [0, 1], dtype="float64", **options)
+    alone = build(task, variant, WIDTH, 1, dtype="float64", **options)
     for seq_len in (4, 6) if task.is_sequence else (1,):
         features, target = random_batch([task] * 2, batch=3, seq_len=seq_len)
         outputs = model(features)
@@ -20,11 +20,11 @@ def test_shapes_and_probabilities(kind, variant, random_batch):
         assert model.num_modules == (1 if variant == "monolithic" else task.num_rules)
         p = outputs["activation"].numpy()
         assert p.min() >= 0
-        np.testing.assert_allclose(p.sum(-1), 1.0, rtol=1e-5)
+        np.testing.assert_allclose(p.sum(-1), 1.0, rtol=1e-12)
         # without the members axis: the same numbers as the second member's
         single = alone({name: value[:, 1] for name, value in features.items()})
         for name in outputs:
-            np.testing.assert_allclose(single[name], outputs[name][:, 1], rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(single[name], outputs[name][:, 1], rtol=1e-11, atol=1e-11)
 
 
 def test_what_the_activation_depends_on(kind, variant, random_batch):

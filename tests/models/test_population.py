@@ -14,11 +14,10 @@ WIDTH, STEPS = 5, 30
 
 def trained(tasks, variant, seeds, clipnorm, dtype, options):
     """Trains by hand in one compiled loop; returns the final weights."""
-    num_members = 1 if isinstance(tasks, Task) else len(tasks)
+    first, num_members = (tasks, 1) if isinstance(tasks, Task) else (tasks[0], len(tasks))
     model = build(tasks, variant, WIDTH, seeds, dtype=dtype, **options)
     optimizer = MemberAdam(1e-2, num_members=num_members, member_clipnorm=clipnorm)
     optimizer.build(model.trainable_variables)
-    first = tasks if num_members == 1 else tasks[0]
     loss = SettingLoss(first.setting, dtype=dtype)
     data = stream(tasks, 8, "train", seeds, **({"seq_len": 3} if first.is_sequence else {}))
 
@@ -44,17 +43,22 @@ def compare(task, variant, dtype, tolerance, options, clipnorm=0.05):
         assert not np.allclose(both[0], both[1])
 
 
-def test_every_kind(kind, variant):
+def test_every_kind(kind):
+    """`modular`, where everything is coupled; test_boundary.py compares the outputs of every variant."""
     task, options = kind
-    compare(task, variant, "float64", 1e-9, options)
+    compare(task, "modular", "float64", 1e-9, options)
 
 
 def test_classification(arch):
-    compare(Task(arch, "classification", 3), "modular", "float64", 1e-9, {})
+    compare(Task(arch, "classification", 3), "modular_op", "float64", 1e-9, {})
 
 
-def test_float32(arch):
-    compare(Task(arch=arch, num_rules=3), "modular", "float32", 1e-3, {})
+def test_monolithic():
+    compare(Task(num_rules=3), "monolithic", "float64", 1e-9, {})
+
+
+def test_float32():
+    compare(Task(num_rules=3), "modular", "float32", 1e-3, {})
 
 
 def test_a_population_of_one_is_the_member_alone():
