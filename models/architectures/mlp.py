@@ -27,7 +27,9 @@ class ModularMLP(ModularModel):
     def forward(self, inputs, rule):
         inputs, rule = inputs[:, :, 0], rule[:, :, 0]  # one token: [P, 2, B], [P, R, B]
         members, batch = self.num_members, ops.shape(inputs)[2]
-        digits = ops.reshape(self.digit_encoder(ops.reshape(inputs, [members, 1, -1])), [members, -1, 2, batch])
+        digits = ops.reshape(
+            self.digit_encoder(ops.reshape(inputs, [members, 1, -1])), [members, -1, 2, batch]
+        )
         encoded_rule = self.rule_encoder(rule)
         z = ops.concatenate([digits[:, :, 0], digits[:, :, 1], encoded_rule], axis=1)
         h = ops.relu(self.first(z))

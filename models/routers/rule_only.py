@@ -14,7 +14,9 @@ class RuleOnly(Router):
         if offered.hidden is None:
             self.logits = Dense(initial, offered.width, num_rules, "router_logits", **options)
         else:
-            self.logits = TwoLayer(initial, offered.width, offered.hidden, num_rules, "router_logits", **options)
+            self.logits = TwoLayer(
+                initial, offered.width, offered.hidden, num_rules, "router_logits", **options
+            )
 
     def call(self, rule=None, rule_features=None, scores=None):
         return softmax(self.logits(rule_features), axis=1)
