@@ -1,0 +1,67 @@
+"""CPU time on one core: what a step costs, whoever else is using the machine. No TensorFlow here."""
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+
+# Does about n steps and returns the CPU seconds of one
+Run = Callable[[int], float]
+
+
+def one_core_environment() -> dict[str, str]:
+    """Environment variables for a process that computes on one thread of the CPU; set before TensorFlow."""
+    threads = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return {
+        **dict.fromkeys(threads, "1"),
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "KERAS_BACKEND": "tensorflow",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+
+
+def pin_to_one_core() -> None:
+    """Keeps this process on one core, so that every thread pool started later has one thread."""
+    if hasattr(os, "sched_setaffinity"):  # Linux
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def cpu_seconds(action: Callable[[], object]) -> float:
+    """CPU seconds of all threads of this process while `action` runs."""
+    began = time.process_time()
+    action()
+    return time.process_time() - began
+
+
+def calibrate(run: Run, seconds: float) -> int:
+    """How many steps take about `seconds` of CPU; at least 1."""
+    steps = 1
+    while True:
+        took = run(steps)
+        wanted = max(1, math.ceil(seconds / max(took, 1e-9)))
+        if wanted <= 2 * steps:
+            return wanted
+        steps = min(wanted, 16 * steps)
+
+
+def interleave(
+    runs: Mapping[str, Run], repeats: int, seconds: float, tick: Callable[[], object] = lambda: None
+) -> dict[str, float]:
+    """Medians of CPU seconds per step, measured in turn (A B C A B C ...) so that all see the same machine.
+
+    Args:
+        runs: what to measure.
+        repeats: how often each is measured.
+        seconds: the least CPU time of one measurement, about.
+        tick: called after every round.
+    """
+    steps = {name: calibrate(run, seconds) for name, run in runs.items()}
+    samples: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            samples[name].append(run(steps[name]))
+        tick()
+    return {name: median(values) for name, values in samples.items()}

@@ -1,0 +1,135 @@
+"""The models as one writes them first: every module's answer in memory, [batch, modules, width], then mixed.
+
+They have exactly the parameters of `modtf.models` and none of its care; only their cost is of interest.
+"""
+
+import keras
+from keras import layers, ops
+
+from modtf.models.sizes import mha_head, mha_hidden, mlp_hidden, rnn_state
+from modtf.registry import Registry
+from modtf.task import TRAINING_LENGTH, Task
+
+TEXTBOOK: Registry = Registry(
+    "textbook model",
+    {name: f"modtf.launch.benchmark.textbook:Textbook{name.upper()}" for name in ("mlp", "mha", "rnn")},
+)
+
+
+def two_layer(hidden: int, outputs: int, use_bias: bool = True) -> keras.Sequential:
+    return keras.Sequential(
+        [layers.Dense(hidden, activation="relu", use_bias=use_bias), layers.Dense(outputs, use_bias=use_bias)]
+    )
+
+
+class TextbookModel(keras.Model):
+    """Features to target. Subclasses make layers and answer with `[..., modules, width]`."""
+
+    def __init__(self, task: Task, variant: str, width: int):
+        super().__init__()
+        self.task, self.variant, self.width, self.num_rules = task, variant, width, task.num_rules
+        self.num_modules = 1 if variant == "monolithic" else task.num_rules
+        self.scored = 1 if variant == "modular" else 0
+        self.make_layers()
+
+    def make_layers(self) -> None:
+        raise NotImplementedError
+
+    def one_hot(self, features):
+        return ops.one_hot(features["rule"], self.num_rules)
+
+    def mix(self, answers, rule, rule_features):
+        """Answers [..., M, width (+ score)] -> their mixture [..., width]."""
+        if self.variant == "monolithic":
+            return answers[..., 0, :]
+        if self.variant == "modular":
+            activation, answers = ops.softmax(answers[..., -1]), answers[..., :-1]
+        elif self.variant == "modular_op":
+            activation = ops.softmax(self.router(rule_features))
+        else:
+            activation = rule
+        return ops.sum(activation[..., None] * answers, axis=-2)
+
+
+class TextbookMLP(TextbookModel):
+    def make_layers(self) -> None:
+        e, modules, outputs = self.width, self.num_modules, 4 * self.width + self.scored
+        hidden = mlp_hidden(e, modules)
+        self.digit_encoder, self.rule_encoder = two_layer(e, e), two_layer(e, e)
+        self.first = layers.EinsumDense("bi,mih->bmh", [modules, hidden], "relu", bias_axes="mh")
+        self.second = layers.EinsumDense("bmh,mho->bmo", [modules, outputs], bias_axes="mo")
+        self.router = layers.Dense(self.num_rules) if self.variant == "modular_op" else None
+        self.decoder = two_layer(e, 1)
+
+    def call(self, features):
+        inputs, rule = features["inputs"], self.one_hot(features)
+        encoded = self.rule_encoder(rule)
+        z = ops.concatenate([*(self.digit_encoder(inputs[:, i : i + 1]) for i in range(2)), encoded], axis=-1)
+        return self.decoder(self.mix(self.second(self.first(z)), rule, encoded))[..., 0]
+
+
+class TextbookMHA(TextbookModel):
+    def make_layers(self) -> None:
+        e, modules = self.width, self.num_modules
+        k = self.head_width = mha_head(e, self.num_rules)
+        hidden = mha_hidden(e, self.num_rules, modules)
+        self.encoder, self.decoder = two_layer(e, e), two_layer(e, 1)
+        self.query, self.key, self.value = (layers.Dense(2 * self.num_rules * k) for _ in range(3))
+        self.bypass = layers.Dense(modules * k)
+        self.first = layers.EinsumDense("bnmi,mih->bnmh", [None, modules, hidden], "relu", bias_axes="mh")
+        self.second = layers.EinsumDense("bnmh,mho->bnmo", [None, modules, e + self.scored], bias_axes="mo")
+        self.router = two_layer(k, self.num_rules) if self.variant == "modular_op" else None
+
+    def call(self, features):
+        rule, modules, k = self.one_hot(features), self.num_modules, self.head_width
+        x = self.encoder(ops.concatenate([features["inputs"], rule], axis=-1))
+        split = [-1, TRAINING_LENGTH, 2 * self.num_rules, k]
+        query, key, value = (ops.reshape(f(x), split) for f in (self.query, self.key, self.value))
+        scores = ops.einsum("bqhk,bthk->bhqt", query, key) / k**0.5
+        weights = ops.softmax(scores - 1e9 * ops.eye(TRAINING_LENGTH))
+        heads = ops.einsum("bhqt,bthk->bqhk", weights, value)
+        heads = ops.reshape(heads, [-1, TRAINING_LENGTH, modules, 2 * self.num_rules // modules * k])
+        bypass = ops.reshape(self.bypass(x), [-1, TRAINING_LENGTH, modules, k])
+        answers = self.second(self.first(ops.concatenate([heads, bypass], axis=-1)))
+        return self.decoder(self.mix(answers, rule, rule))[..., 0]
+
+
+class TextbookCell(layers.Layer):
+    """M LSTM cells that share one mixed state; inputs [encoded token, one-hot rule]."""
+
+    def __init__(self, model: TextbookModel, state: int):
+        super().__init__()
+        self.mix, self.width, self.scored = model.mix, model.width, model.scored
+        self.state_size, self.num_rules = [state, state], model.num_rules
+        bias = "mo" if model.num_modules == 1 else None
+        self.from_input, self.from_state = (
+            layers.EinsumDense("bi,mio->bmo", [model.num_modules, 4 * state], bias_axes=bias)
+            for _ in range(2)
+        )
+        if self.scored:
+            self.score = layers.EinsumDense("bmi,mio->bmo", [model.num_modules, 1])
+
+    def call(self, token, states):
+        encoded, rule = token[:, : self.width], token[:, self.width :]
+        driven, recurrent = self.from_input(encoded), self.from_state(states[0])
+        i, f, o, g = ops.split(driven + recurrent, 4, axis=-1)
+        cell = ops.sigmoid(f) * states[1][:, None] + ops.sigmoid(i) * ops.tanh(g)
+        answers = ops.concatenate([ops.sigmoid(o) * ops.tanh(cell), cell], axis=-1)
+        if self.scored:
+            score = self.score(ops.relu(ops.concatenate([driven, recurrent], axis=-1)))
+            answers = ops.concatenate([answers, score], axis=-1)
+        state = ops.split(self.mix(answers, rule, rule), 2, axis=-1)
+        return state[0], state
+
+
+class TextbookRNN(TextbookModel):
+    def make_layers(self) -> None:
+        e, state = self.width, rnn_state(self.width, self.num_rules, self.num_modules)
+        self.encoder, self.decoder = two_layer(e, e), two_layer(state, 1)
+        self.router = two_layer(state, self.num_rules, False) if self.variant == "modular_op" else None
+        self.recurrence = layers.RNN(TextbookCell(self, state), return_sequences=True)
+
+    def call(self, features):
+        rule = self.one_hot(features)
+        x = self.encoder(ops.concatenate([features["inputs"], rule], axis=-1))
+        return self.decoder(self.recurrence(ops.concatenate([x, rule], axis=-1)))[..., 0]

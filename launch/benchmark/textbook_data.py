@@ -1,0 +1,65 @@
+"""Data as one makes them first: NumPy on the host, one batch at a time, through a Python generator."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from modtf.datasets.streaming import task_family
+from modtf.task import TRAINING_LENGTH, Task
+
+Batch = tuple[dict[str, np.ndarray], np.ndarray]
+
+
+def textbook_labels(task: Task, inputs: np.ndarray, rule: np.ndarray) -> np.ndarray:
+    """y of inputs [B, (N,) F] and rules [B, (N,)]."""
+    parameters = task_family(task).parameters(task)
+    return {"mlp": _affine, "mha": _search, "rnn": _dynamics}[task.arch](parameters, inputs, rule)
+
+
+def textbook_batches(task: Task, batch_size: int, seed: int = 0) -> Iterator[Batch]:
+    """Endless batches, as `modtf.stream` has them, of other random numbers."""
+    rng = np.random.default_rng(seed)
+    family = task_family(task)
+    leading = [batch_size, TRAINING_LENGTH] if family.is_sequence else [batch_size]
+    while True:
+        inputs = rng.standard_normal([*leading, family.token_width])
+        rule = rng.integers(task.num_rules, size=leading)
+        target = textbook_labels(task, inputs, rule)
+        features = {"inputs": inputs.astype(np.float32), "rule": rule.astype(np.int32)}
+        yield features, target.astype(np.float32)
+
+
+def textbook_dataset(task: Task, batch_size: int) -> tf.data.Dataset:
+    """`textbook_batches` through `tf.data.Dataset.from_generator`."""
+    batches = textbook_batches(task, batch_size)
+    first = next(batches)
+    signature = tf.nest.map_structure(lambda a: tf.TensorSpec(a.shape, a.dtype), first)
+    return tf.data.Dataset.from_generator(lambda: batches, output_signature=signature)
+
+
+def _affine(parameters, inputs, rule):
+    return parameters["alpha"][rule] * inputs[:, 0] + parameters["beta"][rule] * inputs[:, 1]
+
+
+def _search(parameters, inputs, rule):
+    """Every rule is searched, and the token's own one kept (v1: scalar keys)."""
+    fields = inputs.reshape([*rule.shape, -1, 4])  # [B, N, R, (q, q', v, v')]
+    itself = np.eye(rule.shape[1])[:, :, None]
+    found = []
+    for key, value in ((0, 2), (1, 3)):
+        keys = fields[..., key]
+        distance = np.abs(keys[:, :, None] - keys[:, None])
+        nearest = np.argmin(np.where(itself, np.inf, distance), axis=2)  # [B, N, R]
+        found.append(np.take_along_axis(fields[..., value], nearest, axis=1))
+    labels = parameters["alpha"] * found[0] + parameters["beta"] * found[1]
+    return np.take_along_axis(labels, rule[..., None], axis=2)[..., 0]
+
+
+def _dynamics(parameters, inputs, rule):
+    state, labels = np.zeros_like(inputs[:, 0]), []
+    for n in range(rule.shape[1]):
+        transition, drive = (parameters[name][rule[:, n]] for name in "AB")
+        state = (state[:, None] @ transition + inputs[:, n, None] @ drive)[:, 0]
+        labels.append(state @ parameters["w"][:, 0])
+    return np.stack(labels, axis=1)
