@@ -145,7 +145,7 @@ def rnn(member, router, inputs, one_hot):
     """inputs [batch, N, 32], one_hot [batch, N, R] -> outputs [batch, N, D], p [batch, N, M]."""
     model, (batch, num_tokens, _) = member.model, inputs.shape
     cell, num_gates, num_states = CELLS[model.options.get("cell", "lstm")]
-    width = model.from_state.kernel.shape[-1]
+    width = model.shared_state.from_state.kernel.shape[-1]
     states = [tf.zeros([batch, width], tf.float64)] * num_states
     outputs, activations = [], []
     for n in range(num_tokens):
@@ -154,10 +154,10 @@ def rnn(member, router, inputs, one_hot):
         for m in range(member.num_modules):
             rows = slice(m * num_gates * width, (m + 1) * num_gates * width)
             driven = member.dense(model.from_input, x, rows=rows)
-            recurrent = member.dense(model.from_state, states[0], rows=rows)
+            recurrent = member.dense(model.shared_state.from_state, states[0], rows=rows)
             proposals.append(cell(tf.split(driven + recurrent, num_gates, axis=1), states))
-            if hasattr(model, "score"):
-                weights = tf.reshape(member(model.score.kernel)[:, m, :, 0], [-1])
+            if hasattr(model.shared_state, "score"):
+                weights = tf.reshape(member(model.shared_state.score.kernel)[:, m, :, 0], [-1])
                 scores.append(tf.reduce_sum(tf.nn.relu(tf.concat([driven, recurrent], axis=1)) * weights, 1))
         p = router(member, one_hot[:, n], one_hot[:, n], scores)
         states = [mix(p, [proposal[s] for proposal in proposals]) for s in range(num_states)]
