@@ -11,7 +11,8 @@ from setuptools import find_packages, setup
 FOLDERS = ("datasets", "models", "metrics", "launch")
 
 package_dir = {"modtf": "modtf"} | {f"modtf.{folder}": folder for folder in FOLDERS}
-packages = ["modtf"] + [f"modtf.{name}" for name in find_packages("modtf", exclude=[f"{f}*" for f in FOLDERS])]
+inner = find_packages("modtf", exclude=[f"{folder}*" for folder in FOLDERS])  # the folders are links there
+packages = ["modtf", *(f"modtf.{name}" for name in inner)]
 for folder in FOLDERS:
     packages.append(f"modtf.{folder}")
     for name in find_packages(folder):

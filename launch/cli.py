@@ -13,8 +13,13 @@ def quiet_libraries() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def run_command(main: Callable[[], None]) -> None:
-    """Parses the flags and runs `main`; bad input ends in one line and exit status 1."""
+def run_command(main: Callable[[], None], resumes: bool = False) -> None:
+    """Parses the flags and runs `main`; bad input ends in one line and exit status 1.
+
+    Args:
+        main: the command.
+        resumes: whether the same command, given again, goes on where it was interrupted.
+    """
     name = Path(sys.argv[0]).name
 
     def guarded(argv: Sequence[str]) -> None:
@@ -26,7 +31,8 @@ def run_command(main: Callable[[], None]) -> None:
             print(f"{name}: error: {error}", file=sys.stderr)
             sys.exit(1)
         except KeyboardInterrupt:
-            print(f"\n{name}: interrupted; the same command resumes where it was.", file=sys.stderr)
+            hint = "; the same command resumes where it was" if resumes else ""
+            print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
             sys.exit(130)
 
     app.run(guarded)

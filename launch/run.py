@@ -134,4 +134,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    run_command(main)
+    run_command(main, resumes=True)

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -67,9 +67,7 @@ class ModularModel(keras.Model):
 
     # What an architecture writes.
 
-    def make_layers(self, **options: Any) -> None:
-        """Creates the layers; `options` are the architecture's own keyword arguments."""
-        raise NotImplementedError
+    make_layers: Callable[..., None]  # creates the layers; its keyword arguments are the `options`
 
     def forward(self, inputs, rule):
         """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, N, B], p [P, M, N, B]."""

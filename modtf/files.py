@@ -11,6 +11,8 @@ from pathlib import Path
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Gives a temporary path of the same suffixes, which becomes `path` if the block succeeds.
 
+    The content reaches the disk before the name does, so a file that exists is whole even after a power cut.
+
     Example:
         >>> with atomic_path("results.csv") as temporary:
         ...     frame.to_csv(temporary)
@@ -22,9 +24,18 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())  # mkstemp lets nobody else read
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def write_text(path: str | Path, text: str) -> None:
