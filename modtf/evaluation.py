@@ -122,7 +122,8 @@ class Evaluator:
         self.seed: Any = [seed] * len(self.tasks) if self.population else seed
         self.family = task_family(self.tasks)
         self.num_tokens = TRAINING_LENGTH if self.family.is_sequence else 1
-        features, _ = next(iter(self._stream(batch_size=2)))
+        self._datasets: dict[Any, Any] = {}
+        features, _ = next(iter(stream(task, 2, split, self.seed)))
         num_modules = check_outputs(model(features))
         router = getattr(model, "router", None)
         # the use q = p @ A is exact where p is a function of the token alone
@@ -135,7 +136,7 @@ class Evaluator:
         self.forward.compile(
             loss={"target": SettingLoss(self.task.setting)},
             metrics={"target": self.performance, "activation": self.activation},
-            jit_compile="auto",
+            jit_compile=model.jit_compile if model.compiled else "auto",
         )
 
     def run(self) -> Scores:
@@ -157,7 +158,7 @@ class Evaluator:
     def activation_matrix(self) -> np.ndarray:
         """A [P, R, M], float64, from `sizes.tokens` tokens."""
         steps = -(-self.sizes.tokens // (self.sizes.batch_size * self.num_tokens))
-        self._evaluate(self._stream(), steps)
+        self._evaluate(steps)
         return self._matrix(self.task.num_rules)
 
     def _usage(self) -> np.ndarray:
@@ -165,7 +166,7 @@ class Evaluator:
         draws = self.sizes.draws
         per_draw = -(-self.sizes.tokens_per_draw // (self.sizes.batch_size * self.num_tokens))
         probs = metrics.rule_distributions(self.task.num_rules, draws)
-        self._evaluate(self._stream(rule_probs=probs), per_draw * draws, draws=draws)
+        self._evaluate(per_draw * draws, draws=draws, rule_probs=probs)
         return self._matrix(draws)
 
     def _matrix(self, rows: int) -> np.ndarray:
@@ -173,7 +174,7 @@ class Evaluator:
         return metrics.from_counts(sums, counts)
 
     def _performance(self, scale: float, seq_len: int | None) -> dict:
-        self._evaluate(self._stream(scale=scale, seq_len=seq_len), self.sizes.batches)
+        self._evaluate(self.sizes.batches, scale=scale, seq_len=seq_len)
         batches = float(self.performance.batches.numpy())
         found = {("loss", scale, seq_len): self.performance.loss.numpy() / batches}
         if self.task.setting == "classification":
@@ -181,12 +182,20 @@ class Evaluator:
             found["error", scale, seq_len] = 100.0 * error / batches
         return found
 
-    def _stream(self, batch_size: int | None = None, **options: Any):
-        tasks = self.tasks if self.population else self.task
-        return stream(tasks, batch_size or self.sizes.batch_size, self.split, self.seed, **options)
+    def _evaluate(self, steps: int, draws: int | None = None, **options: Any) -> None:
+        """Accumulates `steps` batches of a stream with these options."""
+        key = (steps, draws, options.get("scale"), options.get("seq_len"))
+        if key not in self._datasets:  # building one costs more than a small evaluation
+            self._datasets[key] = self._dataset(steps, draws, **options)
+        dataset = self._datasets[key]
+        # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
+        shape = dataset.element_spec[1]["target"].shape
+        self.forward.test_function = self._test_functions.get(shape)
+        self.forward.evaluate(dataset, verbose=0)
+        self._test_functions[shape] = self.forward.test_function
 
-    def _evaluate(self, dataset, steps: int, draws: int | None = None) -> None:
-        """Accumulates `steps` batches; the row of a token is its rule, or the number of its draw."""
+    def _dataset(self, steps: int, draws: int | None, **options: Any):
+        """The row of a token is its rule, or the number of its draw."""
 
         def with_rows(index, element):
             features, target = element
@@ -195,10 +204,9 @@ class Evaluator:
                 row = row * 0 + tf.cast(index % draws, row.dtype)
             return features, {"target": target, "activation": row}
 
-        # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
-        self.forward.test_function = self._test_functions.get(dataset.element_spec[1].shape)
-        self.forward.evaluate(dataset.enumerate().map(with_rows).take(steps), verbose=0)
-        self._test_functions[dataset.element_spec[1].shape] = self.forward.test_function
+        tasks = self.tasks if self.population else self.task
+        dataset = stream(tasks, self.sizes.batch_size, self.split, self.seed, **options)
+        return dataset.enumerate().map(with_rows).take(steps)
 
 
 def check_outputs(outputs: Any) -> int:

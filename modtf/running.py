@@ -40,6 +40,7 @@ def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "config.json", json.dumps({**cell.to_dict(), "version": modtf.__version__}, indent=1))
     tasks, seeds, training = cell.tasks, cell.seeds, cell.training
+    checkpoint = folder / "checkpoint.npz"
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
         model = build(tasks, cell.variant, cell.width, seeds)
         per_epoch = training.steps // largest_divisor(training.steps, training.evaluations)
@@ -61,7 +62,7 @@ def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool
             clipnorm=training.clipnorm,
             evaluations=training.evaluations,
             evaluation=evaluation,
-            checkpoint=folder / "checkpoint.npz",
+            checkpoint=checkpoint,
             stateful=[best],
             callbacks=[board],
             verbose=verbose,
@@ -91,6 +92,7 @@ def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool
     )
     write_history(folder, _history(cell, evaluation))
     write_results(folder, frame)
+    checkpoint.unlink(missing_ok=True)
     return folder
 
 

@@ -1,5 +1,6 @@
 """`modtf.train`: `model.fit` on a task's stream."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from modtf.callbacks.evaluate import EvaluateCallback
 from modtf.callbacks.progress import ProgressCallback
 from modtf.cell import Evaluation
 from modtf.datasets.streaming import stream
+from modtf.evaluation import check_outputs
 from modtf.losses import SettingLoss
 from modtf.optimizer import MemberAdam
-from modtf.task import Task, as_members, check_integer
+from modtf.task import Task, as_members, check_choice, check_integer
 
 STEPS_PER_EXECUTION = 100  # enough to hide Keras's work between steps
 
@@ -58,13 +60,16 @@ def train(
         evaluations: how many, evenly spaced; the largest divisor of `steps` not above it is taken.
         evaluation: how much data each reads, or an `EvaluateCallback` to read afterwards.
         checkpoint: a file `*.npz`; a killed run, started again with the same arguments, resumes from it
-            and ends with the same weights. Removed when training ends.
+            and ends with the same weights. It stays when training ends: training again then returns at once.
         stateful: what else the checkpoint must keep (`state()` and `load_state(state)`).
         callbacks: more Keras callbacks.
         verbose: whether to show a progress bar.
 
     Returns:
         Keras's history: `loss`, `val_loss` and the measures, means over members, one per evaluation.
+
+    Raises:
+        ValueError: on an argument out of range, a model with other outputs, or another training's checkpoint.
 
     Example:
         >>> history = modtf.train(model, task, steps=10_000)
@@ -82,8 +87,12 @@ def train(
         jit_compile, per_execution = False, 1
     if batch_size % replicas:
         raise ValueError(f"batch_size={batch_size} must be divisible by the {replicas} replicas.")
-    if clipnorm == "auto":
+    if isinstance(clipnorm, str):
+        check_choice("clipnorm", clipnorm, ("auto",))
         clipnorm = 1.0 if tasks[0].arch == "rnn" else None
+    with model.distribute_strategy.scope() if _is_tensorflow() else contextlib.nullcontext():
+        features, _ = next(iter(stream(task, 2, "validation", seeds)))
+        check_outputs(model(features))  # before anything is compiled; a user's model is built then
     model.compile(
         optimizer=MemberAdam(learning_rate, num_members=len(tasks), member_clipnorm=clipnorm),
         loss={"target": SettingLoss(tasks[0].setting, dtype=model.variable_dtype)},
@@ -95,7 +104,9 @@ def train(
     done = 0
     extra: list[keras.callbacks.Callback] = []
     if checkpoint is not None:
-        saver = CheckpointCallback(checkpoint, [evaluation, *stateful])
+        settings = {"steps": steps, "steps_per_epoch": per_epoch, "batch_size": batch_size}
+        settings |= {"learning_rate": learning_rate, "clipnorm": clipnorm or 0.0}
+        saver = CheckpointCallback(checkpoint, [evaluation, *stateful], settings)
         done = saver.restore(model)
         extra.append(saver)
     if verbose:

@@ -1,6 +1,6 @@
 """Resumes a killed run exactly where its last evaluation was."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -25,22 +25,41 @@ class CheckpointCallback(keras.callbacks.Callback):
     the two resumes with the wrong data.)
 
     Args:
-        path: the file, `*.npz`; deleted when training ends.
+        path: the file, `*.npz`.
         others: whose state is kept too.
+        settings: numbers that must be the same when training resumes, such as the batch size.
     """
 
-    def __init__(self, path: str | Path, others: Sequence[Stateful] = ()):
+    def __init__(
+        self,
+        path: str | Path,
+        others: Sequence[Stateful] = (),
+        settings: Mapping[str, float] | None = None,
+    ):
         super().__init__()
-        self.path, self.others = Path(path), list(others)
+        self.path, self.others, self.settings = Path(path), list(others), dict(settings or {})
 
     def restore(self, model: keras.Model) -> int:
-        """Puts the last checkpoint, if any, into a compiled model; returns the epochs already done."""
+        """Puts the last checkpoint, if any, into a compiled model; returns the epochs already done.
+
+        Raises:
+            ValueError: if it was written with other settings or by another model.
+        """
         if not self.path.exists():
             return 0
         model.optimizer.build(model.trainable_variables)
         with np.load(self.path) as saved:
             arrays = dict(saved)
-        for i, variable in enumerate(_variables(model)):
+        variables = _variables(model)
+        written = {name: float(arrays.get(f"setting_{name}", np.nan)) for name in self.settings}
+        shapes = [arrays[f"variable_{i}"].shape for i in range(int(arrays["num_variables"]))]
+        if written != self.settings or shapes != [tuple(v.shape) for v in variables]:
+            raise ValueError(
+                f"{self.path} is the checkpoint of another training: its settings are {written}, these are "
+                f"{self.settings}; its model has {len(shapes)} variables, this has {len(variables)}. Train with "
+                "the same arguments to resume it, or delete it."
+            )
+        for i, variable in enumerate(variables):
             variable.assign(arrays[f"variable_{i}"])
         for i, other in enumerate(self.others):
             prefix = f"other_{i}_"
@@ -48,15 +67,13 @@ class CheckpointCallback(keras.callbacks.Callback):
         return int(arrays["epoch"])
 
     def on_epoch_end(self, epoch, logs=None):
-        arrays = {f"variable_{i}": v.numpy() for i, v in enumerate(_variables(self.model))}
+        variables = _variables(self.model)
+        arrays = {f"variable_{i}": v.numpy() for i, v in enumerate(variables)}
+        arrays |= {f"setting_{name}": np.array(value) for name, value in self.settings.items()}
         for i, other in enumerate(self.others):
             arrays |= {f"other_{i}_{name}": value for name, value in other.state().items()}
         with atomic_path(self.path) as temporary, temporary.open("wb") as file:
-            np.savez(file, epoch=epoch + 1, **arrays)
-
-    def on_train_end(self, logs=None):
-        if not self.model.stop_training:
-            self.path.unlink(missing_ok=True)
+            np.savez(file, epoch=epoch + 1, num_variables=len(variables), **arrays)
 
 
 def _variables(model: keras.Model) -> list:
