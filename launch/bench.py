@@ -61,6 +61,7 @@ def define_flags(values: flags.FlagValues = FLAGS) -> None:
                          flag_values=values)  # fmt: skip
     flags.DEFINE_integer("repeats", 3, "Measurements of each program, of which the median counts.",
                          flag_values=values)  # fmt: skip
+    flags.DEFINE_float("seconds", 0.3, "CPU time of one measurement, at least.", flag_values=values)
     boolean("baseline", True, "Measure the textbook implementation too.", flag_values=values)
     boolean("evaluation", False, "Measure instead what evaluating costs beside training, paper sizes and "
             "steps divided by 10.", flag_values=values)  # fmt: skip
@@ -87,9 +88,12 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
         "variants": [variant for variant in ROUTERS if variant in chosen["variant"]],
         "members": check_integer("--members", given.members, 1),
         "repeats": check_integer("--repeats", given.repeats, 1),
+        "seconds": given.seconds,
         "baseline": given.baseline,
         "evaluation": given.evaluation,
     }
+    if not given.seconds > 0:
+        raise ValueError(f"--seconds={given.seconds} must be above 0.")
     requests = []
     for arch, num_rules, width in dict.fromkeys(product(chosen["arch"], rules, widths)):
         check_width(arch, width, num_rules)

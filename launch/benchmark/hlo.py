@@ -79,7 +79,7 @@ def product_flops(text: str) -> int:
     total = 0
     for i in everything:
         if i.opcode == "dot":
-            operand = re.search(r"dot\((?:[^%(),]*\s)?%?([\w.\-]+)", i.text.replace("{", " {"))
+            operand = re.search(r"dot\([^%)]*%([\w.\-]+)", i.text)
             contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", i.text)
             if operand is None or contracted is None:
                 raise ValueError(f"Expected a dot with contracting dimensions, received: {i.text}")

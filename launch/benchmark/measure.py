@@ -38,6 +38,7 @@ def cpu_seconds(action: Callable[[], object]) -> float:
 
 def calibrate(run: Run, seconds: float) -> int:
     """How many steps take about `seconds` of CPU; at least 1."""
+    run(1)  # the first time may compile
     steps = 1
     while True:
         took = run(steps)

@@ -101,6 +101,7 @@ class TextbookCell(layers.Layer):
         super().__init__()
         self.mix, self.width, self.scored = model.mix, model.width, model.scored
         self.state_size, self.num_rules = [state, state], model.num_rules
+        self.num_modules, self.router = model.num_modules, model.router
         bias = "mo" if model.num_modules == 1 else None
         self.from_input, self.from_state = (
             layers.EinsumDense("bi,mio->bmo", [model.num_modules, 4 * state], bias_axes=bias)
@@ -108,6 +109,15 @@ class TextbookCell(layers.Layer):
         )
         if self.scored:
             self.score = layers.EinsumDense("bmi,mio->bmo", [model.num_modules, 1])
+
+    def build(self, input_shape):
+        state = self.state_size[0]
+        self.from_input.build([None, self.width])
+        self.from_state.build([None, state])
+        if self.scored:
+            self.score.build([None, self.num_modules, 8 * state])
+        if self.router is not None:
+            self.router.build([None, self.num_rules])
 
     def call(self, token, states):
         encoded, rule = token[:, : self.width], token[:, self.width :]

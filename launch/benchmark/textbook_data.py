@@ -32,10 +32,11 @@ def textbook_batches(task: Task, batch_size: int, seed: int = 0) -> Iterator[Bat
 
 def textbook_dataset(task: Task, batch_size: int) -> tf.data.Dataset:
     """`textbook_batches` through `tf.data.Dataset.from_generator`."""
-    batches = textbook_batches(task, batch_size)
-    first = next(batches)
+    first = next(textbook_batches(task, batch_size))
     signature = tf.nest.map_structure(lambda a: tf.TensorSpec(a.shape, a.dtype), first)
-    return tf.data.Dataset.from_generator(lambda: batches, output_signature=signature)
+    return tf.data.Dataset.from_generator(
+        lambda: textbook_batches(task, batch_size), output_signature=signature
+    )
 
 
 def _affine(parameters, inputs, rule):

@@ -16,7 +16,6 @@ from typing import Any
 
 from modtf.launch.benchmark.measure import cpu_seconds, interleave, pin_to_one_core
 
-SECONDS = 0.3  # of CPU, the least of one measurement
 FIT_BELOW = 5e-3  # seconds of a step above which what fit adds (some 0.2 ms) is lost in it
 
 
@@ -83,7 +82,7 @@ def measure_group(request: dict[str, Any], dump: Path, tick: Any) -> list[dict[s
             row["textbook_compile_s"] = cpu_seconds(partial(textbook, 1))
         rows.append(row)
         tick()
-    seconds = interleave(runs, request["repeats"], SECONDS, tick)
+    seconds = interleave(runs, request["repeats"], request["seconds"], tick)
     peak = programs.PEAK_FLOPS / min(seconds["peak"], seconds["compiled peak"])
     for row in rows:
         variant = row["variant"]

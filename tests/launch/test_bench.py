@@ -1,0 +1,78 @@
+"""launch/bench.py end to end, and what it refuses."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from absl import flags
+
+from modtf.launch.bench import define_flags, requests_of_flags
+
+SCRIPT = Path(__file__).parents[2] / "launch" / "bench.py"
+
+
+def given(*arguments: str) -> flags.FlagValues:
+    values = flags.FlagValues()
+    define_flags(values)
+    values(["bench.py", *arguments])
+    return values
+
+
+def test_all_is_the_whole_table() -> None:
+    requests = requests_of_flags(given("--all"))
+    assert len(requests) == 18
+    assert {len(request["variants"]) for request in requests} == {4}
+
+
+def test_chosen_cells_once_each_and_variants_in_order() -> None:
+    requests = requests_of_flags(given("--rules=4,2,4", "--variant=modular,monolithic", "--members=25"))
+    assert [request["num_rules"] for request in requests] == [4, 2]
+    assert requests[0]["variants"] == ["monolithic", "modular"]
+    assert requests[0]["members"] == 25
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("--arch=cnn", "--arch='cnn'"),
+        ("--arch=", "--arch is empty"),
+        ("--rules=1", "at least 2"),
+        ("--rules=two", "integers separated by commas"),
+        ("--width=2", "too small for 32 modules"),
+        ("--variant=gt", "--variant='gt'"),
+        ("--members=0", "--members=0"),
+        ("--repeats=0", "--repeats=0"),
+        ("--seconds=0", "above 0"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_runs(argument: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        requests_of_flags(given("--arch=mlp", argument))
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=300
+    )
+
+
+def test_bad_input_is_one_line_and_status_1(tmp_path: Path) -> None:
+    for arguments in (["mlp"], ["--width=0"], [f"--json={tmp_path}"]):
+        done = run(*arguments)
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_tiny_table(tmp_path: Path) -> None:
+    out = tmp_path / "bench.json"
+    done = run(
+        "--rules=2", "--width=4", "--variant=monolithic", "--repeats=1", "--seconds=0.01", f"--json={out}"
+    )
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(out.read_text())
+    for name in ("step_ms", "train_ms", "textbook_ms", "peak_gflops", "compile_s", "to_monolithic"):
+        assert row[name] > 0
+    assert row["program_bytes"] is None or row["program_bytes"] > 4 * row["num_parameters"]
+    assert "goal 1" in done.stdout
