@@ -33,7 +33,7 @@ from tqdm.auto import tqdm
 
 from modtf.files import write_text
 from modtf.launch.benchmark.measure import one_core_environment
-from modtf.launch.benchmark.table import COST, EVALUATION, aligned, goal_lines, with_ratios
+from modtf.launch.benchmark.table import COST, EVALUATION, aligned, goal_lines
 from modtf.launch.cli import check_writable, run_command
 from modtf.models.routers import ROUTERS
 from modtf.models.sizes import check_width
@@ -59,9 +59,9 @@ def define_flags(values: flags.FlagValues = FLAGS) -> None:
             flag_values=values)  # fmt: skip
     flags.DEFINE_integer("members", 1, "Members of the population; above 1, one alone is measured too.",
                          flag_values=values)  # fmt: skip
-    flags.DEFINE_integer("repeats", 3, "Measurements of each program, of which the median counts.",
+    flags.DEFINE_integer("repeats", 7, "Measurements of each program, of which the median counts.",
                          flag_values=values)  # fmt: skip
-    flags.DEFINE_float("seconds", 0.3, "CPU time of one measurement, at least.", flag_values=values)
+    flags.DEFINE_float("seconds", 0.15, "CPU time of one measurement, at least.", flag_values=values)
     boolean("baseline", True, "Measure the textbook implementation too.", flag_values=values)
     boolean("evaluation", False, "Measure instead what evaluating costs beside training, paper sizes and "
             "steps divided by 10.", flag_values=values)  # fmt: skip
@@ -155,7 +155,7 @@ def main() -> None:
         with tqdm(total=total, desc="bench", unit="part") as bar:
             for request in requests:
                 bar.set_postfix_str(f"{request['arch']} R={request['num_rules']} e={request['width']}")
-                rows += with_ratios(measure(request, bar.update))
+                rows += measure(request, bar.update)
                 if FLAGS.json is not None:  # after every group: a killed run leaves what it has
                     write_text(FLAGS.json, json.dumps(rows, indent=1))
     except KeyboardInterrupt:

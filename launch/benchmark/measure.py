@@ -4,11 +4,13 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 # Does about n steps and returns the CPU seconds of one
 Run = Callable[[int], float]
+
+ENOUGH = 3  # measurements of a program that takes long
 
 
 def one_core_environment() -> dict[str, str]:
@@ -50,19 +52,29 @@ def calibrate(run: Run, seconds: float) -> int:
 
 def interleave(
     runs: Mapping[str, Run], repeats: int, seconds: float, tick: Callable[[], object] = lambda: None
-) -> dict[str, float]:
-    """Medians of CPU seconds per step, measured in turn (A B C A B C ...) so that all see the same machine.
+) -> dict[str, list[float]]:
+    """CPU seconds per step, measured in turn (A B C A B C ...) so that all see the same machine.
 
     Args:
         runs: what to measure.
-        repeats: how often each is measured.
+        repeats: how often each is measured; only the first `ENOUGH` times where it takes long.
         seconds: the least CPU time of one measurement, about.
         tick: called after every round.
+
+    Returns:
+        The measurements of each; entry i of all were taken in the same round.
     """
     steps = {name: calibrate(run, seconds) for name, run in runs.items()}
     samples: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
-            samples[name].append(run(steps[name]))
+            spent = steps[name] * sum(samples[name])
+            if len(samples[name]) < ENOUGH or spent < 2 * repeats * seconds:
+                samples[name].append(run(steps[name]))
         tick()
-    return {name: median(values) for name, values in samples.items()}
+    return samples
+
+
+def paired_ratio(above: Sequence[float], below: Sequence[float]) -> float:
+    """The median over rounds of above / below, each of one round: what disturbs a round cancels."""
+    return median(a / b for a, b in zip(above, below, strict=False))

@@ -12,9 +12,10 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from modtf.launch.benchmark.measure import cpu_seconds, interleave, pin_to_one_core
+from modtf.launch.benchmark.measure import cpu_seconds, interleave, paired_ratio, pin_to_one_core
 
 FIT_BELOW = 5e-3  # seconds of a step above which what fit adds (some 0.2 ms) is lost in it
 
@@ -82,29 +83,36 @@ def measure_group(request: dict[str, Any], dump: Path, tick: Any) -> list[dict[s
             row["textbook_compile_s"] = cpu_seconds(partial(textbook, 1))
         rows.append(row)
         tick()
-    seconds = interleave(runs, request["repeats"], request["seconds"], tick)
-    peak = programs.PEAK_FLOPS / min(seconds["peak"], seconds["compiled peak"])
-    for row in rows:
-        variant = row["variant"]
-        found = {
-            key.removeprefix(f"{variant} "): s for key, s in seconds.items() if key.startswith(f"{variant} ")
-        }
-        step, data = found["step"] / members, seconds["data"] / members
-        row |= {
-            "step_ms": 1e3 * step,
-            "data_ms": 1e3 * data,
-            "train_ms": 1e3 * found.get("fit", members * (step + data)) / members,
-            "peak_gflops": 1e-9 * peak,
-            "peak_fraction": row["flops"] / step / peak,
-            "group_peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        }
-        if "cached fit" in found:
-            row["fit_overhead"] = found["cached fit"] / found["step"] - 1
-        if "textbook" in found:
-            row["textbook_ms"] = 1e3 * found["textbook"]
-        if "alone" in found:
-            row["alone_ms"] = 1e3 * found["alone"]
-    return rows
+    samples = interleave(runs, request["repeats"], request["seconds"], tick)
+    return [{**row, **costs(row, samples, programs.PEAK_FLOPS)} for row in rows]
+
+
+def costs(row: dict[str, Any], samples: dict[str, list[float]], peak_flops: float) -> dict[str, Any]:
+    """What the measurements say about one row; ratios are of the same round."""
+    variant, members = row["variant"], row["members"]
+    peak = {name: samples[name] for name in ("peak", "compiled peak")}
+    fastest = min(peak.values(), key=median)
+    step = samples[f"{variant} step"]
+    step_ms, data_ms = (1e3 * median(values) / members for values in (step, samples["data"]))
+    found = {
+        "step_ms": step_ms,
+        "data_ms": data_ms,
+        "train_ms": step_ms + data_ms,
+        "peak_gflops": 1e-9 * peak_flops / median(fastest),
+        "peak_fraction": members * row["flops"] / peak_flops * paired_ratio(fastest, step),
+        "group_peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    if "monolithic step" in samples:
+        found["to_monolithic"] = paired_ratio(step, samples["monolithic step"])
+    if f"{variant} fit" in samples:
+        found["train_ms"] = 1e3 * median(samples[f"{variant} fit"]) / members
+        found["fit_overhead"] = paired_ratio(samples[f"{variant} cached fit"], step) - 1
+    if f"{variant} textbook" in samples:
+        found["textbook_ms"] = 1e3 * median(samples[f"{variant} textbook"])
+    if f"{variant} alone" in samples:
+        found["alone_ms"] = 1e3 * median(samples[f"{variant} alone"])
+        found["to_alone"] = paired_ratio(step, samples[f"{variant} alone"]) / members
+    return found
 
 
 def empty(folder: Path) -> None:

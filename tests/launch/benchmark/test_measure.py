@@ -2,8 +2,8 @@
 
 import pytest
 
-from modtf.launch.benchmark.measure import calibrate, interleave
-from modtf.launch.benchmark.table import COST, aligned, goal_lines, with_ratios
+from modtf.launch.benchmark.measure import calibrate, interleave, paired_ratio
+from modtf.launch.benchmark.table import COST, aligned, goal_lines
 
 ROW = {
     "arch": "mlp", "num_rules": 2, "width": 32, "members": 1, "flops": 100, "train_ms": 1.1, "data_ms": 0.1,
@@ -12,12 +12,11 @@ ROW = {
 
 
 def rows(modular_ms: float) -> list[dict]:
-    return with_ratios(
-        [
-            {**ROW, "variant": "monolithic", "step_ms": 1.0, "fit_overhead": 0.05},
-            {**ROW, "variant": "modular", "step_ms": modular_ms, "flops": 110, "fit_overhead": 0.5},
-        ]
-    )
+    other = {"step_ms": modular_ms, "to_monolithic": modular_ms, "flops": 110, "fit_overhead": 0.5}
+    return [
+        {**ROW, "variant": "monolithic", "step_ms": 1.0, "to_monolithic": 1.0, "fit_overhead": 0.05},
+        {**ROW, "variant": "modular", **other},
+    ]
 
 
 def test_calibration_reaches_the_time_asked_for() -> None:
@@ -27,7 +26,7 @@ def test_calibration_reaches_the_time_asked_for() -> None:
     assert calibrate(lambda steps: next(costs), 0.3) == 300
 
 
-def test_programs_take_turns_and_the_median_counts() -> None:
+def test_programs_take_turns() -> None:
     order: list[str] = []
 
     def run_of(name: str, costs: list[float]):
@@ -40,8 +39,17 @@ def test_programs_take_turns_and_the_median_counts() -> None:
         return run
 
     runs = {"a": run_of("a", [1.0, 9.0, 2.0]), "b": run_of("b", [3.0, 3.0, 3.0])}
-    assert interleave(runs, 3, 0.1) == {"a": 2.0, "b": 3.0}
+    assert interleave(runs, 3, 0.1) == {"a": [1.0, 9.0, 2.0], "b": [3.0, 3.0, 3.0]}
     assert order == ["a", "a", "b", "b", *["a", "b"] * 3]
+
+
+def test_what_takes_long_is_measured_three_times() -> None:
+    found = interleave({"long": lambda steps: 2.0, "short": lambda steps: 0.01}, 5, 0.1)
+    assert {name: len(values) for name, values in found.items()} == {"long": 3, "short": 5}
+
+
+def test_ratios_are_of_the_same_round() -> None:
+    assert paired_ratio([2.0, 20.0, 4.0, 9.0], [1.0, 10.0, 2.0]) == 2.0
 
 
 def test_table_has_only_the_columns_it_can_fill() -> None:
