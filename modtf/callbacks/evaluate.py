@@ -8,7 +8,7 @@ import numpy as np
 
 from modtf.cell import Evaluation
 from modtf.evaluation import Evaluator
-from modtf.task import Task
+from modtf.task import TRAINING_LENGTH, Task
 
 
 class EvaluateCallback(keras.callbacks.Callback):
@@ -48,7 +48,11 @@ class EvaluateCallback(keras.callbacks.Callback):
         if self._evaluator is None:
             self._evaluator = Evaluator(self.model, self.task, self.sizes, split="validation")
         scores = self._evaluator.run()
-        record = {measure: values for (measure, _, _), values in scores.rows.items()}
+        record = {
+            measure: values
+            for (measure, scale, seq_len), values in scores.rows.items()
+            if scale == 1.0 and seq_len in (None, TRAINING_LENGTH)  # in distribution
+        }
         self.steps.append((epoch + 1) * self.steps_per_epoch)
         for measure, values in record.items():
             self.records.setdefault(measure, []).append(values)
