@@ -2,15 +2,28 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from absl import app
 
 
-def quiet_libraries() -> None:
-    """Keeps TensorFlow's start-up lines off the terminal; call before it is imported."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+def quiet_tensorflow() -> None:
+    """Imports TensorFlow without its start-up lines, which go to the terminal whatever its log level."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says later
+    with tempfile.TemporaryFile() as said:
+        terminal = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            import tensorflow  # noqa: F401
+        except BaseException:
+            said.seek(0)
+            os.write(terminal, said.read())
+            raise
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
 
 
 def run_command(main: Callable[[], None], resumes: bool = False) -> None:

@@ -19,7 +19,7 @@ from absl import flags
 
 from modtf.cell import Cell
 from modtf.files import write_text
-from modtf.launch.cli import check_writable, quiet_libraries, run_command
+from modtf.launch.cli import check_writable, quiet_tensorflow, run_command
 from modtf.models.routers import ROUTERS
 from modtf.models.sizes import check_width
 from modtf.presets import PRESETS
@@ -89,16 +89,15 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
     return [Cell(task, width, variant, members, training, preset.evaluation) for variant in variants]
 
 
-def claim_folder(out: Path, cells: list[Cell]) -> None:
-    """Makes `out` the folder of this configuration, or raises `ValueError` if it is another's."""
+def check_folder(out: Path, cells: list[Cell]) -> str:
+    """What `run.json` holds of these cells; raises `ValueError` if the one in `out` says otherwise."""
     configuration = cells[0].to_dict()
     del configuration["cell"]["variant"]  # variants may be added later
     text = json.dumps(configuration, indent=1, sort_keys=True)
     path = out / RUN
     if path.exists() and path.read_text(encoding="utf-8") != text:
         raise ValueError(f"--out={out} holds another configuration ({path}); choose another folder.")
-    if not path.exists():
-        write_text(path, text)
+    return text
 
 
 def main() -> None:
@@ -106,28 +105,36 @@ def main() -> None:
     cells = cells_of_flags(FLAGS)
     label = cells[0].label.removesuffix(f"_{cells[0].variant}")
     out = check_writable(FLAGS.out or Path("runs", f"{label}_{FLAGS.preset}"))
-    claim_folder(out, cells)
+    configuration = check_folder(out, cells)
     first = cells[0]
     print(
         f"{label}: {len(cells)} variants x {len(first.members)} members, {first.training.steps:,} steps at "
         f"learning rate {first.training.learning_rate:g} (preset {FLAGS.preset}). Writing to {out}",
         flush=True,
     )
-    quiet_libraries()
     from modtf.launch.table import results_table
     from modtf.results import load_results
-    from modtf.running import run_cell
-    from modtf.strategy import choose_strategy
+    from modtf.results.schema import RESULTS
 
-    strategy = choose_strategy(FLAGS.strategy, first.training.batch_size)
-    folders = [run_cell(cell, out, strategy=strategy) for cell in cells]
-    frame = load_results([str(folder) for folder in folders])
+    unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
+    if unfinished:
+        quiet_tensorflow()
+        from modtf.running import run_cell
+        from modtf.strategy import choose_strategy
+
+        strategy = choose_strategy(FLAGS.strategy, first.training.batch_size)
+        write_text(out / RUN, configuration)  # only now: nothing is written on bad input
+        for cell in unfinished:
+            run_cell(cell, out, strategy=strategy)
+    frame = load_results([str(out / cell.folder) for cell in cells])
     frame = frame[frame["checkpoint"] == "last"]
     tasks, seeds = (len({member[i] for member in first.members}) for i in range(2))
     print(f"\n{results_table(frame)}\n")
     print(
-        f"mean ±95% interval over {len(first.members)} models a row ({tasks} tasks x {seeds} seeds); smaller is "
-        "better everywhere.\nout: inputs x 2" + (", 30 tokens" if first.task.is_sequence else "") + ". "
+        f"mean ±95% interval over {len(first.members)} models a row ({tasks} tasks x {seeds} seeds); "
+        "smaller is better everywhere.\nout: inputs x 2"
+        + (", 30 tokens" if first.task.is_sequence else "")
+        + ". "
         f"seconds: training, per model.\nLook inside: tensorboard --logdir {out}"
     )
 

@@ -40,7 +40,10 @@ def results_table(frame: pd.DataFrame) -> str:
         body.append([variant, *cells, parameters, _seconds(summary, variant)])
     baseline = random_baseline([int(frame["num_rules"].iloc[0])]).set_index("measure")["value"]
     body.append(["random", "", "", *(f"{baseline[name]:.3f}" for name in measures), "", ""])
-    header = ["variant", *(name.replace("inverse_mutual_information", "inverse MI").replace("_", " ") for name in columns)]
+    header = [
+        "variant",
+        *(name.replace("inverse_mutual_information", "inverse MI").replace("_", " ") for name in columns),
+    ]
     return _aligned([[*header, "parameters", "seconds"], *body])
 
 
@@ -62,7 +65,10 @@ def _aligned(rows: list[list[str]]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:
-        first, *others = (text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True)))
+        first, *others = (
+            text.ljust(w) if i == 0 else text.rjust(w)
+            for i, (text, w) in enumerate(zip(row, widths, strict=True))
+        )
         lines.append("  ".join([first, *others]).rstrip())
     lines.insert(1, "-" * max(map(len, lines)))
     return "\n".join(lines)

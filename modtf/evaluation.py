@@ -117,7 +117,9 @@ class Evaluator:
         split: str = "test",
         seed: int = 0,
     ):
-        self.tasks, _, self.population = as_members(task, seed if isinstance(task, Task) else [seed] * len(task))
+        self.tasks, _, self.population = as_members(
+            task, seed if isinstance(task, Task) else [seed] * len(task)
+        )
         self.task, self.sizes, self.split = self.tasks[0], sizes, split
         self.seed: Any = [seed] * len(self.tasks) if self.population else seed
         self.family = task_family(self.tasks)

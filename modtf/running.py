@@ -109,7 +109,10 @@ def _tidy(cell: Cell, model: keras.Model, scores: dict[str, Scores], seconds: fl
         "steps": cell.training.steps,
     }
     members = len(cell.members)
-    speed = {"seconds": seconds / members, "members_times_steps_per_second": members * cell.training.steps / seconds}
+    speed = {
+        "seconds": seconds / members,
+        "members_times_steps_per_second": members * cell.training.steps / seconds,
+    }
     rows = []
     for checkpoint, found in scores.items():
         length = next(iter(found.rows))[2]

@@ -32,7 +32,7 @@ def train(
     seed: int | Sequence[int] | None = None,
     batch_size: int = 256,
     learning_rate: float = 1e-4,
-    clipnorm: float | None | str = "auto",
+    clipnorm: float | str | None = "auto",
     evaluations: int = 20,
     evaluation: Evaluation | EvaluateCallback | None = None,
     checkpoint: str | Path | None = None,
@@ -75,18 +75,20 @@ def train(
         >>> history = modtf.train(model, task, steps=10_000)
     """
     seeds = seed if seed is not None else _model_seeds(model, task)
-    tasks, _, population = as_members(task, seeds)
+    tasks, _, _ = as_members(task, seeds)
     check_integer("steps", steps, 1)
     check_integer("evaluations", evaluations, 1)
     num_evaluations = largest_divisor(steps, evaluations)
     per_epoch = steps // num_evaluations
     replicas = getattr(model.distribute_strategy, "num_replicas_in_sync", 1) if _is_tensorflow() else 1
     per_execution = largest_divisor(per_epoch, steps_per_execution)
-    if replicas > 1:
-        print(f"{replicas} replicas: training without XLA and one step per call (Keras supports neither here).")
-        jit_compile, per_execution = False, 1
     if batch_size % replicas:
         raise ValueError(f"batch_size={batch_size} must be divisible by the {replicas} replicas.")
+    if replicas > 1:
+        print(
+            f"{replicas} replicas: training without XLA and one step per call (Keras supports neither here)."
+        )
+        jit_compile, per_execution = False, 1
     if isinstance(clipnorm, str):
         check_choice("clipnorm", clipnorm, ("auto",))
         clipnorm = 1.0 if tasks[0].arch == "rnn" else None
@@ -104,7 +106,7 @@ def train(
     done = 0
     extra: list[keras.callbacks.Callback] = []
     if checkpoint is not None:
-        settings = {"steps": steps, "steps_per_epoch": per_epoch, "batch_size": batch_size}
+        settings: dict[str, float] = {"steps": steps, "steps_per_epoch": per_epoch, "batch_size": batch_size}
         settings |= {"learning_rate": learning_rate, "clipnorm": clipnorm or 0.0}
         saver = CheckpointCallback(checkpoint, [evaluation, *stateful], settings)
         done = saver.restore(model)

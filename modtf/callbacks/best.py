@@ -35,7 +35,11 @@ class BestWeights:
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything kept, as arrays, for a checkpoint."""
-        return {"loss": self.loss, "step": self.step, **{f"weight_{i}": w for i, w in enumerate(self.weights)}}
+        return {
+            "loss": self.loss,
+            "step": self.step,
+            **{f"weight_{i}": w for i, w in enumerate(self.weights)},
+        }
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
         """Continues where `state` was taken."""

@@ -56,8 +56,8 @@ class CheckpointCallback(keras.callbacks.Callback):
         if written != self.settings or shapes != [tuple(v.shape) for v in variables]:
             raise ValueError(
                 f"{self.path} is the checkpoint of another training: its settings are {written}, these are "
-                f"{self.settings}; its model has {len(shapes)} variables, this has {len(variables)}. Train with "
-                "the same arguments to resume it, or delete it."
+                f"{self.settings}; its model has {len(shapes)} variables, this has {len(variables)}. "
+                "Train with the same arguments to resume it, or delete it."
             )
         for i, variable in enumerate(variables):
             variable.assign(arrays[f"variable_{i}"])

@@ -81,5 +81,7 @@ class EvaluateCallback(keras.callbacks.Callback):
         self.seconds = [float(s) for s in state["seconds"]]
         prefix = "record_"
         self.records = {
-            name.removeprefix(prefix): list(values) for name, values in state.items() if name.startswith(prefix)
+            name.removeprefix(prefix): list(values)
+            for name, values in state.items()
+            if name.startswith(prefix)
         }

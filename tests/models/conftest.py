@@ -11,6 +11,7 @@ from modtf.models.cells import CELLS
 from modtf.models.routers import ROUTERS
 from modtf.task import SEARCHES, Task
 
+
 def tasks_of_every_kind():
     """A regression task of every architecture, search and target that go together."""
     tasks = []

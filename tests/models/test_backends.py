@@ -35,7 +35,10 @@ def train_all():
             model, tasks, 4, batch_size=8, evaluations=2, steps_per_execution=2, learning_rate=0.01,
             evaluation=sizes, verbose=False, jit_compile=keras.backend.backend() == "jax",
         ).history  # fmt: skip
-        results[arch] = {"before": float(error.mean()), **{k: list(map(float, v)) for k, v in history.items()}}
+        results[arch] = {
+            "before": float(error.mean()),
+            **{k: list(map(float, v)) for k, v in history.items()},
+        }
     return results
 
 

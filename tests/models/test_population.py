@@ -19,7 +19,7 @@ def trained(tasks, variant, seeds, clipnorm, dtype, options):
     optimizer = MemberAdam(1e-2, num_members=num_members, member_clipnorm=clipnorm)
     optimizer.build(model.trainable_variables)
     loss = SettingLoss(first.setting, dtype=dtype)
-    data = stream(tasks, 8, "train", seeds, **({"seq_len": 3} if first.is_sequence else {}))
+    data = stream(tasks, 8, "train", seeds, seq_len=3 if first.is_sequence else None)
 
     @tf.function
     def step(features, target):

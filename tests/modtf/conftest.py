@@ -1,6 +1,5 @@
 """Small sizes that the tests of training and evaluation share."""
 
-from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
@@ -32,7 +31,7 @@ def small_cell() -> Cell:
 def batches():
     """batches(task, count, **options of stream) -> [(features, target)] as NumPy arrays."""
 
-    def read(task, count, **options) -> Iterator:
+    def read(task, count, **options):
         return [
             ({name: value.numpy() for name, value in features.items()}, target.numpy())
             for features, target in islice(stream(task, **options), count)
@@ -47,8 +46,8 @@ def numpy_activation():
 
     def accumulate(model, elements, num_rules):
         rules = np.concatenate([features["rule"].ravel() for features, _ in elements])
-        p = [model(features)["activation"].numpy() for features, _ in elements]
-        p = np.concatenate([a.reshape(-1, a.shape[-1]) for a in p]).astype(np.float64)
+        batches = [model(features)["activation"].numpy() for features, _ in elements]
+        p = np.concatenate([a.reshape(-1, a.shape[-1]) for a in batches]).astype(np.float64)
         return np.stack([p[rules == rule].mean(0) for rule in range(num_rules)])
 
     return accumulate

@@ -54,7 +54,9 @@ def test_a_checkpoint_holds_everything(tmp_path):
     saver = CheckpointCallback(path, settings={"steps": 8})
     assert saver.restore(model) == 0
     model.optimizer.build(model.trainable_variables)
-    model.optimizer.apply([keras.ops.ones_like(v) for v in model.trainable_variables], model.trainable_variables)
+    model.optimizer.apply(
+        [keras.ops.ones_like(v) for v in model.trainable_variables], model.trainable_variables
+    )
     saver.set_model(model)
     saver.on_epoch_end(2)
     fresh = compiled(Task())
@@ -64,7 +66,9 @@ def test_a_checkpoint_holds_everything(tmp_path):
     for a, b in zip(model.optimizer.variables, fresh.optimizer.variables, strict=True):
         np.testing.assert_array_equal(a, b)
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.npz"]
-    with pytest.raises(ValueError, match="another training: .* Train with the same arguments .* or delete it"):
+    with pytest.raises(
+        ValueError, match=r"another training: .* Train with the same arguments .* or delete it"
+    ):
         CheckpointCallback(path, settings={"steps": 9}).restore(fresh)
     with pytest.raises(ValueError, match="another training"):
         CheckpointCallback(path, settings={"steps": 8}).restore(compiled(Task(num_rules=3)))
@@ -74,6 +78,9 @@ def test_a_failed_write_keeps_the_last_checkpoint(tmp_path):
     class Broken:
         def state(self):
             raise OSError("disk full")
+
+        def load_state(self, state):
+            raise NotImplementedError
 
     model, path = compiled(Task()), tmp_path / "checkpoint.npz"
     saver = CheckpointCallback(path)

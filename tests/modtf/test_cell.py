@@ -22,7 +22,10 @@ def test_members():
 def test_label_and_folder():
     assert CELL.label == "mlp_regression_r8_e32_modular"
     assert CELL.folder == f"{CELL.label}-{CELL.hash}"
-    assert Cell(Task("mha", search="v2"), 8, "monolithic", ((0, 0),)).label == "mha_v2_regression_r2_e8_monolithic"
+    assert (
+        Cell(Task("mha", search="v2"), 8, "monolithic", ((0, 0),)).label
+        == "mha_v2_regression_r2_e8_monolithic"
+    )
 
 
 def test_the_hash_is_pinned():
@@ -32,7 +35,9 @@ def test_the_hash_is_pinned():
 
 
 def test_the_hash_depends_on_the_science_alone():
-    assert CELL.hash == replace(CELL, task=replace(CELL.task, data_seed=4)).hash  # members have the data seeds
+    assert (
+        CELL.hash == replace(CELL, task=replace(CELL.task, data_seed=4)).hash
+    )  # members have the data seeds
     others = [
         replace(CELL, width=64),
         replace(CELL, variant="monolithic"),
@@ -57,7 +62,12 @@ def test_the_dictionary_is_json_and_complete():
 
 def test_a_smaller_evaluation():
     smaller = Evaluation().smaller(10)
-    assert (smaller.batches, smaller.tokens, smaller.draws, smaller.tokens_per_draw) == (10, 100_000, 10, 2_560)
+    assert (smaller.batches, smaller.tokens, smaller.draws, smaller.tokens_per_draw) == (
+        10,
+        100_000,
+        10,
+        2_560,
+    )
     assert smaller.scales == (1.0,)
     assert smaller.lengths == ()
     assert Evaluation(batches=1).smaller(10).batches == 1

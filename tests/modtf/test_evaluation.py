@@ -28,7 +28,7 @@ def population(small_sizes):
         calls.append(features["inputs"].shape)
         return original(features)
 
-    model.call = call
+    model.call = call  # type: ignore[method-assign]
     evaluator = Evaluator(model, tasks, small_sizes)
     return model, evaluator, evaluator.run(), calls
 
@@ -42,7 +42,12 @@ def member():
 def test_performance(population, member, batches, small_sizes, scale, seq_len):
     _, _, scores, _ = population
     elements = batches(
-        TASK, small_sizes.batches, batch_size=small_sizes.batch_size, split="test", scale=scale, seq_len=seq_len
+        TASK,
+        small_sizes.batches,
+        batch_size=small_sizes.batch_size,
+        split="test",
+        scale=scale,
+        seq_len=seq_len,
     )
     logits = np.stack([member(features)["target"].numpy() for features, _ in elements]).astype(np.float64)
     labels = np.stack([target for _, target in elements])

@@ -55,8 +55,14 @@ def folder(small_cell, tmp_path_factory):
 def test_files(folder, small_cell):
     assert folder.name == small_cell.folder
     assert {path.name for path in folder.iterdir()} == {
-        "config.json", "results.csv", "history.csv", "activation.npz", "last.keras", "best.keras", "tensorboard"
-    }  # fmt: skip
+        "config.json",
+        "results.csv",
+        "history.csv",
+        "activation.npz",
+        "last.keras",
+        "best.keras",
+        "tensorboard",
+    }
     config = json.loads((folder / "config.json").read_text())
     assert config == {**small_cell.to_dict(), "version": modtf.__version__}
 
@@ -67,7 +73,9 @@ def test_results(folder, small_cell):
     assert set(zip(frame["data_seed"], frame["seed"], strict=True)) == set(small_cell.members)
     assert set(frame["measure"]) == {"loss", *CLOCK, *MEASURES}
     assert (frame["num_parameters"] == modtf.load_model(folder / "last.keras").num_parameters).all()
-    loss = frame[frame["measure"] == "loss"].pivot_table("value", ["data_seed", "seed", "scale"], "checkpoint")
+    loss = frame[frame["measure"] == "loss"].pivot_table(
+        "value", ["data_seed", "seed", "scale"], "checkpoint"
+    )
     assert loss.notna().all(axis=None)
     assert loss.shape == (4, 2)
 
@@ -101,10 +109,16 @@ def test_tensorboard(folder):
     events = EventAccumulator(str(folder / "tensorboard")).Reload()
     tags = events.Tags()
     assert {
-        "performance/training_loss", "performance/validation_loss", "speed/steps_per_second",
-        "speed/members_times_steps_per_second", "test/loss_scale1", "test/loss_scale2", "activation/module_use",
-        "activation/rules_by_modules", *(f"measures/{name}" for name in MEASURES),
-    } <= set(tags["tensors"])  # fmt: skip
+        "performance/training_loss",
+        "performance/validation_loss",
+        "speed/steps_per_second",
+        "speed/members_times_steps_per_second",
+        "test/loss_scale1",
+        "test/loss_scale2",
+        "activation/module_use",
+        "activation/rules_by_modules",
+        *(f"measures/{name}" for name in MEASURES),
+    } <= set(tags["tensors"])
     assert [event.step for event in events.Tensors("performance/training_loss")] == [2, 4, 6, 8]
 
 
@@ -118,7 +132,9 @@ def same_but_for_the_clock(folder, other):
     frames = [pd.read_csv(f / "results.csv") for f in (folder, other)]
     frames = [frame[~frame["measure"].isin(CLOCK)].reset_index(drop=True) for frame in frames]
     pd.testing.assert_frame_equal(*frames, check_exact=True)
-    pd.testing.assert_frame_equal(*(pd.read_csv(f / "history.csv") for f in (folder, other)), check_exact=True)
+    pd.testing.assert_frame_equal(
+        *(pd.read_csv(f / "history.csv") for f in (folder, other)), check_exact=True
+    )
     arrays = [dict(np.load(f / "activation.npz")) for f in (folder, other)]
     for name in arrays[0]:
         np.testing.assert_array_equal(arrays[0][name], arrays[1][name])
@@ -131,16 +147,23 @@ def same_but_for_the_clock(folder, other):
 def test_a_killed_run_resumes_bit_for_bit(folder, small_cell, tmp_path):
     cell = small_cell
     definition = [
-        cell.task.to_dict(), cell.width, cell.variant, cell.members, asdict(cell.training), asdict(cell.evaluation)
-    ]  # fmt: skip
+        cell.task.to_dict(),
+        cell.width,
+        cell.variant,
+        cell.members,
+        asdict(cell.training),
+        asdict(cell.evaluation),
+    ]
     arguments = [json.dumps(definition), str(tmp_path), cell.folder]
     result = subprocess.run(
         [sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, check=False
     )
     assert result.returncode == -signal.SIGKILL, result.stderr[-2000:]
     assert {path.name for path in (tmp_path / cell.folder).iterdir()} == {
-        "config.json", "checkpoint.npz", "tensorboard"
-    }  # fmt: skip
+        "config.json",
+        "checkpoint.npz",
+        "tensorboard",
+    }
     same_but_for_the_clock(folder, run_cell(cell, tmp_path, verbose=False))
 
 

@@ -27,7 +27,7 @@ class Counted:
             self.calls += 1
             return original(features)
 
-        self.model.call = call
+        self.model.call = call  # type: ignore[method-assign]
         self.callback = EvaluateCallback(TASKS, sizes, STEPS // evaluations)
         self.history = train(
             self.model, TASKS, STEPS, batch_size=32, learning_rate=1e-2, evaluations=evaluations,
@@ -109,7 +109,8 @@ class OwnModel(keras.Model):
 
 def functional(num_rules, num_modules):
     """A user's own functional model."""
-    features = {"inputs": keras.Input([2], name="inputs"), "rule": keras.Input([], dtype="int32", name="rule")}
+    rule = keras.Input([], dtype="int32", name="rule")
+    features = {"inputs": keras.Input([2], name="inputs"), "rule": rule}
     rule = keras.layers.CategoryEncoding(num_rules, output_mode="one_hot")(features["rule"][:, None])
     x = keras.layers.Concatenate()([features["inputs"], rule])
     hidden = keras.layers.Dense(8, activation="relu")(x)
@@ -122,7 +123,8 @@ def functional(num_rules, num_modules):
 def test_own_models_get_every_metric(make, small_sizes):
     task = Task(setting="classification", num_rules=3)
     model = make(3, 3)
-    history = train(model, task, 4, batch_size=16, evaluations=2, evaluation=small_sizes, verbose=False).history
+    options = {"batch_size": 16, "evaluations": 2, "evaluation": small_sizes, "verbose": False}
+    history = train(model, task, 4, **options).history
     measures = {measure.name for measure in activation_measures()}
     assert set(history) == {"loss", "val_loss", "val_error"} | measures
     scores = modtf.evaluate(model, task, sizes=small_sizes)
@@ -179,10 +181,9 @@ def test_an_interrupted_training_resumes(tmp_path, small_sizes):
     """A user's model, which has no weights when the checkpoint is read."""
     weights, task = [], Task(num_rules=3)
     for name in ("whole", "interrupted"):
-        options = {
-            "batch_size": 16, "evaluations": 4, "evaluation": small_sizes, "learning_rate": 0.01, "verbose": False,
-            "checkpoint": tmp_path / f"{name}.npz", "jit_compile": False, "steps_per_execution": 2,
-        }  # fmt: skip
+        options = {"batch_size": 16, "evaluations": 4, "evaluation": small_sizes, "learning_rate": 0.01}
+        options |= {"jit_compile": False, "steps_per_execution": 2, "verbose": False}
+        options["checkpoint"] = tmp_path / f"{name}.npz"
         keras.utils.set_random_seed(0)
         model = OwnModel(3, 3)
         if name == "interrupted":
@@ -197,5 +198,5 @@ def test_an_interrupted_training_resumes(tmp_path, small_sizes):
     again = OwnModel(3, 3)  # a training that has ended is found ended
     assert train(again, task, 8, **options).epoch == []
     np.testing.assert_array_equal(again.get_weights()[0], weights[0][0])
-    with pytest.raises(ValueError, match="checkpoint of another training: .*'steps': 8.*'steps': 16"):
+    with pytest.raises(ValueError, match=r"checkpoint of another training: .*'steps': 8.*'steps': 16"):
         train(again, task, 16, **options)

@@ -1,0 +1,183 @@
+"""`launch/run.py`: the real command, end to end at the smallest size, and everything it must refuse."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from modtf.results import load_results
+from modtf.results.schema import VARIANTS
+
+SCRIPT = Path(__file__).parents[2] / "launch" / "run.py"
+SMALL = [
+    "--rules=2",
+    "--width=4",
+    "--tasks=1",
+    "--seeds=2",
+    "--steps=2",
+    "--batch_size=8",
+    "--learning_rate=0.01",
+]
+
+
+def run(*arguments, script=(str(SCRIPT),), cwd=None):
+    return subprocess.run(
+        [sys.executable, *script, *arguments], capture_output=True, text=True, check=False, cwd=cwd
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a finished run, and what the command printed."""
+    out = tmp_path_factory.mktemp("run") / "mlp"
+    result = run(*SMALL, f"--out={out}")
+    assert result.returncode == 0, result.stderr[-3000:]
+    return out, result.stdout, result.stderr
+
+
+def test_it_trains_and_compares_the_four_variants(finished):
+    out, printed, progress = finished
+    lines = printed.splitlines()
+    assert lines[0].startswith("mlp_regression_r2_e4: 4 variants x 2 members, 2 steps at learning rate 0.01 ")
+    assert lines[0].endswith(str(out))
+    rows = [line.split()[0] for line in lines if line.startswith((*VARIANTS, "random"))]
+    assert rows == [*VARIANTS, "random"]
+    assert "over 2 models a row (1 tasks x 2 seeds)" in printed
+    assert f"tensorboard --logdir {out}" in printed
+    assert all(f"mlp_regression_r2_e4_{variant}: 100%" in progress for variant in VARIANTS)
+    assert all(
+        line.startswith("mlp_regression_r2_e4_") for line in progress.replace("\r", "\n").split("\n") if line
+    )
+    frame = load_results(str(out))
+    assert set(frame["variant"]) == set(VARIANTS)
+    assert set(zip(frame["data_seed"], frame["seed"], strict=True)) == {(0, 0), (0, 1)}
+    assert all(list(folder.glob("tensorboard/events*")) for folder in out.iterdir() if folder.is_dir())
+
+
+def test_again_it_prints_the_same_table_at_once(finished):
+    """As a module this time; without TensorFlow, which takes seconds to import."""
+    out, printed, _ = finished
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    result = run(*SMALL, f"--out={out}", script=("-X", "importtime", "-m", "modtf.launch.run"))
+    assert result.stdout == printed
+    imported = {line.split("|")[-1].strip() for line in result.stderr.splitlines()}
+    assert "pandas" in imported
+    assert not imported & {"tensorflow", "keras"}
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+
+
+def test_another_configuration_is_refused(finished):
+    out, _, _ = finished
+    result = run(*SMALL, "--learning_rate=0.1", f"--out={out}")
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"run.py: error: --out={out} holds another configuration ({out / 'run.json'}); choose another folder.\n"
+    )
+
+
+BAD = {
+    "--arch=cnn": "flag --arch=cnn: value should be one of <mlp|mha|rnn>",
+    "--setting=ranking": "flag --setting=ranking: value should be one of <",
+    "--variant=modular,gt": "--variant='gt' is not known; expected one of monolithic, modular, ",
+    "--variant=": "--variant is empty",
+    "--preset=fast": "flag --preset=fast",
+    "--search=v1": "search='v1' has no meaning for arch='mlp': only mha searches",
+    "--arch=mha --search=v3": "flag --search=v3",
+    "--rules=1": "--rules=1 is not valid; expected an integer of at least 2",
+    "--rules=many": "flag --rules=many",
+    "--width=0": "--width=0 is not valid; expected an integer of at least 1",
+    "--width=1 --rules=8": "width=1 is too small for 8 modules",
+    "--arch=rnn --width=1 --rules=32": "width=1 is too small for 32 modules",
+    "--steps=-5": "--steps=-5 is not valid; expected an integer of at least 1",
+    "--tasks=0": "--tasks=0",
+    "--seeds=0": "--seeds=0",
+    "--batch_size=0": "--batch_size=0",
+    "--learning_rate=-1": "--learning_rate=-1.0 must lie between 0 and 1",
+    "--learning_rate=nan": "--learning_rate=nan",
+    "--strategy=all": "flag --strategy=all",
+    "--rulse=4": "Unknown command line flag 'rulse'",
+    "mlp": "'mlp' was not expected; flags are written --name=value",
+    "--out=file": "--out=file cannot be written",
+    "--out=file/below": "--out=file/below cannot be written",
+}
+
+# Runs the command once per line of input, each in a fork, and says how much of its own time each took.
+EACH = """
+import os, runpy, sys, time
+import absl.app, absl.flags, numpy  # what Python itself needs is not the command's work
+
+for number, line in enumerate(sys.stdin.read().splitlines()):
+    child = os.fork()
+    if not child:
+        for stream, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{sys.argv[2]}/{number}.{name}", os.O_CREAT | os.O_WRONLY), stream)
+        sys.argv = [sys.argv[1], *line.split()]
+        status = 0
+        try:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        except SystemExit as stopped:
+            status = stopped.code
+        sys.stdout.flush()
+        os._exit(status + 100 * ("tensorflow" in sys.modules or "keras" in sys.modules))
+    _, status, usage = os.wait4(child, 0)
+    print(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime)
+"""
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory):
+    """For each bad input: exit status (100 more with TensorFlow loaded), seconds, output and error."""
+    folder, logs = tmp_path_factory.mktemp("refused"), tmp_path_factory.mktemp("logs")
+    (folder / "file").write_text("")
+    result = subprocess.run(
+        [sys.executable, "-c", EACH, str(SCRIPT), str(logs)],
+        input="\n".join(BAD), capture_output=True, text=True, check=True, cwd=folder,
+    )  # fmt: skip
+    assert os.listdir(folder) == ["file"], "something was written"
+    found = {}
+    for number, (arguments, line) in enumerate(zip(BAD, result.stdout.splitlines(), strict=True)):
+        status, seconds = line.split()
+        output, error = ((logs / f"{number}.{name}").read_text() for name in ("out", "err"))
+        found[arguments] = int(status), float(seconds), output, error
+    return found
+
+
+@pytest.mark.parametrize("arguments", BAD)
+def test_bad_input_is_one_clear_line_at_once(refusals, arguments):
+    status, seconds, output, error = refusals[arguments]
+    assert status == 1, error
+    assert output == ""
+    lines = [line for line in error.splitlines() if not line.startswith("Pass --help")]  # absl's hint
+    assert len(lines) == 1
+    assert BAD[arguments] in lines[0]
+    assert seconds < 2
+
+
+def test_bad_input_through_the_real_command(tmp_path):
+    began = time.process_time()
+    result = run("--rules=1", f"--out={tmp_path / 'new'}", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "run.py: error: --rules=1 is not valid; expected an integer of at least 2.\n"
+    assert os.listdir(tmp_path) == []
+    assert time.process_time() - began < 2
+
+
+def test_help_names_the_flags():
+    result = run("--help")
+    flags = (
+        "arch",
+        "search",
+        "setting",
+        "variant",
+        "preset",
+        "rules",
+        "width",
+        "tasks",
+        "seeds",
+        "steps",
+        "out",
+    )
+    assert all(f"--{name}:" in result.stdout or f"--[no]{name}:" in result.stdout for name in flags)
