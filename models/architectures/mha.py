@@ -5,29 +5,11 @@ import math
 import keras
 from keras import ops
 
+from modtf.models.attention import attend
 from modtf.models.base import ModularModel
-from modtf.models.layers import Dense, Mixture, TwoLayer, softmax
+from modtf.models.layers import Dense, Mixture, TwoLayer
 from modtf.models.routers.base import RouterInput
 from modtf.models.sizes import mha_head, mha_hidden
-
-
-def attend(query, key, value):
-    """Softmax attention of every token to the others, never to itself.
-
-    Broadcast products and sums with the batch as the innermost axis: heads are too narrow (2 to 128)
-    and sequences too short for matrix products, which cost several times more here.
-
-    Args:
-        query, key, value: [P, H, k, N, B].
-
-    Returns:
-        [P, H, k, N, B].
-    """
-    width, num_tokens = query.shape[2], query.shape[3]
-    scores = ops.sum(query[:, :, :, :, None] * key[:, :, :, None], axis=2)  # [P, H, N, N, B]
-    itself = ops.eye(num_tokens, dtype=scores.dtype)[:, :, None]
-    weights = softmax(scores / math.sqrt(width) - 1e9 * itself, axis=3)
-    return ops.sum(weights[:, :, None] * value[:, :, :, None], axis=4)
 
 
 @keras.saving.register_keras_serializable("modtf")
@@ -42,9 +24,11 @@ class ModularMHA(ModularModel):
         hidden = self.module_hidden = mha_hidden(e, rules, modules)
         self.encoder = TwoLayer(self.initial, self.token_width + rules, e, e, "encoder", **shared)
         self.router = self.make_router(RouterInput(width=rules, hidden=k))
-        # queries, keys and values of all heads, and the bypass of every module, in one product
-        projections = (3 * self.num_heads + modules) * k
-        self.project = Dense(self.initial, e, projections, "projections", **shared)
+        # four products, because the gradient of one product's slices would cost more than is saved
+        self.queries = Dense(self.initial, e, self.num_heads * k, "queries", **shared)
+        self.keys = Dense(self.initial, e, self.num_heads * k, "keys", **shared)
+        self.values = Dense(self.initial, e, self.num_heads * k, "values", **shared)
+        self.bypass = Dense(self.initial, e, modules * k, "bypass", **shared)
         self.first = Dense(self.initial, module_inputs, hidden, "modules_first", groups=modules, **shared)
         scored = self.router.needs_scores
         self.mixture = Mixture(self.initial, modules, hidden, e, "modules_last", with_scores=scored, **shared)
@@ -55,10 +39,12 @@ class ModularMHA(ModularModel):
         modules, heads, k = self.num_modules, self.num_heads, self.head_width
         flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
         tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
-        projected = ops.reshape(self.project(self.encoder(tokens)), [members, -1, k, num_tokens, batch])
-        query, key, value = (projected[:, i * heads : (i + 1) * heads] for i in range(3))
+        encoded = self.encoder(tokens)
+        by_head = [members * heads, k, num_tokens, batch]
+        query = ops.reshape(self.queries(encoded) / math.sqrt(k), by_head)
+        key, value = ops.reshape(self.keys(encoded), by_head), ops.reshape(self.values(encoded), by_head)
         attended = ops.reshape(attend(query, key, value), [members, modules, heads // modules * k, -1])
-        bypass = ops.reshape(projected[:, 3 * heads :], [members, modules, k, -1])
+        bypass = ops.reshape(self.bypass(encoded), [members, modules, k, -1])
         h = ops.relu(self.first(ops.concatenate([attended, bypass], axis=2)))
         h = ops.reshape(h, [members, modules * self.module_hidden, -1])
         if self.router.needs_scores:

@@ -1,10 +1,12 @@
 """The fused models against the textbook form, values and gradients, in float64."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import textbook
 
 from modtf.models.architectures import ARCHITECTURES
+from modtf.models.attention import attend
 from modtf.models.build import build
 from modtf.models.cells import CELLS
 from modtf.models.routers import ROUTERS
@@ -39,15 +41,34 @@ def test_values_and_gradients(kind, variant, random_batch):
         assert np.any(expected != 0), f"{variable.path} has no influence"
 
 
-def test_a_token_never_attends_to_itself(random_batch):
-    """Heads alone: the answer for a token must not change with its own key and value."""
-    from modtf.models.architectures.mha import attend
-
+@pytest.mark.parametrize("width", [4, 32, 34])
+def test_gradient_of_attention(width):
+    """Heads summed in one piece and in several, against a softmax differentiated by TensorFlow."""
     rng = np.random.default_rng(0)
-    query, key, value = (rng.standard_normal([1, 2, 3, 4, 5]) for _ in range(3))
+    query, key, value, weights = (tf.constant(rng.standard_normal([2, width, 3, 4])) for _ in range(4))
+
+    def plain(query, key, value):
+        scores = tf.einsum("gknb,gkmb->gbnm", query, key) - 1e9 * tf.eye(3, dtype=tf.float64)
+        return tf.einsum("gbnm,gkmb->gknb", tf.nn.softmax(scores), value)
+
+    found = []
+    for function in (attend, plain):
+        with tf.GradientTape() as tape:
+            tape.watch([query, key, value])
+            attended = function(query, key, value)
+            loss = tf.reduce_sum(weights * attended)
+        found.append([attended, *tape.gradient(loss, [query, key, value])])
+    for ours, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_token_never_attends_to_itself():
+    """Heads alone: the answer for a token must not change with its own key and value."""
+    rng = np.random.default_rng(0)
+    query, key, value = (rng.standard_normal([2, 3, 4, 5]) for _ in range(3))
     before = attend(*map(tf.constant, (query, key, value))).numpy()
-    key[:, :, :, 1] += 1.0
-    value[:, :, :, 1] -= 1.0
+    key[:, :, 1] += 1.0
+    value[:, :, 1] -= 1.0
     after = attend(*map(tf.constant, (query, key, value))).numpy()
-    np.testing.assert_allclose(after[:, :, :, 1], before[:, :, :, 1], rtol=1e-12)
-    assert not np.allclose(after[:, :, :, 0], before[:, :, :, 0])
+    np.testing.assert_allclose(after[:, :, 1], before[:, :, 1], rtol=1e-12)
+    assert not np.allclose(after[:, :, 0], before[:, :, 0])

@@ -97,27 +97,24 @@ def mha(member, router, inputs, one_hot):
         member.two_layer(model.encoder, tf.concat([inputs[:, n], one_hot[:, n]], axis=1))
         for n in range(num_tokens)
     ]
-    # k numbers each: the queries of all heads, their keys, their values, the bypasses of all modules
-    projected = [
-        [
-            member.dense(model.project, token, rows=slice(i * k, (i + 1) * k))
-            for i in range(3 * heads + modules)
-        ]
-        for token in tokens
-    ]
+    # by token and head, or module: k numbers each
+    projections = (model.queries, heads), (model.keys, heads), (model.values, heads), (model.bypass, modules)
+    queries, keys, values, bypasses = (
+        [[member.dense(layer, x, rows=slice(i * k, (i + 1) * k)) for i in range(count)] for x in tokens]
+        for layer, count in projections
+    )
     outputs, activations = [], []
-    for n, own_projections in enumerate(projected):
-        others = [other for i, other in enumerate(projected) if i != n]
+    for n in range(num_tokens):
+        others = [i for i in range(num_tokens) if i != n]
         attended = []
         for head in range(heads):
-            query = own_projections[head]
-            similarity = [tf.reduce_sum(query * x[heads + head], 1) / math.sqrt(k) for x in others]
+            similarity = [tf.reduce_sum(queries[n][head] * keys[i][head], 1) / math.sqrt(k) for i in others]
             attention = tf.nn.softmax(tf.stack(similarity, axis=1), axis=1)
-            attended.append(mix(attention, [x[2 * heads + head] for x in others]))
+            attended.append(mix(attention, [values[i][head] for i in others]))
         answers, scores = [], []
         per_module = heads // modules
         for m in range(modules):
-            own = [*attended[m * per_module : (m + 1) * per_module], own_projections[3 * heads + m]]
+            own = [*attended[m * per_module : (m + 1) * per_module], bypasses[n][m]]
             h = tf.nn.relu(member.dense(model.first, tf.concat(own, axis=1), group=m))
             answer, score = member.module_answer(m, h)
             answers.append(answer)
