@@ -74,7 +74,8 @@ def test_another_configuration_is_refused(finished):
     result = run(*SMALL, "--learning_rate=0.1", f"--out={out}")
     assert result.returncode == 1
     assert result.stderr == (
-        f"run.py: error: --out={out} holds another configuration ({out / 'run.json'}); choose another folder.\n"
+        f"run.py: error: --out={out} holds another configuration ({out / 'run.json'}); "
+        "choose another folder.\n"
     )
 
 
