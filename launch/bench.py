@@ -40,6 +40,7 @@ from modtf.models.sizes import check_width
 from modtf.task import ARCHITECTURES, check_choice, check_integer
 
 FLAGS = flags.FLAGS
+PUBLISHED_MEMBERS = 25  # of a cell: 5 tasks x 5 seeds
 ALL = {
     "arch": list(ARCHITECTURES),
     "rules": ["2", "8", "32"],
@@ -57,8 +58,8 @@ def define_flags(values: flags.FlagValues = FLAGS) -> None:
     listed("variant", list(ROUTERS), "Variants.", flag_values=values)
     boolean("all", False, "The whole table: 3 architectures, R 2, 8, 32, e 32, 128; some 25 minutes.",
             flag_values=values)  # fmt: skip
-    flags.DEFINE_integer("members", 1, "Members of the population; above 1, one alone is measured too.",
-                         flag_values=values)  # fmt: skip
+    flags.DEFINE_integer("members", None, "Members of the population; above 1, one alone is measured too. "
+                         "Default 1, and 25 for --evaluation.", flag_values=values)  # fmt: skip
     flags.DEFINE_integer("repeats", 7, "Measurements of each program, of which the median counts.",
                          flag_values=values)  # fmt: skip
     flags.DEFINE_float("seconds", 0.15, "CPU time of one measurement, at least.", flag_values=values)
@@ -84,9 +85,12 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
         check_choice("--variant", variant, tuple(ROUTERS))
     rules = [_integer("--rules", text, 2) for text in chosen["rules"]]
     widths = [_integer("--width", text, 1) for text in chosen["width"]]
+    members = given.members
+    if members is None:
+        members = PUBLISHED_MEMBERS if given.evaluation else 1
     shared = {
         "variants": [variant for variant in ROUTERS if variant in chosen["variant"]],
-        "members": check_integer("--members", given.members, 1),
+        "members": check_integer("--members", members, 1),
         "repeats": check_integer("--repeats", given.repeats, 1),
         "seconds": given.seconds,
         "baseline": given.baseline,
