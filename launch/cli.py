@@ -52,9 +52,14 @@ def run_command(main: Callable[[], None], resumes: bool = False) -> None:
 
 
 def check_writable(folder: str | Path) -> Path:
-    """Returns `folder`; raises `ValueError` where it cannot be written, without creating it."""
+    """Returns `folder`; raises `ValueError` where it cannot be written. Leaves nothing behind."""
     path = Path(folder)
     existing = next(p for p in [path, *path.absolute().parents] if p.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        raise ValueError(f"--out={folder} cannot be written: {existing} is not a folder open for writing.")
-    return path
+    try:
+        with tempfile.TemporaryDirectory(dir=existing):  # a superuser's permissions do not tell
+            return path
+    except OSError as error:
+        raise ValueError(
+            f"--out={folder} cannot be written: {existing} is not a folder open for writing "
+            f"({error.strerror})."
+        ) from error
