@@ -13,7 +13,8 @@ from modtf.accumulators import ActivationSums, Forward, PerformanceSums
 from modtf.cell import Evaluation
 from modtf.datasets.streaming import stream, task_family
 from modtf.losses import SettingLoss
-from modtf.task import TRAINING_LENGTH, Task, as_members
+from modtf.models.base import ModularModel
+from modtf.task import SPLITS, TRAINING_LENGTH, Task, as_members, check_choice
 
 
 @dataclass
@@ -64,8 +65,8 @@ class Evaluator:
         self.family = task_family(self.tasks)
         self.num_tokens = TRAINING_LENGTH if self.family.is_sequence else 1
         self._datasets: dict[Any, Any] = {}
-        features, _ = next(iter(stream(task, 2, split, self.seed)))
-        num_modules = check_outputs(model(features))
+        check_choice("split", split, SPLITS)
+        num_modules = count_modules(model, task)
         router = getattr(model, "router", None)
         # the use q = p @ A is exact where p is a function of the token alone
         self.exact_usage = not self.family.is_sequence or getattr(router, "sees_only_rule", False)
@@ -150,8 +151,24 @@ class Evaluator:
         return dataset.enumerate().map(with_rows).take(steps)
 
 
-def check_outputs(outputs: Any) -> int:
-    """Returns the number of modules M, or says what a user's model must return."""
+def count_modules(model: keras.Model, task: Task | Sequence[Task]) -> int:
+    """The number of modules M of a model, which a user's model tells, and is built by, on two examples.
+
+    Raises:
+        ValueError: if the model is of another task, or does not return what it must.
+    """
+    if isinstance(model, ModularModel):
+        tasks, _, population = as_members(task, 0 if isinstance(task, Task) else [0] * len(task))
+        shapes = [(t[0].shape_key.name, len(t)) for t in (model.tasks, tasks)]
+        if shapes[0] != shapes[1] or model.population != population:
+            raise ValueError(
+                f"The model was built for {_describe(model.tasks, model.population)}, received "
+                f"{_describe(tasks, population)}. Give the task, or the list of tasks, that it was built for."
+            )
+        return model.num_modules
+    seed: Any = 0 if isinstance(task, Task) else [0] * len(task)
+    features, _ = next(iter(stream(task, 2, "validation", seed)))
+    outputs = model(features)
     if not isinstance(outputs, dict) or not {"target", "activation"} <= set(outputs):
         received = sorted(outputs) if isinstance(outputs, dict) else type(outputs).__name__
         raise ValueError(
@@ -159,6 +176,10 @@ def check_outputs(outputs: Any) -> int:
             f"received {received}. Wrap your model in one whose call returns both."
         )
     return int(outputs["activation"].shape[-1])
+
+
+def _describe(tasks: Sequence[Task], population: bool) -> str:
+    return f"a list of {len(tasks)} tasks like {tasks[0].name}" if population else tasks[0].name
 
 
 def evaluate(

@@ -11,7 +11,7 @@ from modtf.callbacks.evaluate import EvaluateCallback
 from modtf.callbacks.progress import ProgressCallback
 from modtf.cell import Evaluation
 from modtf.datasets.streaming import stream
-from modtf.evaluation import check_outputs
+from modtf.evaluation import count_modules
 from modtf.losses import SettingLoss
 from modtf.optimizer import MemberAdam
 from modtf.task import Task, as_members, check_choice, check_integer
@@ -93,8 +93,7 @@ def train(
         check_choice("clipnorm", clipnorm, ("auto",))
         clipnorm = 1.0 if tasks[0].arch == "rnn" else None
     with model.distribute_strategy.scope() if _is_tensorflow() else contextlib.nullcontext():
-        features, _ = next(iter(stream(task, 2, "validation", seeds)))
-        check_outputs(model(features))  # before anything is compiled; a user's model is built then
+        count_modules(model, task)  # before anything is compiled; a user's model is built then
     model.compile(
         optimizer=MemberAdam(learning_rate, num_members=len(tasks), member_clipnorm=clipnorm),
         loss={"target": SettingLoss(tasks[0].setting, dtype=model.variable_dtype)},

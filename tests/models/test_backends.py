@@ -29,10 +29,10 @@ def train_all():
         tasks = [modtf.Task(arch=arch, num_rules=2, data_seed=i) for i in range(2)]
         model = modtf.build(tasks, width=5, seed=[0, 1])
         features, target = next(iter(modtf.stream(tasks, 64, "test", [0, 1])))
-        outputs = model({name: value.numpy() for name, value in features.items()})
-        error = np.abs(keras.ops.convert_to_numpy(outputs["target"]) - target.numpy())
+        outputs = model.predict_on_batch({name: value.numpy() for name, value in features.items()})
+        error = np.abs(outputs["target"] - target.numpy())
         history = modtf.train(
-            model, tasks, 4, batch_size=8, evaluations=2, steps_per_execution=2, learning_rate=0.01,
+            model, tasks, 3, batch_size=8, evaluations=1, steps_per_execution=3, learning_rate=0.01,
             evaluation=sizes, verbose=False, jit_compile=keras.backend.backend() == "jax",
         ).history  # fmt: skip
         results[arch] = {

@@ -115,3 +115,24 @@ def test_splits_and_seeds_are_other_data(small_sizes):
     assert losses[0] == losses[3]
     with pytest.raises(ValueError, match="split='tests' is not known"):
         modtf.evaluate(model, Task(), sizes=Evaluation(), split="tests")
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (
+            Task(num_rules=3),
+            "built for mlp_regression_r2_task0, received mlp_regression_r3_task0. Give the task",
+        ),
+        (
+            [Task()],
+            "built for mlp_regression_r2_task0, received a list of 1 tasks like mlp_regression_r2_task0",
+        ),
+        (Task("rnn"), "received rnn_regression_r2_task0"),
+    ],
+)
+def test_a_task_of_another_shape_is_refused(task, message):
+    with pytest.raises(ValueError, match=message):
+        modtf.evaluate(build(Task(), "modular", 4), task)
+    with pytest.raises(ValueError, match=message):
+        modtf.train(build(Task(), "modular", 4), task, 1, verbose=False)
