@@ -17,7 +17,7 @@ SMALL = [
     "--width=4",
     "--tasks=1",
     "--seeds=2",
-    "--steps=2",
+    "--steps=1",
     "--batch_size=8",
     "--learning_rate=0.01",
 ]
