@@ -11,8 +11,10 @@ from modtf.launch.benchmark.flops import forward_flops, step_flops, weight_flops
 from modtf.launch.benchmark.programs import training_step
 from modtf.launch.benchmark.textbook import TEXTBOOK
 from modtf.models.routers import ROUTERS
+from modtf.task import TRAINING_LENGTH
 
 BATCH = 13  # sizes that no other axis is a multiple of, so that a shape gives a tensor away
+TOKENS = {"mlp": BATCH, "mha": BATCH * TRAINING_LENGTH}
 WIDTHS = {"mlp": 28, "mha": 44}
 ANSWERS = {"mlp": 4 * WIDTHS["mlp"], "mha": WIDTHS["mha"]}  # width of a module's answer
 
@@ -48,7 +50,7 @@ def test_no_module_answers_in_memory(arch: str, variant: str) -> None:
     task = Task(arch, num_rules=8)
     text = step_text(build(task, variant, WIDTHS[arch]), task)
     assert len(hlo.in_memory(text)) > 20
-    assert hlo.module_tensors(text, BATCH, 8, ANSWERS[arch]) == []
+    assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch]) == []
 
 
 @pytest.mark.parametrize("arch", ["mlp", "mha"])
@@ -58,7 +60,7 @@ def test_the_textbook_has_them_in_memory(arch: str) -> None:
     features, _ = next(iter(stream(task, BATCH)))
     model(features)
     text = compiled(tf.function(lambda f: model(f), jit_compile=True), features)
-    assert hlo.module_tensors(text, BATCH, 8, ANSWERS[arch])
+    assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch])
 
 
 @pytest.mark.parametrize("variant", list(ROUTERS))
