@@ -7,7 +7,22 @@ are slow in the one TensorFlow derives: a training step at R=2, e=32 would take 
 
 from keras import ops
 
+from modtf.models.layers import Dense
+
 LONGEST_SUM = 16  # XLA vectorises a sum over an outer axis only where it is about this short
+
+
+def project(layer: Dense, x, head_shape, scale=1.0):
+    """scale (W x + b), cut into heads of shape (k, N, B): [P, inputs, T] -> [P * heads, k, N, B].
+
+    The members are merged where the bias is added, and only there: its gradient then reads the sum that
+    is the gradient of a head in another shape than the kernel's does, so XLA computes that sum by itself
+    and not inside a reshape, where it takes many times as long.
+    """
+    width = layer.num_members * layer.kernel.shape[1]
+    y = ops.reshape(ops.matmul(layer.kernel * scale, x), [1, width, -1])
+    y = y + ops.reshape(layer.bias * scale, [1, width, 1])
+    return ops.reshape(y, [width // head_shape[0], *head_shape])
 
 
 @ops.custom_gradient

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from modtf.models.attention import attend
+from modtf.models.attention import attend, project
 from modtf.models.base import ModularModel
 from modtf.models.layers import Dense, Mixture, TwoLayer
 from modtf.models.routers.base import RouterInput
@@ -40,9 +40,9 @@ class ModularMHA(ModularModel):
         flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
         tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
         encoded = self.encoder(tokens)
-        by_head = [members * heads, k, num_tokens, batch]
-        query = ops.reshape(self.queries(encoded) / math.sqrt(k), by_head)
-        key, value = ops.reshape(self.keys(encoded), by_head), ops.reshape(self.values(encoded), by_head)
+        head = [k, num_tokens, batch]
+        query = project(self.queries, encoded, head, scale=1 / math.sqrt(k))
+        key, value = project(self.keys, encoded, head), project(self.values, encoded, head)
         attended = ops.reshape(attend(query, key, value), [members, modules, heads // modules * k, -1])
         bypass = ops.reshape(self.bypass(encoded), [members, modules, k, -1])
         h = ops.relu(self.first(ops.concatenate([attended, bypass], axis=2)))
