@@ -12,16 +12,12 @@ from modtf.callbacks.progress import ProgressCallback
 from modtf.cell import Evaluation
 from modtf.datasets.streaming import stream
 from modtf.evaluation import count_modules
+from modtf.execution import largest_divisor, use_large_programs
 from modtf.losses import SettingLoss
 from modtf.optimizer import MemberAdam
 from modtf.task import Task, as_members, check_choice, check_integer
 
 STEPS_PER_EXECUTION = 100  # enough to hide Keras's work between steps
-
-
-def largest_divisor(number: int, at_most: int) -> int:
-    """The largest divisor of `number` that is not above `at_most`."""
-    return next(n for n in range(min(number, at_most), 0, -1) if number % n == 0)
 
 
 def train(
@@ -113,15 +109,20 @@ def train(
     if verbose:
         extra.append(ProgressCallback(steps, done * per_epoch, label or model.name))
     data = stream(task, batch_size, "train", seeds, start_step=done * per_epoch)
-    return model.fit(
-        data.map(lambda features, target: (features, {"target": target})),
-        epochs=num_evaluations,
-        initial_epoch=done,
-        steps_per_epoch=per_epoch,
-        callbacks=[evaluation, *callbacks, *extra],
-        verbose=0,
-        shuffle=False,
-    )
+    data = data.map(lambda features, target: (features, {"target": target}))
+    use_large_programs(model, data)
+    try:
+        return model.fit(
+            data,
+            epochs=num_evaluations,
+            initial_epoch=done,
+            steps_per_epoch=per_epoch,
+            callbacks=[evaluation, *callbacks, *extra],
+            verbose=0,
+            shuffle=False,
+        )
+    finally:
+        model.train_function = None  # what the user's own `fit` reads may end
 
 
 def _is_tensorflow() -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from modtf.datasets.streaming import stream
+from modtf.execution import steps_per_program, steps_program, use_large_programs
 from modtf.launch.benchmark.measure import Run, cpu_seconds
 from modtf.launch.benchmark.textbook import TEXTBOOK
 from modtf.launch.benchmark.textbook_data import textbook_dataset
@@ -25,11 +26,10 @@ CLIPNORM = {"mlp": None, "mha": None, "rnn": 1.0}
 
 
 def training_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, setting: str) -> Callable:
-    """(features, target) -> loss, compiled: forward, backward and Adam."""
+    """(features, target) -> loss: forward, backward and the optimizer."""
     loss = SettingLoss(setting)
     optimizer.build(model.trainable_variables)
 
-    @tf.function(jit_compile=True)
     def step(features, target):
         with tf.GradientTape() as tape:
             value = loss(target, model(features, training=True)["target"])
@@ -40,29 +40,31 @@ def training_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, set
     return step
 
 
-def loop_run(body: Callable[[], Any]) -> Run:
-    """Runs `body`, TensorFlow operations, n times in one call."""
-
-    @tf.function
-    def loop(steps):
-        def once(n):
-            with tf.control_dependencies(tf.nest.flatten(body())):
-                return n + 1
-
-        return tf.while_loop(lambda n: n < steps, once, [tf.constant(0)], parallel_iterations=1)
-
-    return lambda steps: cpu_seconds(lambda: loop(tf.constant(steps))[0].numpy()) / steps
-
-
 def step_run(model: ModularModel) -> Run:
-    """The bare loop over one batch that stays in memory: the cost of the model alone."""
+    """The bare compiled loop over batches that stay in memory: the cost of the model alone."""
     tasks: Any = model.tasks if model.population else model.tasks[0]
     seeds: Any = model.seeds if model.population else model.seeds[0]
-    features, target = next(iter(stream(tasks, BATCH_SIZE, "train", seeds)))
+    data = stream(tasks, BATCH_SIZE, "train", seeds)
+    per_program = steps_per_program(data, STEPS_PER_EXECUTION)
+    batches = next(iter(data.batch(per_program)))
     task = model.tasks[0]
     optimizer = MemberAdam(1e-4, num_members=model.num_members, member_clipnorm=CLIPNORM[task.arch])
     step = training_step(model, optimizer, task.setting)
-    return loop_run(lambda: step(features, target))
+    program = steps_program(lambda batch: step(*batch))
+
+    @tf.function(autograph=False)
+    def loop(times):
+        def once(n):
+            program(batches)
+            return n + 1
+
+        return tf.while_loop(lambda n: n < times, once, [0], parallel_iterations=1)[0]
+
+    def run(steps: int) -> float:
+        times = -(-steps // per_program)
+        return cpu_seconds(lambda: loop(tf.constant(times)).numpy()) / (times * per_program)
+
+    return run
 
 
 def data_run(tasks: Task | Sequence[Task], seeds: int | Sequence[int]) -> Run:
@@ -117,7 +119,7 @@ def own_fit_run(model: ModularModel, cached: bool) -> Run:
     """`fit` as `modtf.train` calls it, on the stream, or on one batch that stays in memory."""
     tasks: Any = model.tasks if model.population else model.tasks[0]
     seeds: Any = model.seeds if model.population else model.seeds[0]
-    if not getattr(model, "compiled", False):
+    if not model.compiled:
         arch, setting = model.tasks[0].arch, model.tasks[0].setting
         model.compile(
             optimizer=MemberAdam(1e-4, num_members=model.num_members, member_clipnorm=CLIPNORM[arch]),
@@ -129,6 +131,8 @@ def own_fit_run(model: ModularModel, cached: bool) -> Run:
     if cached:
         data = data.take(1).cache().repeat()
     data = data.map(lambda features, target: (features, {"target": target}))
+    if model.train_function is None:
+        use_large_programs(model, data)
     return fit_run(model, data, STEPS_PER_EXECUTION)
 
 

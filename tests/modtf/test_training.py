@@ -10,7 +10,7 @@ from modtf.callbacks.evaluate import EvaluateCallback
 from modtf.metrics import activation_measures, measure_all
 from modtf.models.build import build
 from modtf.task import Task
-from modtf.training import largest_divisor, train
+from modtf.training import train
 
 TASKS = [Task(num_rules=3, data_seed=i) for i in range(2)]
 STEPS = 48
@@ -83,11 +83,6 @@ def test_activation_is_that_of_the_validation_stream(often, batches, numpy_activ
         np.testing.assert_allclose(often.callback.activations[-1][i], expected, atol=1e-6)
         for name, value in measure_all(expected).items():
             np.testing.assert_allclose(often.callback.records[name][-1][i], value, atol=1e-5)
-
-
-def test_largest_divisor():
-    assert [largest_divisor(12, n) for n in (1, 5, 6, 7, 100)] == [1, 4, 6, 6, 12]
-    assert largest_divisor(13, 12) == 1
 
 
 class OwnModel(keras.Model):

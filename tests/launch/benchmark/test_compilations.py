@@ -16,12 +16,8 @@ tasks = [modtf.Task("{arch}", num_rules=2, data_seed=i % 5) for i in range({memb
 model = modtf.build(tasks, "modular", 8, list(range({members})))
 traces.clear()
 
-from modtf.losses import SettingLoss
-from modtf.optimizer import MemberAdam
-model.compile(MemberAdam(1e-3, {members}), {{"target": SettingLoss("regression")}}, jit_compile=True,
-              steps_per_execution=2)
-data = modtf.stream(tasks, 4, seed=list(range({members}))).map(lambda f, y: (f, {{"target": y}}))
-model.fit(data, epochs=3, steps_per_epoch=4, verbose=0, shuffle=False)
+modtf.train(model, tasks, 8, batch_size=4, evaluations=2, evaluation=modtf.Evaluation(batches=1, tokens=8,
+            draws=1, tokens_per_draw=8, batch_size=8, lengths=(), scales=(1.0,)), verbose=False)
 print("traces", len([shape for shape in traces if shape[0] == 4]))
 """
 
@@ -37,7 +33,7 @@ def programs_and_traces(arch: str, members: int, dump: Path) -> tuple[int, int]:
         timeout=300,
         check=True,
     )
-    programs = [p for p in dump.glob("*after_optimizations.txt") if "one_step_on_data" in p.name]
+    programs = [p for p in dump.glob("*after_optimizations.txt") if "training_program" in p.name]
     return len(programs), int(done.stdout.split("traces")[-1])
 
 

@@ -26,7 +26,8 @@ def compiled(function, *arguments) -> str:
 def step_text(model, task: Task) -> str:
     """Forward and backward; Adam would add compilation and touches weights alone."""
     features, target = next(iter(stream(task, BATCH)))
-    return compiled(training_step(model, keras.optimizers.SGD(), task.setting), features, target)
+    step = training_step(model, keras.optimizers.SGD(), task.setting)
+    return compiled(tf.function(step, jit_compile=True), features, target)
 
 
 def test_a_dense_layer() -> None:
