@@ -1,9 +1,13 @@
 """What an evaluation accumulates on the device, as Keras metrics: sums per member, not means over all."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from modtf.losses import ELEMENTWISE, misclassified
+
+STEPS_PER_EXECUTION = 20  # enough to hide Keras's work between batches
 
 
 class PerformanceSums(keras.metrics.Metric):
@@ -54,14 +58,45 @@ class ActivationSums(keras.metrics.Metric):
         return ops.sum(self.counts)
 
 
-class Forward(keras.Model):
-    """The model under evaluation, so that compiling for evaluation leaves its own compilation alone."""
+class Output(keras.Model):
+    """One output of a model, so that what the others alone need is not computed; its own compilation."""
 
-    def __init__(self, model: keras.Model):
-        super().__init__(name="evaluation")
-        self.model = model
+    def __init__(self, model: keras.Model, name: str):
+        super().__init__(name=f"evaluation_of_{name}")
+        self.model, self.output_name = model, name
         self.built = True
 
     def call(self, features):
-        outputs = self.model(features)
-        return {"target": outputs["target"], "activation": outputs["activation"]}
+        return {self.output_name: self.model(features)[self.output_name]}
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Keras asks for one; the metrics are all that counts here."""
+        return ops.zeros(())
+
+
+class Accumulator:
+    """Feeds batches through a model into a metric.
+
+    Args:
+        model: from features to a dict.
+        output: which of its outputs the metric reads.
+        metric: `PerformanceSums` or `ActivationSums`.
+    """
+
+    def __init__(self, model: keras.Model, output: str, metric: keras.metrics.Metric):
+        self.output, self.metric = output, metric
+        self._forward = Output(model, output)
+        self._forward.compile(
+            metrics={output: metric},
+            jit_compile=model.jit_compile if model.compiled else "auto",
+            steps_per_execution=STEPS_PER_EXECUTION,
+        )
+        self._test_functions: dict[Any, Any] = {}
+
+    def run(self, dataset: Any) -> None:
+        """Resets the metric and feeds it a finite dataset of (features, y)."""
+        # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
+        shape = tuple(dataset.element_spec[1].shape)
+        self._forward.test_function = self._test_functions.get(shape)
+        self._forward.evaluate(dataset.map(lambda features, y: (features, {self.output: y})), verbose=0)
+        self._test_functions[shape] = self._forward.test_function

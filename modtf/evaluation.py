@@ -9,11 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from modtf import metrics
-from modtf.accumulators import ActivationSums, Forward, PerformanceSums
+from modtf.accumulators import Accumulator, ActivationSums, PerformanceSums
 from modtf.cell import Evaluation
 from modtf.datasets.streaming import stream, task_family
-from modtf.losses import SettingLoss
-from modtf.models.base import ModularModel
+from modtf.outputs import count_modules
 from modtf.task import SPLITS, TRAINING_LENGTH, Task, as_members, check_choice
 
 
@@ -71,15 +70,11 @@ class Evaluator:
         # the use q = p @ A is exact where p is a function of the token alone
         self.exact_usage = not self.family.is_sequence or getattr(router, "sees_only_rule", False)
         rows = max(self.task.num_rules, 1 if self.exact_usage else sizes.draws)
-        self.performance = PerformanceSums(self.task.setting, len(self.tasks), self.population)
-        self.activation = ActivationSums(len(self.tasks), rows, num_modules, self.population)
-        self._test_functions: dict[Any, Any] = {}
-        self.forward = Forward(model)
-        self.forward.compile(
-            loss={"target": SettingLoss(self.task.setting)},
-            metrics={"target": self.performance, "activation": self.activation},
-            jit_compile=model.jit_compile if model.compiled else "auto",
-        )
+        members = len(self.tasks)
+        self.performance = PerformanceSums(self.task.setting, members, self.population)
+        self.activation = ActivationSums(members, rows, num_modules, self.population)
+        self._of_target = Accumulator(model, "target", self.performance)
+        self._of_activation = Accumulator(model, "activation", self.activation)
 
     def run(self) -> Scores:
         """Performance at every scale and length, the activation matrix and its measures."""
@@ -100,7 +95,7 @@ class Evaluator:
     def activation_matrix(self) -> np.ndarray:
         """A [P, R, M], float64, from `sizes.tokens` tokens."""
         steps = -(-self.sizes.tokens // (self.sizes.batch_size * self.num_tokens))
-        self._evaluate(steps)
+        self._accumulate(self._of_activation, steps)
         return self._matrix(self.task.num_rules)
 
     def _usage(self) -> np.ndarray:
@@ -108,7 +103,7 @@ class Evaluator:
         draws = self.sizes.draws
         per_draw = -(-self.sizes.tokens_per_draw // (self.sizes.batch_size * self.num_tokens))
         probs = metrics.rule_distributions(self.task.num_rules, draws)
-        self._evaluate(per_draw * draws, draws=draws, rule_probs=probs)
+        self._accumulate(self._of_activation, per_draw * draws, draws=draws, rule_probs=probs)
         return self._matrix(draws)
 
     def _matrix(self, rows: int) -> np.ndarray:
@@ -116,7 +111,7 @@ class Evaluator:
         return metrics.from_counts(sums, counts)
 
     def _performance(self, scale: float, seq_len: int | None) -> dict:
-        self._evaluate(self.sizes.batches, scale=scale, seq_len=seq_len)
+        self._accumulate(self._of_target, self.sizes.batches, scale=scale, seq_len=seq_len)
         batches = float(self.performance.batches.numpy())
         found = {("loss", scale, seq_len): self.performance.loss.numpy() / batches}
         if self.task.setting == "classification":
@@ -124,62 +119,29 @@ class Evaluator:
             found["error", scale, seq_len] = 100.0 * error / batches
         return found
 
-    def _evaluate(self, steps: int, draws: int | None = None, **options: Any) -> None:
+    def _accumulate(
+        self, accumulator: Accumulator, steps: int, draws: int | None = None, **options: Any
+    ) -> None:
         """Accumulates `steps` batches of a stream with these options."""
-        key = (steps, draws, options.get("scale"), options.get("seq_len"))
+        key = (accumulator, steps, draws, options.get("scale"), options.get("seq_len"))
         if key not in self._datasets:  # building one costs more than a small evaluation
-            self._datasets[key] = self._dataset(steps, draws, **options)
-        dataset = self._datasets[key]
-        # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
-        shape = dataset.element_spec[1]["target"].shape
-        self.forward.test_function = self._test_functions.get(shape)
-        self.forward.evaluate(dataset, verbose=0)
-        self._test_functions[shape] = self.forward.test_function
+            self._datasets[key] = self._dataset(accumulator.output, steps, draws, **options)
+        accumulator.run(self._datasets[key])
 
-    def _dataset(self, steps: int, draws: int | None, **options: Any):
-        """The row of a token is its rule, or the number of its draw."""
+    def _dataset(self, output: str, steps: int, draws: int | None, **options: Any):
+        """(features, what the metric of an output needs): the target, or the row of every token, which
+        is its rule or the number of its draw."""
 
-        def with_rows(index, element):
+        def needed(index, element):
             features, target = element
+            if output == "target":
+                return features, target
             row = features["rule"]
-            if draws is not None:
-                row = row * 0 + tf.cast(index % draws, row.dtype)
-            return features, {"target": target, "activation": row}
+            return features, row if draws is None else row * 0 + tf.cast(index % draws, row.dtype)
 
         tasks = self.tasks if self.population else self.task
         dataset = stream(tasks, self.sizes.batch_size, self.split, self.seed, **options)
-        return dataset.enumerate().map(with_rows).take(steps)
-
-
-def count_modules(model: keras.Model, task: Task | Sequence[Task]) -> int:
-    """The number of modules M of a model, which a user's model tells, and is built by, on two examples.
-
-    Raises:
-        ValueError: if the model is of another task, or does not return what it must.
-    """
-    if isinstance(model, ModularModel):
-        tasks, _, population = as_members(task, 0 if isinstance(task, Task) else [0] * len(task))
-        shapes = [(t[0].shape_key.name, len(t)) for t in (model.tasks, tasks)]
-        if shapes[0] != shapes[1] or model.population != population:
-            raise ValueError(
-                f"The model was built for {_describe(model.tasks, model.population)}, received "
-                f"{_describe(tasks, population)}. Give the task, or the list of tasks, that it was built for."
-            )
-        return model.num_modules
-    seed: Any = 0 if isinstance(task, Task) else [0] * len(task)
-    features, _ = next(iter(stream(task, 2, "validation", seed)))
-    outputs = model(features)
-    if not isinstance(outputs, dict) or not {"target", "activation"} <= set(outputs):
-        received = sorted(outputs) if isinstance(outputs, dict) else type(outputs).__name__
-        raise ValueError(
-            "A model must return a dict with the keys 'target' [B, ...] and 'activation' [B, ..., M], "
-            f"received {received}. Wrap your model in one whose call returns both."
-        )
-    return int(outputs["activation"].shape[-1])
-
-
-def _describe(tasks: Sequence[Task], population: bool) -> str:
-    return f"a list of {len(tasks)} tasks like {tasks[0].name}" if population else tasks[0].name
+        return dataset.enumerate().map(needed).take(steps)
 
 
 def evaluate(

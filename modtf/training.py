@@ -11,10 +11,10 @@ from modtf.callbacks.evaluate import EvaluateCallback
 from modtf.callbacks.progress import ProgressCallback
 from modtf.cell import Evaluation
 from modtf.datasets.streaming import stream
-from modtf.evaluation import count_modules
 from modtf.execution import largest_divisor, use_large_programs
 from modtf.losses import SettingLoss
 from modtf.optimizer import MemberAdam
+from modtf.outputs import count_modules
 from modtf.task import Task, as_members, check_choice, check_integer
 
 STEPS_PER_EXECUTION = 100  # enough to hide Keras's work between steps
