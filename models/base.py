@@ -104,6 +104,11 @@ class ModularModel(keras.Model):
     def build(self, input_shape=None):
         """Nothing is left to build: every shape is known from the task."""
 
+    def one_member(self) -> "ModularModel":
+        """A population of one, the first member's, with its initial weights."""
+        config = self.get_config()
+        return type(self)(**{**config, "tasks": config["tasks"][:1], "seeds": self.seeds[:1]})
+
     def get_config(self) -> dict[str, Any]:
         return {
             "tasks": [task.to_dict() for task in self.tasks],

@@ -1,12 +1,15 @@
-"""Several training steps in one compiled program: what starting one costs is then paid once for them all."""
+"""Several training steps in one compiled program, and a population's members in turn."""
 
 from collections.abc import Callable
 from typing import Any
 
 import keras
+import tensorflow as tf
+
+from modtf.models.base import ModularModel
 
 STEPS_PER_PROGRAM = 20  # by then starting a program is lost in the steps
-BYTES_PER_PROGRAM = 1 << 25  # of batches handed to one program
+BYTES_PER_PROGRAM = 1 << 27  # of batches handed to one program
 
 
 def largest_divisor(number: int, at_most: int) -> int:
@@ -14,49 +17,109 @@ def largest_divisor(number: int, at_most: int) -> int:
     return next(n for n in range(min(number, at_most), 0, -1) if number % n == 0)
 
 
-def steps_per_program(data: Any, steps: int) -> int:
+def steps_per_program(data: tf.data.Dataset, steps: int) -> int:
     """How many of `steps` steps one program takes: a divisor of `steps`.
 
     Args:
-        data: a `tf.data.Dataset` of batches whose shapes are known.
+        data: batches whose shapes are known.
         steps: between two returns to Python.
     """
-    import tensorflow as tf
-
     specs = tf.nest.flatten(data.element_spec)
     batch_bytes = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
     return largest_divisor(steps, max(1, min(STEPS_PER_PROGRAM, BYTES_PER_PROGRAM // batch_bytes)))
 
 
-def steps_program(step: Callable[[Any], Any]) -> Callable[[Any], None]:
-    """A compiled program that takes `step` with every batch of a stack, in order.
+def training_program(model: keras.Model) -> Callable[[Any], None]:
+    """One compiled program that takes the model's training step with every batch of a stack, in order.
+
+    On a CPU the members of a population take turns, each with the whole stack: so what one of them works
+    with stays in the processor's cache. An accelerator trains them side by side.
 
     Args:
-        step: from a batch, changing variables only; what it returns is dropped.
+        model: compiled, on the TensorFlow backend.
 
     Returns:
-        A function of stacked batches: nested tensors [K, ...].
+        A function of stacked batches, (features, target) with tensors [K, B, ...].
     """
-    import tensorflow as tf
+    if isinstance(model, ModularModel) and model.num_members > 1 and _on_cpu():
+        return _members_in_turn(model)
+    strategy = model.distribute_strategy
 
     @tf.function(jit_compile=True, autograph=False)
     def training_program(batches):
-        def body(n):
-            step(tf.nest.map_structure(lambda stacked: stacked[n], batches))
-            return n + 1
-
-        steps = tf.nest.flatten(batches)[0].shape[0]
-        tf.while_loop(lambda n: n < steps, body, [0], parallel_iterations=1)
+        _take_steps(lambda batch: strategy.run(model.train_step, args=(batch,)), batches)
 
     return training_program
 
 
+def _take_steps(step: Callable[[Any], Any], batches: Any) -> None:
+    def body(n):
+        step(tf.nest.map_structure(lambda stacked: stacked[n], batches))
+        return n + 1
+
+    steps = tf.nest.flatten(batches)[0].shape[0]
+    tf.while_loop(lambda n: n < steps, body, [0], parallel_iterations=1)
+
+
+def _on_cpu() -> bool:
+    return not tf.distribute.has_strategy() and {d.device_type for d in tf.config.list_logical_devices()} == {
+        "CPU"
+    }
+
+
+def _members_in_turn(model: ModularModel) -> Callable[[Any], None]:
+    """Members never meet, so each may take all steps of a program before the next one takes its first.
+
+    A population of one stands in for each of them: it is handed the member's weights and what the optimizer
+    keeps of them, takes the steps, and hands them back.
+    """
+    one = model.one_member()
+    config = model.get_compile_config()
+    config["optimizer"]["config"]["num_members"] = 1
+    one.compile_from_config(config)
+    model.optimizer.build(model.trainable_variables)
+    pairs = list(zip(_state(model), _state(one), strict=True))
+    per_member = [(ours, its) for ours, its in pairs if ours.shape != its.shape]
+    shared = [(ours, its) for ours, its in pairs if ours.shape == its.shape]
+
+    @tf.function(jit_compile=True, autograph=False)
+    def training_program(batches):
+        for ours, its in shared:
+            its.assign(ours)
+
+        def turn(member, states):
+            for (_, its), state in zip(per_member, states, strict=True):
+                its.assign(state.read(member))
+            one.optimizer.iterations.assign(model.optimizer.iterations)
+            mine = tf.nest.map_structure(lambda stacked: stacked[:, :, member, None], batches)
+            _take_steps(one.train_step, mine)
+            return member + 1, [
+                state.write(member, its.value) for (_, its), state in zip(per_member, states, strict=True)
+            ]
+
+        states = [
+            tf.TensorArray(ours.dtype, model.num_members, clear_after_read=False).unstack(ours.value[:, None])
+            for ours, _ in per_member
+        ]
+        _, states = tf.while_loop(
+            lambda member, _: member < model.num_members, turn, [0, states], parallel_iterations=1
+        )
+        for (ours, _), state in zip(per_member, states, strict=True):
+            ours.assign(state.stack()[:, 0])
+        for ours, its in shared:
+            ours.assign(its)
+
+    return training_program
+
+
+def _state(model: keras.Model) -> list[keras.Variable]:
+    """All that training changes."""
+    return [*model.variables, *model.optimizer.variables, *model.metrics_variables]
+
+
 def _train_function(model: keras.Model, steps: int, per_program: int) -> Callable[[Any], dict[str, Any]]:
     """What `fit` calls with an endless iterator to take `steps` steps, `per_program` at a time."""
-    import tensorflow as tf
-
-    strategy = model.distribute_strategy
-    program = steps_program(lambda batch: strategy.run(model.train_step, args=(batch,)))
+    program = training_program(model)
 
     @tf.function(autograph=False)
     def function(iterator):
@@ -72,7 +135,7 @@ def _train_function(model: keras.Model, steps: int, per_program: int) -> Callabl
     return function
 
 
-def use_large_programs(model: keras.Model, data: Any) -> None:
+def use_large_programs(model: keras.Model, data: tf.data.Dataset) -> None:
     """Makes `fit` on the endless dataset `data` take several steps per compiled program.
 
     Keras's own starts a program for every step and hands it every weight; for a small model that is a

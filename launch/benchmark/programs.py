@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from modtf.datasets.streaming import stream
-from modtf.execution import steps_per_program, steps_program, use_large_programs
+from modtf.execution import steps_per_program, training_program, use_large_programs
 from modtf.launch.benchmark.measure import Run, cpu_seconds
 from modtf.launch.benchmark.textbook import TEXTBOOK
 from modtf.launch.benchmark.textbook_data import textbook_dataset
@@ -25,32 +25,33 @@ PEAK_FLOPS = 2 * PEAK_SIZE**3
 CLIPNORM = {"mlp": None, "mha": None, "rnn": 1.0}
 
 
-def training_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, setting: str) -> Callable:
-    """(features, target) -> loss: forward, backward and the optimizer."""
-    loss = SettingLoss(setting)
-    optimizer.build(model.trainable_variables)
+def compile_model(model: ModularModel) -> None:
+    """Compiles a model as `modtf.train` does."""
+    task = model.tasks[0]
+    model.compile(
+        optimizer=MemberAdam(1e-4, num_members=model.num_members, member_clipnorm=CLIPNORM[task.arch]),
+        loss={"target": SettingLoss(task.setting)},
+        jit_compile=True,
+        steps_per_execution=STEPS_PER_EXECUTION,
+    )
 
-    def step(features, target):
-        with tf.GradientTape() as tape:
-            value = loss(target, model(features, training=True)["target"])
-        weights = model.trainable_variables
-        optimizer.apply(tape.gradient(value, [v.value for v in weights]), weights)
-        return value
 
-    return step
+def batches_of(model: ModularModel) -> tf.data.Dataset:
+    """The training stream of a model, as `fit` reads it."""
+    tasks: Any = model.tasks if model.population else model.tasks[0]
+    seeds: Any = model.seeds if model.population else model.seeds[0]
+    data = stream(tasks, BATCH_SIZE, "train", seeds)
+    return data.map(lambda features, target: (features, {"target": target}))
 
 
 def step_run(model: ModularModel) -> Run:
     """The bare compiled loop over batches that stay in memory: the cost of the model alone."""
-    tasks: Any = model.tasks if model.population else model.tasks[0]
-    seeds: Any = model.seeds if model.population else model.seeds[0]
-    data = stream(tasks, BATCH_SIZE, "train", seeds)
+    compile_model(model)
+    data = batches_of(model)
     per_program = steps_per_program(data, STEPS_PER_EXECUTION)
     batches = next(iter(data.batch(per_program)))
-    task = model.tasks[0]
-    optimizer = MemberAdam(1e-4, num_members=model.num_members, member_clipnorm=CLIPNORM[task.arch])
-    step = training_step(model, optimizer, task.setting)
-    program = steps_program(lambda batch: step(*batch))
+    model.optimizer.build(model.trainable_variables)
+    program = training_program(model)
 
     @tf.function(autograph=False)
     def loop(times):
@@ -117,20 +118,9 @@ def fit_run(model: keras.Model, data: tf.data.Dataset, steps_per_execution: int)
 
 def own_fit_run(model: ModularModel, cached: bool) -> Run:
     """`fit` as `modtf.train` calls it, on the stream, or on one batch that stays in memory."""
-    tasks: Any = model.tasks if model.population else model.tasks[0]
-    seeds: Any = model.seeds if model.population else model.seeds[0]
-    if not model.compiled:
-        arch, setting = model.tasks[0].arch, model.tasks[0].setting
-        model.compile(
-            optimizer=MemberAdam(1e-4, num_members=model.num_members, member_clipnorm=CLIPNORM[arch]),
-            loss={"target": SettingLoss(setting)},
-            jit_compile=True,
-            steps_per_execution=STEPS_PER_EXECUTION,
-        )
-    data = stream(tasks, BATCH_SIZE, "train", seeds)
+    data = batches_of(model)
     if cached:
         data = data.take(1).cache().repeat()
-    data = data.map(lambda features, target: (features, {"target": target}))
     if model.train_function is None:
         use_large_programs(model, data)
     return fit_run(model, data, STEPS_PER_EXECUTION)

@@ -73,7 +73,7 @@ def measure_group(request: dict[str, Any], dump: Path, tick: Any) -> list[dict[s
         if members > 1:
             alone = runs[f"{variant} alone"] = programs.step_run(build(task, variant, width, 0))
             alone(1)
-        if step(2) < FIT_BELOW * members:
+        if step(2) < FIT_BELOW:
             runs[f"{variant} fit"] = programs.own_fit_run(model, cached=False)
             runs[f"{variant} cached fit"] = programs.own_fit_run(model, cached=True)
         if request["baseline"]:

@@ -39,5 +39,6 @@ def programs_and_traces(arch: str, members: int, dump: Path) -> tuple[int, int]:
 
 def test_a_population_of_25_compiles_once(tmp_path: Path) -> None:
     programs, traces = programs_and_traces("mlp", 25, tmp_path / "many")
-    assert programs == 1
-    assert (programs, traces) == programs_and_traces("mlp", 1, tmp_path / "one")
+    alone = programs_and_traces("mlp", 1, tmp_path / "one")
+    assert (programs, alone[0]) == (1, 1)
+    assert 1 <= traces <= alone[1]

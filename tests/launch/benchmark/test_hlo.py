@@ -8,8 +8,8 @@ import tensorflow as tf
 from modtf import Task, build, stream
 from modtf.launch.benchmark import hlo
 from modtf.launch.benchmark.flops import forward_flops, step_flops, weight_flops
-from modtf.launch.benchmark.programs import training_step
 from modtf.launch.benchmark.textbook import TEXTBOOK
+from modtf.losses import SettingLoss
 from modtf.models.routers import ROUTERS
 from modtf.task import TRAINING_LENGTH
 
@@ -25,9 +25,10 @@ def compiled(function, *arguments) -> str:
 
 def step_text(model, task: Task) -> str:
     """Forward and backward; Adam would add compilation and touches weights alone."""
+    model.compile(keras.optimizers.SGD(), {"target": SettingLoss(task.setting)}, jit_compile=True)
+    model.optimizer.build(model.trainable_variables)
     features, target = next(iter(stream(task, BATCH)))
-    step = training_step(model, keras.optimizers.SGD(), task.setting)
-    return compiled(tf.function(step, jit_compile=True), features, target)
+    return compiled(tf.function(model.train_step, jit_compile=True), (features, {"target": target}))
 
 
 def test_a_dense_layer() -> None:
