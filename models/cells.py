@@ -11,11 +11,26 @@ class LSTMCell:
     num_gates, num_states = 4, 2
 
     @staticmethod
-    def step(gates, state):
-        """Gates [P, M, 4, h, B] and shared state (h, c), each [P, h, B] -> proposals, each [P, M, h, B]."""
+    def activate(gates):
+        scale = ops.reshape(ops.convert_to_tensor([0.5, 0.5, 0.5, 1.0], gates.dtype), [4, 1, 1])
+        return ops.tanh(gates * scale) * scale + (1 - scale)
+
+    @staticmethod
+    def propose(gates, state):
         i, f, o, g = (gates[:, :, n] for n in range(4))
-        cell = ops.sigmoid(f) * state[1][:, None] + ops.sigmoid(i) * ops.tanh(g)
-        return ops.sigmoid(o) * ops.tanh(cell), cell
+        cell = f * state[1][:, None] + i * g
+        return o * ops.tanh(cell), cell
+
+    @staticmethod
+    def gradient(gates, state, upstream):
+        i, f, o, g = (gates[:, :, n] for n in range(4))
+        before = state[1][:, None]
+        t = ops.tanh(f * before + i * g)
+        d_h, d_c = upstream
+        d_c = d_c + d_h * o * (1 - t * t)
+        return (
+            d_c * g * i * (1 - i), d_c * before * f * (1 - f), d_h * t * o * (1 - o), d_c * i * (1 - g * g)
+        ), (d_c * f,)
 
 
 class SimpleCell:

@@ -30,25 +30,16 @@ class ModularRNN(ModularModel):
         self.from_input = Dense(
             self.initial, e, modules * self.shared_state.gates, "from_input", use_bias=modules == 1, **shared
         )
-        self.loop = keras.layers.RNN(self.shared_state, return_sequences=True, **shared)
         self.decoder = TwoLayer(self.initial, h, h, self.target_width or 1, "decoder", **shared)
 
     def forward(self, inputs, rule):
         members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
 
-        def tokens_second(flat):
-            """[P, F, N * B] -> [P, N, F, B], as `keras.layers.RNN` wants it."""
-            return ops.transpose(ops.reshape(flat, [members, -1, num_tokens, batch]), [0, 2, 1, 3])
-
         flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
         tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
-        sequence = self.from_input(self.encoder(tokens))
+        driven, activation = self.from_input(self.encoder(tokens)), None
         if not self.router.needs_scores:
             activation = self.router(rule=flat_rule, rule_features=flat_rule)
-            sequence = ops.concatenate([sequence, activation], axis=1)
-        start = ops.zeros_like(inputs[:, :1, 0]) + ops.zeros([self.state_width, 1], inputs.dtype)  # [P, h, B]
-        steps = self.loop(tokens_second(sequence), initial_state=[start] * len(self.shared_state.state_size))
-        steps = ops.transpose(steps, [0, 2, 1, 3])  # [P, h + M, N, B]
-        states, activations = steps[:, : self.state_width], steps[:, self.state_width :]
+        states, activations = self.shared_state.recur(driven, activation, num_tokens, batch)
         outputs = self.decoder(ops.reshape(states, [members, self.state_width, -1]))
         return ops.reshape(outputs, [members, self.target_width or 1, num_tokens, batch]), activations
