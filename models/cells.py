@@ -12,18 +12,18 @@ class LSTMCell:
 
     @staticmethod
     def activate(gates):
-        scale = ops.reshape(ops.convert_to_tensor([0.5, 0.5, 0.5, 1.0], gates.dtype), [4, 1, 1])
+        scale = ops.reshape(ops.convert_to_tensor([0.5, 0.5, 0.5, 1.0], gates.dtype), [4, 1, 1, 1])
         return ops.tanh(gates * scale) * scale + (1 - scale)
 
     @staticmethod
     def propose(gates, state):
-        i, f, o, g = (gates[:, :, n] for n in range(4))
+        i, f, o, g = (gates[:, n] for n in range(4))
         cell = f * state[1][:, None] + i * g
         return o * ops.tanh(cell), cell
 
     @staticmethod
     def gradient(gates, state, upstream):
-        i, f, o, g = (gates[:, :, n] for n in range(4))
+        i, f, o, g = (gates[:, n] for n in range(4))
         before = state[1][:, None]
         t = ops.tanh(f * before + i * g)
         d_h, d_c = upstream

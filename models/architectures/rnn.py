@@ -37,9 +37,9 @@ class ModularRNN(ModularModel):
 
         flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
         tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
-        driven, activation = self.from_input(self.encoder(tokens)), None
+        encoded, activation = self.encoder(tokens), None
         if not self.router.needs_scores:
             activation = self.router(rule=flat_rule, rule_features=flat_rule)
-        states, activations = self.shared_state.recur(driven, activation, num_tokens, batch)
+        states, activations = self.shared_state.recur(encoded, self.from_input, activation, num_tokens, batch)
         outputs = self.decoder(ops.reshape(states, [members, self.state_width, -1]))
         return ops.reshape(outputs, [members, self.target_width or 1, num_tokens, batch]), activations
