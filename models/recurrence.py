@@ -34,15 +34,14 @@ class StateScore(MemberLayer):
         self.kernel = self.uniform("kernel", [2, modules, inputs, 1], 2 * inputs)
 
 
-def get(all_tokens, n):
-    """[P, ..., N, B] -> [P, ..., B]"""
-    shape = list(ops.shape(all_tokens))
-    out = ops.slice(all_tokens, [0] * (len(shape) - 2) + [n, 0], [*shape[:-2], 1, shape[-1]])
-    return out[..., 0, :]
+def get(of_tokens, n):
+    """[N, ...] -> [...]"""
+    shape = list(ops.shape(of_tokens))
+    return ops.slice(of_tokens, [n] + [0] * (len(shape) - 1), [1, *shape[1:]])[0]
 
 
-def put(all_tokens, n, value):
-    return ops.slice_update(all_tokens, [0] * (len(all_tokens.shape) - 2) + [n, 0], value[..., None, :])
+def put(of_tokens, n, value):
+    return ops.slice_update(of_tokens, [n] + [0] * (len(of_tokens.shape) - 1), value[None])
 
 
 class SharedState(keras.layers.Layer):
@@ -70,61 +69,57 @@ class SharedState(keras.layers.Layer):
             w = ops.reshape(weight, [P, M, G, h, k])
             return ops.reshape(ops.transpose(w, [0, 2, 1, 3, 4]), [P, G * M * h, k])
 
-        kernel, bias = gate_major(from_input.kernel), from_input.bias
-        driven = ops.matmul(kernel, encoded)
-        if bias is not None:
-            driven = driven + gate_major(bias + self.from_state.bias)
-        driven = ops.reshape(driven, [P, G, M, h, num_tokens, batch])
         scored = self.router.needs_scores
-        U = gate_major(self.from_state.kernel)
-        if scored:
-            w = ops.reshape(self.score.kernel, [P, 2, M, G, h])  # [P,2,M,G*h,1]
-            w = ops.transpose(w, [0, 1, 3, 2, 4])
-            x_ = ops.relu(driven) * w[:, 0][..., None, None]
-            p_in = sum_axis(ops.sum(x_, axis=1), 2)  # [P,M,N,B]
-            wu = w[:, 1]
-        else:
-            p_in = ops.reshape(activation, [P, M, num_tokens, batch])
-            wu = ops.zeros([1, 1, 1, 1], driven.dtype)
-
-        def score(rec, wu):
-            return sum_axis(ops.sum(ops.relu(rec) * wu[..., None], axis=1), 2)
+        e = encoded.shape[1]
+        x_all = ops.transpose(ops.reshape(encoded, [P, e, num_tokens, batch]), [2, 0, 1, 3])
+        kernel = ops.concatenate([from_input.kernel, self.from_state.kernel], axis=2)
+        if from_input.bias is not None:
+            x_all = ops.concatenate([ops.ones_like(x_all[:, :, :1]), x_all], axis=2)
+            kernel = ops.concatenate([from_input.bias + self.from_state.bias, kernel], axis=2)
+        inputs = x_all.shape[2]
+        kernel = gate_major(kernel)
+        p_in = ops.transpose(ops.reshape(activation, [P, M, num_tokens, batch]), [2, 0, 1, 3])
 
         @ops.custom_gradient
-        def run(driven, U, p_in, wu):
+        def run(x_all, kernel, p_in):
             def forward(n, val):
-                gates_all, states_all, p_all, states = val
-                rec = ops.reshape(ops.matmul(U, states[0]), [P, G, M, h, batch])
+                gates_all, xh_all, rest_all, states = val
+                xh = ops.concatenate([get(x_all, n), states[0]], axis=1)
+                pre = ops.reshape(ops.matmul(kernel, xh), [P, G, M, h, batch])
                 p = get(p_in, n)
-                if scored:
-                    p = self.router(scores=p + score(rec, wu))
-                    p_all = put(p_all, n, p)
-                gates_all = put(gates_all, n, cell.activate(get(driven if scored else gates_all, n) + rec))
-                gates = get(gates_all, n)
-                states_all = tuple(put(a, n, s) for a, s in zip(states_all, states, strict=True))
+                gates = cell.activate(pre)
+                gates_all = put(gates_all, n, gates)
+                xh_all = put(xh_all, n, xh)
+                rest_all = tuple(put(a, n, s) for a, s in zip(rest_all, states[1:], strict=True))
                 proposals = cell.propose(gates, states)
                 if M == 1:
                     states = tuple(q[:, 0] for q in proposals)
                 else:
                     states = tuple(sum_axis(p[:, :, None] * q, 1) for q in proposals)
-                return gates_all, states_all, p_all, states
+                return gates_all, xh_all, rest_all, states
 
-            zeros = tuple(ops.zeros([P, h, num_tokens, batch], driven.dtype) for _ in range(cell.num_states))
-            start = tuple(ops.zeros([P, h, batch], driven.dtype) for _ in range(cell.num_states))
-            p0 = ops.zeros([P, M, num_tokens, batch], driven.dtype) if scored else p_in
-            gates_all, before, p_all, last = ops.fori_loop(
-                0, num_tokens, forward, (ops.zeros_like(driven) if scored else driven, zeros, p0, start)
+            def zeros(*shape):
+                return ops.zeros(shape, x_all.dtype)
+
+            rest = tuple(zeros(num_tokens, P, h, batch) for _ in range(cell.num_states - 1))
+            start = tuple(zeros(P, h, batch) for _ in range(cell.num_states))
+            gates_all, xh_all, rest_all, last = ops.fori_loop(
+                0,
+                num_tokens,
+                forward,
+                (zeros(num_tokens, P, G, M, h, batch), zeros(num_tokens, P, inputs + h, batch), rest, start),
             )
-            hidden = ops.concatenate([before[0][:, :, 1:], last[0][:, :, None]], axis=2)
+            hidden = ops.concatenate([xh_all[1:, :, inputs:], last[0][None]], axis=0)
 
             def gradient(*args, upstream=None):
-                up_h, up_p = args if upstream is None else upstream
+                up_h = args[0] if upstream is None else upstream
+                flipped = ops.transpose(kernel, [0, 2, 1])
 
                 def backward(i, val):
-                    d_driven, d_p_in, d_wu, d_rec, d_states = val
+                    d_x, d_p_in, d_kernel, d_rec, d_states = val
                     n = num_tokens - 1 - i
-                    gates, p = get(d_driven, n), get(p_all, n)
-                    states = tuple(get(b, n) for b in before)
+                    gates, p, xh = get(gates_all, n), get(p_in, n), get(xh_all, n)
+                    states = (xh[:, inputs:], *(get(b, n) for b in rest_all))
                     d_states = (d_states[0] + get(up_h, n), *d_states[1:])
                     proposals = cell.propose(gates, states)
                     if M > 1:
@@ -137,24 +132,25 @@ class SharedState(keras.layers.Layer):
                         d_prop = tuple(d[:, None] for d in d_states)
                     d_gates, d_prev = cell.gradient(gates, states, d_prop)
                     d_prev = [sum_axis(d, 1) for d in d_prev]
-                    if not scored:
-                        d_p_in = put(d_p_in, n, d_p)
+                    d_p_in = put(d_p_in, n, d_p)
                     for k in range(G):
                         d_rec = ops.slice_update(d_rec, [0, k, 0, 0, 0], d_gates[k][:, None])
-                    d_driven = put(d_driven, n, d_rec)
-                    d_h = ops.matmul(ops.transpose(U, [0, 2, 1]), ops.reshape(d_rec, [P, M * G * h, batch]))
-                    return d_driven, d_p_in, d_wu, d_rec, (d_h, *d_prev)
+                    flat = ops.reshape(d_rec, [P, M * G * h, batch])
+                    d_xh = ops.matmul(flipped, flat)
+                    d_kernel = d_kernel + ops.matmul(flat, ops.transpose(xh, [0, 2, 1]))
+                    d_x = put(d_x, n, d_xh[:, :inputs])
+                    return d_x, d_p_in, d_kernel, d_rec, (d_xh[:, inputs:], *d_prev)
 
-                d_rec = ops.zeros([P, G, M, h, batch], driven.dtype)
-                d_driven, d_p_in, d_wu, _, _ = ops.fori_loop(
-                    0, num_tokens, backward, (gates_all, ops.zeros_like(p_in), ops.zeros_like(wu), d_rec, start)
+                d_rec = zeros(P, G, M, h, batch)
+                d_x, d_p, d_kernel, _, _ = ops.fori_loop(
+                    0,
+                    num_tokens,
+                    backward,
+                    (ops.zeros_like(x_all), ops.zeros_like(p_in), ops.zeros_like(kernel), d_rec, start),
                 )
-                d_U = ops.matmul(
-                    ops.reshape(d_driven, [P, M * G * h, -1]),
-                    ops.transpose(ops.reshape(before[0], [P, h, -1]), [0, 2, 1]),
-                )
-                return d_driven, d_U, d_p_in, d_wu
+                return d_x, d_kernel, d_p
 
-            return (hidden, p_all), gradient
+            return hidden, gradient
 
-        return run(driven, U, p_in, wu)
+        hidden = run(x_all, kernel, p_in)
+        return ops.transpose(hidden, [1, 2, 0, 3]), ops.reshape(activation, [P, M, num_tokens, batch])
