@@ -19,13 +19,19 @@ class LSTMCell:
     def propose(gates, state):
         i, f, o, g = (gates[:, n] for n in range(4))
         cell = f * state[1][:, None] + i * g
-        return o * ops.tanh(cell), cell
+        t = ops.tanh(cell)
+        return t, (o * t, cell)
 
     @staticmethod
-    def gradient(gates, state, upstream):
+    def propose2(gates, state, t):
+        i, f, o, g = (gates[:, n] for n in range(4))
+        cell = f * state[1][:, None] + i * g
+        return o * t, cell
+
+    @staticmethod
+    def gradient(gates, t, state, upstream):
         i, f, o, g = (gates[:, n] for n in range(4))
         before = state[1][:, None]
-        t = ops.tanh(f * before + i * g)
         d_h, d_c = upstream
         d_c = d_c + d_h * o * (1 - t * t)
         return (

@@ -83,7 +83,7 @@ class SharedState(keras.layers.Layer):
         @ops.custom_gradient
         def run(x_all, kernel, p_in):
             def forward(n, val):
-                gates_all, xh_all, rest_all, states = val
+                gates_all, t_all, xh_all, rest_all, states = val
                 xh = ops.concatenate([get(x_all, n), states[0]], axis=1)
                 pre = ops.reshape(ops.matmul(kernel, xh), [P, G, M, h, batch])
                 p = get(p_in, n)
@@ -91,23 +91,24 @@ class SharedState(keras.layers.Layer):
                 gates_all = put(gates_all, n, gates)
                 xh_all = put(xh_all, n, xh)
                 rest_all = tuple(put(a, n, s) for a, s in zip(rest_all, states[1:], strict=True))
-                proposals = cell.propose(gates, states)
+                t, proposals = cell.propose(gates, states)
+                t_all = put(t_all, n, t)
                 if M == 1:
                     states = tuple(q[:, 0] for q in proposals)
                 else:
                     states = tuple(sum_axis(p[:, :, None] * q, 1) for q in proposals)
-                return gates_all, xh_all, rest_all, states
+                return gates_all, t_all, xh_all, rest_all, states
 
             def zeros(*shape):
                 return ops.zeros(shape, x_all.dtype)
 
             rest = tuple(zeros(num_tokens, P, h, batch) for _ in range(cell.num_states - 1))
             start = tuple(zeros(P, h, batch) for _ in range(cell.num_states))
-            gates_all, xh_all, rest_all, last = ops.fori_loop(
+            gates_all, t_all, xh_all, rest_all, last = ops.fori_loop(
                 0,
                 num_tokens,
                 forward,
-                (zeros(num_tokens, P, G, M, h, batch), zeros(num_tokens, P, inputs + h, batch), rest, start),
+                (zeros(num_tokens, P, G, M, h, batch), zeros(num_tokens, P, M, h, batch), zeros(num_tokens, P, inputs + h, batch), rest, start),
             )
             hidden = ops.concatenate([xh_all[1:, :, inputs:], last[0][None]], axis=0)
 
@@ -118,10 +119,11 @@ class SharedState(keras.layers.Layer):
                 def backward(i, val):
                     d_x, d_p_in, d_kernel, d_rec, d_states = val
                     n = num_tokens - 1 - i
+                    t = get(t_all, n)
                     gates, p, xh = get(gates_all, n), get(p_in, n), get(xh_all, n)
                     states = (xh[:, inputs:], *(get(b, n) for b in rest_all))
                     d_states = (d_states[0] + get(up_h, n), *d_states[1:])
-                    proposals = cell.propose(gates, states)
+                    proposals = cell.propose2(gates, states, t)
                     if M > 1:
                         d_p = sum(
                             sum_axis(d[:, None] * q, 2) for d, q in zip(d_states, proposals, strict=True)
@@ -130,7 +132,7 @@ class SharedState(keras.layers.Layer):
                     else:
                         d_p = ops.zeros_like(p)
                         d_prop = tuple(d[:, None] for d in d_states)
-                    d_gates, d_prev = cell.gradient(gates, states, d_prop)
+                    d_gates, d_prev = cell.gradient(gates, t, states, d_prop)
                     d_prev = [sum_axis(d, 1) for d in d_prev]
                     d_p_in = put(d_p_in, n, d_p)
                     for k in range(G):
