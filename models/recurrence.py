@@ -78,18 +78,44 @@ class SharedState(keras.layers.Layer):
             kernel = ops.concatenate([from_input.bias + self.from_state.bias, kernel], axis=2)
         inputs = x_all.shape[2]
         kernel = gate_major(kernel)
-        p_in = ops.transpose(ops.reshape(activation, [P, M, num_tokens, batch]), [2, 0, 1, 3])
+        if scored:
+            p_in = ops.zeros([num_tokens, P, M, batch], x_all.dtype)
+            w_score = ops.transpose(ops.reshape(self.score.kernel, [P, 2, M, G, h, 1]), [1, 0, 3, 2, 4, 5])
+        else:
+            p_in = ops.transpose(ops.reshape(activation, [P, M, num_tokens, batch]), [2, 0, 1, 3])
+            w_score = ops.zeros([1], x_all.dtype)
+        segments = ops.repeat(ops.eye(M, dtype=x_all.dtype), h, axis=1)
+
+        def sum_width(a):
+            """[P, M, h, B] -> [P, M, B]"""
+            return ops.matmul(segments, ops.reshape(a, [P, M * h, batch]))
 
         @ops.custom_gradient
-        def run(x_all, kernel, p_in):
+        def run(x_all, kernel, p_in, w_score):
+            gate_shape = [P, G, M, h, batch]
+
             def forward(n, val):
-                gates_all, t_all, xh_all, rest_all, states = val
-                xh = ops.concatenate([get(x_all, n), states[0]], axis=1)
-                pre = ops.reshape(ops.matmul(kernel, xh), [P, G, M, h, batch])
-                p = get(p_in, n)
+                gates_all, t_all, xh_all, rest_all, p_all, parts_all, states = val
+                x = get(x_all, n)
+                xh = ops.concatenate([x, states[0]], axis=1)
+                xh_all = put(xh_all, n, xh)
+                if scored:
+                    parts = (
+                        ops.reshape(ops.matmul(kernel[:, :, :inputs], x), gate_shape),
+                        ops.reshape(ops.matmul(kernel[:, :, inputs:], states[0]), gate_shape),
+                    )
+                    parts_all = tuple(put(a, n, b) for a, b in zip(parts_all, parts, strict=True))
+                    pre = parts[0] + parts[1]
+                    scores = sum_width(
+                        ops.sum(ops.relu(parts[0]) * w_score[0] + ops.relu(parts[1]) * w_score[1], axis=1)
+                    )
+                    p = self.router(scores=scores)
+                    p_all = put(p_all, n, p)
+                else:
+                    pre = ops.reshape(ops.matmul(kernel, xh), gate_shape)
+                    p = get(p_all, n)
                 gates = cell.activate(pre)
                 gates_all = put(gates_all, n, gates)
-                xh_all = put(xh_all, n, xh)
                 rest_all = tuple(put(a, n, s) for a, s in zip(rest_all, states[1:], strict=True))
                 t, proposals = cell.propose(gates, states)
                 t_all = put(t_all, n, t)
@@ -97,62 +123,101 @@ class SharedState(keras.layers.Layer):
                     states = tuple(q[:, 0] for q in proposals)
                 else:
                     states = tuple(sum_axis(p[:, :, None] * q, 1) for q in proposals)
-                return gates_all, t_all, xh_all, rest_all, states
+                return gates_all, t_all, xh_all, rest_all, p_all, parts_all, states
 
             def zeros(*shape):
                 return ops.zeros(shape, x_all.dtype)
 
             rest = tuple(zeros(num_tokens, P, h, batch) for _ in range(cell.num_states - 1))
             start = tuple(zeros(P, h, batch) for _ in range(cell.num_states))
-            gates_all, t_all, xh_all, rest_all, last = ops.fori_loop(
+            parts = tuple(zeros(num_tokens, *gate_shape) for _ in range(2)) if scored else ()
+            gates_all, t_all, xh_all, rest_all, p_all, parts_all, last = ops.fori_loop(
                 0,
                 num_tokens,
                 forward,
-                (zeros(num_tokens, P, G, M, h, batch), zeros(num_tokens, P, M, h, batch), zeros(num_tokens, P, inputs + h, batch), rest, start),
+                (
+                    zeros(num_tokens, *gate_shape),
+                    zeros(num_tokens, P, M, h, batch),
+                    zeros(num_tokens, P, inputs + h, batch),
+                    rest,
+                    p_in,
+                    parts,
+                    start,
+                ),
             )
             hidden = ops.concatenate([xh_all[1:, :, inputs:], last[0][None]], axis=0)
 
             def gradient(*args, upstream=None):
-                up_h = args[0] if upstream is None else upstream
+                up_h, up_p = args if upstream is None else upstream
                 flipped = ops.transpose(kernel, [0, 2, 1])
 
                 def backward(i, val):
-                    d_x, d_p_in, d_kernel, d_rec, d_states = val
+                    d_x, d_p_in, d_kernel, d_score, d_rec, d_states = val
                     n = num_tokens - 1 - i
                     t = get(t_all, n)
-                    gates, p, xh = get(gates_all, n), get(p_in, n), get(xh_all, n)
+                    gates, p, xh = get(gates_all, n), get(p_all, n), get(xh_all, n)
                     states = (xh[:, inputs:], *(get(b, n) for b in rest_all))
                     d_states = (d_states[0] + get(up_h, n), *d_states[1:])
                     proposals = cell.propose2(gates, states, t)
                     if M > 1:
-                        d_p = sum(
-                            sum_axis(d[:, None] * q, 2) for d, q in zip(d_states, proposals, strict=True)
-                        )
+                        d_p = sum_width(sum(d[:, None] * q for d, q in zip(d_states, proposals, strict=True)))
                         d_prop = tuple(p[:, :, None] * d[:, None] for d in d_states)
                     else:
                         d_p = ops.zeros_like(p)
                         d_prop = tuple(d[:, None] for d in d_states)
                     d_gates, d_prev = cell.gradient(gates, t, states, d_prop)
                     d_prev = [sum_axis(d, 1) for d in d_prev]
-                    d_p_in = put(d_p_in, n, d_p)
+                    d_p = d_p + get(up_p, n)
+                    if scored:
+                        d_scores = (p * (d_p - ops.sum(p * d_p, axis=1, keepdims=True)))[:, None, :, None]
+                        parts = [get(a, n) for a in parts_all]
+                    else:
+                        d_p_in = put(d_p_in, n, d_p)
                     for k in range(G):
                         d_rec = ops.slice_update(d_rec, [0, k, 0, 0, 0], d_gates[k][:, None])
-                    flat = ops.reshape(d_rec, [P, M * G * h, batch])
-                    d_xh = ops.matmul(flipped, flat)
-                    d_kernel = d_kernel + ops.matmul(flat, ops.transpose(xh, [0, 2, 1]))
-                    d_x = put(d_x, n, d_xh[:, :inputs])
-                    return d_x, d_p_in, d_kernel, d_rec, (d_xh[:, inputs:], *d_prev)
+                    if scored:
+                        flat = [
+                            ops.reshape(
+                                d_rec + ops.where(part > 0, d_scores * w, 0.0), [P, M * G * h, batch]
+                            )
+                            for part, w in zip(parts, (w_score[0], w_score[1]), strict=True)
+                        ]
+                        d_score = tuple(
+                            d + ops.sum(d_scores * ops.relu(part), axis=-1, keepdims=True)
+                            for d, part in zip(d_score, parts, strict=True)
+                        )
+                        pieces = (slice(0, inputs), slice(inputs, None))
+                        d_xh = [ops.matmul(flipped[:, s], f) for s, f in zip(pieces, flat, strict=True)]
+                        d_kernel = tuple(
+                            d + ops.matmul(f, ops.transpose(xh[:, s], [0, 2, 1]))
+                            for d, s, f in zip(d_kernel, pieces, flat, strict=True)
+                        )
+                    else:
+                        flat = ops.reshape(d_rec, [P, M * G * h, batch])
+                        d_xh = ops.matmul(flipped, flat)
+                        d_xh = d_xh[:, :inputs], d_xh[:, inputs:]
+                        d_kernel = (d_kernel[0] + ops.matmul(flat, ops.transpose(xh, [0, 2, 1])),)
+                    d_x = put(d_x, n, d_xh[0])
+                    return d_x, d_p_in, d_kernel, d_score, d_rec, (d_xh[1], *d_prev)
 
-                d_rec = zeros(P, G, M, h, batch)
-                d_x, d_p, d_kernel, _, _ = ops.fori_loop(
+                d_rec = zeros(*gate_shape)
+                d_x, d_p, d_kernel, d_score, _, _ = ops.fori_loop(
                     0,
                     num_tokens,
                     backward,
-                    (ops.zeros_like(x_all), ops.zeros_like(p_in), ops.zeros_like(kernel), d_rec, start),
+                    (
+                        ops.zeros_like(x_all),
+                        ops.zeros_like(p_in),
+                        (zeros(P, G * M * h, inputs), zeros(P, G * M * h, h)) if scored else (ops.zeros_like(kernel),),
+                        (ops.zeros_like(w_score[0]),) * 2 if scored else (),
+                        d_rec,
+                        start,
+                    ),
                 )
-                return d_x, d_kernel, d_p
+                d_kernel = ops.concatenate(d_kernel, axis=2) if scored else d_kernel[0]
+                return d_x, d_kernel, d_p, ops.stack(d_score) if scored else ops.zeros_like(w_score)
 
-            return hidden, gradient
+            return (hidden, p_all), gradient
 
-        hidden = run(x_all, kernel, p_in)
-        return ops.transpose(hidden, [1, 2, 0, 3]), ops.reshape(activation, [P, M, num_tokens, batch])
+        hidden, p_all = run(x_all, kernel, p_in, w_score)
+        return ops.transpose(hidden, [1, 2, 0, 3]), ops.transpose(p_all, [1, 2, 0, 3])
