@@ -28,6 +28,20 @@ def sum_axis(x, axis):
     return ops.squeeze(x, axis)
 
 
+def lane_sums(a):
+    lanes = 16
+    if a.shape[-1] is None or a.shape[-1] % lanes:
+        return ops.sum(a, axis=-1, keepdims=True)
+    k = a.shape[-1] // lanes
+    MODE = __import__("os").environ.get("MODE", "tree")
+    if MODE == "reduce":
+        return ops.sum(ops.reshape(a, [*a.shape[:-1], k, lanes]), axis=-2)
+    while a.shape[-1] % 2 == 0 and a.shape[-1] > lanes:
+        half = a.shape[-1] // 2
+        a = a[..., :half] + a[..., half:]
+    return a
+
+
 class StateScore(MemberLayer):
     def __init__(self, initial: InitialWeights, modules: int, inputs: int, name: str, dtype: Any = None):
         super().__init__(initial, name, dtype)
@@ -115,7 +129,8 @@ class SharedState(keras.layers.Layer):
                     pre = ops.reshape(ops.matmul(kernel, xh), gate_shape)
                     p = get(p_all, n)
                 gates = cell.activate(pre)
-                gates_all = put(gates_all, n, gates)
+                if not scored:
+                    gates_all = put(gates_all, n, gates)
                 rest_all = tuple(put(a, n, s) for a, s in zip(rest_all, states[1:], strict=True))
                 t, proposals = cell.propose(gates, states)
                 t_all = put(t_all, n, t)
@@ -136,7 +151,7 @@ class SharedState(keras.layers.Layer):
                 num_tokens,
                 forward,
                 (
-                    zeros(num_tokens, *gate_shape),
+                    zeros(1) if scored else zeros(num_tokens, *gate_shape),
                     zeros(num_tokens, P, M, h, batch),
                     zeros(num_tokens, P, inputs + h, batch),
                     rest,
@@ -155,7 +170,11 @@ class SharedState(keras.layers.Layer):
                     d_x, d_p_in, d_kernel, d_score, d_rec, d_states = val
                     n = num_tokens - 1 - i
                     t = get(t_all, n)
-                    gates, p, xh = get(gates_all, n), get(p_all, n), get(xh_all, n)
+                    if scored:
+                        gates = cell.activate(get(parts_all[0], n) + get(parts_all[1], n))
+                    else:
+                        gates = get(gates_all, n)
+                    p, xh = get(p_all, n), get(xh_all, n)
                     states = (xh[:, inputs:], *(get(b, n) for b in rest_all))
                     d_states = (d_states[0] + get(up_h, n), *d_states[1:])
                     proposals = cell.propose2(gates, states, t)
@@ -183,7 +202,7 @@ class SharedState(keras.layers.Layer):
                             for part, w in zip(parts, (w_score[0], w_score[1]), strict=True)
                         ]
                         d_score = tuple(
-                            d + ops.sum(d_scores * ops.relu(part), axis=-1, keepdims=True)
+                            d + lane_sums(d_scores * ops.relu(part))
                             for d, part in zip(d_score, parts, strict=True)
                         )
                         pieces = (slice(0, inputs), slice(inputs, None))
@@ -209,13 +228,13 @@ class SharedState(keras.layers.Layer):
                         ops.zeros_like(x_all),
                         ops.zeros_like(p_in),
                         (zeros(P, G * M * h, inputs), zeros(P, G * M * h, h)) if scored else (ops.zeros_like(kernel),),
-                        (ops.zeros_like(w_score[0]),) * 2 if scored else (),
+                        (ops.zeros_like(lane_sums(zeros(*gate_shape))),) * 2 if scored else (),
                         d_rec,
                         start,
                     ),
                 )
                 d_kernel = ops.concatenate(d_kernel, axis=2) if scored else d_kernel[0]
-                return d_x, d_kernel, d_p, ops.stack(d_score) if scored else ops.zeros_like(w_score)
+                return d_x, d_kernel, d_p, ops.sum(ops.stack(d_score), axis=-1, keepdims=True) if scored else ops.zeros_like(w_score)
 
             return (hidden, p_all), gradient
 
