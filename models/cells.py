@@ -13,24 +13,24 @@ class LSTMCell:
     @staticmethod
     def activate(gates):
         scale = ops.reshape(ops.convert_to_tensor([0.5, 0.5, 0.5, 1.0], gates.dtype), [4, 1, 1, 1])
-        return ops.tanh(gates * scale) * scale + (1 - scale)
+        return ops.tanh(gates * scale)
 
     @staticmethod
     def propose(gates, state):
-        i, f, o, g = (gates[:, n] for n in range(4))
+        i, f, o, g = (0.5 * gates[n] + 0.5 if n < 3 else gates[3] for n in range(4))
         cell = f * state[1][:, None] + i * g
         t = ops.tanh(cell)
         return t, (o * t, cell)
 
     @staticmethod
     def propose2(gates, state, t):
-        i, f, o, g = (gates[:, n] for n in range(4))
+        i, f, o, g = (0.5 * gates[n] + 0.5 if n < 3 else gates[3] for n in range(4))
         cell = f * state[1][:, None] + i * g
         return o * t, cell
 
     @staticmethod
     def gradient(gates, t, state, upstream):
-        i, f, o, g = (gates[:, n] for n in range(4))
+        i, f, o, g = (0.5 * gates[n] + 0.5 if n < 3 else gates[3] for n in range(4))
         before = state[1][:, None]
         d_h, d_c = upstream
         d_c = d_c + d_h * o * (1 - t * t)

@@ -9,7 +9,7 @@ from modtf.models.initial import InitialWeights
 from modtf.models.layers import Dense, MemberLayer
 from modtf.models.routers.base import Router
 
-PIECE = 16
+
 
 
 def sum_axis(x, axis):
@@ -132,7 +132,7 @@ class SharedState(keras.layers.Layer):
                 if not scored:
                     gates_all = put(gates_all, n, gates)
                 rest_all = tuple(put(a, n, s) for a, s in zip(rest_all, states[1:], strict=True))
-                t, proposals = cell.propose(gates, states)
+                t, proposals = cell.propose([gates[:, k] for k in range(G)], states)
                 t_all = put(t_all, n, t)
                 if M == 1:
                     states = tuple(q[:, 0] for q in proposals)
@@ -172,8 +172,9 @@ class SharedState(keras.layers.Layer):
                     t = get(t_all, n)
                     if scored:
                         gates = cell.activate(get(parts_all[0], n) + get(parts_all[1], n))
+                        gates = [gates[:, k] for k in range(G)]
                     else:
-                        gates = get(gates_all, n)
+                        gates = [ops.slice(gates_all, [n, 0, k, 0, 0, 0], [1, P, 1, M, h, batch])[0, :, 0] for k in range(G)]
                     p, xh = get(p_all, n), get(xh_all, n)
                     states = (xh[:, inputs:], *(get(b, n) for b in rest_all))
                     d_states = (d_states[0] + get(up_h, n), *d_states[1:])
