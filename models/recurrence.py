@@ -42,6 +42,9 @@ def lane_sums(a):
     return a
 
 
+MODE2 = __import__('os').environ.get('MODE2')
+
+
 class StateScore(MemberLayer):
     def __init__(self, initial: InitialWeights, modules: int, inputs: int, name: str, dtype: Any = None):
         super().__init__(initial, name, dtype)
@@ -104,12 +107,18 @@ class SharedState(keras.layers.Layer):
             """[P, M, h, B] -> [P, M, B]"""
             return ops.matmul(segments, ops.reshape(a, [P, M * h, batch]))
 
+        def sum_modules(scratch, n, values):
+            if MODE2 == "2":
+                return scratch, tuple(sum_axis(v, 1) for v in values)
+            scratch = tuple(put(s, n % 2, v) for s, v in zip(scratch, values, strict=True))
+            return scratch, tuple(sum_axis(get(s, n % 2), 1) for s in scratch)
+
         @ops.custom_gradient
         def run(x_all, kernel, p_in, w_score):
             gate_shape = [P, G, M, h, batch]
 
             def forward(n, val):
-                gates_all, t_all, xh_all, rest_all, p_all, parts_all, states = val
+                gates_all, t_all, xh_all, rest_all, p_all, parts_all, scratch, states = val
                 x = get(x_all, n)
                 xh = ops.concatenate([x, states[0]], axis=1)
                 xh_all = put(xh_all, n, xh)
@@ -137,8 +146,8 @@ class SharedState(keras.layers.Layer):
                 if M == 1:
                     states = tuple(q[:, 0] for q in proposals)
                 else:
-                    states = tuple(sum_axis(p[:, :, None] * q, 1) for q in proposals)
-                return gates_all, t_all, xh_all, rest_all, p_all, parts_all, states
+                    scratch, states = sum_modules(scratch, n, [p[:, :, None] * q for q in proposals])
+                return gates_all, t_all, xh_all, rest_all, p_all, parts_all, scratch, states
 
             def zeros(*shape):
                 return ops.zeros(shape, x_all.dtype)
@@ -146,7 +155,7 @@ class SharedState(keras.layers.Layer):
             rest = tuple(zeros(num_tokens, P, h, batch) for _ in range(cell.num_states - 1))
             start = tuple(zeros(P, h, batch) for _ in range(cell.num_states))
             parts = tuple(zeros(num_tokens, *gate_shape) for _ in range(2)) if scored else ()
-            gates_all, t_all, xh_all, rest_all, p_all, parts_all, last = ops.fori_loop(
+            gates_all, t_all, xh_all, rest_all, p_all, parts_all, _, last = ops.fori_loop(
                 0,
                 num_tokens,
                 forward,
@@ -157,6 +166,7 @@ class SharedState(keras.layers.Layer):
                     rest,
                     p_in,
                     parts,
+                    tuple(zeros(2, P, M, h, batch) for _ in start) if M > 1 else (),
                     start,
                 ),
             )
@@ -167,7 +177,7 @@ class SharedState(keras.layers.Layer):
                 flipped = ops.transpose(kernel, [0, 2, 1])
 
                 def backward(i, val):
-                    d_x, d_p_in, d_kernel, d_score, d_rec, d_states = val
+                    d_x, d_p_in, d_kernel, d_score, d_rec, scratch, d_states = val
                     n = num_tokens - 1 - i
                     t = get(t_all, n)
                     if scored:
@@ -186,7 +196,10 @@ class SharedState(keras.layers.Layer):
                         d_p = ops.zeros_like(p)
                         d_prop = tuple(d[:, None] for d in d_states)
                     d_gates, d_prev = cell.gradient(gates, t, states, d_prop)
-                    d_prev = [sum_axis(d, 1) for d in d_prev]
+                    if M == 1:
+                        d_prev = [d[:, 0] for d in d_prev]
+                    else:
+                        scratch, d_prev = sum_modules(scratch, n, d_prev)
                     d_p = d_p + get(up_p, n)
                     if scored:
                         d_scores = (p * (d_p - ops.sum(p * d_p, axis=1, keepdims=True)))[:, None, :, None]
@@ -218,10 +231,10 @@ class SharedState(keras.layers.Layer):
                         d_xh = d_xh[:, :inputs], d_xh[:, inputs:]
                         d_kernel = (d_kernel[0] + ops.matmul(flat, ops.transpose(xh, [0, 2, 1])),)
                     d_x = put(d_x, n, d_xh[0])
-                    return d_x, d_p_in, d_kernel, d_score, d_rec, (d_xh[1], *d_prev)
+                    return d_x, d_p_in, d_kernel, d_score, d_rec, scratch, (d_xh[1], *d_prev)
 
                 d_rec = zeros(*gate_shape)
-                d_x, d_p, d_kernel, d_score, _, _ = ops.fori_loop(
+                d_x, d_p, d_kernel, d_score, _, _, _ = ops.fori_loop(
                     0,
                     num_tokens,
                     backward,
@@ -231,6 +244,7 @@ class SharedState(keras.layers.Layer):
                         (zeros(P, G * M * h, inputs), zeros(P, G * M * h, h)) if scored else (ops.zeros_like(kernel),),
                         (ops.zeros_like(lane_sums(zeros(*gate_shape))),) * 2 if scored else (),
                         d_rec,
+                        tuple(zeros(2, P, M, h, batch) for _ in rest) if M > 1 else (),
                         start,
                     ),
                 )
