@@ -32,7 +32,8 @@ class ScanGradient:
             "tokens": scan.zeros(1, count, 1, scan.inputs, batch),
             "activation": () if scan.scored else (ops.zeros_like(self.of_activation),),
             "score": tuple(
-                scan.zeros(1, self.score.shape[0], *ops.shape(lane_sums(rows[0])))[0] for rows in self.kept["gates"]
+                scan.zeros(1, self.score.shape[0], *ops.shape(lane_sums(rows[0])))[0]
+                for rows in self.kept["gates"]
             )
             if scan.scored
             else (),
@@ -72,7 +73,9 @@ class ScanGradient:
             of_gates = with_part(of_gates, k, of_gate)
 
         of_products, of_score = self.of_products(n, member, p, of_p, of_gates, found["score"])
-        of_inputs = [ops.matmul(row(k, member), of) for k, of in zip(self.transposed, of_products, strict=True)]
+        of_inputs = [
+            ops.matmul(row(k, member), of) for k, of in zip(self.transposed, of_products, strict=True)
+        ]
         of_kernels = [
             add_to_row(of_kernel, member, ops.matmul(of[0], ops.transpose(inputs[0, rows])))
             for of_kernel, of, rows in zip(found["kernels"], of_products, scan.reads, strict=True)
