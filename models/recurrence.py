@@ -8,6 +8,7 @@ from keras import ops
 from modtf.models.initial import InitialWeights
 from modtf.models.layers import Dense, MemberLayer
 from modtf.models.routers.base import Router
+from modtf.models.scan import Scan
 
 
 class StateScore(MemberLayer):
@@ -25,10 +26,11 @@ class StateScore(MemberLayer):
 
 
 class SharedState(keras.layers.Layer):
-    """M cells around one shared state, as a cell of `keras.layers.RNN`.
+    """M cells around one shared state: all tokens at once, or one as a cell of `keras.layers.RNN`.
 
-    (A loop of `keras.layers.RNN` compiles in the same time whatever the length, and can be
-    differentiated under XLA, which `keras.ops.scan` cannot with TensorFlow.)
+    `scan` is the fast way, for cells and routers that have written out their gradients. A loop of
+    `keras.layers.RNN` does for all others: it compiles in the same time whatever the length, and can be
+    differentiated under XLA, which `keras.ops.scan` cannot with TensorFlow.
 
     Args:
         initial: draws the initial weights.
@@ -78,3 +80,45 @@ class SharedState(keras.layers.Layer):
         else:
             states = [ops.sum(activation[:, :, None] * proposal, axis=1) for proposal in proposals]
         return ops.concatenate([states[0], activation], axis=1), states
+
+    def scan(self, from_input: Dense, encoded, activation):
+        """All tokens.
+
+        Args:
+            from_input: W of all modules.
+            encoded: x [P, e, N, B].
+            activation: p [P, M, N, B]; None where the router needs scores.
+
+        Returns:
+            States h [P, h, N, B] and p [P, M, N, B].
+        """
+        scored = self.router.needs_scores
+        kernels = [from_input.kernel, self.from_state.kernel]
+        if from_input.bias is not None:  # the kernel of one input more, which is 1
+            encoded = ops.concatenate([encoded, ops.ones_like(encoded[:, :1])], axis=1)
+            kernels.insert(1, from_input.bias + self.from_state.bias)
+        _, num_inputs, num_tokens, batch = ops.shape(encoded)
+        if scored:
+            activation = ops.zeros([self.members, self.modules, num_tokens, batch], encoded.dtype)
+            score = ops.stack([self._gate_major(self.score.kernel[:, s]) for s in range(2)], axis=1)
+        else:
+            score = ops.zeros([1], encoded.dtype)
+            kernels = [ops.concatenate(kernels, axis=2)]
+        kernels = [
+            ops.reshape(self._gate_major(kernel), [self.members, -1, kernel.shape[-1]]) for kernel in kernels
+        ]
+
+        def turns(tensor):
+            """[P, F, N, B] -> [P * N, 1, F, B]."""
+            return ops.reshape(ops.transpose(tensor, [0, 2, 1, 3]), [-1, 1, tensor.shape[1], batch])
+
+        shape = [1, self.cell.num_gates, self.modules, self.width, batch]
+        scan = Scan(self.cell, self.router, shape, num_inputs, num_tokens, encoded.dtype)
+        found = scan(turns(encoded), turns(activation), score, *kernels)
+        found = [ops.reshape(of, [self.members, num_tokens, of.shape[2], batch]) for of in found]
+        return [ops.transpose(of, [0, 2, 1, 3]) for of in found]
+
+    def _gate_major(self, weight):
+        """Rows ordered [M, G, h], [P, ..., k] -> [P, G, M, h, k]."""
+        shape = [self.members, self.modules, self.cell.num_gates, self.width, weight.shape[-1]]
+        return ops.transpose(ops.reshape(weight, shape), [0, 2, 1, 3, 4])

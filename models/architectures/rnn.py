@@ -8,6 +8,7 @@ from modtf.models.cells import CELLS
 from modtf.models.layers import Dense, TwoLayer
 from modtf.models.recurrence import SharedState
 from modtf.models.routers.base import RouterInput
+from modtf.models.scan import can_scan
 from modtf.models.sizes import rnn_state
 from modtf.task import check_choice
 
@@ -35,20 +36,30 @@ class ModularRNN(ModularModel):
 
     def forward(self, inputs, rule):
         members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
-
-        def tokens_second(flat):
-            """[P, F, N * B] -> [P, N, F, B], as `keras.layers.RNN` wants it."""
-            return ops.transpose(ops.reshape(flat, [members, -1, num_tokens, batch]), [0, 2, 1, 3])
-
-        flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
+        flat_rule, by_token = ops.reshape(rule, [members, self.num_rules, -1]), [num_tokens, batch]
         tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
-        sequence = self.from_input(self.encoder(tokens))
+        encoded, activation = self.encoder(tokens), None
         if not self.router.needs_scores:
             activation = self.router(rule=flat_rule, rule_features=flat_rule)
-            sequence = ops.concatenate([sequence, activation], axis=1)
-        start = ops.zeros_like(inputs[:, :1, 0]) + ops.zeros([self.state_width, 1], inputs.dtype)  # [P, h, B]
-        steps = self.loop(tokens_second(sequence), initial_state=[start] * len(self.shared_state.state_size))
-        steps = ops.transpose(steps, [0, 2, 1, 3])  # [P, h + M, N, B]
-        states, activations = steps[:, : self.state_width], steps[:, self.state_width :]
+        if can_scan(self.shared_state.cell, self.router):
+            if activation is not None:
+                activation = ops.reshape(activation, [members, self.num_modules, *by_token])
+            encoded = ops.reshape(encoded, [members, self.width, *by_token])
+            states, activation = self.shared_state.scan(self.from_input, encoded, activation)
+        else:
+            states, activation = self._step_by_step(encoded, activation, num_tokens, batch)
         outputs = self.decoder(ops.reshape(states, [members, self.state_width, -1]))
-        return ops.reshape(outputs, [members, self.target_width or 1, num_tokens, batch]), activations
+        return ops.reshape(outputs, [members, self.target_width or 1, *by_token]), activation
+
+    def _step_by_step(self, encoded, activation, num_tokens, batch):
+        """As `SharedState.scan`, for cells and routers without a gradient of their own."""
+        sequence = self.from_input(encoded)  # [P, F, N * B]
+        if activation is not None:
+            sequence = ops.concatenate([sequence, activation], axis=1)
+        # [P, N, F, B], as `keras.layers.RNN` wants it
+        sequence = ops.reshape(sequence, [self.num_members, -1, num_tokens, batch])
+        sequence = ops.transpose(sequence, [0, 2, 1, 3])
+        start = ops.zeros([self.num_members, self.state_width, batch], sequence.dtype)
+        steps = self.loop(sequence, initial_state=[start] * len(self.shared_state.state_size))
+        steps = ops.transpose(steps, [0, 2, 1, 3])  # [P, h + M, N, B]
+        return steps[:, : self.state_width], steps[:, self.state_width :]

@@ -1,5 +1,6 @@
 """What every router provides."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,9 @@ class Router(keras.layers.Layer):
 
     needs_scores = False  # whether modules must score themselves
     sees_only_rule = True  # whether p is a function of the rule alone
+    #: p [P, M, T] and its gradient -> that of the scores; a router that needs scores, has no weights and
+    #: writes it out trains faster in a recurrence
+    scores_gradient: Callable[[Any, Any], Any] | None = None
 
     def __init__(self, initial: InitialWeights, num_rules: int, offered: RouterInput, dtype: Any = None):
         super().__init__(name="router", dtype=dtype)

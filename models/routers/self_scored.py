@@ -1,5 +1,7 @@
 """`modular`: each module scores itself from the token and the rule."""
 
+from keras import ops
+
 from modtf.models.layers import softmax
 from modtf.models.routers.base import Router
 
@@ -10,3 +12,7 @@ class SelfScored(Router):
 
     def call(self, rule=None, rule_features=None, scores=None):
         return softmax(scores, axis=1)
+
+    @staticmethod
+    def scores_gradient(activation, upstream):
+        return activation * (upstream - ops.sum(activation * upstream, axis=1, keepdims=True))

@@ -1,5 +1,7 @@
 """The fused models against the textbook form, values and gradients, in float64."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,9 @@ from modtf.models.attention import attend
 from modtf.models.build import build
 from modtf.models.cells import CELLS
 from modtf.models.routers import ROUTERS
+from modtf.models.scan import can_scan
+from modtf.models.tokens import LANES
+from modtf.task import Task
 
 WIDTH = 5
 
@@ -20,11 +25,8 @@ def test_everything_has_a_textbook_form():
     assert set(textbook.CELLS) == set(CELLS), "write the new cell in textbook.py"
 
 
-def test_values_and_gradients(kind, variant, random_batch):
-    task, options = kind
-    tasks = [task, task]
-    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64", **options)
-    features, weights = random_batch(tasks, batch=3, seq_len=3)
+def compare(model, features, weights):
+    """Values and gradients of a model and of its textbook form."""
     found, gradients = [], []
     for function in (model, lambda x: textbook.textbook(model, x)):
         with tf.GradientTape() as tape:
@@ -39,6 +41,54 @@ def test_values_and_gradients(kind, variant, random_batch):
         expected = tf.convert_to_tensor(expected)
         np.testing.assert_allclose(fused, expected, rtol=1e-9, atol=1e-9, err_msg=variable.path)
         assert np.any(expected != 0), f"{variable.path} has no influence"
+
+
+def test_values_and_gradients(kind, variant, random_batch):
+    task, options = kind
+    tasks = [task, task]
+    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64", **options)
+    compare(model, *random_batch(tasks, batch=3, seq_len=3))
+
+
+@pytest.mark.parametrize("cell", list(CELLS))
+def test_a_batch_of_whole_vectors(cell, random_batch):
+    """Where `modtf.models.tokens.lane_sums` has partial sums."""
+    tasks = [Task("rnn", num_rules=4)] * 2
+    model = build(tasks, "modular", WIDTH, [0, 1], dtype="float64", cell=cell)
+    compare(model, *random_batch(tasks, batch=2 * LANES, seq_len=3))
+
+
+@pytest.mark.parametrize("cell", list(CELLS))
+def test_recurrence_without_a_gradient_of_its_own(cell, variant, random_batch):
+    """A cell that has `step` alone, in the loop of Keras."""
+    tasks = [Task("rnn", num_rules=3)] * 2
+    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64", cell=cell)
+    state = model.shared_state
+    assert can_scan(state.cell, state.router)
+    names = ("num_gates", "num_states", "step")
+    state.cell = SimpleNamespace(**{name: getattr(CELLS[cell], name) for name in names})
+    assert not can_scan(state.cell, state.router)
+    compare(model, *random_batch(tasks, batch=3, seq_len=3))
+
+
+def test_recurrence_compiled_for_any_batch(variant, random_batch):
+    """One trace for all batch sizes, where shapes are not known before XLA compiles."""
+    tasks = [Task("rnn", num_rules=3)] * 2
+    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64")
+    features, _ = random_batch(tasks, batch=3)
+    shapes = {k: tf.TensorSpec([None, *v.shape[1:]], v.dtype) for k, v in features.items()}
+
+    @tf.function(input_signature=[shapes], jit_compile=True)
+    def gradients(features):
+        with tf.GradientTape() as tape:
+            value = tf.reduce_sum(model(features)["target"] ** 2)
+        return tape.gradient(value, [v.value for v in model.trainable_variables])
+
+    with tf.GradientTape() as tape:
+        value = tf.reduce_sum(textbook.textbook(model, features)["target"] ** 2)
+    expected = tape.gradient(value, [v.value for v in model.trainable_variables])
+    for ours, other in zip(gradients(features), expected, strict=True):
+        np.testing.assert_allclose(ours, tf.convert_to_tensor(other), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("width", [4, 32, 34])

@@ -1,5 +1,8 @@
 """Reading compiled programs: known products, and no module's answers in memory (goal 6)."""
 
+import math
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -53,6 +56,19 @@ def test_no_module_answers_in_memory(arch: str, variant: str) -> None:
     text = step_text(build(task, variant, WIDTHS[arch]), task)
     assert len(hlo.in_memory(text)) > 20
     assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch]) == []
+
+
+@pytest.mark.parametrize("variant", list(ROUTERS))
+def test_recurrence_writes_tokens_in_place(variant: str) -> None:
+    """No iteration copies what is kept of all tokens."""
+    task = Task("rnn", num_rules=4)
+    model = build(task, variant, 12)
+    text = step_text(model, task)
+    first = re.search(r"^ENTRY %?([\w.\-]+)", text, re.MULTILINE)
+    assert first is not None
+    in_loops = [i for i in hlo.in_memory(text) if i.computation != first[1] and i.opcode == "copy"]
+    token = model.shared_state.gates * model.num_modules * BATCH
+    assert all(math.prod(shape) < TRAINING_LENGTH * token for i in in_loops for shape in i.shapes)
 
 
 @pytest.mark.parametrize("arch", ["mlp", "mha"])

@@ -1,0 +1,71 @@
+"""Tensors with a row per token, written and read in a loop, and sums that XLA vectorises."""
+
+from keras import ops
+
+LANES = 16  # partial sums over the batch, a vector or two
+
+
+def row(rows, n):
+    """rows[n], where n may be traced: [N, ...] -> [...]."""
+    shape = list(ops.shape(rows))
+    return ops.slice(rows, [n, *[0] * (len(shape) - 1)], [1, *shape[1:]])[0]
+
+
+def part(rows, n, k):
+    """rows[n][:, k], read by itself: [N, P, K, ...] -> [P, ...]."""
+    _, members, _, *rest = ops.shape(rows)
+    return ops.slice(rows, [n, 0, k, *[0] * len(rest)], [1, members, 1, *rest])[0, :, 0]
+
+
+def with_row(rows, n, value):
+    """`rows` with rows[n] = value; in a compiled loop it is written in place."""
+    return ops.slice_update(rows, [n, *[0] * (len(rows.shape) - 1)], value[None])
+
+
+def add_to_row(rows, n, value):
+    """`rows` with `value` added to rows[n]."""
+    return with_row(rows, n, row(rows, n) + value)
+
+
+def with_part(parts, k, value):
+    """`parts` [P, K, ...] with parts[:, k] = value, likewise."""
+    return ops.slice_update(parts, [0, k, *[0] * (len(parts.shape) - 2)], value[:, None])
+
+
+def sum_modules(scratch, n, terms):
+    """Sums over the modules, each [P, M, h, B] -> [P, h, B].
+
+    By halves: XLA does not vectorise its own sum over an outer axis. And the terms go through memory
+    first, where XLA would compute them inside the sum, without vectors: row n % 2 of two, because a
+    tensor that is overwritten as a whole is not written at all.
+
+    Args:
+        scratch: a tensor [2, P, M, h, B] or more for every sum; an empty tuple where M = 1.
+        n: the iteration.
+
+    Returns:
+        `scratch` and the sums.
+    """
+    if not scratch:
+        return scratch, [term[:, 0] for term in terms]
+    written = [with_row(rows, n % 2, term) for rows, term in zip(scratch, terms, strict=False)]
+    return (*written, *scratch[len(written) :]), [_halves(row(rows, n % 2)) for rows in written]
+
+
+def _halves(terms):
+    """Sum over axis 1."""
+    odd, count = None, terms.shape[1]
+    while count > 1:
+        if count % 2:
+            odd = terms[:, -1:] if odd is None else odd + terms[:, -1:]
+        count //= 2
+        terms = terms[:, :count] + terms[:, count : 2 * count]
+    return ops.squeeze(terms if odd is None else terms + odd, axis=1)
+
+
+def lane_sums(terms):
+    """Partial sums over the batch, [..., B] -> [..., 16]; a sum along the innermost axis is slow."""
+    batch = terms.shape[-1]
+    if batch is None or batch % LANES:
+        return ops.sum(terms, axis=-1, keepdims=True)
+    return ops.sum(ops.reshape(terms, [*terms.shape[:-1], batch // LANES, LANES]), axis=-2)
