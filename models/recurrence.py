@@ -92,31 +92,26 @@ class SharedState(keras.layers.Layer):
         Returns:
             States h [P, h, N, B] and p [P, M, N, B].
         """
-        scored = self.router.needs_scores
+        tokens, scored = ops.transpose(encoded, [2, 0, 1, 3]), self.router.needs_scores
         kernels = [from_input.kernel, self.from_state.kernel]
         if from_input.bias is not None:  # the kernel of one input more, which is 1
-            encoded = ops.concatenate([encoded, ops.ones_like(encoded[:, :1])], axis=1)
+            tokens = ops.concatenate([tokens, ops.ones_like(tokens[:, :, :1])], axis=2)
             kernels.insert(1, from_input.bias + self.from_state.bias)
-        _, num_inputs, num_tokens, batch = ops.shape(encoded)
+        num_tokens, _, num_inputs, batch = ops.shape(tokens)
         if scored:
-            activation = ops.zeros([self.members, self.modules, num_tokens, batch], encoded.dtype)
-            score = ops.stack([self._gate_major(self.score.kernel[:, s]) for s in range(2)], axis=1)
+            activation = ops.zeros([num_tokens, self.members, self.modules, batch], tokens.dtype)
+            score = ops.stack([self._gate_major(self.score.kernel[:, s]) for s in range(2)])
         else:
-            score = ops.zeros([1], encoded.dtype)
+            activation = ops.transpose(activation, [2, 0, 1, 3])
+            score = ops.zeros([1], tokens.dtype)
             kernels = [ops.concatenate(kernels, axis=2)]
         kernels = [
             ops.reshape(self._gate_major(kernel), [self.members, -1, kernel.shape[-1]]) for kernel in kernels
         ]
-
-        def turns(tensor):
-            """[P, F, N, B] -> [P * N, 1, F, B]."""
-            return ops.reshape(ops.transpose(tensor, [0, 2, 1, 3]), [-1, 1, tensor.shape[1], batch])
-
-        shape = [1, self.cell.num_gates, self.modules, self.width, batch]
-        scan = Scan(self.cell, self.router, shape, num_inputs, num_tokens, encoded.dtype)
-        found = scan(turns(encoded), turns(activation), score, *kernels)
-        found = [ops.reshape(of, [self.members, num_tokens, of.shape[2], batch]) for of in found]
-        return [ops.transpose(of, [0, 2, 1, 3]) for of in found]
+        shape = [self.members, self.cell.num_gates, self.modules, self.width, batch]
+        scan = Scan(self.cell, self.router, shape, num_inputs, num_tokens, tokens.dtype)
+        states, activation = scan(tokens, activation, score, *kernels)
+        return ops.transpose(states, [1, 2, 0, 3]), ops.transpose(activation, [1, 2, 0, 3])
 
     def _gate_major(self, weight):
         """Rows ordered [M, G, h], [P, ..., k] -> [P, G, M, h, k]."""

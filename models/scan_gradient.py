@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from modtf.models.tokens import add_to_row, lane_sums, part, row, sum_modules, with_part, with_row
+from modtf.models.tokens import lane_sums, part, row, sum_modules, with_part, with_row
 
 
 class ScanGradient:
@@ -27,36 +27,30 @@ class ScanGradient:
     def run(self):
         """Gradients of the tokens, p, the scores' weights and the kernels."""
         scan = self.scan
-        count, _, _, batch = ops.shape(self.of_hidden)
+        num_tokens, members, _, batch = ops.shape(self.of_hidden)
         zeros = {
-            "tokens": scan.zeros(1, count, 1, scan.inputs, batch),
+            "tokens": scan.zeros(1, num_tokens, members, scan.inputs, batch),
             "activation": () if scan.scored else (ops.zeros_like(self.of_activation),),
-            "score": tuple(
-                scan.zeros(1, self.score.shape[0], *ops.shape(lane_sums(rows[0])))[0]
-                for rows in self.kept["gates"]
-            )
+            "score": tuple(ops.zeros_like(lane_sums(rows[0])) for rows in self.kept["gates"])
             if scan.scored
             else (),
             "kernels": tuple(ops.zeros_like(kernel) for kernel in self.kernels),
             "gates": scan.zeros(1, *scan.gate_shape),
         }
-        states = scan.zeros(self.cell.num_states, 1, scan.width, batch)
-        found, _, _ = ops.fori_loop(0, count, self.step, (zeros, scan.scratch(), states))
+        states = scan.zeros(self.cell.num_states, members, scan.width, batch)
+        found, _, _ = ops.fori_loop(0, num_tokens, self.step, (zeros, scan.scratch(), states))
         (of_tokens,), (of_p,) = found["tokens"], found["activation"] or (ops.zeros_like(self.of_activation),)
         if scan.scored:
-            of_score = [ops.sum(sums[:, 0], axis=-1, keepdims=True) for sums in found["score"]]
-            of_score = ops.stack(of_score, axis=1)
+            of_score = ops.stack([ops.sum(sums, axis=-1, keepdims=True) for sums in found["score"]])
         else:
             of_score = ops.zeros_like(self.score)
         return of_tokens, of_p, of_score, *found["kernels"]
 
     def step(self, i, carry):
-        """The i-th token from the end."""
+        """Token N - 1 - i."""
         found, scratch, of_states = carry
         scan, cell, kept = self.scan, self.cell, self.kept
-        n = ops.shape(self.of_hidden)[0] - 1 - i
-        member, is_last = n // scan.num_tokens, n % scan.num_tokens == scan.num_tokens - 1
-        of_states = [ops.where(is_last, 0.0, of_state) for of_state in of_states]
+        n = scan.num_tokens - 1 - i
         inputs, p = row(kept["inputs"], n), row(kept["activation"], n)
         states = (inputs[:, scan.inputs :], *(row(rows, n) for rows in kept["states"]))
         squashed = tuple(row(rows, n) for rows in kept["squashed"])
@@ -72,12 +66,10 @@ class ScanGradient:
         for k, of_gate in enumerate(by_gate):
             of_gates = with_part(of_gates, k, of_gate)
 
-        of_products, of_score = self.of_products(n, member, p, of_p, of_gates, found["score"])
-        of_inputs = [
-            ops.matmul(row(k, member), of) for k, of in zip(self.transposed, of_products, strict=True)
-        ]
+        of_products, of_score = self.of_products(n, p, of_p, of_gates, found["score"])
+        of_inputs = [ops.matmul(k, of) for k, of in zip(self.transposed, of_products, strict=True)]
         of_kernels = [
-            add_to_row(of_kernel, member, ops.matmul(of[0], ops.transpose(inputs[0, rows])))
+            of_kernel + ops.matmul(of, ops.transpose(inputs[:, rows], [0, 2, 1]))
             for of_kernel, of, rows in zip(found["kernels"], of_products, scan.reads, strict=True)
         ]
         if not scan.scored:
@@ -103,15 +95,17 @@ class ScanGradient:
         activated = self.cell.activate(row(gates[0], n) + row(gates[1], n))
         return [activated[:, k] for k in range(count)]
 
-    def of_products(self, n, member, p, of_p, of_gates, of_score):
+    def of_products(self, n, p, of_p, of_gates, of_score):
         """Each kernel's product feeds the gates and, where modules score themselves, the score."""
-        scan, shape = self.scan, [1, -1, self.scan.batch]
+        scan, shape = self.scan, [self.scan.members, -1, self.scan.batch]
         if not scan.scored:
             return [ops.reshape(of_gates, shape)], of_score
         of_scores = scan.router.scores_gradient(p, of_p)[:, None, :, None]
-        found, sums, score = [], [], row(self.score, member)
-        for s, rows in enumerate(self.kept["gates"]):
+        found, sums = [], []
+        for s, (rows, of) in enumerate(zip(self.kept["gates"], of_score, strict=True)):
             product = row(rows, n)
-            found.append(ops.reshape(of_gates + ops.where(product > 0, of_scores * score[s], 0.0), shape))
-            sums.append(lane_sums(of_scores * ops.relu(product)))
-        return found, tuple(add_to_row(rows, member, s) for rows, s in zip(of_score, sums, strict=True))
+            found.append(
+                ops.reshape(of_gates + ops.where(product > 0, of_scores * self.score[s], 0.0), shape)
+            )
+            sums.append(of + lane_sums(of_scores * ops.relu(product)))
+        return found, tuple(sums)

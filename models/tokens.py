@@ -22,11 +22,6 @@ def with_row(rows, n, value):
     return ops.slice_update(rows, [n, *[0] * (len(rows.shape) - 1)], value[None])
 
 
-def add_to_row(rows, n, value):
-    """`rows` with `value` added to rows[n]."""
-    return with_row(rows, n, row(rows, n) + value)
-
-
 def with_part(parts, k, value):
     """`parts` [P, K, ...] with parts[:, k] = value, likewise."""
     return ops.slice_update(parts, [0, k, *[0] * (len(parts.shape) - 2)], value[:, None])
