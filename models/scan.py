@@ -11,7 +11,7 @@ from keras import ops
 
 from modtf.models.routers.base import Router
 from modtf.models.scan_gradient import ScanGradient
-from modtf.models.tokens import row, sum_modules, with_row
+from modtf.models.rows import row, sum_modules, with_row
 
 
 def can_scan(cell: Any, router: Router) -> bool:

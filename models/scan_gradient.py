@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from modtf.models.tokens import lane_sums, part, row, sum_modules, with_part, with_row
+from modtf.models.rows import lane_sums, part, row, sum_modules, with_part, with_row
 
 
 class ScanGradient:

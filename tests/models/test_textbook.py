@@ -13,7 +13,7 @@ from modtf.models.build import build
 from modtf.models.cells import CELLS
 from modtf.models.routers import ROUTERS
 from modtf.models.scan import can_scan
-from modtf.models.tokens import LANES
+from modtf.models.rows import LANES
 from modtf.task import Task
 
 WIDTH = 5
@@ -52,7 +52,7 @@ def test_values_and_gradients(kind, variant, random_batch):
 
 @pytest.mark.parametrize("cell", list(CELLS))
 def test_a_batch_of_whole_vectors(cell, random_batch):
-    """Where `modtf.models.tokens.lane_sums` has partial sums."""
+    """Where `modtf.models.rows.lane_sums` has partial sums."""
     tasks = [Task("rnn", num_rules=4)] * 2
     model = build(tasks, "modular", WIDTH, [0, 1], dtype="float64", cell=cell)
     compare(model, *random_batch(tasks, batch=2 * LANES, seq_len=3))

@@ -1,4 +1,4 @@
-"""Tensors with a row per token, written and read in a loop, and sums that XLA vectorises."""
+"""Tensors with a row per token, written and read in a loop, and sums over modules and batch."""
 
 from keras import ops
 
