@@ -128,6 +128,29 @@ class Mixture(MemberLayer):
         return ops.reshape(h, [self.num_members, self.num_modules, self.hidden, -1])
 
 
+LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only where it is about this short
+
+
+def sum_of_products(a, b):
+    """sum_k a_k b_k over axis 1, in pieces that XLA vectorises: [G, k, ...] -> [G, ...]."""
+    width = a.shape[1]
+    if width <= LONGEST_SUM:
+        return ops.sum(a * b, axis=1)
+    # three pieces or more: XLA would unroll a loop of a single turn, and fuse all into one slow sum
+    piece = next(n for n in range(PIECE, 0, -1) if width % n == 0)
+
+    def add(i, total):
+        return total + ops.sum(_rows(a, i * piece, piece) * _rows(b, i * piece, piece), axis=1)
+
+    return ops.fori_loop(1, width // piece, add, add(0, 0.0))
+
+
+def _rows(tensor, start, size):
+    """tensor[:, start : start + size], where `start` may be traced."""
+    groups, _, *rest = tensor.shape
+    return ops.slice(tensor, [0, start, *[0] * len(rest)], [groups, size, *rest])
+
+
 def softmax(logits, axis: int):
     """Softmax over any axis but the last, without the transposition a backend's own would make."""
     unnormalised = ops.exp(logits - ops.stop_gradient(ops.max(logits, axis=axis, keepdims=True)))

@@ -1,7 +1,5 @@
 """Modular multi-head attention: a module is two heads, a bypass and a two-layer network on them."""
 
-import math
-
 import keras
 from keras import ops
 
@@ -41,8 +39,7 @@ class ModularMHA(ModularModel):
         tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
         encoded = self.encoder(tokens)
         head = [k, num_tokens, batch]
-        query = project(self.queries, encoded, head, scale=1 / math.sqrt(k))
-        key, value = project(self.keys, encoded, head), project(self.values, encoded, head)
+        query, key, value = (project(layer, encoded, head) for layer in (self.queries, self.keys, self.values))
         attended = ops.reshape(attend(query, key, value), [members, modules, heads // modules * k, -1])
         bypass = ops.reshape(self.bypass(encoded), [members, modules, k, -1])
         h = ops.relu(self.first(ops.concatenate([attended, bypass], axis=2)))

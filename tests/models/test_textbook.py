@@ -48,7 +48,7 @@ def test_gradient_of_attention(width):
     query, key, value, weights = (tf.constant(rng.standard_normal([2, width, 3, 4])) for _ in range(4))
 
     def plain(query, key, value):
-        scores = tf.einsum("gknb,gkmb->gbnm", query, key) - 1e9 * tf.eye(3, dtype=tf.float64)
+        scores = tf.einsum("gknb,gkmb->gbnm", query, key) / width**0.5 - 1e9 * tf.eye(3, dtype=tf.float64)
         return tf.einsum("gbnm,gkmb->gknb", tf.nn.softmax(scores), value)
 
     found = []
