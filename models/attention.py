@@ -47,11 +47,12 @@ def attend(query, key, value):
     attended = ops.sum(weights[:, None] * value[:, :, None], axis=3) / total
 
     def gradient(*args, upstream=None):
-        given = args[0] if upstream is None else upstream
+        root = ops.sqrt(total)  # half of the division here, half below: both results are kept in memory
+        given = (args[0] if upstream is None else upstream) / root
         along = ops.sum(given * attended, axis=1)[:, :, None]
         of_weights = sum_of_products(given[:, :, :, None], value[:, :, None]) - along
-        of_scores = weights * of_weights / (total[:, 0, :, None] / scale)
-        given = given / total
+        of_scores = weights * of_weights / (root[:, 0, :, None] / scale)
+        given = given / root
         return (
             ops.sum(of_scores[:, None] * key[:, :, None], axis=3),
             ops.sum(of_scores[:, None] * query[:, :, :, None], axis=2),

@@ -151,7 +151,17 @@ def _rows(tensor, start, size):
     return ops.slice(tensor, [0, start, *[0] * len(rest)], [groups, size, *rest])
 
 
-def softmax(logits, axis: int):
-    """Softmax over any axis but the last, without the transposition a backend's own would make."""
-    unnormalised = ops.exp(logits - ops.stop_gradient(ops.max(logits, axis=axis, keepdims=True)))
-    return unnormalised / ops.sum(unnormalised, axis=axis, keepdims=True)
+@ops.custom_gradient
+def softmax(logits):
+    """Softmax over axis 1 of [P, M, T], without the transposition a backend's own would make.
+
+    The gradient is written out for its sum over many modules (see `sum_of_products`).
+    """
+    unnormalised = ops.exp(logits - ops.max(logits, axis=1, keepdims=True))
+    shares = unnormalised / ops.sum(unnormalised, axis=1, keepdims=True)
+
+    def gradient(*args, upstream=None):
+        given = args[0] if upstream is None else upstream
+        return shares * (given - sum_of_products(given, shares)[:, None])
+
+    return shares, gradient

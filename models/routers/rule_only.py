@@ -19,4 +19,4 @@ class RuleOnly(Router):
             )
 
     def call(self, rule=None, rule_features=None, scores=None):
-        return softmax(self.logits(rule_features), axis=1)
+        return softmax(self.logits(rule_features))
