@@ -13,7 +13,8 @@ import math
 
 from keras import ops
 
-from modtf.models.layers import Dense, sum_of_products
+from modtf.models.layers import Dense
+from modtf.models.sums import sum_of_products
 
 
 def project(layer: Dense, x, head_shape):

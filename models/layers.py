@@ -81,6 +81,33 @@ class TwoLayer(keras.layers.Layer):
         return self.second(ops.relu(self.first(x)))
 
 
+class TokenEncoder(TwoLayer):
+    """Dense, ReLU, dense on [inputs, one-hot rule] of every token.
+
+    Args:
+        inputs: F, numbers of a token; others as in `TwoLayer`.
+    """
+
+    def __init__(self, initial: InitialWeights, inputs: int, num_rules: int, width: int, name: str, dtype: Any = None):
+        super().__init__(initial, inputs + num_rules, width, width, name, dtype=dtype)
+        self.inputs = inputs
+
+    def call(self, inputs, rule):
+        """Inputs [P, F, N, B] and rules [P, R, N, B] -> [P, width, N * B].
+
+        The boundary's transposition of the inputs is undone, which leaves none at all, and the first
+        product, which is narrower than they are where there are many rules, is transposed in their place.
+        """
+        members, _, num_tokens, batch = inputs.shape[0], *ops.shape(inputs)[1:]
+        tokens = ops.reshape(ops.transpose(inputs, [0, 3, 2, 1]), [members, -1, self.inputs])
+        kernel = ops.transpose(self.first.kernel, [0, 2, 1])
+        of_inputs = ops.matmul(tokens, kernel[:, : self.inputs])
+        of_inputs = ops.transpose(ops.reshape(of_inputs, [members, batch, num_tokens, -1]), [0, 3, 2, 1])
+        of_inputs = ops.reshape(of_inputs, [members, kernel.shape[2], -1])
+        of_rule = ops.matmul(self.first.kernel[:, :, self.inputs :], ops.reshape(rule, [members, rule.shape[1], -1]))
+        return self.second(ops.relu(of_inputs + of_rule + self.first.bias))
+
+
 class Mixture(MemberLayer):
     """The last layer of M modules and their mixture, sum_m p_m (W_m h_m + b_m), as two products.
 
@@ -126,42 +153,3 @@ class Mixture(MemberLayer):
 
     def _by_module(self, h):
         return ops.reshape(h, [self.num_members, self.num_modules, self.hidden, -1])
-
-
-LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only where it is about this short
-
-
-def sum_of_products(a, b):
-    """sum_k a_k b_k over axis 1, in pieces that XLA vectorises: [G, k, ...] -> [G, ...]."""
-    width = a.shape[1]
-    if width <= LONGEST_SUM:
-        return ops.sum(a * b, axis=1)
-    # three pieces or more: XLA would unroll a loop of a single turn, and fuse all into one slow sum
-    piece = next(n for n in range(PIECE, 0, -1) if width % n == 0)
-
-    def add(i, total):
-        return total + ops.sum(_rows(a, i * piece, piece) * _rows(b, i * piece, piece), axis=1)
-
-    return ops.fori_loop(1, width // piece, add, add(0, 0.0))
-
-
-def _rows(tensor, start, size):
-    """tensor[:, start : start + size], where `start` may be traced."""
-    groups, _, *rest = tensor.shape
-    return ops.slice(tensor, [0, start, *[0] * len(rest)], [groups, size, *rest])
-
-
-@ops.custom_gradient
-def softmax(logits):
-    """Softmax over axis 1 of [P, M, T], without the transposition a backend's own would make.
-
-    The gradient is written out for its sum over many modules (see `sum_of_products`).
-    """
-    unnormalised = ops.exp(logits - ops.max(logits, axis=1, keepdims=True))
-    shares = unnormalised / ops.sum(unnormalised, axis=1, keepdims=True)
-
-    def gradient(*args, upstream=None):
-        given = args[0] if upstream is None else upstream
-        return shares * (given - sum_of_products(given, shares)[:, None])
-
-    return shares, gradient

@@ -5,7 +5,7 @@ from keras import ops
 
 from modtf.models.attention import attend, project
 from modtf.models.base import ModularModel
-from modtf.models.layers import Dense, Mixture, TwoLayer
+from modtf.models.layers import Dense, Mixture, TokenEncoder, TwoLayer
 from modtf.models.routers.base import RouterInput
 from modtf.models.sizes import mha_head, mha_hidden
 
@@ -20,7 +20,7 @@ class ModularMHA(ModularModel):
         k = self.head_width
         module_inputs = (self.num_heads // modules + 1) * k
         hidden = self.module_hidden = mha_hidden(e, rules, modules)
-        self.encoder = TwoLayer(self.initial, self.token_width + rules, e, e, "encoder", **shared)
+        self.encoder = TokenEncoder(self.initial, self.token_width, rules, e, "encoder", **shared)
         self.router = self.make_router(RouterInput(width=rules, hidden=k))
         # four products, because the gradient of one product's slices would cost more than is saved
         self.queries = Dense(self.initial, e, self.num_heads * k, "queries", **shared)
@@ -36,8 +36,7 @@ class ModularMHA(ModularModel):
         members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
         modules, heads, k = self.num_modules, self.num_heads, self.head_width
         flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
-        tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
-        encoded = self.encoder(tokens)
+        encoded = self.encoder(inputs, rule)
         head = [k, num_tokens, batch]
         query, key, value = (project(layer, encoded, head) for layer in (self.queries, self.keys, self.values))
         attended = ops.reshape(attend(query, key, value), [members, modules, heads // modules * k, -1])

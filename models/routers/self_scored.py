@@ -1,7 +1,7 @@
 """`modular`: each module scores itself from the token and the rule."""
 
-from modtf.models.layers import softmax
 from modtf.models.routers.base import Router
+from modtf.models.sums import softmax
 
 
 class SelfScored(Router):

@@ -1,0 +1,41 @@
+"""Sums over an axis that is not the last, written for XLA to vectorise."""
+
+from keras import ops
+
+LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only where it is about this short
+
+
+def sum_of_products(a, b):
+    """sum_k a_k b_k over axis 1, in pieces that XLA vectorises: [G, k, ...] -> [G, ...]."""
+    width = a.shape[1]
+    if width <= LONGEST_SUM:
+        return ops.sum(a * b, axis=1)
+    # three pieces or more: XLA would unroll a loop of a single turn, and fuse all into one slow sum
+    piece = next(n for n in range(PIECE, 0, -1) if width % n == 0)
+
+    def add(i, total):
+        return total + ops.sum(_rows(a, i * piece, piece) * _rows(b, i * piece, piece), axis=1)
+
+    return ops.fori_loop(1, width // piece, add, add(0, 0.0))
+
+
+def _rows(tensor, start, size):
+    """tensor[:, start : start + size], where `start` may be traced."""
+    groups, _, *rest = tensor.shape
+    return ops.slice(tensor, [0, start, *[0] * len(rest)], [groups, size, *rest])
+
+
+@ops.custom_gradient
+def softmax(logits):
+    """Softmax over axis 1 of [P, M, T], without the transposition a backend's own would make.
+
+    The gradient is written out for its sum over many modules (see `sum_of_products`).
+    """
+    unnormalised = ops.exp(logits - ops.max(logits, axis=1, keepdims=True))
+    shares = unnormalised / ops.sum(unnormalised, axis=1, keepdims=True)
+
+    def gradient(*args, upstream=None):
+        given = args[0] if upstream is None else upstream
+        return shares * (given - sum_of_products(given, shares)[:, None])
+
+    return shares, gradient
