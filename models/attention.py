@@ -42,7 +42,7 @@ def attend(query, key, value):
     """
     scale = 1 / math.sqrt(query.shape[1])
     itself = 1e9 * ops.eye(query.shape[2], dtype=query.dtype)[:, :, None]
-    scores = (sum_of_products(query[:, :, :, None], key[:, :, None]) - itself) * scale  # [G, N, N, B]
+    scores = (sum_of_products(query, key, every_pair) - itself) * scale  # [G, N, N, B]
     weights = ops.exp(scores - ops.max(scores, axis=2, keepdims=True))
     total = ops.sum(weights, axis=2)[:, None]
     attended = ops.sum(weights[:, None] * value[:, :, None], axis=3) / total
@@ -51,7 +51,7 @@ def attend(query, key, value):
         root = ops.sqrt(total)  # half of the division here, half below: both results are kept in memory
         given = (args[0] if upstream is None else upstream) / root
         along = ops.sum(given * attended, axis=1)[:, :, None]
-        of_weights = sum_of_products(given[:, :, :, None], value[:, :, None]) - along
+        of_weights = sum_of_products(given, value, every_pair) - along
         of_scores = weights * of_weights / (root[:, 0, :, None] / scale)
         given = given / root
         return (
@@ -61,3 +61,8 @@ def attend(query, key, value):
         )
 
     return attended, gradient
+
+
+def every_pair(a, b):
+    """a_n b_i of all tokens n and i: two tensors [G, k, N, B] -> [G, k, N, N, B]."""
+    return a[:, :, :, None] * b[:, :, None]

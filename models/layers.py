@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from modtf.models.initial import InitialWeights
+from modtf.models.sums import weigh, weighted_sum
 
 
 class MemberLayer(keras.layers.Layer):
@@ -54,7 +55,11 @@ class Dense(MemberLayer):
         self.bias = self.uniform("bias", [*outer, outputs, 1], inputs) if use_bias else None
 
     def call(self, x):
-        y = ops.matmul(self.kernel, x)
+        y = (
+            weighted_sum(ops.convert_to_tensor(self.kernel), x)
+            if self.kernel.shape[1:-1] == (1,)
+            else ops.matmul(self.kernel, x)
+        )
         return y if self.bias is None else y + self.bias
 
 
@@ -88,24 +93,26 @@ class TokenEncoder(TwoLayer):
         inputs: F, numbers of a token; others as in `TwoLayer`.
     """
 
-    def __init__(self, initial: InitialWeights, inputs: int, num_rules: int, width: int, name: str, dtype: Any = None):
+    def __init__(
+        self, initial: InitialWeights, inputs: int, num_rules: int, width: int, name: str, dtype: Any = None
+    ):
         super().__init__(initial, inputs + num_rules, width, width, name, dtype=dtype)
         self.inputs = inputs
 
     def call(self, inputs, rule):
-        """Inputs [P, F, N, B] and rules [P, R, N, B] -> [P, width, N * B].
-
-        The boundary's transposition of the inputs is undone, which leaves none at all, and the first
-        product, which is narrower than they are where there are many rules, is transposed in their place.
-        """
+        """Inputs [P, F, N, B] and rules [P, R, N * B] -> [P, width, N * B]."""
         members, _, num_tokens, batch = inputs.shape[0], *ops.shape(inputs)[1:]
+        kernel = self.first.kernel
+        if self.inputs <= kernel.shape[1]:
+            return super().call(
+                ops.concatenate([ops.reshape(inputs, [members, self.inputs, -1]), rule], axis=1)
+            )
+        # Wide inputs are multiplied as they came, and the narrower product is transposed instead
         tokens = ops.reshape(ops.transpose(inputs, [0, 3, 2, 1]), [members, -1, self.inputs])
-        kernel = ops.transpose(self.first.kernel, [0, 2, 1])
-        of_inputs = ops.matmul(tokens, kernel[:, : self.inputs])
-        of_inputs = ops.transpose(ops.reshape(of_inputs, [members, batch, num_tokens, -1]), [0, 3, 2, 1])
-        of_inputs = ops.reshape(of_inputs, [members, kernel.shape[2], -1])
-        of_rule = ops.matmul(self.first.kernel[:, :, self.inputs :], ops.reshape(rule, [members, rule.shape[1], -1]))
-        return self.second(ops.relu(of_inputs + of_rule + self.first.bias))
+        h = ops.matmul(tokens, ops.transpose(kernel[:, :, : self.inputs], [0, 2, 1]))
+        h = ops.transpose(ops.reshape(h, [members, batch, num_tokens, -1]), [0, 3, 2, 1])
+        h = ops.reshape(h, [members, kernel.shape[1], -1]) + ops.matmul(kernel[:, :, self.inputs :], rule)
+        return self.second(ops.relu(h + self.first.bias))
 
 
 class Mixture(MemberLayer):
@@ -142,14 +149,18 @@ class Mixture(MemberLayer):
 
     def scores(self, h):
         """h [P, M * hidden, T] -> each module's score of itself [P, M, T]."""
-        return ops.sum(self._by_module(h) * self.score_kernel, axis=2) + self.score_bias
+        kernel = ops.transpose(self.score_kernel, [0, 1, 3, 2])
+        return ops.matmul(kernel, self._by_module(h))[:, :, 0] + self.score_bias
 
     def call(self, h, activation):
         """h [P, M * hidden, T] and p [P, M, T] -> [P, outputs, T]."""
         if self.num_modules == 1:
             return ops.matmul(self.kernel, h) + self.bias
-        weighted = ops.reshape(self._by_module(h) * activation[:, :, None], ops.shape(h))
-        return ops.matmul(self.kernel, weighted) + ops.matmul(self.bias, activation)
+        each = [self.num_members * self.num_modules, -1, ops.shape(h)[2]]
+        weighted = weigh(ops.reshape(h, each), ops.reshape(activation, [each[0], each[2]]))
+        return ops.matmul(self.kernel, ops.reshape(weighted, ops.shape(h))) + ops.matmul(
+            self.bias, activation
+        )
 
     def _by_module(self, h):
         return ops.reshape(h, [self.num_members, self.num_modules, self.hidden, -1])

@@ -5,16 +5,23 @@ from keras import ops
 LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only where it is about this short
 
 
-def sum_of_products(a, b):
-    """sum_k a_k b_k over axis 1, in pieces that XLA vectorises: [G, k, ...] -> [G, ...]."""
+def sum_of_products(a, b, product=ops.multiply):
+    """sum_k product(a_k, b_k) over axis 1, in pieces that XLA vectorises: [G, k, ...] -> [G, ...].
+
+    Not differentiable where k is large: for use in gradients that are written out.
+
+    Args:
+        a, b: with k numbers in axis 1.
+        product: of two pieces; it may add axes after axis 1.
+    """
     width = a.shape[1]
     if width <= LONGEST_SUM:
-        return ops.sum(a * b, axis=1)
+        return ops.sum(product(a, b), axis=1)
     # three pieces or more: XLA would unroll a loop of a single turn, and fuse all into one slow sum
     piece = next(n for n in range(PIECE, 0, -1) if width % n == 0)
 
     def add(i, total):
-        return total + ops.sum(_rows(a, i * piece, piece) * _rows(b, i * piece, piece), axis=1)
+        return total + ops.sum(product(_rows(a, i * piece, piece), _rows(b, i * piece, piece)), axis=1)
 
     return ops.fori_loop(1, width // piece, add, add(0, 0.0))
 
@@ -39,3 +46,25 @@ def softmax(logits):
         return shares * (given - sum_of_products(given, shares)[:, None])
 
     return shares, gradient
+
+
+@ops.custom_gradient
+def weigh(h, weight):
+    """Numbers h [G, k, T] times their weights [G, T]."""
+
+    def gradient(*args, upstream=None):
+        given = args[0] if upstream is None else upstream
+        return given * weight[:, None], sum_of_products(given, h)
+
+    return h * weight[:, None], gradient
+
+
+@ops.custom_gradient
+def weighted_sum(kernel, x):
+    """W x for a single output, [P, 1, k] and [P, k, T] -> [P, 1, T]: for XLA's products a slow case."""
+
+    def gradient(*args, upstream=None):
+        given = args[0] if upstream is None else upstream
+        return ops.matmul(given, ops.transpose(x, [0, 2, 1])), ops.transpose(kernel, [0, 2, 1]) * given
+
+    return sum_of_products(ops.transpose(kernel, [0, 2, 1]), x)[:, None], gradient

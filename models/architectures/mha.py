@@ -36,9 +36,11 @@ class ModularMHA(ModularModel):
         members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
         modules, heads, k = self.num_modules, self.num_heads, self.head_width
         flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
-        encoded = self.encoder(inputs, rule)
+        encoded = self.encoder(inputs, flat_rule)
         head = [k, num_tokens, batch]
-        query, key, value = (project(layer, encoded, head) for layer in (self.queries, self.keys, self.values))
+        query, key, value = (
+            project(layer, encoded, head) for layer in (self.queries, self.keys, self.values)
+        )
         attended = ops.reshape(attend(query, key, value), [members, modules, heads // modules * k, -1])
         bypass = ops.reshape(self.bypass(encoded), [members, modules, k, -1])
         h = ops.relu(self.first(ops.concatenate([attended, bypass], axis=2)))
