@@ -55,11 +55,10 @@ class Dense(MemberLayer):
         self.bias = self.uniform("bias", [*outer, outputs, 1], inputs) if use_bias else None
 
     def call(self, x):
-        y = (
-            weighted_sum(ops.convert_to_tensor(self.kernel), x)
-            if self.kernel.shape[1:-1] == (1,)
-            else ops.matmul(self.kernel, x)
-        )
+        if self.kernel.shape[1:-1] == (1,):
+            y = weighted_sum(ops.transpose(self.kernel, [0, 2, 1]), x)[:, None]
+        else:
+            y = ops.matmul(self.kernel, x)
         return y if self.bias is None else y + self.bias
 
 

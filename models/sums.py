@@ -60,11 +60,11 @@ def weigh(h, weight):
 
 
 @ops.custom_gradient
-def weighted_sum(kernel, x):
-    """W x for a single output, [P, 1, k] and [P, k, T] -> [P, 1, T]: for XLA's products a slow case."""
+def weighted_sum(weights, x):
+    """sum_k w_k x_k, [P, k, 1] and [P, k, T] -> [P, T]: a product of one row, slow where XLA makes it one."""
 
     def gradient(*args, upstream=None):
         given = args[0] if upstream is None else upstream
-        return ops.matmul(given, ops.transpose(x, [0, 2, 1])), ops.transpose(kernel, [0, 2, 1]) * given
+        return ops.matmul(x, given[:, :, None]), weights * given[:, None]
 
-    return sum_of_products(ops.transpose(kernel, [0, 2, 1]), x)[:, None], gradient
+    return sum_of_products(weights, x), gradient
