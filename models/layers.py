@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from modtf.models.initial import InitialWeights
-from modtf.models.sums import weigh, weighted_sum
+from modtf.models.sums import weigh
 
 
 class MemberLayer(keras.layers.Layer):
@@ -55,10 +55,7 @@ class Dense(MemberLayer):
         self.bias = self.uniform("bias", [*outer, outputs, 1], inputs) if use_bias else None
 
     def call(self, x):
-        if self.kernel.shape[1:-1] == (1,):
-            y = weighted_sum(ops.transpose(self.kernel, [0, 2, 1]), x)[:, None]
-        else:
-            y = ops.matmul(self.kernel, x)
+        y = ops.matmul(self.kernel, x)
         return y if self.bias is None else y + self.bias
 
 
@@ -83,35 +80,6 @@ class TwoLayer(keras.layers.Layer):
 
     def call(self, x):
         return self.second(ops.relu(self.first(x)))
-
-
-class TokenEncoder(TwoLayer):
-    """Dense, ReLU, dense on [inputs, one-hot rule] of every token.
-
-    Args:
-        inputs: F, numbers of a token; others as in `TwoLayer`.
-    """
-
-    def __init__(
-        self, initial: InitialWeights, inputs: int, num_rules: int, width: int, name: str, dtype: Any = None
-    ):
-        super().__init__(initial, inputs + num_rules, width, width, name, dtype=dtype)
-        self.inputs = inputs
-
-    def call(self, inputs, rule):
-        """Inputs [P, F, N, B] and rules [P, R, N * B] -> [P, width, N * B]."""
-        members, _, num_tokens, batch = inputs.shape[0], *ops.shape(inputs)[1:]
-        kernel = self.first.kernel
-        if self.inputs <= kernel.shape[1]:
-            return super().call(
-                ops.concatenate([ops.reshape(inputs, [members, self.inputs, -1]), rule], axis=1)
-            )
-        # Wide inputs are multiplied as they came, and the narrower product is transposed instead
-        tokens = ops.reshape(ops.transpose(inputs, [0, 3, 2, 1]), [members, -1, self.inputs])
-        h = ops.matmul(tokens, ops.transpose(kernel[:, :, : self.inputs], [0, 2, 1]))
-        h = ops.transpose(ops.reshape(h, [members, batch, num_tokens, -1]), [0, 3, 2, 1])
-        h = ops.reshape(h, [members, kernel.shape[1], -1]) + ops.matmul(kernel[:, :, self.inputs :], rule)
-        return self.second(ops.relu(h + self.first.bias))
 
 
 class Mixture(MemberLayer):

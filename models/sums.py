@@ -57,14 +57,3 @@ def weigh(h, weight):
         return given * weight[:, None], sum_of_products(given, h)
 
     return h * weight[:, None], gradient
-
-
-@ops.custom_gradient
-def weighted_sum(weights, x):
-    """sum_k w_k x_k, [P, k, 1] and [P, k, T] -> [P, T]: a product of one row, slow where XLA makes it one."""
-
-    def gradient(*args, upstream=None):
-        given = args[0] if upstream is None else upstream
-        return ops.matmul(x, given[:, :, None]), weights * given[:, None]
-
-    return sum_of_products(weights, x), gradient

@@ -5,9 +5,10 @@ from keras import ops
 
 from modtf.models.attention import attend, project
 from modtf.models.base import ModularModel
-from modtf.models.layers import Dense, Mixture, TokenEncoder, TwoLayer
+from modtf.models.layers import Dense, Mixture, TwoLayer
 from modtf.models.routers.base import RouterInput
 from modtf.models.sizes import mha_head, mha_hidden
+from modtf.models.tokens import TokenEncoder
 
 
 @keras.saving.register_keras_serializable("modtf")
@@ -36,7 +37,7 @@ class ModularMHA(ModularModel):
         members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
         modules, heads, k = self.num_modules, self.num_heads, self.head_width
         flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
-        encoded = self.encoder(inputs, flat_rule)
+        encoded = self.encoder((inputs, flat_rule))
         head = [k, num_tokens, batch]
         query, key, value = (
             project(layer, encoded, head) for layer in (self.queries, self.keys, self.values)
