@@ -24,8 +24,8 @@ class TokenEncoder(TwoLayer):
     def call(self, x):
         """A pair, inputs [P, F, N, B] and rules [P, R, N * B] -> [P, width, N * B]."""
         inputs, rule = x
-        members, (num_tokens, batch) = inputs.shape[0], ops.shape(inputs)[2:]
         kernel = self.first.kernel
+        members, (num_tokens, batch) = kernel.shape[0], ops.shape(inputs)[2:]
         if self.inputs <= kernel.shape[1]:
             return super().call(
                 ops.concatenate([ops.reshape(inputs, [members, self.inputs, -1]), rule], axis=1)

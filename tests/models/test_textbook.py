@@ -10,6 +10,7 @@ from modtf.models.attention import attend
 from modtf.models.build import build
 from modtf.models.cells import CELLS
 from modtf.models.routers import ROUTERS
+from modtf.task import Task
 
 WIDTH = 5
 
@@ -20,10 +21,9 @@ def test_everything_has_a_textbook_form():
     assert set(textbook.CELLS) == set(CELLS), "write the new cell in textbook.py"
 
 
-def test_values_and_gradients(kind, variant, random_batch):
-    task, options = kind
+def compare(task, variant, width, random_batch, options):
     tasks = [task, task]
-    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64", **options)
+    model = build(tasks, variant, width, [0, 1], dtype="float64", **options)
     features, weights = random_batch(tasks, batch=3, seq_len=3)
     found, gradients = [], []
     for function in (model, lambda x: textbook.textbook(model, x)):
@@ -39,6 +39,16 @@ def test_values_and_gradients(kind, variant, random_batch):
         expected = tf.convert_to_tensor(expected)
         np.testing.assert_allclose(fused, expected, rtol=1e-9, atol=1e-9, err_msg=variable.path)
         assert np.any(expected != 0), f"{variable.path} has no influence"
+
+
+def test_values_and_gradients(kind, variant, random_batch):
+    task, options = kind
+    compare(task, variant, WIDTH, random_batch, options)
+
+
+def test_wide_model(random_batch):
+    """Wider than its tokens, with heads and modules whose sums are made in pieces."""
+    compare(Task("mha", num_rules=2), "modular", 34, random_batch, {})
 
 
 @pytest.mark.parametrize("width", [4, 32, 34])
