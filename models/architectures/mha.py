@@ -8,7 +8,7 @@ from modtf.models.base import ModularModel
 from modtf.models.layers import Dense, Mixture, TwoLayer
 from modtf.models.routers.base import RouterInput
 from modtf.models.sizes import mha_head, mha_hidden
-from modtf.models.tokens import TokenEncoder
+from modtf.models.encoder import TokenEncoder
 
 
 @keras.saving.register_keras_serializable("modtf")
