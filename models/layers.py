@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from modtf.models.initial import InitialWeights
+from modtf.models.sums import weigh
 
 
 class MemberLayer(keras.layers.Layer):
@@ -115,20 +116,18 @@ class Mixture(MemberLayer):
 
     def scores(self, h):
         """h [P, M * hidden, T] -> each module's score of itself [P, M, T]."""
-        return ops.sum(self._by_module(h) * self.score_kernel, axis=2) + self.score_bias
+        kernel = ops.transpose(self.score_kernel, [0, 1, 3, 2])
+        return ops.matmul(kernel, self._by_module(h))[:, :, 0] + self.score_bias
 
     def call(self, h, activation):
         """h [P, M * hidden, T] and p [P, M, T] -> [P, outputs, T]."""
         if self.num_modules == 1:
             return ops.matmul(self.kernel, h) + self.bias
-        weighted = ops.reshape(self._by_module(h) * activation[:, :, None], ops.shape(h))
-        return ops.matmul(self.kernel, weighted) + ops.matmul(self.bias, activation)
+        each = [self.num_members * self.num_modules, -1, ops.shape(h)[2]]
+        weighted = weigh(ops.reshape(h, each), ops.reshape(activation, [each[0], each[2]]))
+        return ops.matmul(self.kernel, ops.reshape(weighted, ops.shape(h))) + ops.matmul(
+            self.bias, activation
+        )
 
     def _by_module(self, h):
         return ops.reshape(h, [self.num_members, self.num_modules, self.hidden, -1])
-
-
-def softmax(logits, axis: int):
-    """Softmax over any axis but the last, without the transposition a backend's own would make."""
-    unnormalised = ops.exp(logits - ops.stop_gradient(ops.max(logits, axis=axis, keepdims=True)))
-    return unnormalised / ops.sum(unnormalised, axis=axis, keepdims=True)

@@ -10,8 +10,8 @@ from typing import Any
 from keras import ops
 
 from modtf.models.routers.base import Router
-from modtf.models.scan_gradient import ScanGradient
 from modtf.models.rows import row, sum_modules, with_row
+from modtf.models.scan_gradient import ScanGradient
 
 
 def can_scan(cell: Any, router: Router) -> bool:

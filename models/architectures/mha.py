@@ -1,12 +1,11 @@
 """Modular multi-head attention: a module is two heads, a bypass and a two-layer network on them."""
 
-import math
-
 import keras
 from keras import ops
 
 from modtf.models.attention import attend, project
 from modtf.models.base import ModularModel
+from modtf.models.encoder import TokenEncoder
 from modtf.models.layers import Dense, Mixture, TwoLayer
 from modtf.models.routers.base import RouterInput
 from modtf.models.sizes import mha_head, mha_hidden
@@ -22,7 +21,7 @@ class ModularMHA(ModularModel):
         k = self.head_width
         module_inputs = (self.num_heads // modules + 1) * k
         hidden = self.module_hidden = mha_hidden(e, rules, modules)
-        self.encoder = TwoLayer(self.initial, self.token_width + rules, e, e, "encoder", **shared)
+        self.encoder = TokenEncoder(self.initial, self.token_width, rules, e, "encoder", **shared)
         self.router = self.make_router(RouterInput(width=rules, hidden=k))
         # four products, because the gradient of one product's slices would cost more than is saved
         self.queries = Dense(self.initial, e, self.num_heads * k, "queries", **shared)
@@ -38,11 +37,11 @@ class ModularMHA(ModularModel):
         members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
         modules, heads, k = self.num_modules, self.num_heads, self.head_width
         flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
-        tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
-        encoded = self.encoder(tokens)
+        encoded = self.encoder((inputs, flat_rule))
         head = [k, num_tokens, batch]
-        query = project(self.queries, encoded, head, scale=1 / math.sqrt(k))
-        key, value = project(self.keys, encoded, head), project(self.values, encoded, head)
+        query, key, value = (
+            project(layer, encoded, head) for layer in (self.queries, self.keys, self.values)
+        )
         attended = ops.reshape(attend(query, key, value), [members, modules, heads // modules * k, -1])
         bypass = ops.reshape(self.bypass(encoded), [members, modules, k, -1])
         h = ops.relu(self.first(ops.concatenate([attended, bypass], axis=2)))

@@ -3,8 +3,9 @@
 from typing import Any
 
 from modtf.models.initial import InitialWeights
-from modtf.models.layers import Dense, TwoLayer, softmax
+from modtf.models.layers import Dense, TwoLayer
 from modtf.models.routers.base import Router, RouterInput
+from modtf.models.sums import softmax
 
 
 class RuleOnly(Router):
@@ -19,4 +20,4 @@ class RuleOnly(Router):
             )
 
     def call(self, rule=None, rule_features=None, scores=None):
-        return softmax(self.logits(rule_features), axis=1)
+        return softmax(self.logits(rule_features))

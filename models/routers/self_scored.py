@@ -1,18 +1,13 @@
 """`modular`: each module scores itself from the token and the rule."""
 
-from keras import ops
-
-from modtf.models.layers import softmax
 from modtf.models.routers.base import Router
+from modtf.models.sums import softmax, softmax_gradient
 
 
 class SelfScored(Router):
     needs_scores = True
     sees_only_rule = False
+    scores_gradient = staticmethod(softmax_gradient)
 
     def call(self, rule=None, rule_features=None, scores=None):
-        return softmax(scores, axis=1)
-
-    @staticmethod
-    def scores_gradient(activation, upstream):
-        return activation * (upstream - ops.sum(activation * upstream, axis=1, keepdims=True))
+        return softmax(scores)

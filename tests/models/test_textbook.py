@@ -12,8 +12,8 @@ from modtf.models.attention import attend
 from modtf.models.build import build
 from modtf.models.cells import CELLS
 from modtf.models.routers import ROUTERS
-from modtf.models.scan import can_scan
 from modtf.models.rows import LANES
+from modtf.models.scan import can_scan
 from modtf.task import Task
 
 WIDTH = 5
@@ -71,6 +71,12 @@ def test_recurrence_without_a_gradient_of_its_own(cell, variant, random_batch):
     compare(model, *random_batch(tasks, batch=3, seq_len=3))
 
 
+def test_wide_model(random_batch):
+    """Wider than its tokens, with heads and modules whose sums are made in pieces."""
+    tasks = [Task("mha", num_rules=2)] * 2
+    compare(build(tasks, "modular", 34, [0, 1], dtype="float64"), *random_batch(tasks, batch=3, seq_len=3))
+
+
 def test_recurrence_compiled_for_any_batch(variant, random_batch):
     """One trace for all batch sizes, where shapes are not known before XLA compiles."""
     tasks = [Task("rnn", num_rules=3)] * 2
@@ -98,7 +104,7 @@ def test_gradient_of_attention(width):
     query, key, value, weights = (tf.constant(rng.standard_normal([2, width, 3, 4])) for _ in range(4))
 
     def plain(query, key, value):
-        scores = tf.einsum("gknb,gkmb->gbnm", query, key) - 1e9 * tf.eye(3, dtype=tf.float64)
+        scores = tf.einsum("gknb,gkmb->gbnm", query, key) / width**0.5 - 1e9 * tf.eye(3, dtype=tf.float64)
         return tf.einsum("gbnm,gkmb->gknb", tf.nn.softmax(scores), value)
 
     found = []
