@@ -1,6 +1,7 @@
 """CPU time on one core: what a step costs, whoever else is using the machine. No TensorFlow here."""
 
 import contextlib
+import gc
 import math
 import os
 import time
@@ -10,6 +11,7 @@ from statistics import median
 # Does about n steps and returns the CPU seconds of one
 Run = Callable[[int], float]
 
+SETTLING = 0.05  # seconds
 ENOUGH = 3  # measurements of a program that takes long
 
 
@@ -50,6 +52,12 @@ def calibrate(run: Run, seconds: float) -> int:
         steps = min(wanted, 16 * steps)
 
 
+def settle() -> None:
+    """Lets the last program's threads and garbage finish, so that they do not count as the next one's."""
+    gc.collect()
+    time.sleep(SETTLING)
+
+
 def interleave(
     runs: Mapping[str, Run], repeats: int, seconds: float, tick: Callable[[], object] = lambda: None
 ) -> dict[str, list[float]]:
@@ -70,6 +78,7 @@ def interleave(
         for name, run in runs.items():
             spent = steps[name] * sum(samples[name])
             if len(samples[name]) < ENOUGH or spent < 2 * repeats * seconds:
+                settle()
                 samples[name].append(run(steps[name]))
         tick()
     return samples

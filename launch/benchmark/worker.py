@@ -53,7 +53,8 @@ def measure_group(request: dict[str, Any], dump: Path, tick: Any) -> list[dict[s
     if members == 1:
         tasks, seeds = tasks[0], seeds[0]
     rows: list[dict[str, Any]] = []
-    runs = {"data": programs.data_run(tasks, seeds), **programs.peak_runs()}
+    runs = {**programs.peak_runs(), "data": programs.data_run(tasks, seeds)}
+    others = {}  # measured after what is compared: threads of a dataset may outlive its `fit`
     for variant in request["variants"]:
         empty(dump)
         model = build(tasks, variant, width, seeds)
@@ -74,16 +75,16 @@ def measure_group(request: dict[str, Any], dump: Path, tick: Any) -> list[dict[s
             alone = runs[f"{variant} alone"] = programs.step_run(build(task, variant, width, 0))
             alone(1)
         if step(2) < FIT_BELOW:
-            runs[f"{variant} fit"] = programs.own_fit_run(model, cached=False)
+            others[f"{variant} fit"] = programs.own_fit_run(model, cached=False)
             runs[f"{variant} cached fit"] = programs.own_fit_run(model, cached=True)
         if request["baseline"]:
             empty(dump)
             baseline = programs.textbook_model(task, variant, width)
-            textbook = runs[f"{variant} textbook"] = programs.textbook_run(baseline, task)
+            textbook = others[f"{variant} textbook"] = programs.textbook_run(baseline, task)
             row["textbook_compile_s"] = cpu_seconds(partial(textbook, 1))
         rows.append(row)
         tick()
-    samples = interleave(runs, request["repeats"], request["seconds"], tick)
+    samples = interleave({**runs, **others}, request["repeats"], request["seconds"], tick)
     return [{**row, **costs(row, samples, programs.PEAK_FLOPS)} for row in rows]
 
 
