@@ -11,13 +11,11 @@ from modtf.callbacks.evaluate import EvaluateCallback
 from modtf.callbacks.progress import ProgressCallback
 from modtf.cell import Evaluation
 from modtf.datasets.streaming import stream
-from modtf.execution import largest_divisor, use_large_programs
+from modtf.execution import largest_divisor, steps_of_seconds, use_large_programs
 from modtf.losses import SettingLoss
 from modtf.optimizer import MemberAdam
 from modtf.outputs import count_modules
-from modtf.task import Task, as_members, check_choice, check_integer
-
-STEPS_PER_EXECUTION = 100  # enough to hide Keras's work between steps
+from modtf.task import TRAINING_LENGTH, Task, as_members, check_choice, check_integer
 
 
 def train(
@@ -34,7 +32,7 @@ def train(
     checkpoint: str | Path | None = None,
     stateful: Sequence[Stateful] = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
-    steps_per_execution: int = STEPS_PER_EXECUTION,
+    steps_per_execution: int | None = None,
     jit_compile: bool | str = True,
     verbose: bool = True,
     label: str | None = None,
@@ -59,6 +57,8 @@ def train(
             and ends with the same weights. It stays when training ends: training again then returns at once.
         stateful: what else the checkpoint must keep (`state()` and `load_state(state)`).
         callbacks: more Keras callbacks.
+        steps_per_execution: steps between two returns to Python (progress bar, callbacks, Ctrl-C); by
+            default as many as take some seconds on one core, 100 at most.
         verbose: whether to show a progress bar.
 
     Returns:
@@ -77,24 +77,26 @@ def train(
     num_evaluations = largest_divisor(steps, evaluations)
     per_epoch = steps // num_evaluations
     replicas = getattr(model.distribute_strategy, "num_replicas_in_sync", 1) if _is_tensorflow() else 1
-    per_execution = largest_divisor(per_epoch, steps_per_execution)
     if batch_size % replicas:
         raise ValueError(f"batch_size={batch_size} must be divisible by the {replicas} replicas.")
     if replicas > 1:
         print(
             f"{replicas} replicas: training without XLA and one step per call (Keras supports neither here)."
         )
-        jit_compile, per_execution = False, 1
+        jit_compile, steps_per_execution = False, 1
     if isinstance(clipnorm, str):
         check_choice("clipnorm", clipnorm, ("auto",))
         clipnorm = 1.0 if tasks[0].arch == "rnn" else None
     with model.distribute_strategy.scope() if _is_tensorflow() else contextlib.nullcontext():
         count_modules(model, task)  # before anything is compiled; a user's model is built then
+    if steps_per_execution is None:
+        num_tokens = batch_size * (TRAINING_LENGTH if tasks[0].is_sequence else 1)
+        steps_per_execution = steps_of_seconds(model, num_tokens)
     model.compile(
         optimizer=MemberAdam(learning_rate, num_members=len(tasks), member_clipnorm=clipnorm),
         loss={"target": SettingLoss(tasks[0].setting, dtype=model.variable_dtype)},
         jit_compile=jit_compile,
-        steps_per_execution=per_execution,
+        steps_per_execution=largest_divisor(per_epoch, steps_per_execution),
     )
     if not isinstance(evaluation, EvaluateCallback):
         evaluation = EvaluateCallback(task, evaluation or Evaluation().smaller(10), per_epoch)

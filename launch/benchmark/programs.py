@@ -9,7 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from modtf.datasets.streaming import stream
-from modtf.execution import steps_per_program, training_program, use_large_programs
+from modtf.execution import (
+    STEPS_PER_EXECUTION,
+    steps_per_program,
+    training_program,
+    use_large_programs,
+)
 from modtf.launch.benchmark.measure import Run, cpu_seconds
 from modtf.launch.benchmark.textbook import TEXTBOOK
 from modtf.launch.benchmark.textbook_data import textbook_dataset
@@ -17,7 +22,6 @@ from modtf.losses import SettingLoss
 from modtf.models.base import ModularModel
 from modtf.optimizer import MemberAdam
 from modtf.task import Task
-from modtf.training import STEPS_PER_EXECUTION
 
 BATCH_SIZE = 256
 PEAK_SIZE = 1024

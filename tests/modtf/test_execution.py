@@ -5,7 +5,13 @@ import pytest
 import tensorflow as tf
 
 from modtf import Task, build, execution, stream
-from modtf.execution import BYTES_PER_PROGRAM, largest_divisor, steps_per_program, use_large_programs
+from modtf.execution import (
+    BYTES_PER_PROGRAM,
+    largest_divisor,
+    steps_of_seconds,
+    steps_per_program,
+    use_large_programs,
+)
 from modtf.losses import SettingLoss
 from modtf.optimizer import MemberAdam
 
@@ -54,6 +60,13 @@ def test_keras_is_left_alone_without_xla() -> None:
     model.compile(loss="mae", jit_compile=False)
     use_large_programs(model, stream(Task(num_rules=2), 4))
     assert model.train_function is None
+
+
+def test_large_models_return_to_python_more_often() -> None:
+    small, large = (build(Task(num_rules=2), "modular", width) for width in (8, 64))
+    assert steps_of_seconds(small, 256) == 100
+    assert steps_of_seconds(large, 10**5) == 2  # 140,000 weights, 6 operations each
+    assert steps_of_seconds(large, 10**9) == 1
 
 
 def test_steps_of_a_program_divide_and_fit_in_memory() -> None:
