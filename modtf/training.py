@@ -73,6 +73,7 @@ def train(
     seeds = seed if seed is not None else _model_seeds(model, task)
     tasks, _, _ = as_members(task, seeds)
     check_integer("steps", steps, 1)
+    check_integer("batch_size", batch_size, 1)
     check_integer("evaluations", evaluations, 1)
     num_evaluations = largest_divisor(steps, evaluations)
     per_epoch = steps // num_evaluations
