@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from modtf.losses import ELEMENTWISE, misclassified
+from modtf.retracing import no_retracing_advice
 
 STEPS_PER_EXECUTION = 20  # enough to hide Keras's work between batches
 
@@ -98,5 +99,6 @@ class Accumulator:
         # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
         shape = tuple(dataset.element_spec[1].shape)
         self._forward.test_function = self._test_functions.get(shape)
-        self._forward.evaluate(dataset.map(lambda features, y: (features, {self.output: y})), verbose=0)
+        with no_retracing_advice():
+            self._forward.evaluate(dataset.map(lambda features, y: (features, {self.output: y})), verbose=0)
         self._test_functions[shape] = self._forward.test_function

@@ -15,6 +15,7 @@ from modtf.execution import largest_divisor, steps_of_seconds, use_large_program
 from modtf.losses import SettingLoss
 from modtf.optimizer import MemberAdam
 from modtf.outputs import count_modules
+from modtf.retracing import no_retracing_advice
 from modtf.task import TRAINING_LENGTH, Task, as_members, check_choice, check_integer
 
 
@@ -115,15 +116,16 @@ def train(
     data = data.map(lambda features, target: (features, {"target": target}))
     use_large_programs(model, data)
     try:
-        return model.fit(
-            data,
-            epochs=num_evaluations,
-            initial_epoch=done,
-            steps_per_epoch=per_epoch,
-            callbacks=[evaluation, *callbacks, *extra],
-            verbose=0,
-            shuffle=False,
-        )
+        with no_retracing_advice():
+            return model.fit(
+                data,
+                epochs=num_evaluations,
+                initial_epoch=done,
+                steps_per_epoch=per_epoch,
+                callbacks=[evaluation, *callbacks, *extra],
+                verbose=0,
+                shuffle=False,
+            )
     finally:
         model.train_function = None  # what the user's own `fit` reads may end
 
