@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from modtf.models.base import ModularModel
 
-STEPS_PER_EXECUTION = 100
-SECONDS_FLOPS = 2e11
-ACCELERATION = 50
+STEPS_PER_EXECUTION = 100  # by then Keras's work between them is lost in the steps
+SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
+ACCELERATION = 50  # how many cores an accelerator is worth, at least
 STEPS_PER_PROGRAM = 20  # by then starting a program is lost in the steps
 BYTES_PER_PROGRAM = 1 << 27  # of batches handed to one program
 
@@ -21,10 +21,7 @@ def largest_divisor(number: int, at_most: int) -> int:
 
 
 def steps_of_seconds(model: keras.Model, num_tokens: int) -> int:
-    """About how many steps on so many tokens take two to four seconds on one core; 1 to 100.
-
-    A hundred are enough to hide Keras's work between them.
-    """
+    """About how many steps on so many tokens take two to four seconds on one core; 1 to 100."""
     step = 6 * model.count_params() * num_tokens  # forward 2 per weight and token, backward twice that
     return max(1, min(STEPS_PER_EXECUTION, int((1 if _on_cpu() else ACCELERATION) * SECONDS_FLOPS // step)))
 
