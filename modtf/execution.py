@@ -71,9 +71,8 @@ def _take_steps(step: Callable[[Any], Any], batches: Any) -> None:
 
 
 def _on_cpu() -> bool:
-    return not tf.distribute.has_strategy() and {d.device_type for d in tf.config.list_logical_devices()} == {
-        "CPU"
-    }
+    devices = {device.device_type for device in tf.config.list_logical_devices()}
+    return devices == {"CPU"} and not tf.distribute.has_strategy()
 
 
 def _members_in_turn(model: ModularModel) -> Callable[[Any], None]:

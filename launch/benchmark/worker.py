@@ -60,7 +60,6 @@ def measure_group(request: dict[str, Any], dump: Path, tick: Any) -> list[dict[s
         model = build(tasks, variant, width, seeds)
         step = runs[f"{variant} step"] = programs.step_run(model)
         first, again = (cpu_seconds(partial(step, 1)) for _ in range(2))
-        program = largest_program(dump)
         row = {
             **{key: request[key] for key in ("arch", "num_rules", "width", "members")},
             "variant": variant,
@@ -68,7 +67,7 @@ def measure_group(request: dict[str, Any], dump: Path, tick: Any) -> list[dict[s
             "flops": step_flops(model, programs.BATCH_SIZE),
             "compile_s": first - again,
             "program_bytes": program_bytes(dump),
-            "largest_tensor": largest_tensor(program),
+            "largest_tensor": largest_tensor(largest_program(dump)),
         }
         if arch == "rnn":
             row["gate_units"] = model.num_modules * model.state_width / (4 * width)
