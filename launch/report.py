@@ -14,13 +14,13 @@ from tqdm import tqdm
 from modtf.launch import report_page as page
 from modtf.launch import report_sections as sections
 from modtf.launch.cli import check_writable, run_command
-from modtf.launch.figures import FIGURES, Choice, NothingToDraw
-from modtf.launch.figures.save import save
+from modtf.analysis.figures import FIGURES, Choice, NothingToDraw
+from modtf.analysis.figures.save import save
 from modtf.results import Bootstrap, Study, find_cells, find_missing, load_history, load_results, summarise
-from modtf.results.claims import judge_all
-from modtf.results.claims.text import claim_lines, print_claims
+from modtf.analysis.claims import judge_all
+from modtf.analysis.claims.text import claim_lines, print_claims
 from modtf.results.schema import CHECKPOINTS
-from modtf.results.study import select
+from modtf.analysis.study import select
 from modtf.task import check_choice
 
 PAGE = "report.html"

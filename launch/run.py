@@ -112,15 +112,15 @@ def main() -> None:
         f"learning rate {first.training.learning_rate:g} (preset {FLAGS.preset}). Writing to {out}",
         flush=True,
     )
-    from modtf.launch.table import results_table
+    from modtf.analysis.table import results_table
     from modtf.results import load_results
     from modtf.results.schema import RESULTS
 
     unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
     if unfinished:
         quiet_tensorflow()
-        from modtf.running import run_cell
-        from modtf.strategy import choose_strategy
+        from modtf.engines.cell import run_cell
+        from modtf.training.strategy import choose_strategy
 
         strategy = choose_strategy(FLAGS.strategy, first.training.batch_size)
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from modtf.models.initial import InitialWeights
-from modtf.models.sums import weigh
+from modtf.models.kernels.sums import weigh
 
 
 class MemberLayer(keras.layers.Layer):

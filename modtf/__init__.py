@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from modtf.cell import Evaluation as Evaluation
     from modtf.cell import Training as Training
     from modtf.datasets.streaming import stream as stream
-    from modtf.evaluation import evaluate as evaluate
-    from modtf.loading import load_model as load_model
+    from modtf.evaluation.evaluator import evaluate as evaluate
+    from modtf.training.loading import load_model as load_model
     from modtf.models.build import build as build
     from modtf.results import load_results as load_results
     from modtf.results import summarise as summarise
     from modtf.task import Task as Task
-    from modtf.training import train as train
+    from modtf.training.fit import train as train
 
 __version__ = "0.1.0"
 
@@ -30,7 +30,7 @@ _LAZY = {
     "Evaluation": "modtf.cell",
     "stream": "modtf.datasets.streaming",
     "build": "modtf.models.build",
-    "load_model": "modtf.loading",
+    "load_model": "modtf.training.loading",
     "train": "modtf.training",
     "evaluate": "modtf.evaluation",
     "load_results": "modtf.results",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from modtf.cell import Evaluation
-from modtf.evaluation import Evaluator
+from modtf.evaluation.evaluator import Evaluator
 from modtf.launch.benchmark.measure import cpu_seconds
 from modtf.launch.benchmark.programs import step_run
 from modtf.models.build import build

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from modtf.datasets.streaming import stream
-from modtf.execution import (
+from modtf.training.execution import (
     STEPS_PER_EXECUTION,
     steps_per_program,
     training_program,
@@ -18,9 +18,9 @@ from modtf.execution import (
 from modtf.launch.benchmark.measure import Run, cpu_seconds
 from modtf.launch.benchmark.textbook import TEXTBOOK
 from modtf.launch.benchmark.textbook_data import textbook_dataset
-from modtf.losses import SettingLoss
+from modtf.training.loss import SettingLoss
 from modtf.models.base import ModularModel
-from modtf.optimizer import MemberAdam
+from modtf.training.optimizer import MemberAdam
 from modtf.task import Task
 
 BATCH_SIZE = 256

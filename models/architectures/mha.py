@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from modtf.models.attention import attend, project
+from modtf.models.kernels.attention import attend, project
 from modtf.models.base import ModularModel
 from modtf.models.encoder import TokenEncoder
 from modtf.models.layers import Dense, Mixture, TwoLayer

@@ -8,7 +8,7 @@ from modtf.models.cells import CELLS
 from modtf.models.layers import Dense, TwoLayer
 from modtf.models.recurrence import SharedState
 from modtf.models.routers.base import RouterInput
-from modtf.models.scan import can_scan
+from modtf.models.kernels.scan import can_scan
 from modtf.models.sizes import rnn_state
 from modtf.task import check_choice
 

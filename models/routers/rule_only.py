@@ -5,7 +5,7 @@ from typing import Any
 from modtf.models.initial import InitialWeights
 from modtf.models.layers import Dense, TwoLayer
 from modtf.models.routers.base import Router, RouterInput
-from modtf.models.sums import softmax
+from modtf.models.kernels.sums import softmax
 
 
 class RuleOnly(Router):

@@ -1,7 +1,7 @@
 """`modular`: each module scores itself from the token and the rule."""
 
 from modtf.models.routers.base import Router
-from modtf.models.sums import softmax, softmax_gradient
+from modtf.models.kernels.sums import softmax, softmax_gradient
 
 
 class SelfScored(Router):

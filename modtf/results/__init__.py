@@ -3,12 +3,12 @@
 from modtf.results.activations import Activations, load_activations
 from modtf.results.cells import CellFolder, find_cells
 from modtf.results.load import load_history, load_results
-from modtf.results.missing import find_missing
-from modtf.results.paired import PAIRS, compare_pairs
-from modtf.results.performance import performance_rows
-from modtf.results.random_baseline import random_baseline
-from modtf.results.ranking import rank, votes
-from modtf.results.resampling import Bootstrap
+from modtf.analysis.missing import find_missing
+from modtf.analysis.paired import PAIRS, compare_pairs
+from modtf.analysis.performance import performance_rows
+from modtf.analysis.random_baseline import random_baseline
+from modtf.analysis.ranking import rank, votes
+from modtf.analysis.resampling import Bootstrap
 from modtf.results.schema import (
     CELL,
     COLUMNS,
@@ -20,8 +20,8 @@ from modtf.results.schema import (
     write_history,
     write_results,
 )
-from modtf.results.study import Study
-from modtf.results.summary import summarise
+from modtf.analysis.study import Study
+from modtf.analysis.summary import summarise
 
 __all__ = [
     "CELL",

@@ -11,7 +11,7 @@ from absl import flags
 
 from modtf.launch.report import main, read_study, write_report
 from modtf.results import CELL, Bootstrap
-from modtf.results.claims import CLAIMS
+from modtf.analysis.claims import CLAIMS
 
 REPORT = Path(__file__).parents[2] / "launch" / "report.py"
 

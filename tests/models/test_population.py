@@ -4,9 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from modtf.datasets.streaming import stream
-from modtf.losses import SettingLoss
+from modtf.training.loss import SettingLoss
 from modtf.models.build import build
-from modtf.optimizer import MemberAdam
+from modtf.training.optimizer import MemberAdam
 from modtf.task import Task
 
 WIDTH, STEPS = 5, 30

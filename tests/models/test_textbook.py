@@ -8,12 +8,12 @@ import tensorflow as tf
 import textbook
 
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.attention import attend
+from modtf.models.kernels.attention import attend
 from modtf.models.build import build
 from modtf.models.cells import CELLS
 from modtf.models.routers import ROUTERS
-from modtf.models.rows import LANES
-from modtf.models.scan import can_scan
+from modtf.models.kernels.rows import LANES
+from modtf.models.kernels.scan import can_scan
 from modtf.task import Task
 
 WIDTH = 5
@@ -52,7 +52,7 @@ def test_values_and_gradients(kind, variant, random_batch):
 
 @pytest.mark.parametrize("cell", list(CELLS))
 def test_a_batch_of_whole_vectors(cell, random_batch):
-    """Where `modtf.models.rows.lane_sums` has partial sums."""
+    """Where `modtf.models.kernels.rows.lane_sums` has partial sums."""
     tasks = [Task("rnn", num_rules=4)] * 2
     model = build(tasks, "modular", WIDTH, [0, 1], dtype="float64", cell=cell)
     compare(model, *random_batch(tasks, batch=2 * LANES, seq_len=3))

@@ -12,7 +12,7 @@ from modtf import Task, build, stream
 from modtf.launch.benchmark import hlo
 from modtf.launch.benchmark.flops import forward_flops, step_flops
 from modtf.launch.benchmark.textbook import TEXTBOOK
-from modtf.losses import SettingLoss
+from modtf.training.loss import SettingLoss
 from modtf.models.routers import ROUTERS
 from modtf.task import TRAINING_LENGTH
 

@@ -6,7 +6,7 @@ import pytest
 
 from modtf.results import find_cells, find_missing, load_activations, load_history, load_results
 from modtf.results.schema import CELL, COLUMNS
-from modtf.results.study import select
+from modtf.analysis.study import select
 
 
 def one_cell(simulator, out, **changes):

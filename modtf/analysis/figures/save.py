@@ -1,0 +1,24 @@
+"""Writes a picture's files."""
+
+import io
+from pathlib import Path
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from modtf.analysis.figures.base import Picture
+
+PNG_DPI = 150
+
+
+def save(picture: Picture, figures: Path, tables: Path) -> bytes:
+    """Writes NAME.png and NAME.svg to `figures` and NAME.csv to `tables`; returns the PNG."""
+    FigureCanvasAgg(picture.figure)
+    buffer = io.BytesIO()
+    picture.figure.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    (figures / f"{picture.name}.png").write_bytes(buffer.getvalue())
+    # The same study gives the same bytes: no date, no random identifiers.
+    with matplotlib.rc_context({"svg.hashsalt": picture.name}):
+        picture.figure.savefig(figures / f"{picture.name}.svg", metadata={"Date": None, "Creator": "modtf"})
+    picture.table.to_csv(tables / f"{picture.name}.csv", index=False)
+    return buffer.getvalue()

@@ -1,0 +1,95 @@
+"""Two variants on the same tasks and seeds: how much better is the one than the other?"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from modtf.metrics import smaller_is_better
+from modtf.analysis.resampling import Bootstrap, intervals
+from modtf.results.schema import CELL, CONDITION, TASK
+from modtf.analysis.summary import refuse_mixtures
+
+# Each against the next less informed variant.
+PAIRS = (("modular", "monolithic"), ("modular_op", "modular"), ("gt_modular", "modular_op"))
+SAME = tuple(name for name in (*CELL, *CONDITION) if name != "variant")
+MATCH = (
+    *(name for name in (*CELL, "data_seed", "seed", *CONDITION) if name != "variant"),
+    "condition",
+    "step",
+)
+
+
+def match_members(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """Models of two variants that agree in everything else, task and seed included, side by side.
+
+    Returns:
+        What they agree in, then `value_first`, `value_second`, `gain` (by how much the first is better, in
+        the unit of the measure) and `advantage` (gain divided by the larger of the two magnitudes: 0.2 is a
+        loss 20% below the other's, -0.2 one that the other undercuts by 20%; 0 where both are 0).
+    """
+    key = [name for name in MATCH if name in frame]
+    sides = [frame.loc[frame["variant"] == name, [*key, "value"]] for name in (first, second)]
+    pairs = sides[0].merge(sides[1], on=key, suffixes=("_first", "_second"), validate="one_to_one")
+    sign = pairs["measure"].map({m: 1.0 if smaller_is_better(m) else -1.0 for m in pairs["measure"].unique()})
+    pairs["gain"] = (pairs["value_second"] - pairs["value_first"]) * sign.astype(float)
+    largest = pairs[["value_first", "value_second"]].abs().max(axis=1, skipna=False)
+    pairs["advantage"] = (pairs["gain"] / largest.replace(0.0, np.nan)).mask(largest == 0.0, 0.0)
+    return pairs
+
+
+def compare_pairs(
+    frame: pd.DataFrame,
+    pairs: Sequence[tuple[str, str]] = PAIRS,
+    by: Sequence[str] = SAME,
+    over: Sequence[str] = (),
+    bootstrap: Bootstrap = Bootstrap(),  # noqa: B008  frozen
+) -> pd.DataFrame:
+    """Paired comparisons of variants: same task, same seed.
+
+    Args:
+        frame: as `load_results` gives it, of registered measures (`modtf.metrics.MEASURES`).
+        pairs: (first, second); positive numbers speak for the first.
+        by: columns; each combination of their values becomes a row per pair.
+        over: columns to average over on purpose. Gains then mix scales: read the advantage.
+        bootstrap: number of resamples, seed and level.
+
+    Returns:
+        first, second, the columns of `by`, gain, gain_low, gain_high (difference in the measure's unit),
+        advantage, advantage_low, advantage_high (relative, -1..1), effect_size (mean gain divided by its
+        standard deviation over pairs), wins (share of pairs won, ties half), num_tasks, num_models (pairs),
+        num_missing.
+
+    Raises:
+        ValueError: if a row would average over what `over` does not name.
+    """
+    by = [name for name in by if name in frame]
+    tables = []
+    for first, second in pairs:
+        matched = match_members(frame, first, second)
+        if matched.empty:
+            continue
+        refuse_mixtures(matched, by, over)
+        matched["won"] = (np.sign(matched["gain"]) + 1) / 2
+        table = intervals(matched, by, "advantage", TASK, bootstrap).rename(columns=_renamed("advantage"))
+        gain = intervals(matched, by, "gain", TASK, bootstrap).rename(columns=_renamed("gain"))
+        won = intervals(matched, by, "won", TASK, Bootstrap(1))
+        table = table.assign(**{name: gain[name] for name in _renamed("gain").values()}, wins=won["mean"])
+        table["effect_size"] = _effect_size(matched, by)
+        tables.append(table.assign(first=first, second=second))
+    order = ["first", "second", *by, *_renamed("gain").values(), *_renamed("advantage").values()]
+    order += ["effect_size", "wins", "num_tasks", "num_models", "num_missing"]
+    return pd.concat(tables, ignore_index=True)[order] if tables else pd.DataFrame(columns=order)
+
+
+def _renamed(name: str) -> dict[str, str]:
+    return {"mean": name, "low": f"{name}_low", "high": f"{name}_high"}
+
+
+def _effect_size(matched: pd.DataFrame, by: list[str]) -> np.ndarray:
+    """mean / standard deviation of the gain of every row; NaN for one pair or gains that are all equal."""
+    groups = matched.groupby(by, dropna=False)["gain"] if by else matched.groupby(lambda _: 0)["gain"]
+    deviation = groups.std(ddof=1).to_numpy(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = groups.mean().to_numpy(float) / deviation
+    return np.where(deviation > 0, size, np.nan)
