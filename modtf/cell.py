@@ -55,6 +55,24 @@ class Cell:
         options = {**self.router, **self.model}
         return "_".join([*parts, *(f"{name}-{value}" for name, value in options.items())])
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What tells its models from those of other cells, as columns of the results.
+
+        Options stand in one column each for the task and the model, "search=v2" or "modules=16,cell=simple":
+        those that tell it from others, "" where there are none.
+        """
+        model = {"architecture": self.architecture} if self.architecture else {}
+        return {
+            "arch": self.task.arch,
+            "setting": self.task.setting,
+            "task_options": _text(self.task.named_options),
+            "num_rules": self.task.num_rules,
+            "width": self.width,
+            "variant": self.variant,
+            "model_options": _text({**model, **self.router, **self.model}),
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """What defines the cell scientifically, JSON-able: no path, no device."""
         task = self.task.to_dict()
@@ -99,3 +117,7 @@ class Cell:
     @property
     def folder(self) -> str:
         return f"{self.label}-{self.hash}"
+
+
+def _text(options: Mapping[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in options.items())

@@ -1,0 +1,1 @@
+"""The report: what a study shows, as one HTML page."""
