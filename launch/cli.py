@@ -1,46 +1,35 @@
-"""What all commands share: errors in one line, quiet libraries."""
+"""What all commands share: plug-ins, `--help`, errors in one line, quiet libraries."""
 
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from absl import app
+from absl import app, flags
 
+from modtf.launch.help import help_of, wants_help
+from modtf.launch.quiet import quiet_tensorflow
+from modtf.plugins import load_plugin
 
-def quiet_tensorflow() -> None:
-    """Imports TensorFlow without its start-up lines, which go to the terminal whatever its log level."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says later
-    with tempfile.TemporaryFile() as said:
-        terminal = os.dup(2)
-        os.dup2(said.fileno(), 2)
-        try:
-            import tensorflow  # noqa: F401
-        except BaseException:
-            said.seek(0)
-            os.write(terminal, said.read())
-            raise
-        finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)
+DefineFlags = Callable[[flags.FlagValues], None]
 
 
-def run_command(main: Callable[[], None], resumes: bool = False) -> None:
-    """Parses the flags and runs `main`; bad input ends in one line and exit status 1.
+def run_command(main: Callable[[], None], define_flags: DefineFlags, resumes: bool = False) -> None:
+    """Loads plug-ins, defines and parses the flags, runs `main`; bad input is one line and exit status 1.
 
     Args:
         main: the command.
+        define_flags: adds its flags; plug-ins are loaded by then, so it may list what they register. The
+            first lines of its module's docstring and the flags are what `--help` prints.
         resumes: whether the same command, given again, goes on where it was interrupted.
     """
     name = Path(sys.argv[0]).name
 
-    def guarded(argv: Sequence[str]) -> None:
+    def guarded(action: Callable[[], Any]) -> None:
         try:
-            if len(argv) > 1:
-                raise ValueError(f"{argv[1]!r} was not expected; flags are written --name=value.")
-            main()
-        except (OSError, ValueError) as error:
+            action()
+        except (OSError, ValueError, flags.Error) as error:
             print(f"{name}: error: {error}", file=sys.stderr)
             sys.exit(1)
         except KeyboardInterrupt:
@@ -48,7 +37,42 @@ def run_command(main: Callable[[], None], resumes: bool = False) -> None:
             print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
             sys.exit(130)
 
-    app.run(guarded)
+    def start(argv: Sequence[str]) -> None:
+        if len(argv) > 1:
+            raise ValueError(f"{argv[1]!r} was not expected; flags are written --name=value.")
+        main()
+
+    quiet_tensorflow()
+    guarded(lambda: [load_plugin(location) for location in plugins_given(sys.argv[1:])])
+    if wants_help(sys.argv[1:]):
+        print(help_of(define_flags, name))
+        return
+    define_flags(flags.FLAGS)
+    define_plugin(flags.FLAGS)
+    app.run(lambda argv: guarded(lambda: start(argv)))
+
+
+def define_plugin(values: flags.FlagValues) -> None:
+    """Adds --plugin."""
+    flags.DEFINE_multi_string(
+        "plugin",
+        [],
+        "File or module that registers families, architectures, routers, measures or figures; repeatable.",
+        flag_values=values,
+    )
+
+
+def plugins_given(arguments: Sequence[str]) -> list[str]:
+    """The values of --plugin, which count before the other flags are known.
+
+    Example:
+        >>> plugins_given(["--arch=mine", "--plugin=mine.py", "--plugin", "more"])
+        ['mine.py', 'more']
+    """
+    values = flags.FlagValues()
+    define_plugin(values)
+    values(["command", *arguments], known_only=True)
+    return list(values.plugin)
 
 
 def check_writable(folder: str | Path) -> Path:
