@@ -68,7 +68,7 @@ def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
 def _results(cell: CellFolder) -> pd.DataFrame:
     frame = _read(cell, RESULTS, COLUMNS)
     for name, value in cell.cell.items():
-        others = set(frame[name].unique()) - {value}
+        others = set(frame[name].unique().tolist()) - {value}
         if others:
             raise ValueError(
                 f"{cell.path / RESULTS} speaks of {name}={others.pop()!r}, its config of {value!r}. "
@@ -82,7 +82,9 @@ def _read(cell: CellFolder, name: str, columns: Mapping[str, str]) -> pd.DataFra
     dtypes = {column: "category" if kind == "str" else kind for column, kind in columns.items()}
     try:
         # "" is no missing value here: it is how a model without options says so
-        frame = pd.read_csv(path, dtype=dtypes, keep_default_na=False, na_values={"value": ["", "nan", "NaN"]})
+        frame = pd.read_csv(
+            path, dtype=dtypes, keep_default_na=False, na_values={"value": ["", "nan", "NaN"]}
+        )
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
         raise ValueError(f"{path} is not a table ({error}). Remove it and run its cell again.") from error
     if list(frame) != list(columns):

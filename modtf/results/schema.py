@@ -52,7 +52,12 @@ HISTORY_COLUMNS: Mapping[str, str] = {
     "condition": "str",
     "value": "float64",
 }
-NOT_KEYS = ("value", "num_modules", "num_parameters", "steps")  # two rows of one model may not differ in these
+NOT_KEYS = (
+    "value",
+    "num_modules",
+    "num_parameters",
+    "steps",
+)  # two rows of one model may not differ in these
 
 
 def conform(

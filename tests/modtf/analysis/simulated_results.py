@@ -128,9 +128,7 @@ def _rows(cell: Cell, measure: str, condition: str, values: Any) -> pd.DataFrame
     )
 
 
-def _results(
-    cell: Cell, world: World, measures: Mapping[str, np.ndarray], num_modules: int
-) -> pd.DataFrame:
+def _results(cell: Cell, world: World, measures: Mapping[str, np.ndarray], num_modules: int) -> pd.DataFrame:
     steps, seconds = cell.protocol.training.steps, 12.0
     speed = {"seconds": seconds, "members_times_steps_per_second": steps / seconds}
     tables = []
