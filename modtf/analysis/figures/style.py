@@ -1,61 +1,80 @@
-"""Colours, markers and words: the same for a variant in every figure."""
+"""What models and kinds of tasks are called, and what each variant looks like: the same in every figure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import cycle
+from typing import NamedTuple
 
 import pandas as pd
 
-from modtf.results.schema import VARIANTS
+from modtf.families import FAMILIES
+from modtf.metrics import MEASURES
+from modtf.results import KIND
+
+GREY = "#555555"
+RANDOM = "random"  # the name of the baseline that picks modules at random
+
+
+class Look(NamedTuple):
+    """How a variant is drawn."""
+
+    colour: str
+    marker: str
+    line: str = "-"
+
 
 # Okabe and Ito (2008), told apart with any common colour vision deficiency; brightness differs too.
-COLOURS = {
-    "monolithic": "#D55E00",
-    "modular": "#0072B2",
-    "modular_op": "#CC79A7",
-    "gt_modular": "#009E73",
-    "random": "#7F7F7F",
+PALETTE = {
+    "monolithic": Look("#D55E00", "s"),
+    "modular": Look("#0072B2", "o"),
+    "modular_op": Look("#CC79A7", "^"),
+    "gt_modular": Look("#009E73", "D"),
+    RANDOM: Look("#7F7F7F", "_", "--"),
 }
-MARKERS = {"monolithic": "s", "modular": "o", "modular_op": "^", "gt_modular": "D", "random": ""}
-SPARE_COLOURS = ("#E69F00", "#56B4E9", "#F0E442", "#000000")  # for variants of users
-SPARE_MARKERS = ("v", "P", "X", "*")
-GREY = "#555555"
-
-FAMILIES = ("mlp", "mha v1", "mha v2", "rnn")
-SETTINGS = ("regression", "classification")
+SPARE = tuple(Look(*look) for look in zip(("#E69F00", "#56B4E9", "#000000", "#A6761D"), "vPX*", strict=True))
 
 
-def in_order(found: Iterable[str], order: Sequence[str]) -> list[str]:
-    """The distinct values found: those of `order` first, in its order, then the others sorted."""
-    values = set(found)
-    return [v for v in order if v in values] + sorted(values - set(order))
+def looks(variants: Iterable[str]) -> dict[str, Look]:
+    """The look of every variant, in order, `random` last; the palette has spare ones for those of users.
+
+    Args:
+        variants: all those of a study, in order, so that each looks the same in all of its figures.
+    """
+    spare = cycle(SPARE)
+    names = [str(name) for name in variants if name != RANDOM]
+    return {name: PALETTE.get(name) or next(spare) for name in names} | {RANDOM: PALETTE[RANDOM]}
 
 
-def variants_in(frame: pd.DataFrame) -> list[str]:
-    """The variants of a table, from least to most informed, `random` last."""
-    names = in_order(frame["variant"], (*VARIANTS, "random"))
-    return [n for n in names if n != "random"] + [n for n in names if n == "random"]
+def labelled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Adds what a reader calls things, as categories in the order of the report.
+
+    Args:
+        frame: with the columns of `CELL`, in the order of the report where they are categories.
+
+    Returns:
+        The frame with `family` ("MHA v2"), `kind` ("MHA v2\\nregression") and, in `variant`, the options of
+        a model ("modular modules=16").
+    """
+    family = _named(frame, KIND[::2], lambda arch, options: " ".join([FAMILIES[arch].title, *_words(options)]))
+    kind = _named(frame.assign(family=family), ["family", "setting"], lambda *names: "\n".join(names))
+    variant = _named(frame, ["variant", "model_options"], lambda name, text: f"{name} {text}".strip())
+    return frame.assign(family=family, kind=kind, variant=variant)
 
 
-def colour(variant: str, variants: Sequence[str]) -> str:
-    """The colour of a variant among those shown."""
-    return COLOURS.get(variant) or _spare(variant, variants, SPARE_COLOURS)
+def measure_label(name: str) -> str:
+    """What stands at the axis of a measure, or of a router's penalty."""
+    return MEASURES[name].axis_label if name in MEASURES else name.replace("_", " ").capitalize()
 
 
-def marker(variant: str, variants: Sequence[str]) -> str:
-    """The marker of a variant among those shown."""
-    return MARKERS[variant] if variant in MARKERS else _spare(variant, variants, SPARE_MARKERS)
+def _words(options: str) -> list[str]:
+    """ "search=v2,noise=0.1" -> v2, noise=0.1: a word says what it is, a number does not."""
+    parts = [part.partition("=") for part in options.split(",") if part]
+    return ["".join(part) if part[2][:1].isdigit() else part[2] for part in parts]
 
 
-def _spare(variant: str, variants: Sequence[str], spares: Sequence[str]) -> str:
-    others = [name for name in variants if name not in COLOURS]
-    return spares[others.index(variant) % len(spares)]
-
-
-def with_labels(frame: pd.DataFrame) -> pd.DataFrame:
-    """Adds `family` ("mha v2") and `kind` ("mha v2\\nregression"), the row labels of the figures."""
-    family = (frame["arch"] + " " + frame["search"]).str.strip()
-    return frame.assign(family=family, kind=family + "\n" + frame["setting"])
-
-
-def kinds_in(frame: pd.DataFrame) -> list[str]:
-    """The `kind`s of a table in the order of the report."""
-    return in_order(frame["kind"], [f"{family}\n{setting}" for family in FAMILIES for setting in SETTINGS])
+def _named(frame: pd.DataFrame, by: Sequence[str], words: Callable[..., str]) -> pd.Categorical:
+    """The name of the values of `by` in every row, as a category in the order of those values."""
+    by = list(by)
+    keys = frame[by].drop_duplicates().sort_values(by)
+    names = pd.Series([words(*key) for key in keys.itertuples(index=False, name=None)], dtype=object)
+    places = frame.groupby(by, observed=True, sort=True).ngroup()
+    return pd.Categorical(names.iloc[places].to_numpy(), names.unique())
