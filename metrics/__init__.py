@@ -17,10 +17,18 @@ from modtf.metrics.collapse_avg import collapse_avg
 from modtf.metrics.collapse_worst import collapse_worst
 from modtf.metrics.distributions import TOLERANCE
 from modtf.metrics.inverse_mutual_information import inverse_mutual_information
-from modtf.metrics.measure import Measure
-from modtf.metrics.registry import MEASURES, activation_measures, measures, smaller_is_better
+from modtf.metrics.measure import GROUPS, MAIN_GROUPS, Measure
+from modtf.metrics.registry import (
+    MEASURES,
+    activation_measures,
+    measures,
+    register_measure,
+    smaller_is_better,
+)
 
 __all__ = [
+    "GROUPS",
+    "MAIN_GROUPS",
     "MEASURES",
     "TOLERANCE",
     "Measure",
@@ -39,6 +47,7 @@ __all__ = [
     "measure_population",
     "measures",
     "module_use",
+    "register_measure",
     "rule_distributions",
     "smaller_is_better",
     "uniform_activation",

@@ -5,9 +5,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, check_rule_probs
 from modtf.metrics.distributions import Array
-from modtf.metrics.measure import Measure
+from modtf.metrics.registry import register_measure
 
 
+@register_measure(
+    "alignment",
+    group="specialisation",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    description="Distance to the nearest match of rules and modules: 0 every rule has its own module.",
+    axis_label="Alignment",
+)
 def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """min over matches P of sum_r p(r) sum_m |A_rm - P_rm| / 2; for uniform rules sum |A - P| / (2R).
 
@@ -86,15 +94,3 @@ def _match(A: Array, probs: Array) -> NDArray[np.intp]:
     filler[:, -num_modules:] = 0.0
     _, columns = linear_sum_assignment(np.concatenate([weights, filler]), maximize=True)
     return np.asarray(columns[:num_rules] % num_modules)
-
-
-MEASURE = Measure(
-    name="alignment",
-    group="specialisation",
-    range=(0.0, 1.0),
-    perfect=0.0,
-    smaller_is_better=True,
-    description="Distance to the nearest match of rules and modules: 0 every rule has its own module.",
-    axis_label="Alignment",
-    function=alignment,
-)

@@ -4,9 +4,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, module_use
-from modtf.metrics.measure import Measure
+from modtf.metrics.registry import register_measure
 
 
+@register_measure(
+    "collapse_avg",
+    group="collapse",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    description="Shortfall of the under-used modules: 0 all used equally, 1 one module does everything.",
+    axis_label="Collapse (average)",
+)
 def collapse_avg(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """M/(M-1) * sum_m max(0, 1/M - p(m)), with p(m) the use of module m.
 
@@ -38,15 +46,3 @@ def collapse_avg(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     num_modules = use.size
     shortfall = np.maximum(0.0, 1.0 / num_modules - use).sum() * num_modules / (num_modules - 1)
     return float(np.clip(shortfall, 0.0, 1.0))
-
-
-MEASURE = Measure(
-    name="collapse_avg",
-    group="collapse",
-    range=(0.0, 1.0),
-    perfect=0.0,
-    smaller_is_better=True,
-    description="Shortfall of the under-used modules: 0 all used equally, 1 one module does everything.",
-    axis_label="Collapse (average)",
-    function=collapse_avg,
-)

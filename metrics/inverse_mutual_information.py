@@ -5,9 +5,17 @@ from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, check_rule_probs
 from modtf.metrics.distributions import Array
-from modtf.metrics.measure import Measure
+from modtf.metrics.registry import register_measure
 
 
+@register_measure(
+    "inverse_mutual_information",
+    group="specialisation",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    description="Share of the rule's information that the module does not tell: 0 all told, 1 none.",
+    axis_label="Inverse mutual information",
+)
 def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """1 - I(m; r) / H(r), where H(r) = log R for uniform rules.
 
@@ -43,15 +51,3 @@ def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None
 def _entropy(p: Array) -> float:
     positive = p[p > 0.0]
     return float(-(positive * np.log(positive)).sum())
-
-
-MEASURE = Measure(
-    name="inverse_mutual_information",
-    group="specialisation",
-    range=(0.0, 1.0),
-    perfect=0.0,
-    smaller_is_better=True,
-    description="Share of the rule's information that the module does not tell: 0 all told, 1 none.",
-    axis_label="Inverse mutual information",
-    function=inverse_mutual_information,
-)

@@ -4,7 +4,11 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-GROUPS = ("performance", "collapse", "specialisation")
+# "performance" is what evaluation computes; the others are functions of an activation matrix. A "diagnostic"
+# is what practitioners look at besides: shown where it is asked for, so as not to crowd the main tables.
+GROUPS = ("performance", "collapse", "specialisation", "diagnostic")
+MAIN_GROUPS = ("collapse", "specialisation")
+ARGUMENTS = ("rule_probs", "usage", "rule_frequencies", "num_draws")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,18 +16,19 @@ class Measure:
     """What a table, a figure or a test needs to know of one measure.
 
     Raises:
-        ValueError: if the group is unknown, or range, perfect value and direction contradict each other.
+        ValueError: if the group is unknown; if range, perfect value and direction contradict each other; or
+            if the function does not take an activation matrix `A` and otherwise only what others can give.
     """
 
     name: str
     group: str  # one of GROUPS
     range: tuple[float, float]  # smallest and largest possible value; the largest may be infinite
-    perfect: float
-    smaller_is_better: bool
+    perfect: float | None  # None, and no direction either, where neither end is the better one
+    smaller_is_better: bool | None
     description: str  # one line
     axis_label: str
-    # Of the activation matrix `A [R, M]`; NaN where the measure has no meaning. May ask for `rule_probs [R]`
-    # and `usage [K, M]` by having arguments of these names, default None. None for performance measures.
+    # Of the activation matrix `A [R, M]`; NaN where the measure has no meaning. May ask for what is in
+    # ARGUMENTS by having arguments of these names, with defaults. None for performance measures.
     function: Callable[..., float] | None = None
 
     def __post_init__(self) -> None:
@@ -32,12 +37,48 @@ class Measure:
             raise ValueError(f"Measure {self.name!r}: group {self.group!r} is not in {', '.join(GROUPS)}.")
         if not low < high:
             raise ValueError(f"Measure {self.name!r}: range {self.range} is not (low, high) with low < high.")
-        best = low if self.smaller_is_better else high
+        self._check_direction()
+        if (self.function is None) != (self.group == "performance"):
+            raise ValueError(
+                f"Measure {self.name!r}: group {self.group!r} and function={self.function!r}; expected a "
+                "function of the activation matrix in every group but 'performance', and none there."
+            )
+        if self.function is not None:
+            self._check_signature()
+
+    def _check_direction(self) -> None:
+        low, high = self.range
+        if self.smaller_is_better is None and self.group == "diagnostic":
+            best = None
+        elif self.smaller_is_better is None:
+            raise ValueError(
+                f"Measure {self.name!r}: smaller_is_better=None; in the group {self.group!r} one direction "
+                "must be the better one. Without a direction it is a 'diagnostic'."
+            )
+        else:
+            best = low if self.smaller_is_better else high
         if self.perfect != best:
             raise ValueError(
                 f"Measure {self.name!r}: perfect is {self.perfect}, but with smaller_is_better="
                 f"{self.smaller_is_better} and range {self.range} the best value is {best}."
             )
+
+    def _check_signature(self) -> None:
+        assert self.function is not None  # asked for with a function alone
+        parameters = list(inspect.signature(self.function).parameters.values())
+        first, others = next(iter(parameters), None), parameters[1:]
+        by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        if first is None or first.name != "A" or first.kind not in by_position:
+            raise ValueError(
+                f"Measure {self.name!r}: the first argument of its function is {first}; expected the "
+                "activation matrix, A."
+            )
+        for parameter in others:
+            if parameter.name not in ARGUMENTS or parameter.default is inspect.Parameter.empty:
+                raise ValueError(
+                    f"Measure {self.name!r}: its function has the argument '{parameter}'; expected A and, "
+                    f"with defaults, any of {', '.join(ARGUMENTS)}."
+                )
 
     def accepts(self, argument: str) -> bool:
         """Whether the measure's function has an argument of this name."""
