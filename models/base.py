@@ -2,59 +2,85 @@
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 from keras import ops
 
-from modtf.datasets.streaming import task_family
 from modtf.models.initial import InitialWeights
 from modtf.models.routers import ROUTERS
-from modtf.models.routers.base import Router, RouterInput
+from modtf.models.routers.base import Router, RouterSetup, make_router
+from modtf.population import Population
 from modtf.task import Task
 
 
 class ModularModel(keras.Model):
     """A model of a task, or of a population of tasks; `modtf.build` makes one.
 
+    An architecture is a subclass that writes `make_layers` and `forward`; every router, populations,
+    saving, training and evaluation then work. P counts the members, F features, R rules, M modules, T
+    tokens: those of an example, N, times the examples of a batch, B. `inputs` and `rule` are the task's.
+
+        @modtf.register_architecture("plain")
+        class Plain(modtf.models.ModularModel):
+            def make_layers(self, hidden: int = 32):  # its options, with defaults
+                self.router = self.make_router(self.num_rules)
+                modules, outputs = self.num_modules, self.target_width or 1
+                shared = {"dtype": self.dtype_policy}
+                features = self.token_width + self.num_rules
+                self.first = Dense(self.initial, features, modules * hidden, "first", **shared)
+                scored = self.router.needs_scores
+                self.last = Mixture(
+                    self.initial, modules, hidden, outputs, "last", with_scores=scored, **shared
+                )
+
+            def forward(self, inputs, rule):
+                rule = flat(rule)
+                h = ops.relu(self.first(ops.concatenate([flat(inputs), rule], axis=1)))
+                p = self.route(rule, rule, lambda: self.last.scores(h))
+                return self.last(h, p), p
+
     Args:
-        tasks: the P tasks (dicts, when read back from a file).
-        seeds: the P seeds.
+        population: the P members (a dict, when read back from a file).
         variant: a name of `ROUTERS`.
         width: e.
-        population: whether features have a members axis (else P = 1).
+        router: the router's options.
         dtype: "float32", "float64" or a Keras dtype policy.
+        **options: the architecture's.
 
     Call arguments:
-        features: `{"inputs": [B, P, (N,) F], "rule": int [B, P, (N,)]}`; no P axis without `population`.
+        features: `{"inputs": [B, P, (N,) F], "rule": int [B, P, (N,)]}`; no P axis unless
+            `population.has_axis`.
 
     Returns:
         `{"target": [B, P, (N,)], "activation": [B, P, (N,) M]}`; the target is a logit for classification.
     """
 
+    router: Router  # set by `make_layers`
+
     def __init__(
         self,
-        tasks: Sequence[Task | dict],
-        seeds: Sequence[int],
+        population: Population | Mapping[str, Any],
         variant: str,
         width: int,
-        population: bool = False,
+        *,
+        router: Mapping[str, Any] | None = None,
         dtype: Any = None,
         name: str | None = None,
         **options: Any,
     ):
         super().__init__(name=name or variant, dtype=dtype)
-        self.tasks = [task if isinstance(task, Task) else Task(**task) for task in tasks]
-        self.seeds, self.variant, self.width = list(seeds), variant, width
-        self.population, self.options = population, options
-        self.num_members, self.num_rules = len(self.tasks), self.tasks[0].num_rules
-        family = task_family(self.tasks)
-        self.is_sequence, self.token_width = family.is_sequence, family.token_width
-        self.target_width = family.target_width
-        self.initial = InitialWeights(self.tasks, self.seeds)
-        self.router_class: type[Router] = ROUTERS[variant]
-        self.num_modules = self.router_class.num_modules(self.num_rules)
+        if not isinstance(population, Population):
+            population = _read(population)
+        self.population, self.variant, self.width = population, variant, width
+        self.tasks, self.seeds = population.tasks, population.seeds
+        self.router_options, self.options = dict(router or {}), options
+        task = population.task
+        self.num_members, self.num_rules = len(population), task.num_rules
+        self.is_sequence, self.token_width = task.is_sequence, task.token_width
+        self.target_width = task.target_width
+        self.initial = InitialWeights(population)
         known = list(inspect.signature(self.make_layers).parameters)
         for option in options:
             if option not in known:
@@ -63,24 +89,49 @@ class ModularModel(keras.Model):
                     f"its options: {', '.join(known) or 'none'}."
                 )
         self.make_layers(**options)
+        if not isinstance(getattr(self, "router", None), Router):
+            raise ValueError(
+                f"{type(self).__name__}.make_layers must set self.router = self.make_router(...)."
+            )
         self.built = True
 
     # What an architecture writes.
 
-    make_layers: Callable[..., None]  # creates the layers; its keyword arguments are the `options`
+    make_layers: Callable[..., None] = None  # type: ignore[assignment]  # creates the layers; its keyword arguments are the `options`
 
     def forward(self, inputs, rule):
-        """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, N, B], p [P, M, N, B]."""
+        """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, T], p [P, M, T], T = N x B."""
         raise NotImplementedError
 
-    def make_router(self, offered: RouterInput) -> Router:
-        return self.router_class(self.initial, self.num_rules, offered, dtype=self.dtype_policy)
+    # What it uses.
+
+    def make_router(
+        self, rule_width: int, hidden: Callable[[int], int] | None = None, use_bias: bool = True
+    ) -> Router:
+        """The router of this model's variant; after it is set, `num_modules` is known.
+
+        Args:
+            rule_width, hidden, use_bias: see `RouterSetup`.
+        """
+        setup = RouterSetup(self.initial, self.num_rules, rule_width, hidden, use_bias, self.dtype_policy)
+        return make_router(self.variant, ROUTERS[self.variant], setup, self.router_options)
+
+    def route(self, rule, rule_features, scores: Callable[[], Any]):
+        """p [P, M, T] from one-hot rules [P, R, T], what the model made of them, and, computed where the
+        router needs them, the modules' scores of themselves [P, M, T]."""
+        own = scores() if self.router.needs_scores else None
+        return self.router(rule=rule, rule_features=rule_features, scores=own)
+
+    @property
+    def num_modules(self) -> int:
+        """M."""
+        return self.router.num_modules
 
     # The boundary.
 
     def call(self, features):
         inputs, rule = ops.convert_to_tensor(features["inputs"]), ops.convert_to_tensor(features["rule"])
-        if not self.population:
+        if not self.population.has_axis:
             inputs, rule = inputs[:, None], rule[:, None]
         if not self.is_sequence:
             inputs, rule = inputs[:, :, None], rule[:, :, None]
@@ -88,18 +139,21 @@ class ModularModel(keras.Model):
         rules = ops.arange(self.num_rules, dtype=rule.dtype)[None, :, None, None]
         one_hot = ops.cast(ops.transpose(rule, [1, 2, 0])[:, None] == rules, self.compute_dtype)
         outputs, activation = self.forward(inputs, one_hot)
-        target = self._to_boundary(outputs)
+        if self.router.penalty_name is not None:
+            self.add_loss(ops.mean(self.router.penalty(activation)))  # as the loss, the mean over members
+        num_tokens, batch = ops.shape(inputs)[2:]
+        target = self._to_boundary(outputs, [self.target_width or 1, num_tokens, batch])
         return {
             "target": target if self.target_width else target[..., 0],
-            "activation": self._to_boundary(activation),
+            "activation": self._to_boundary(activation, [self.num_modules, num_tokens, batch]),
         }
 
-    def _to_boundary(self, tensor):
-        """[P, F, N, B] -> [B, (P,) (N,) F]."""
-        tensor = ops.transpose(tensor, [3, 0, 2, 1])
+    def _to_boundary(self, tensor, by_token):
+        """[P, F, T] -> [B, (P,) (N,) F]; `by_token` is [F, N, B]."""
+        tensor = ops.transpose(ops.reshape(tensor, [self.num_members, *by_token]), [3, 0, 2, 1])
         if not self.is_sequence:
             tensor = tensor[:, :, 0]
-        return tensor if self.population else tensor[:, 0]
+        return tensor if self.population.has_axis else tensor[:, 0]
 
     def build(self, input_shape=None):
         """Nothing is left to build: every shape is known from the task."""
@@ -107,15 +161,19 @@ class ModularModel(keras.Model):
     def one_member(self) -> "ModularModel":
         """A population of one, the first member's, with its initial weights."""
         config = self.get_config()
-        return type(self)(**{**config, "tasks": config["tasks"][:1], "seeds": self.seeds[:1]})
+        members = {name: config["population"][name][:1] for name in ("tasks", "seeds")}
+        return self.from_config({**config, "population": {**config["population"], **members}})
 
     def get_config(self) -> dict[str, Any]:
         return {
-            "tasks": [task.to_dict() for task in self.tasks],
-            "seeds": self.seeds,
+            "population": {
+                "tasks": [task.to_dict() for task in self.tasks],
+                "seeds": list(self.seeds),
+                "has_axis": self.population.has_axis,
+            },
             "variant": self.variant,
             "width": self.width,
-            "population": self.population,
+            "router": dict(self.router_options),
             "dtype": self.dtype_policy.name,
             "name": self.name,
             **self.options,
@@ -129,3 +187,9 @@ class ModularModel(keras.Model):
     def num_parameters(self) -> int:
         """Trainable numbers of one member."""
         return sum(math.prod(variable.shape) for variable in self.trainable_variables) // self.num_members
+
+
+def _read(config: Mapping[str, Any]) -> Population:
+    """The population of `ModularModel.get_config`."""
+    tasks = tuple(Task(**task) for task in config["tasks"])
+    return Population(tasks, tuple(config["seeds"]), config["has_axis"])

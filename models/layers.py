@@ -9,6 +9,11 @@ from modtf.models.initial import InitialWeights
 from modtf.models.kernels.sums import weigh
 
 
+def flat(x):
+    """Tokens of all examples in one axis, [P, F, N, B] -> [P, F, N * B]."""
+    return ops.reshape(x, [*ops.shape(x)[:2], -1])
+
+
 class MemberLayer(keras.layers.Layer):
     """A layer with one set of weights per member.
 

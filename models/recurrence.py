@@ -6,9 +6,9 @@ import keras
 from keras import ops
 
 from modtf.models.initial import InitialWeights
+from modtf.models.kernels.scan import Scan
 from modtf.models.layers import Dense, MemberLayer
 from modtf.models.routers.base import Router
-from modtf.models.kernels.scan import Scan
 
 
 class StateScore(MemberLayer):

@@ -13,8 +13,8 @@ import math
 
 from keras import ops
 
-from modtf.models.layers import Dense
 from modtf.models.kernels.sums import sum_of_products
+from modtf.models.layers import Dense
 
 
 def project(layer: Dense, x, head_shape):

@@ -9,9 +9,9 @@ from typing import Any
 
 from keras import ops
 
-from modtf.models.routers.base import Router
 from modtf.models.kernels.rows import row, sum_modules, with_row
 from modtf.models.kernels.scan_gradient import ScanGradient
+from modtf.models.routers.base import Router
 
 
 def can_scan(cell: Any, router: Router) -> bool:

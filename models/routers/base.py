@@ -1,49 +1,135 @@
 """What every router provides."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
+from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
 
 
 @dataclass(frozen=True)
-class RouterInput:
-    """What an architecture offers a router that learns from the rule."""
+class RouterSetup:
+    """What a model offers its router.
 
+    `Dense` and `TwoLayer` of `modtf.models` take `initial` and `dtype`.
+    """
+
+    initial: InitialWeights  # draws initial weights
+    num_rules: int  # R
     width: int  # of `rule_features`
-    hidden: int | None  # hidden units of the router's network; None for a single dense layer
+    #: hidden units that the architecture gives a network on `rule_features`, by number of modules; None
+    #: where one dense layer is enough, because the features are learned already
+    hidden: Callable[[int], int] | None = None
     use_bias: bool = True
+    dtype: Any = None
 
 
 class Router(keras.layers.Layer):
     """Gives the activation probabilities p [P, M, T], which sum to 1 over the M modules.
 
+    A subclass writes `call`, and a constructor for options of its own: they are keyword arguments with
+    defaults, passed by `modtf.build(..., router={"temperature": 2.0})`. It passes `modules` on if the number
+    of modules is free. P counts the members, T the tokens; members never see each other.
+
     Args:
-        initial: draws initial weights.
-        num_rules: R.
-        offered: sizes of what the architecture offers.
+        setup: what the model offers.
+        modules: M; R by default.
+
+    Raises:
+        ValueError: if `modules` is no integer of at least 1.
+
+    Example: modules score themselves, and are used evenly at a price.
+
+        @modtf.register_router("even")
+        class Even(modtf.models.Router):
+            needs_scores = True
+            penalty_name = "unevenness"
+
+            def __init__(self, setup, *, modules=None, strength=0.1):
+                super().__init__(setup, modules=modules)
+                self.strength = strength
+
+            def call(self, rule=None, rule_features=None, scores=None):
+                return ops.softmax(scores, axis=1)
+
+            def penalty(self, activation):
+                usage = ops.mean(activation, axis=2)
+                return self.strength * ops.sum((usage - 1 / self.num_modules) ** 2, axis=1)
     """
 
-    needs_scores = False  # whether modules must score themselves
-    sees_only_rule = True  # whether p is a function of the rule alone
-    #: p [P, M, T] and its gradient -> that of the scores; a router that needs scores, has no weights and
-    #: writes it out trains faster in a recurrence
-    scores_gradient: Callable[[Any, Any], Any] | None = None
+    needs_scores: ClassVar[bool] = False  # whether modules must score themselves
+    #: a promise that p is a function of the rule alone: how modules are used under another distribution of
+    #: the rules then follows, and is not sampled
+    depends_only_on_rule: ClassVar[bool] = False
+    penalty_name: ClassVar[str | None] = None  # under which `penalty` is reported, if there is one
 
-    def __init__(self, initial: InitialWeights, num_rules: int, offered: RouterInput, dtype: Any = None):
-        super().__init__(name="router", dtype=dtype)
-        self.num_rules = num_rules
+    def __init__(self, setup: RouterSetup, *, modules: int | None = None):
+        super().__init__(name="router", dtype=setup.dtype)
+        self.num_rules = setup.num_rules
+        self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.built = True
 
-    @staticmethod
-    def num_modules(num_rules: int) -> int:
-        """M, as many modules as rules unless a router says otherwise."""
-        return num_rules
-
     def call(self, rule=None, rule_features=None, scores=None):
-        """One-hot rules [P, R, T], rule features [P, F, T], and, where `needs_scores`, scores [P, M, T]
-        (then alone) -> p [P, M, T]."""
+        """p of all tokens, or in a recurrence of one step's.
+
+        Args:
+            rule: one-hot rules [P, R, T].
+            rule_features: what the architecture makes of them, [P, setup.width, T]; the rules themselves
+                where it makes nothing.
+            scores: what every module scores itself with, [P, M, T]; None unless `needs_scores`.
+
+        Returns:
+            p [P, M, T], at least 0 and with sum 1 over M.
+        """
         raise NotImplementedError
+
+    def penalty(self, activation):
+        """What is added to each member's loss: from p of a batch, [P, M, T], to [P].
+
+        Only p reaches it, and in a recurrence it is that of all steps.
+        """
+        raise NotImplementedError
+
+
+def router_options(router: type[Router]) -> dict[str, Any]:
+    """The options of a router and their defaults (`inspect.Parameter.empty` for none), from its constructor.
+
+    Where that passes on others (`**options`), those of the class it is derived from are its own, too.
+    """
+    options: dict[str, Any] = {}
+    for owner in router.__mro__:
+        if "__init__" not in vars(owner):
+            continue
+        _, _, *parameters = inspect.signature(vars(owner)["__init__"]).parameters.values()
+        named = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+        options = {p.name: p.default for p in named if p.kind is not p.VAR_POSITIONAL} | options
+        if owner is Router or len(named) == len(parameters):
+            break
+    return options
+
+
+def make_router(variant: str, router: type[Router], setup: RouterSetup, options: Mapping[str, Any]) -> Router:
+    """A router with its options.
+
+    Raises:
+        ValueError: on an option that it does not have, lacks, or refuses.
+    """
+    known = router_options(router)
+    listed = f"the options of variant={variant!r}: {', '.join(known) or 'none'}"
+    for name, value in options.items():
+        if name not in known:
+            raise ValueError(f"{name}={value!r} is no router option; {listed}.")
+    for name, default in known.items():
+        if default is inspect.Parameter.empty and name not in options:
+            raise ValueError(f"The router option {name!r} was not given and has no default; {listed}.")
+    try:
+        return router(setup, **options)
+    except (TypeError, ValueError) as error:
+        if not options:
+            raise
+        given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        raise ValueError(f"variant={variant!r} cannot be built with {given}: {error} ({listed})") from error
