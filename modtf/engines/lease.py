@@ -138,7 +138,7 @@ def holder(folder: str | Path, name: str, *, stale_after: float = STALE_AFTER) -
         if values.get("released"):
             return None
         owner = Owner.from_dict(values)
-    except (ValueError, KeyError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         owner = None  # it is being written, or its owner died in the middle of that
     if owner is not None and owner.is_dead:
         return None

@@ -70,14 +70,14 @@ class LocalEngine:
             worker.join()
             if cell is not None:
                 yield from self._died(worker, cell, waiting, work)
+        elif cell is not None and isinstance(news, int):
+            yield Event(cell, news)
         elif cell is not None and isinstance(news, Outcome):
             worker.cell = None
             if worker.count >= self.recycle:
                 workers.remove(worker)
                 worker.dismiss()
             yield Event(cell, cell.protocol.training.steps, news)
-        elif cell is not None:
-            yield Event(cell, news)
 
     def _died(self, worker: WorkerProcess, cell: Cell, waiting: deque[Cell], work: Work) -> Iterator[Event]:
         if worker.process.returncode == LOST:

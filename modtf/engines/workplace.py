@@ -14,6 +14,7 @@ import shutil
 from pathlib import Path
 
 from modtf.engines.lease import LostLeaseError
+from modtf.files import atomic_path
 
 PRIVATE = ".modtf"  # folder of what is no result
 OWNED = ".owned"  # stands in every place; one that a sleeper's writes have made again lacks it
@@ -46,6 +47,7 @@ class Workplace:
         for place in self.root.parent.glob(f"{self.published.name}~*"):
             if (place / OWNED).exists() and not self.root.exists():
                 os.rename(place, self.root)
+                _unshare(self.private)
             else:
                 shutil.rmtree(place, ignore_errors=True)
 
@@ -85,3 +87,10 @@ class Workplace:
         target = self.published.parent / PRIVATE / why / self.root.name
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(self.published, target)
+
+
+def _unshare(folder: Path) -> None:
+    """Replaces files by copies: who only slept may have some of them open still."""
+    for path in [path for path in folder.rglob("*") if path.is_file()]:
+        with atomic_path(path) as temporary:
+            shutil.copyfile(path, temporary)

@@ -63,3 +63,19 @@ def dying_once(cell, out, report):
             os.kill(os.getpid(), signal.SIGKILL)
 
     return steps(cell, out, report, at=kill)
+
+
+def slowest_steps(cell, out, report):
+    """A tenth of a second a step."""
+    return steps(cell, out, report, 0.1)
+
+
+def printing(cell, out, report):
+    """Says hello, past Python."""
+    os.write(1, b"hello\n")
+    return steps(cell, out, report)
+
+
+def show_threads(cell, out, report):
+    """Fails with the number of threads that it was allowed."""
+    raise ValueError(f"{os.environ['TF_NUM_INTRAOP_THREADS']} threads")
