@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from absl import flags
-from modtf.models.architectures.sizes import check_width
 
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
@@ -32,6 +31,7 @@ from modtf.launch.settings import (
     settings_given,
 )
 from modtf.models.architectures import ARCHITECTURES
+from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import ROUTERS
 from modtf.protocol import PRESETS, preset
 from modtf.task import Task
