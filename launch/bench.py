@@ -30,15 +30,13 @@ from tqdm.auto import tqdm
 from modtf.families import FAMILIES
 from modtf.files import write_text
 from modtf.launch.benchmark.requests import BACKENDS, measure, requests_of_flags
-from modtf.launch.benchmark.table import COST, EVALUATION, aligned, goal_lines, note_lines
+from modtf.launch.benchmark.table import COST, EVALUATION, cost_table, goal_lines, note_lines
 from modtf.launch.cli import check_writable, run_command
 from modtf.launch.settings import define_settings
 from modtf.models.routers import ROUTERS
 
-FLAGS = flags.FLAGS
 
-
-def define_flags(values: flags.FlagValues = FLAGS) -> None:
+def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     listed, boolean = flags.DEFINE_list, flags.DEFINE_boolean
     listed("arch", [next(iter(FAMILIES))], "Families of tasks, separated by commas.", flag_values=values)
@@ -61,23 +59,23 @@ def define_flags(values: flags.FlagValues = FLAGS) -> None:
     define_settings(values)
 
 
-def main() -> None:
+def main(given: flags.FlagValues) -> None:
     """Measures, prints the table and which goals it meets."""
-    requests = requests_of_flags(FLAGS)
-    if FLAGS.json is not None:
-        check_writable(Path(FLAGS.json).parent)
-        if Path(FLAGS.json).is_dir():
-            raise ValueError(f"--json={FLAGS.json} is a folder; give the name of a file.")
+    requests = requests_of_flags(given)
+    if given.json is not None:
+        check_writable(Path(given.json).parent)
+        if Path(given.json).is_dir():
+            raise ValueError(f"--json={given.json} is a folder; give the name of a file.")
     rows: list[dict[str, Any]] = []
-    rounds = 0 if FLAGS.evaluation else FLAGS.repeats
+    rounds = 0 if given.evaluation else given.repeats
     total = sum(len(request["variants"]) + rounds for request in requests)
     try:
         with tqdm(total=total, desc="bench", unit="part") as bar:
             for request in requests:
                 bar.set_postfix_str(f"{request['arch']} R={request['num_rules']} e={request['width']}")
                 rows += measure(request, bar.update)
-                if FLAGS.json is not None:  # after every group: a killed run leaves what it has
-                    write_text(FLAGS.json, json.dumps(rows, indent=1))
+                if given.json is not None:  # after every group: a killed run leaves what it has
+                    write_text(given.json, json.dumps(rows, indent=1))
     except KeyboardInterrupt:
         print("interrupted; this is what was measured:", file=sys.stderr)
         show(rows)
@@ -89,7 +87,7 @@ def show(rows: list[dict[str, Any]]) -> None:
     """Prints the table and the goals."""
     if not rows:
         return
-    print(aligned(rows, EVALUATION if "evaluation_s" in rows[0] else COST))
+    print(cost_table(rows, EVALUATION if "evaluation_s" in rows[0] else COST))
     if "peak_gflops" in rows[0]:
         peaks = [row["peak_gflops"] for row in rows]
         print(f"\nMatrix peak of the core: {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s. CPU time, one core.")

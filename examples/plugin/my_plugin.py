@@ -1,4 +1,4 @@
-"""A family of tasks, a network for it, a router, a measure and a figure: `modtf run --plugin=my_plugin.py`."""
+"""A family of tasks, a network for it, a router, a measure, a figure: `modtf run --plugin=my_plugin.py`."""
 
 import numpy as np
 import tensorflow as tf

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from modtf.analysis.text import text_table
+
 Row = Mapping[str, Any]
 
 
@@ -51,16 +53,12 @@ EVALUATION = [
 ]
 
 
-def aligned(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """A table in plain text, which is also Markdown; columns without a value are left out."""
+def cost_table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+    """A table in plain text; columns without a value are left out."""
     used = [column for column in columns if any(column.of(row) for row in rows)]
-    body = [[column.heading for column in used], *([column.of(row) for column in used] for row in rows)]
-    widths = [max(len(line[i]) for line in body) for i in range(len(used))]
-    rule = ["-" * width for width in widths]
-    lines = [
-        [text.rjust(w) for text, w in zip(line, widths, strict=True)] for line in [body[0], rule, *body[1:]]
-    ]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return text_table(
+        [column.heading for column in used], [[column.of(row) for column in used] for row in rows]
+    )
 
 
 @dataclass(frozen=True)
