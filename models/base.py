@@ -1,14 +1,16 @@
-"""The boundary that all architectures share: from [B, P, ...] to feature-major tensors and back."""
+"""What all architectures share: a model of a population, with a router."""
 
-import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
 from keras import ops
 
+from modtf.models import boundary
 from modtf.models.initial import InitialWeights
+from modtf.models.layers import Mixture
+from modtf.models.options import check_options, options_of
 from modtf.models.routers import ROUTERS
 from modtf.models.routers.base import Router, RouterSetup, make_router
 from modtf.population import Population
@@ -81,6 +83,66 @@ class ModularModel(keras.Model):
         self.is_sequence, self.token_width = task.is_sequence, task.token_width
         self.target_width = task.target_width
         self.initial = InitialWeights(population)
+        check_options(type(self).__name__, options, options_of(type(self), "make_layers"))
+        self.make_layers(**options)
+        if not isinstance(getattr(self, "router", None), Router):
+            raise ValueError(
+                f"{type(self).__name__}.make_layers must set self.router = self.make_router(...)."
+            )
+        self.built = True
+
+    # What an architecture writes.
+
+    def make_layers(self, *args: Any, **options: Any) -> None:
+        """Creates the layers, `self.router` among them; its keyword arguments are the `options`."""
+        raise NotImplementedError
+
+    def forward(self, inputs, rule):
+                rule = flat(rule)
+                h = ops.relu(self.first(ops.concatenate([flat(inputs), rule], axis=1)))
+                p = self.route(rule, rule, lambda: self.last.scores(h))
+                return self.last(h, p), p
+
+    Args:
+        population: the P members (a dict, when read back from a file).
+        variant: a name of `ROUTERS`.
+        width: e.
+        router: the router's options.
+        dtype: "float32", "float64" or a Keras dtype policy.
+        **options: the architecture's.
+
+    Call arguments:
+        features: `{"inputs": [B, P, (N,) F], "rule": int [B, P, (N,)]}`; no P axis unless
+            `population.has_axis`.
+
+    Returns:
+        `{"target": [B, P, (N,)], "activation": [B, P, (N,) M]}`; the target is a logit for classification.
+    """
+
+    router: Router  # set by `make_layers`
+
+    def __init__(
+        self,
+        population: Population | Mapping[str, Any],
+        variant: str,
+        width: int,
+        *,
+        router: Mapping[str, Any] | None = None,
+        dtype: Any = None,
+        name: str | None = None,
+        **options: Any,
+    ):
+        super().__init__(name=name or variant, dtype=dtype)
+        if not isinstance(population, Population):
+            population = _read(population)
+        self.population, self.variant, self.width = population, variant, width
+        self.tasks, self.seeds = population.tasks, population.seeds
+        self.router_options, self.options = dict(router or {}), options
+        task = population.task
+        self.num_members, self.num_rules = len(population), task.num_rules
+        self.is_sequence, self.token_width = task.is_sequence, task.token_width
+        self.target_width = task.target_width
+        self.initial = InitialWeights(population)
         known = list(inspect.signature(self.make_layers).parameters)
         for option in options:
             if option not in known:
@@ -97,7 +159,11 @@ class ModularModel(keras.Model):
 
     # What an architecture writes.
 
-    make_layers: Callable[..., None] = None  # type: ignore[assignment]  # creates the layers; its keyword arguments are the `options`
+    def _make_layers(self, **options: Any) -> None:
+        """Creates the layers, with `self.router` among them; its keyword arguments are the `options`."""
+        raise NotImplementedError
+
+    make_layers: Callable[..., None] = _make_layers  # mypy: a subclass names its own arguments
 
     def forward(self, inputs, rule):
         """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, T], p [P, M, T], T = N x B."""
@@ -116,44 +182,43 @@ class ModularModel(keras.Model):
         setup = RouterSetup(self.initial, self.num_rules, rule_width, hidden, use_bias, self.dtype_policy)
         return make_router(self.variant, ROUTERS[self.variant], setup, self.router_options)
 
-    def route(self, rule, rule_features, scores: Callable[[], Any]):
-        """p [P, M, T] from one-hot rules [P, R, T], what the model made of them, and, computed where the
-        router needs them, the modules' scores of themselves [P, M, T]."""
-        own = scores() if self.router.needs_scores else None
-        return self.router(rule=rule, rule_features=rule_features, scores=own)
+    def route(self, rule, rule_features, scores: Callable[[], Any] | None = None):
+        """Asks the router for p [P, M, T].
+
+        Args:
+            rule: one-hot, [P, R, T].
+            rule_features: what the model makes of it; the rule itself where it makes nothing.
+            scores: gives what every module scores itself with, [P, M, T]; called if the router needs it.
+        """
+        own = scores() if scores is not None and self.router.needs_scores else None
+        return self.router.route(rule, rule_features, own)
 
     @property
     def num_modules(self) -> int:
         """M."""
         return self.router.num_modules
 
-    # The boundary.
-
     def call(self, features):
-        inputs, rule = ops.convert_to_tensor(features["inputs"]), ops.convert_to_tensor(features["rule"])
-        if not self.population.has_axis:
-            inputs, rule = inputs[:, None], rule[:, None]
-        if not self.is_sequence:
-            inputs, rule = inputs[:, :, None], rule[:, :, None]
-        inputs = ops.cast(ops.transpose(inputs, [1, 3, 2, 0]), self.compute_dtype)
-        rules = ops.arange(self.num_rules, dtype=rule.dtype)[None, :, None, None]
-        one_hot = ops.cast(ops.transpose(rule, [1, 2, 0])[:, None] == rules, self.compute_dtype)
-        outputs, activation = self.forward(inputs, one_hot)
+        inputs, rule = boundary.read(features, self.population, self.compute_dtype)
+        outputs, activation = self.forward(inputs, rule)
         if self.router.penalty_name is not None:
-            self.add_loss(ops.mean(self.router.penalty(activation)))  # as the loss, the mean over members
+            self.add_loss(self._penalty(activation))
         num_tokens, batch = ops.shape(inputs)[2:]
-        target = self._to_boundary(outputs, [self.target_width or 1, num_tokens, batch])
+        target = boundary.write(outputs, self.population, [self.target_width or 1, num_tokens, batch])
         return {
             "target": target if self.target_width else target[..., 0],
-            "activation": self._to_boundary(activation, [self.num_modules, num_tokens, batch]),
+            "activation": boundary.write(activation, self.population, [self.num_modules, num_tokens, batch]),
         }
 
-    def _to_boundary(self, tensor, by_token):
-        """[P, F, T] -> [B, (P,) (N,) F]; `by_token` is [F, N, B]."""
-        tensor = ops.transpose(ops.reshape(tensor, [self.num_members, *by_token]), [3, 0, 2, 1])
-        if not self.is_sequence:
-            tensor = tensor[:, :, 0]
-        return tensor if self.population.has_axis else tensor[:, 0]
+    def _penalty(self, activation):
+        """The mean over the members, as of the loss; the optimizer undoes the division of both."""
+        penalty = self.router.penalty(activation)
+        if tuple(penalty.shape) != (self.num_members,):
+            raise ValueError(
+                f"{type(self.router).__name__}.penalty gave the shape {tuple(penalty.shape)}; expected one "
+                f"number per member, ({self.num_members},): average over the axes 1 and 2 of p [P, M, T]."
+            )
+        return ops.mean(penalty)
 
     def build(self, input_shape=None):
         """Nothing is left to build: every shape is known from the task."""
@@ -187,6 +252,26 @@ class ModularModel(keras.Model):
     def num_parameters(self) -> int:
         """Trainable numbers of one member."""
         return sum(math.prod(variable.shape) for variable in self.trainable_variables) // self.num_members
+
+    def forward_flops(self, num_tokens: int | None = None) -> int:
+        """Floating-point operations of the products of one member's forward pass on one example.
+
+        A multiplication and an addition per weight and token. Biases that are only added, and elementwise
+        functions, are not counted. An architecture that uses weights twice, or multiplies activations, adds
+        that to `super().forward_flops(num_tokens)`.
+
+        Args:
+            num_tokens: N, that of training by default.
+        """
+        num_tokens = num_tokens or self.population.family.num_training_tokens
+        kernels = [variable for variable in self.trainable_variables if variable.name.endswith("kernel")]
+        mixtures = [layer for layer in self.layers if isinstance(layer, Mixture) and layer.num_modules > 1]
+        return num_tokens * product_flops(kernels + [mixture.bias for mixture in mixtures])
+
+
+def product_flops(weights: Iterable[keras.Variable]) -> int:
+    """Operations of multiplying one token with one member's part of these weights."""
+    return sum(2 * math.prod(weight.shape[1:]) for weight in weights)
 
 
 def _read(config: Mapping[str, Any]) -> Population:

@@ -1,6 +1,5 @@
 """What every router provides."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,6 +8,7 @@ import keras
 
 from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
+from modtf.models.options import check_options, options_of
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,17 @@ class Router(keras.layers.Layer):
             def call(self, rule=None, rule_features=None, scores=None):
                 return ops.softmax(scores, axis=1)
 
-            def penalty(self, activation):
+            def route(self, rule, rule_features, scores=None):
+        """`call`, for the models: what a router gives must have the shape it promises."""
+        p = self(rule=rule, rule_features=rule_features, scores=scores)
+        if len(p.shape) != 3 or p.shape[1] not in (None, self.num_modules):
+            raise ValueError(
+                f"{type(self).__name__}.call gave p of shape {tuple(p.shape)}; expected [P, M, T] with "
+                f"M = {self.num_modules} modules."
+            )
+        return p
+
+    def penalty(self, activation):
                 usage = ops.mean(activation, axis=2)
                 return self.strength * ops.sum((usage - 1 / self.num_modules) ** 2, axis=1)
     """
@@ -87,6 +97,16 @@ class Router(keras.layers.Layer):
         """
         raise NotImplementedError
 
+    def route(self, rule, rule_features, scores=None):
+        """`call`, for the models: what a router gives must have the shape it promises."""
+        p = self(rule=rule, rule_features=rule_features, scores=scores)
+        if len(p.shape) != 3 or p.shape[1] not in (None, self.num_modules):
+            raise ValueError(
+                f"{type(self).__name__}.call gave p of shape {tuple(p.shape)}; expected [P, M, T] with "
+                f"M = {self.num_modules} modules."
+            )
+        return p
+
     def penalty(self, activation):
         """What is added to each member's loss: from p of a batch, [P, M, T], to [P].
 
@@ -95,41 +115,20 @@ class Router(keras.layers.Layer):
         raise NotImplementedError
 
 
-def router_options(router: type[Router]) -> dict[str, Any]:
-    """The options of a router and their defaults (`inspect.Parameter.empty` for none), from its constructor.
-
-    Where that passes on others (`**options`), those of the class it is derived from are its own, too.
-    """
-    options: dict[str, Any] = {}
-    for owner in router.__mro__:
-        if "__init__" not in vars(owner):
-            continue
-        _, _, *parameters = inspect.signature(vars(owner)["__init__"]).parameters.values()
-        named = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
-        options = {p.name: p.default for p in named if p.kind is not p.VAR_POSITIONAL} | options
-        if owner is Router or len(named) == len(parameters):
-            break
-    return options
-
-
 def make_router(variant: str, router: type[Router], setup: RouterSetup, options: Mapping[str, Any]) -> Router:
     """A router with its options.
 
     Raises:
         ValueError: on an option that it does not have, lacks, or refuses.
     """
-    known = router_options(router)
-    listed = f"the options of variant={variant!r}: {', '.join(known) or 'none'}"
-    for name, value in options.items():
-        if name not in known:
-            raise ValueError(f"{name}={value!r} is no router option; {listed}.")
-    for name, default in known.items():
-        if default is inspect.Parameter.empty and name not in options:
-            raise ValueError(f"The router option {name!r} was not given and has no default; {listed}.")
+    what, known = f"the router variant={variant!r}", options_of(router, "__init__", skip=2)
+    check_options(what, options, known)
     try:
         return router(setup, **options)
     except (TypeError, ValueError) as error:
         if not options:
             raise
         given = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise ValueError(f"variant={variant!r} cannot be built with {given}: {error} ({listed})") from error
+        raise ValueError(
+            f"{what} cannot be built with {given}: {error} Its options: {', '.join(known)}."
+        ) from error
