@@ -1,7 +1,7 @@
 """What all architectures share: a model of a population, with a router."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -9,10 +9,10 @@ from keras import ops
 
 from modtf.models import boundary
 from modtf.models.initial import InitialWeights
-from modtf.models.layers import Mixture
+from modtf.models.layers import Mixture, product_flops
 from modtf.models.options import check_options, options_of
-from modtf.models.routers import ROUTERS
-from modtf.models.routers.base import Router, RouterSetup, make_router
+from modtf.models.routers.base import Router, RouterSetup
+from modtf.models.routers.make import make_router
 from modtf.population import Population
 from modtf.task import Task
 
@@ -20,21 +20,22 @@ from modtf.task import Task
 class ModularModel(keras.Model):
     """A model of a task, or of a population of tasks; `modtf.build` makes one.
 
-    An architecture is a subclass that writes `make_layers` and `forward`; every router, populations,
-    saving, training and evaluation then work. P counts the members, F features, R rules, M modules, T
-    tokens: those of an example, N, times the examples of a batch, B. `inputs` and `rule` are the task's.
+    An architecture is a subclass that writes `make_layers` and `forward`; every router, populations, saving,
+    training and evaluation then work. It speaks feature-major: P members, F numbers of a token, R rules,
+    M modules, N tokens of each of B examples, T = N x B.
+
+        from modtf.models import Dense, Mixture, ModularModel, flat
 
         @modtf.register_architecture("plain")
-        class Plain(modtf.models.ModularModel):
-            def make_layers(self, hidden: int = 32):  # its options, with defaults
+        class Plain(ModularModel):
+            def make_layers(self, hidden=32):  # its options, with defaults
                 self.router = self.make_router(self.num_rules)
-                modules, outputs = self.num_modules, self.target_width or 1
+                M, F = self.num_modules, self.token_width + self.num_rules
                 shared = {"dtype": self.dtype_policy}
-                features = self.token_width + self.num_rules
-                self.first = Dense(self.initial, features, modules * hidden, "first", **shared)
-                scored = self.router.needs_scores
+                self.first = Dense(self.initial, F, M * hidden, "first", **shared)
                 self.last = Mixture(
-                    self.initial, modules, hidden, outputs, "last", with_scores=scored, **shared
+                    self.initial, M, hidden, self.target_width or 1, "last",
+                    with_scores=self.router.needs_scores, **shared,
                 )
 
             def forward(self, inputs, rule):
@@ -42,6 +43,10 @@ class ModularModel(keras.Model):
                 h = ops.relu(self.first(ops.concatenate([flat(inputs), rule], axis=1)))
                 p = self.route(rule, rule, lambda: self.last.scores(h))
                 return self.last(h, p), p
+
+    What it can read: `width` e, `num_members` P, `num_rules`, `num_modules` (once `router` is set),
+    `token_width` F, `target_width` (None for a plain number), `is_sequence`, `tasks`, `population`, and
+    `initial`, which every layer with weights takes.
 
     Args:
         population: the P members (a dict, when read back from a file).
@@ -59,7 +64,7 @@ class ModularModel(keras.Model):
         `{"target": [B, P, (N,)], "activation": [B, P, (N,) M]}`; the target is a logit for classification.
     """
 
-    router: Router  # set by `make_layers`
+    router: Router
 
     def __init__(
         self,
@@ -74,7 +79,8 @@ class ModularModel(keras.Model):
     ):
         super().__init__(name=name or variant, dtype=dtype)
         if not isinstance(population, Population):
-            population = _read(population)
+            tasks = tuple(Task(**task) for task in population["tasks"])
+            population = Population(tasks, tuple(population["seeds"]), population["has_axis"])
         self.population, self.variant, self.width = population, variant, width
         self.tasks, self.seeds = population.tasks, population.seeds
         self.router_options, self.options = dict(router or {}), options
@@ -83,7 +89,9 @@ class ModularModel(keras.Model):
         self.is_sequence, self.token_width = task.is_sequence, task.token_width
         self.target_width = task.target_width
         self.initial = InitialWeights(population)
-        check_options(type(self).__name__, options, options_of(type(self), "make_layers"))
+        check_options(
+            f"the architecture {type(self).__name__}", options, options_of(type(self), "make_layers")
+        )
         self.make_layers(**options)
         if not isinstance(getattr(self, "router", None), Router):
             raise ValueError(
@@ -98,75 +106,8 @@ class ModularModel(keras.Model):
         raise NotImplementedError
 
     def forward(self, inputs, rule):
-                rule = flat(rule)
-                h = ops.relu(self.first(ops.concatenate([flat(inputs), rule], axis=1)))
-                p = self.route(rule, rule, lambda: self.last.scores(h))
-                return self.last(h, p), p
-
-    Args:
-        population: the P members (a dict, when read back from a file).
-        variant: a name of `ROUTERS`.
-        width: e.
-        router: the router's options.
-        dtype: "float32", "float64" or a Keras dtype policy.
-        **options: the architecture's.
-
-    Call arguments:
-        features: `{"inputs": [B, P, (N,) F], "rule": int [B, P, (N,)]}`; no P axis unless
-            `population.has_axis`.
-
-    Returns:
-        `{"target": [B, P, (N,)], "activation": [B, P, (N,) M]}`; the target is a logit for classification.
-    """
-
-    router: Router  # set by `make_layers`
-
-    def __init__(
-        self,
-        population: Population | Mapping[str, Any],
-        variant: str,
-        width: int,
-        *,
-        router: Mapping[str, Any] | None = None,
-        dtype: Any = None,
-        name: str | None = None,
-        **options: Any,
-    ):
-        super().__init__(name=name or variant, dtype=dtype)
-        if not isinstance(population, Population):
-            population = _read(population)
-        self.population, self.variant, self.width = population, variant, width
-        self.tasks, self.seeds = population.tasks, population.seeds
-        self.router_options, self.options = dict(router or {}), options
-        task = population.task
-        self.num_members, self.num_rules = len(population), task.num_rules
-        self.is_sequence, self.token_width = task.is_sequence, task.token_width
-        self.target_width = task.target_width
-        self.initial = InitialWeights(population)
-        known = list(inspect.signature(self.make_layers).parameters)
-        for option in options:
-            if option not in known:
-                raise ValueError(
-                    f"{option}={options[option]!r} is no option of {type(self).__name__}; "
-                    f"its options: {', '.join(known) or 'none'}."
-                )
-        self.make_layers(**options)
-        if not isinstance(getattr(self, "router", None), Router):
-            raise ValueError(
-                f"{type(self).__name__}.make_layers must set self.router = self.make_router(...)."
-            )
-        self.built = True
-
-    # What an architecture writes.
-
-    def _make_layers(self, **options: Any) -> None:
-        """Creates the layers, with `self.router` among them; its keyword arguments are the `options`."""
-        raise NotImplementedError
-
-    make_layers: Callable[..., None] = _make_layers  # mypy: a subclass names its own arguments
-
-    def forward(self, inputs, rule):
-        """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, T], p [P, M, T], T = N x B."""
+        """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, T] and p [P, M, T], where O is
+        `target_width` or 1."""
         raise NotImplementedError
 
     # What it uses.
@@ -174,13 +115,14 @@ class ModularModel(keras.Model):
     def make_router(
         self, rule_width: int, hidden: Callable[[int], int] | None = None, use_bias: bool = True
     ) -> Router:
-        """The router of this model's variant; after it is set, `num_modules` is known.
+        """The router of this model's variant.
 
         Args:
-            rule_width, hidden, use_bias: see `RouterSetup`.
+            rule_width: of the features of the rule that `route` will get.
+            hidden, use_bias: see `RouterSetup`.
         """
         setup = RouterSetup(self.initial, self.num_rules, rule_width, hidden, use_bias, self.dtype_policy)
-        return make_router(self.variant, ROUTERS[self.variant], setup, self.router_options)
+        return make_router(self.variant, setup, self.router_options)
 
     def route(self, rule, rule_features, scores: Callable[[], Any] | None = None):
         """Asks the router for p [P, M, T].
@@ -198,27 +140,20 @@ class ModularModel(keras.Model):
         """M."""
         return self.router.num_modules
 
+    # What Keras and users call.
+
     def call(self, features):
         inputs, rule = boundary.read(features, self.population, self.compute_dtype)
         outputs, activation = self.forward(inputs, rule)
         if self.router.penalty_name is not None:
-            self.add_loss(self._penalty(activation))
-        num_tokens, batch = ops.shape(inputs)[2:]
-        target = boundary.write(outputs, self.population, [self.target_width or 1, num_tokens, batch])
+            # the mean over members, as of the loss; the optimizer undoes the division of both
+            self.add_loss(ops.mean(self.router.penalise(activation)))
+        by_token = ops.shape(inputs)[2:]
+        target = boundary.write(outputs, self.population, [self.target_width or 1, *by_token])
         return {
             "target": target if self.target_width else target[..., 0],
-            "activation": boundary.write(activation, self.population, [self.num_modules, num_tokens, batch]),
+            "activation": boundary.write(activation, self.population, [self.num_modules, *by_token]),
         }
-
-    def _penalty(self, activation):
-        """The mean over the members, as of the loss; the optimizer undoes the division of both."""
-        penalty = self.router.penalty(activation)
-        if tuple(penalty.shape) != (self.num_members,):
-            raise ValueError(
-                f"{type(self.router).__name__}.penalty gave the shape {tuple(penalty.shape)}; expected one "
-                f"number per member, ({self.num_members},): average over the axes 1 and 2 of p [P, M, T]."
-            )
-        return ops.mean(penalty)
 
     def build(self, input_shape=None):
         """Nothing is left to build: every shape is known from the task."""
@@ -226,16 +161,13 @@ class ModularModel(keras.Model):
     def one_member(self) -> "ModularModel":
         """A population of one, the first member's, with its initial weights."""
         config = self.get_config()
-        members = {name: config["population"][name][:1] for name in ("tasks", "seeds")}
-        return self.from_config({**config, "population": {**config["population"], **members}})
+        first = {name: config["population"][name][:1] for name in ("tasks", "seeds")}
+        return type(self)(**{**config, "population": {**config["population"], **first}})
 
     def get_config(self) -> dict[str, Any]:
+        members = {"tasks": [task.to_dict() for task in self.tasks], "seeds": list(self.seeds)}
         return {
-            "population": {
-                "tasks": [task.to_dict() for task in self.tasks],
-                "seeds": list(self.seeds),
-                "has_axis": self.population.has_axis,
-            },
+            "population": {**members, "has_axis": self.population.has_axis},
             "variant": self.variant,
             "width": self.width,
             "router": dict(self.router_options),
@@ -267,14 +199,3 @@ class ModularModel(keras.Model):
         kernels = [variable for variable in self.trainable_variables if variable.name.endswith("kernel")]
         mixtures = [layer for layer in self.layers if isinstance(layer, Mixture) and layer.num_modules > 1]
         return num_tokens * product_flops(kernels + [mixture.bias for mixture in mixtures])
-
-
-def product_flops(weights: Iterable[keras.Variable]) -> int:
-    """Operations of multiplying one token with one member's part of these weights."""
-    return sum(2 * math.prod(weight.shape[1:]) for weight in weights)
-
-
-def _read(config: Mapping[str, Any]) -> Population:
-    """The population of `ModularModel.get_config`."""
-    tasks = tuple(Task(**task) for task in config["tasks"])
-    return Population(tasks, tuple(config["seeds"]), config["has_axis"])

@@ -4,8 +4,8 @@ from keras import ops
 
 from modtf.models.architectures import register_architecture
 from modtf.models.architectures.sizes import mlp_hidden
-from modtf.models.base import ModularModel, product_flops
-from modtf.models.layers import Dense, Mixture, TwoLayer
+from modtf.models.base import ModularModel
+from modtf.models.layers import Dense, Mixture, TwoLayer, product_flops
 
 
 @register_architecture("mlp")

@@ -1,6 +1,6 @@
 """What every router provides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -8,7 +8,6 @@ import keras
 
 from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
-from modtf.models.options import check_options, options_of
 
 
 @dataclass(frozen=True)
@@ -31,18 +30,10 @@ class RouterSetup:
 class Router(keras.layers.Layer):
     """Gives the activation probabilities p [P, M, T], which sum to 1 over the M modules.
 
-    A subclass writes `call`, and a constructor for options of its own: they are keyword arguments with
-    defaults, passed by `modtf.build(..., router={"temperature": 2.0})`. It passes `modules` on if the number
-    of modules is free. P counts the members, T the tokens; members never see each other.
-
-    Args:
-        setup: what the model offers.
-        modules: M; R by default.
-
-    Raises:
-        ValueError: if `modules` is no integer of at least 1.
-
-    Example: modules score themselves, and are used evenly at a price.
+    A subclass writes `call`, and a constructor if it has options: keyword arguments, set by
+    `modtf.build(..., router={"strength": 0.5})`. It passes `modules` on if their number is free. P counts the
+    members, which never see each other, and T the tokens. Example: modules score themselves, and uneven use
+    has a price.
 
         @modtf.register_router("even")
         class Even(modtf.models.Router):
@@ -56,19 +47,16 @@ class Router(keras.layers.Layer):
             def call(self, rule=None, rule_features=None, scores=None):
                 return ops.softmax(scores, axis=1)
 
-            def route(self, rule, rule_features, scores=None):
-        """`call`, for the models: what a router gives must have the shape it promises."""
-        p = self(rule=rule, rule_features=rule_features, scores=scores)
-        if len(p.shape) != 3 or p.shape[1] not in (None, self.num_modules):
-            raise ValueError(
-                f"{type(self).__name__}.call gave p of shape {tuple(p.shape)}; expected [P, M, T] with "
-                f"M = {self.num_modules} modules."
-            )
-        return p
-
-    def penalty(self, activation):
+            def penalty(self, activation):
                 usage = ops.mean(activation, axis=2)
                 return self.strength * ops.sum((usage - 1 / self.num_modules) ** 2, axis=1)
+
+    Args:
+        setup: what the model offers.
+        modules: M; R by default.
+
+    Raises:
+        ValueError: if `modules` is no integer of at least 1.
     """
 
     needs_scores: ClassVar[bool] = False  # whether modules must score themselves
@@ -79,12 +67,14 @@ class Router(keras.layers.Layer):
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None):
         super().__init__(name="router", dtype=setup.dtype)
-        self.num_rules = setup.num_rules
+        self.num_members, self.num_rules = len(setup.initial.members), setup.num_rules
         self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.built = True
 
+    # What a router writes.
+
     def call(self, rule=None, rule_features=None, scores=None):
-        """p of all tokens, or in a recurrence of one step's.
+        """p of all tokens; in a recurrence, if it needs scores, of one step's.
 
         Args:
             rule: one-hot rules [P, R, T].
@@ -97,8 +87,14 @@ class Router(keras.layers.Layer):
         """
         raise NotImplementedError
 
+    def penalty(self, activation):
+        """What is added to each member's loss: from p of a whole batch, [P, M, T], to [P]."""
+        raise NotImplementedError
+
+    # What models and evaluation call: the same, with the shapes checked.
+
     def route(self, rule, rule_features, scores=None):
-        """`call`, for the models: what a router gives must have the shape it promises."""
+        """`call`; raises `ValueError` where p has not the shape [P, M, T]."""
         p = self(rule=rule, rule_features=rule_features, scores=scores)
         if len(p.shape) != 3 or p.shape[1] not in (None, self.num_modules):
             raise ValueError(
@@ -107,28 +103,12 @@ class Router(keras.layers.Layer):
             )
         return p
 
-    def penalty(self, activation):
-        """What is added to each member's loss: from p of a batch, [P, M, T], to [P].
-
-        Only p reaches it, and in a recurrence it is that of all steps.
-        """
-        raise NotImplementedError
-
-
-def make_router(variant: str, router: type[Router], setup: RouterSetup, options: Mapping[str, Any]) -> Router:
-    """A router with its options.
-
-    Raises:
-        ValueError: on an option that it does not have, lacks, or refuses.
-    """
-    what, known = f"the router variant={variant!r}", options_of(router, "__init__", skip=2)
-    check_options(what, options, known)
-    try:
-        return router(setup, **options)
-    except (TypeError, ValueError) as error:
-        if not options:
-            raise
-        given = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise ValueError(
-            f"{what} cannot be built with {given}: {error} Its options: {', '.join(known)}."
-        ) from error
+    def penalise(self, activation):
+        """`penalty`; raises `ValueError` where it is not one number per member."""
+        penalty = self.penalty(activation)
+        if tuple(penalty.shape) != (self.num_members,):
+            raise ValueError(
+                f"{type(self).__name__}.penalty gave the shape {tuple(penalty.shape)}; expected one number "
+                f"per member, ({self.num_members},): reduce axes 1 and 2 of p [P, M, T], not axis 0."
+            )
+        return penalty
