@@ -6,7 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from modtf.checks import check_choice, check_integer
-from modtf.datasets.families.base import Parameters, RuleData, check_shape, data_class
+from modtf.datasets.families import data_class
+from modtf.datasets.families.base import Parameters, RuleData, check_shape
 from modtf.datasets.random import choose_rule, uniforms
 from modtf.population import Population
 from modtf.randomness import random_key

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from modtf.datasets.families.base import data_class
+from modtf.datasets.families import data_class
 from modtf.datasets.modarch_rules.serialise import RecordLayout, float_field, integer_field
 from modtf.datasets.modarch_rules.splits import FiniteSplits, PreparedSplit
 from modtf.task import Task
