@@ -87,6 +87,11 @@ def main() -> None:
         print(f"[{number}/{len(configs)}] {prepare(config, given.data_dir, given.file_format)}", flush=True)
 
 
-if __name__ == "__main__":
+def command() -> None:
+    """`modtf prepare`."""
     define_flags()
     run_command(main, resumes=True)
+
+
+if __name__ == "__main__":
+    command()

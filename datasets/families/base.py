@@ -7,6 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from modtf.datasets.random import standard_normal
+from modtf.families import Family
+from modtf.registry import resolve
 from modtf.task import Task
 
 Parameters = Mapping[str, tf.Tensor]
@@ -74,6 +76,29 @@ class RuleData(ABC):
         width = self.task.token_width
         normal = standard_normal(uniforms)[:, : num_tokens * width]
         return tf.reshape(normal, [-1, *([num_tokens] if self.task.is_sequence else []), width])
+
+
+def data_class(family: Family) -> type[RuleData]:
+    """The class of a family's data, which is imported now.
+
+    Raises:
+        ValueError: where `Family.data` is no `RuleData`, or lacks a method.
+    """
+    whose = f"The data of the family {family.name!r}"
+    try:
+        found = resolve(family.data)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"{whose}, {family.data!r}, cannot be imported: {error}. "
+            "Expected a subclass of modtf.datasets.families.base.RuleData, or 'package.module:Class'."
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, RuleData)):
+        raise ValueError(
+            f"{whose} must be a subclass of modtf.datasets.families.base.RuleData, received {found!r}."
+        )
+    if lacking := sorted(found.__abstractmethods__):
+        raise ValueError(f"{whose}, {found.__name__}, lack {', '.join(lacking)}; see RuleData.")
+    return found
 
 
 def check_shape(maker: str, made: tf.Tensor, expected: Sequence[int]) -> None:
