@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from modtf.datasets.families.base import data_class
 from modtf.datasets.modarch_rules.serialise import RecordLayout, float_field, integer_field
 from modtf.datasets.modarch_rules.splits import FiniteSplits, PreparedSplit
 from modtf.task import Task
@@ -46,6 +45,8 @@ def split_bytes(task: Task, split: PreparedSplit) -> int:
 
 def task_metadata(task: Task) -> tfds.core.MetadataDict:
     """The task and the parameters of its rules as JSON: `Task(**metadata["task"])` is the task again."""
+    from modtf.datasets.families.base import data_class  # imports TensorFlow: sizes and names do without
+
     parameters = data_class(task.family).parameters(task)
     return tfds.core.MetadataDict(
         task=task.to_dict(), **{name: value.tolist() for name, value in parameters.items()}

@@ -45,7 +45,7 @@ def test_every_condition(draw, any_family):
 
 
 def test_train(draw, any_task):
-    """Computed in float32: rules are exact, other numbers may differ in their last bits between processors."""
+    """Computed in float32: rules are exact, the last bits of other numbers are the processor's."""
     [(inputs, rule, target)] = draw(any_task, 1, batch_size=8)
     rules, of_inputs, of_target = golden(any_task)["train"]
     assert digest(rule) == rules
