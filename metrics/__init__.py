@@ -13,6 +13,7 @@ from modtf.metrics.activation_matrix import (
 from modtf.metrics.adaptation import adaptation, adaptation_from_usage, rule_distributions
 from modtf.metrics.alignment import alignment, best_match, best_permutation
 from modtf.metrics.apply import measure_all, measure_population
+from modtf.metrics.atlas import ActivationAccumulator, LayerMeasures, measure_activations
 from modtf.metrics.collapse_avg import collapse_avg
 from modtf.metrics.collapse_worst import collapse_worst
 from modtf.metrics.distributions import TOLERANCE
@@ -37,6 +38,8 @@ __all__ = [
     "MAIN_GROUPS",
     "MEASURES",
     "TOLERANCE",
+    "ActivationAccumulator",
+    "LayerMeasures",
     "Measure",
     "activation_measures",
     "adaptation",
@@ -53,6 +56,7 @@ __all__ = [
     "from_counts",
     "inverse_mutual_information",
     "load_variation",
+    "measure_activations",
     "measure_all",
     "measure_population",
     "measures",

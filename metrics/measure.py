@@ -52,8 +52,8 @@ class Measure:
         if self.group != "diagnostic" and (self.smaller_is_better is None or self.perfect is None):
             raise ValueError(
                 f"Measure {self.name!r}: perfect={self.perfect} and smaller_is_better="
-                f"{self.smaller_is_better}; in the group {self.group!r} there must be a best value. Without one "
-                "it is a 'diagnostic'."
+                f"{self.smaller_is_better}; in the group {self.group!r} there must be a best value. Without "
+                "one it is a 'diagnostic'."
             )
         if self.group == "diagnostic" and self.perfect is None:
             return
