@@ -4,52 +4,49 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from absl import app, flags
+from absl import flags
 
 from modtf.launch.help import help_of, wants_help
 from modtf.launch.quiet import quiet_tensorflow
 from modtf.plugins import load_plugin
 
-DefineFlags = Callable[[flags.FlagValues], None]
 
-
-def run_command(main: Callable[[], None], define_flags: DefineFlags, resumes: bool = False) -> None:
-    """Loads plug-ins, defines and parses the flags, runs `main`; bad input is one line and exit status 1.
+def run_command(
+    main: Callable[[flags.FlagValues], None],
+    define_flags: Callable[[flags.FlagValues], None],
+    resumes: bool = False,
+) -> None:
+    """Loads plug-ins, defines and parses flags, runs `main`; bad input is one line and exit status 1.
 
     Args:
-        main: the command.
+        main: the command, given its flags.
         define_flags: adds its flags; plug-ins are loaded by then, so it may list what they register. The
-            first lines of its module's docstring and the flags are what `--help` prints.
+            docstring of its module and the flags, in their order, are what `--help` prints.
         resumes: whether the same command, given again, goes on where it was interrupted.
     """
-    name = Path(sys.argv[0]).name
-
-    def guarded(action: Callable[[], Any]) -> None:
-        try:
-            action()
-        except (OSError, ValueError, flags.Error) as error:
-            print(f"{name}: error: {error}", file=sys.stderr)
-            sys.exit(1)
-        except KeyboardInterrupt:
-            hint = "; the same command resumes where it was" if resumes else ""
-            print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
-            sys.exit(130)
-
-    def start(argv: Sequence[str]) -> None:
-        if len(argv) > 1:
-            raise ValueError(f"{argv[1]!r} was not expected; flags are written --name=value.")
-        main()
-
+    name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
     quiet_tensorflow()
-    guarded(lambda: [load_plugin(location) for location in plugins_given(sys.argv[1:])])
-    if wants_help(sys.argv[1:]):
-        print(help_of(define_flags, name))
-        return
-    define_flags(flags.FLAGS)
-    define_plugin(flags.FLAGS)
-    app.run(lambda argv: guarded(lambda: start(argv)))
+    try:
+        for location in plugins_given(arguments):
+            load_plugin(location)
+        if wants_help(arguments):
+            print(help_of(define_flags, name))
+            return
+        given = flags.FlagValues()
+        define_flags(given)
+        define_plugin(given)
+        _, *stray = given([name, *arguments])
+        if stray:
+            raise ValueError(f"{stray[0]!r} was not expected; flags are written --name=value.")
+        main(given)
+    except (OSError, ValueError, flags.Error) as error:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        hint = "; the same command resumes where it was" if resumes else ""
+        print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
+        sys.exit(130)
 
 
 def define_plugin(values: flags.FlagValues) -> None:

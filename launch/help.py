@@ -1,5 +1,6 @@
 """What `--help` prints: what the command does, examples, its flags, those that people use first before."""
 
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -41,9 +42,10 @@ def _flag_text(flag: flags.Flag[Any]) -> str:
         default = ",".join(map(str, flag.default)) if isinstance(flag.default, list) else flag.default
         shown = f"--{flag.name}={default}"
     choices = getattr(flag.parser, "enum_values", None)
-    words = f"{flag.help} One of {', '.join(choices)}." if choices else flag.help
+    words = re.sub(r"^<[^>]*>: |;\s+repeat this option.*", "", flag.help or "", flags=re.DOTALL)  # absl's
+    words = f"{words} One of {', '.join(choices)}." if choices else words
     first = f"  {shown}".ljust(NAMES) + " "
     if len(first) > NAMES + 1:
-        first = f"{first}\n{' ' * (NAMES + 1)}"
-    lines = textwrap.wrap(words or "", WIDTH - NAMES - 1)
+        first = f"{first.rstrip()}\n{' ' * (NAMES + 1)}"
+    lines = textwrap.wrap(words, WIDTH - NAMES - 1)
     return first + f"\n{' ' * (NAMES + 1)}".join(lines)

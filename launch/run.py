@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from absl import flags
-from modtf.models.architectures.sizes import check_width
 
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
@@ -32,15 +31,15 @@ from modtf.launch.settings import (
     settings_given,
 )
 from modtf.models.architectures import ARCHITECTURES
+from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import ROUTERS
 from modtf.protocol import PRESETS, preset
 from modtf.task import Task
 
-FLAGS = flags.FLAGS
 RUN = "run.json"
 
 
-def define_flags(values: flags.FlagValues = FLAGS) -> None:
+def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     enum, integer = flags.DEFINE_enum, flags.DEFINE_integer
     settings = list(dict.fromkeys(name for family in FAMILIES.values() for name in family.settings))
@@ -58,6 +57,8 @@ def define_flags(values: flags.FlagValues = FLAGS) -> None:
     enum("setting", "regression", settings, "What is predicted.", flag_values=values)
     flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
     integer("batch_size", None, "Examples per member and step.", flag_values=values)
+    flags.DEFINE_string("checkpoint", "tail", "Whose measures are printed: tail, the mean of the last ten "
+                        "evaluations, last or best; all are written.", flag_values=values)  # fmt: skip
     enum("architecture", None, list(ARCHITECTURES), "Another network than the one made for the family.",
          flag_values=values)  # fmt: skip
     enum("strategy", "auto", ["auto", "mirrored"], "mirrored: all local GPUs share every batch. auto: so "
@@ -120,45 +121,40 @@ def check_folder(out: Path, cells: list[Cell]) -> str:
     return text
 
 
-def main() -> None:
+def main(given: flags.FlagValues) -> None:
     """Runs the cells one after the other, then prints the table."""
-    cells = cells_of_flags(FLAGS)
+    cells = cells_of_flags(given)
     first, training = cells[0], cells[0].protocol.training
     label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)
-    out = check_writable(FLAGS.out or Path("runs", f"{label}_{FLAGS.preset}"))
+    out = check_writable(given.out or Path("runs", f"{label}_{given.preset}"))
     configuration = check_folder(out, cells)
+    from modtf.results.schema import CHECKPOINTS, RESULTS  # pandas takes time
+
+    check_choice("--checkpoint", given.checkpoint, CHECKPOINTS)
     print(
         f"{label}: {len(cells)} variants x {len(first.members)} members, {training.steps:,} steps at "
-        f"learning rate {training.learning_rate:g} (preset {FLAGS.preset}). Writing to {out}",
+        f"learning rate {training.learning_rate:g} (preset {given.preset}). Writing to {out}",
         flush=True,
     )
     for name in dict.fromkeys(name for cell in cells for name in cell.router):
         users = [cell.variant for cell in cells if name in cell.router]
         if len(users) < len(cells):
             print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
-    from modtf.analysis.table import results_table
-    from modtf.results import load_results
-    from modtf.results.schema import RESULTS
-
     unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
     if unfinished:
         from modtf.engines.cell import run_cell
         from modtf.training.strategy import choose_strategy
 
-        strategy = choose_strategy(FLAGS.strategy, training.batch_size)
+        strategy = choose_strategy(given.strategy, training.batch_size)
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
         for cell in unfinished:
             run_cell(cell, out, strategy=strategy)
+    from modtf.analysis import results_table, table_note
+    from modtf.results import load_results
+
     frame = load_results([str(out / cell.folder) for cell in cells])
-    frame = frame[frame["checkpoint"] == "last"]
-    tasks, seeds = (len({member[i] for member in first.members}) for i in range(2))
-    family = first.task.family
-    print(
-        f"\n{results_table(frame)}\n\n"
-        f"mean ±95% interval over {len(first.members)} models a row ({tasks} tasks x {seeds} seeds); "
-        f"smaller is better everywhere.\nout: {family.condition(family.headline).label}. "
-        f"seconds: training, per model.\nLook inside: tensorboard --logdir {out}"
-    )
+    frame = frame[frame["checkpoint"] == given.checkpoint]
+    print(f"\n{results_table(frame)}\n\n{table_note(frame)}\nLook inside: tensorboard --logdir {out}")
 
 
 def command() -> None:

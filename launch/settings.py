@@ -27,7 +27,7 @@ def define_settings(values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string(
         "set",
         [],
-        f"NAMESPACE.NAME=VALUE, a namespace of {', '.join(NAMESPACES)}: {EXAMPLE}, --set training.clipnorm=1. "
+        f"NAMESPACE.NAME=VALUE, the namespace one of {', '.join(NAMESPACES)}: {EXAMPLE}. "
         "Repeatable. A router's option goes to the variants that know it.",
         flag_values=values,
     )

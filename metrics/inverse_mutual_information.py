@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, check_rule_probs
-from modtf.metrics.distributions import Array
+from modtf.metrics.distributions import entropy
 from modtf.metrics.registry import register_measure
 
 
@@ -46,14 +46,9 @@ def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None
     """
     A = check_activation_matrix(A)
     probs = check_rule_probs(rule_probs, len(A))
-    most = min(_entropy(probs), float(np.log(A.shape[1])))
+    most = min(entropy(probs), np.log(A.shape[1]))
     if not can_specialise(A) or most == 0.0:
         return float("nan")
     # H(m) - H(m | r): no quotient of two small probabilities, so nothing overflows.
-    information = _entropy(probs @ A) - sum(p * _entropy(row) for p, row in zip(probs, A, strict=True))
+    information = entropy(probs @ A) - probs @ entropy(A)
     return float(np.clip(1.0 - information / most, 0.0, 1.0))
-
-
-def _entropy(p: Array) -> float:
-    positive = p[p > 0.0]
-    return float(-(positive * np.log(positive)).sum())

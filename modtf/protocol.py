@@ -80,9 +80,7 @@ class Protocol:
         for name in of_evaluation:
             known = dict.fromkeys([*Training.__dataclass_fields__, *Evaluation.__dataclass_fields__])
             check_choice("protocol field", name, known)
-        return Protocol(
-            replace(self.training, **of_training), replace(self.evaluation, **of_evaluation)
-        )
+        return Protocol(replace(self.training, **of_training), replace(self.evaluation, **of_evaluation))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import keras
 import numpy as np
 
 from modtf.launch.benchmark.measure import BATCH_SIZE, PEAK_SIZE, Run, cpu_seconds
@@ -34,7 +33,7 @@ def synthetic_batches(model: ModularModel, batch_size: int, steps: int, seed: in
     task = population.task
     tokens = [steps, batch_size]
     tokens += [len(population)] if population.has_axis else []
-    tokens += [task.num_training_tokens] if task.is_sequence else []
+    tokens += [task.family.num_training_tokens] if task.is_sequence else []
     features = {
         "inputs": rng.standard_normal([*tokens, task.token_width], np.float32),
         "rule": rng.integers(task.num_rules, size=tokens, dtype=np.int32),
@@ -71,7 +70,7 @@ def state_of(model: ModularModel) -> Any:
 
 def step_run(model: ModularModel) -> Run:
     """The bare compiled loop over batches that stay in memory: the cost of the model alone."""
-    compile_model(model, Protocol.published(model.population.task).training)
+    compile_model(model, model.population, Protocol.published(model.population.task).training)
     batches = jax.device_put(synthetic_batches(model, BATCH_SIZE, STEPS_PER_PROGRAM))
     program, state = training_steps(model), state_of(model)
 

@@ -1,7 +1,6 @@
 """The models as one writes them first: every module's answer in memory, [batch, modules, width], then mixed.
 
 They have exactly the parameters of `modtf.models` and none of its care; only their cost is of interest.
-An architecture or a variant without one here is measured without it.
 """
 
 from collections.abc import Callable
@@ -11,13 +10,13 @@ import keras
 from keras import layers, ops
 
 from modtf.checks import check_choice
-from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.mha import ModularMHA
 from modtf.models.architectures.mlp import ModularMLP
 from modtf.models.architectures.rnn import ModularRNN
 from modtf.models.architectures.sizes import mha_head, mha_heads, mha_hidden, mlp_hidden, rnn_state
 from modtf.models.base import ModularModel
 from modtf.task import Task
+
 
 def two_layer(hidden: int, outputs: int, use_bias: bool = True) -> keras.Sequential:
     return keras.Sequential(
@@ -171,23 +170,3 @@ TEXTBOOK: dict[type[ModularModel], type[TextbookModel]] = {
     ModularMHA: TextbookMHA,
     ModularRNN: TextbookRNN,
 }
-
-
-def has_textbook(task: Task, variant: str) -> bool:
-    """Whether the architecture of the task's family, with this router, is written here."""
-    return variant in MIXTURES and ARCHITECTURES[task.family.architecture] in TEXTBOOK
-
-
-def textbook_of(task: Task, variant: str, width: int) -> TextbookModel:
-    """The textbook form of `modtf.build(task, variant, width)`, without its weights.
-
-    Raises:
-        ValueError: where there is none.
-    """
-    architecture = ARCHITECTURES[task.family.architecture]
-    if architecture not in TEXTBOOK:
-        raise ValueError(
-            f"The architecture {task.family.architecture!r} has no textbook form; "
-            f"there is one of {', '.join(model.__name__ for model in TEXTBOOK)}."
-        )
-    return TEXTBOOK[architecture](task, variant, width)

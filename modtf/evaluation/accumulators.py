@@ -35,7 +35,7 @@ class PerformanceSums(keras.metrics.Metric):
 
 
 class ActivationSums(keras.metrics.Metric):
-    """Sums of activation per member, by the token's rule and by the batch's draw; only these leave the device.
+    """Sums of activation per member, by the token's rule and the batch's draw; only they leave the device.
 
     Args:
         population: of P members.

@@ -1,7 +1,6 @@
-"""Measures a trained model: `modtf.evaluate` and what the training callbacks share with it."""
+"""Measures a trained model; `modtf.evaluate` and the training callbacks share it."""
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -13,13 +12,14 @@ from modtf.checks import check_choice
 from modtf.datasets.streaming import stream
 from modtf.evaluation.accumulate import Accumulator
 from modtf.evaluation.accumulators import ActivationSums, PerformanceSums
+from modtf.evaluation.measures import measure_members, rates
 from modtf.evaluation.outputs import count_modules
 from modtf.evaluation.scores import Rows, Scores
 from modtf.families import IID
 from modtf.models.routers.base import Router
 from modtf.population import Population
 from modtf.protocol import Evaluation
-from modtf.task import SPLITS, Task
+from modtf.task import SPLITS
 
 
 class Evaluator:
@@ -97,17 +97,17 @@ class Evaluator:
                 rows["error", condition.name] = 100.0 * self.performance.error.numpy() / batches
         activation = self.activation_matrix()
         penalty = self.activation.penalty.numpy() / float(self.activation.batches.numpy())
-        measures = metrics.measure_population(activation, **({} if self.exact_usage else self._usage()))
+        measures = measure_members(activation, **({} if self.exact_usage else self._usage()))
         rows |= {(name, IID): values for name, values in measures.items()}
         if self.penalty_name:
             rows[self.penalty_name, IID] = penalty
         return Scores(rows, activation, self.population.family)
 
     def activation_matrix(self) -> np.ndarray:
-        """A [P, R, M], float64, from `evaluation.tokens` tokens."""
+        """A [P, R, M], float64, from `evaluation.tokens` tokens; NaN for a member that has diverged."""
         self._accumulate(self._of_activation, "activation", self._steps(self.evaluation.tokens))
         counts = self.activation.rules.numpy().sum(axis=1)
-        return metrics.from_counts(self.activation.by_rule.numpy(), counts)
+        return rates(self.activation.by_rule.numpy(), counts)
 
     def _usage(self) -> dict[str, np.ndarray]:
         """Module use [P, K, M] under each of K rule distributions, and how often the rules came [P, K, R]."""
@@ -118,13 +118,14 @@ class Evaluator:
         sums, rules = (v.numpy()[:, :draws] for v in (self.activation.by_draw, self.activation.rules))
         counts = rules.sum(axis=2)
         return {
-            "usage": metrics.from_counts(sums, counts),
-            "rule_frequencies": metrics.from_counts(rules, counts),
+            "usage": rates(sums, counts),
+            "rule_frequencies": rates(rules, counts),
         }
 
     def _steps(self, tokens: int) -> int:
         """Batches that hold so many tokens of a member."""
-        return -(-tokens // (self.evaluation.activation_batch_size * self.population.family.num_training_tokens))
+        batch = self.evaluation.activation_batch_size * self.population.family.num_training_tokens
+        return -(-tokens // batch)
 
     def _accumulate(self, accumulator: Accumulator, name: str, steps: int, **options: Any) -> None:
         """Accumulates `steps` batches of a stream with these options."""
@@ -147,39 +148,3 @@ class Evaluator:
         batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
         dataset = stream(self.population, batch_size, self.split, **options)
         return dataset.enumerate().map(needed).take(steps)
-
-
-def evaluate(
-    model: keras.Model,
-    task: Task | Sequence[Task] | Population,
-    *,
-    evaluation: Evaluation | None = None,
-    split: str = "test",
-    seed: int = 0,
-) -> Any:
-    """Measures a model in and out of distribution, and its collapse and specialisation.
-
-    Args:
-        model: any `keras.Model` that takes features and returns `{"target", "activation"}`.
-        task: its task, or the list of tasks of a population.
-        evaluation: how much data to read; `Evaluation()` by default.
-        split: "test" or "validation".
-        seed: of the evaluation stream.
-
-    Returns:
-        A dict of floats (a list of dicts, one per member, for a population): "loss" (and "error" in
-        percent for classification), each also under every other condition of the family: "loss_scale2"
-        (inputs times 2), "loss_len30" (sequences of 30), "loss_len30_scale2"; the measures of
-        `modtf.metrics`; and the router's penalty, if it has one, under its name.
-
-    Raises:
-        ValueError: on a model of another task or with other outputs, an unknown split or condition.
-
-    Example:
-        >>> scores = modtf.evaluate(model, task)
-        >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
-    """
-    population = Population.of(task)
-    scores = Evaluator(model, population, evaluation or Evaluation(), split, seed).run()
-    members = [scores.member(i) for i in range(len(population))]
-    return members if population.has_axis else members[0]

@@ -143,7 +143,7 @@ def _with_seeds(
 ) -> Population:
     """What the model is trained on; by default with the seeds that it was built with."""
     population = Population.of(task, seed)
-    if seed is None and not isinstance(task, Population) and isinstance(model, ModularModel):
-        if len(model.population) == len(population):  # else the model is of another population
-            return replace(population, seeds=model.population.seeds)
-    return population
+    given = seed is not None or isinstance(task, Population)
+    if given or not isinstance(model, ModularModel) or len(model.population) != len(population):
+        return population
+    return replace(population, seeds=model.population.seeds)

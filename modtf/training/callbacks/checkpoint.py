@@ -59,8 +59,8 @@ class CheckpointCallback(keras.callbacks.Callback):
         if (written, kept) != (self.settings, names) or shapes != [tuple(v.shape) for v in variables]:
             raise ValueError(
                 f"{self.path} is the checkpoint of another training: its settings are {written}, these are "
-                f"{self.settings}; its model has {len(shapes)} variables, this has {len(variables)}; it keeps "
-                f"the callbacks {', '.join(kept) or 'none'}, now there are {', '.join(names) or 'none'}. "
+                f"{self.settings}; its model has {len(shapes)} variables, this has {len(variables)}; it "
+                f"keeps the callbacks {', '.join(kept) or 'none'}, these are {', '.join(names) or 'none'}. "
                 "Train with the same arguments to resume it, or delete it."
             )
         for i, variable in enumerate(variables):

@@ -64,7 +64,10 @@ class TensorBoardWriter(keras.callbacks.Callback):
                 if np.isfinite(values).all():
                     tf.summary.scalar(self._group(measure) + measure, np.mean(values))
             tf.summary.image("activation/rules_by_modules", heat_maps(activation), max_outputs=SHOWN_MEMBERS)
-            tf.summary.histogram("activation/module_use", [module_use(matrix) for matrix in activation])
+            finite = [
+                matrix for matrix in activation if np.isfinite(matrix).all()
+            ]  # the others have diverged
+            tf.summary.histogram("activation/module_use", [module_use(matrix) for matrix in finite])
 
     def _group(self, measure: str) -> str:
         if measure in PERFORMANCE:
@@ -79,6 +82,7 @@ def heat_maps(activation: np.ndarray) -> np.ndarray:
     colours = matplotlib.colormaps["viridis"]
     images = []
     for matrix in activation[:SHOWN_MEMBERS]:
-        ordered = matrix[:, best_permutation(matrix)] if matrix.shape[1] > 1 else matrix
+        matched = matrix.shape[1] > 1 and np.isfinite(matrix).all()
+        ordered = matrix[:, best_permutation(matrix)] if matched else matrix
         images.append(colours(np.kron(ordered, np.ones((PIXELS, PIXELS))))[..., :3])
     return np.stack(images).astype(np.float32)
