@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from absl import flags
 
+from modtf.analysis.claims import CLAIMS
 from modtf.launch.report import main, read_study, write_report
 from modtf.results import CELL, Bootstrap
-from modtf.analysis.claims import CLAIMS
 
 REPORT = Path(__file__).parents[2] / "launch" / "report.py"
 
