@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from modtf.analysis.figures.base import Choice, Picture
 from modtf.analysis.figures.matrices import as_table, chosen_activations, heat_maps, shown
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.labels import in_variant_order
 from modtf.analysis.study import Study
 from modtf.metrics import best_permutation
 
@@ -14,8 +13,6 @@ from modtf.metrics import best_permutation
 def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     """One picture per kind."""
     for kind, found in chosen_activations(study, choice).items():
-        order = in_variant_order(variant for variant, _, _ in found)
-        found.sort(key=lambda one: (one[1].cell["num_rules"], order.index(one[0])))
         tables = []
         for variant, activations, place in found:
             values = activations.at(study.checkpoint)[place]
