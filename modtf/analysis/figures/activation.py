@@ -23,8 +23,8 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
             tables,
             name=f"activation_{kind.replace(' ', '_')}_e{activations.cell['width']}",
             title=f"Activation matrices, {kind}",
-            note=f"{shown(activations, place)}; checkpoint {study.checkpoint}. Rows: rules; columns: modules, in "
-            "the order in which the Hungarian algorithm matches them to rules.",
+            note=f"{shown(activations, place)}; checkpoint {study.checkpoint}. Rows: rules; columns: "
+            "modules, in the order in which the Hungarian algorithm matches them to rules.",
             row="num_rules",
             column="variant",
             size=(2.1, 1.9),

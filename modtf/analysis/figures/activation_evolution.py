@@ -38,8 +38,8 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
             tables,
             name=f"activation_evolution_{kind.replace(' ', '_')}_r{num_rules}_e{width}",
             title=f"Activation in training, {kind}, R = {num_rules}",
-            note=f"{shown(activations, place)}. Rows: rules; columns: modules, in the order that matches them to "
-            "rules at the last step.",
+            note=f"{shown(activations, place)}. Rows: rules; columns: modules, in the order that "
+            "matches them to rules at the last step.",
             row="variant",
             column="step",
             size=(1.6, 1.5),

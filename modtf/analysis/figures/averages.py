@@ -98,12 +98,8 @@ def note(study: Study, words: Iterable[str], lacking: Sequence[str] = ()) -> str
 
 def counts(study: Study, summary: pd.DataFrame, word: str = "model") -> str:
     """How many models and tasks stand behind each mean, and what its interval is."""
-    tasks = summary["num_tasks"]
-    interval = (
-        f"{study.level:.0%} Student's t intervals over tasks"
-        if tasks.max() > 1
-        else "no interval for one task"
-    )
+    tasks, level = summary["num_tasks"], f"{study.level:.0%} Student's t intervals over tasks"
+    interval = level if tasks.max() > 1 else "no intervals, as there is one task"
     return f"each mean over {_span(summary['num_models'], word)} of {_span(tasks, 'task')}; {interval}"
 
 

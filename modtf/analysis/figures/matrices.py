@@ -41,7 +41,8 @@ def chosen_activations(study: Study, choice: Choice) -> dict[str, list[tuple[str
         part.sort(key=lambda one: (one[1].cell["num_rules"], study.variants.index(one[0])))
     if not any(found.values()):
         raise NothingToDraw(
-            f"no finished cell has activation matrices of width {width}, task {choice.data_seed}, seed {choice.seed}"
+            f"no finished cell has activation matrices of width {width}, task {choice.data_seed}, seed "
+            f"{choice.seed}"
         )
     return {kind: part for kind, part in found.items() if part}
 

@@ -47,7 +47,8 @@ def panels(
         table: what is drawn, long; the looks of the variants follow from its column `variant`.
         name, title, note: of the picture; the note also stands in it, below the title.
         row, column: columns of the table; panels stand in the order of their values, texts in that of
-            the table; one without rows says "not run". None for a single row or column. What follows ": " in a value gets a line of its own.
+            the table; one without rows says "not run". None for a single row or column. What follows
+            ": " in a value gets a line of its own.
         size: of a panel with its ticks, in inches (width, height).
         x_label: below the last row.
     """
@@ -55,7 +56,7 @@ def panels(
     width = max(7.0, size[0] * len(columns) + (1.2 if row else 0.3))
     look = looks(table["variant"]) if "variant" in table else {}
     text = textwrap.wrap(note, int(width * CHARACTERS))
-    lines = len(text) + 3
+    lines = len(text) + 3 + len("".join(look)) // int(8 * width)
     figure = Figure(figsize=(width, size[1] * len(rows) + 0.17 * lines + 0.8), dpi=100)
     figure.set_layout_engine("constrained", w_pad=0.07, h_pad=0.07)
     figure.suptitle(title, x=0.1 / width, ha="left", weight="bold", size=12)
@@ -96,7 +97,9 @@ def _values(table: pd.DataFrame, column: str | None) -> list[Any]:
 def _wrapped(column: str, value: object, characters: float) -> str:
     """A label in lines: what stands behind a colon in one of its own; a number says of what."""
     text = value if isinstance(value, str) else f"{NUMBERS.get(column, column)} = {value}"
-    return "\n".join(textwrap.fill(part, int(characters)) for part in text.split(": "))
+    return "\n".join(
+        textwrap.fill(part, int(characters), break_long_words=False) for part in text.split(": ")
+    )
 
 
 def _legend(body: SubFigure, looks: Mapping[str, Look]) -> None:
@@ -108,9 +111,9 @@ def _legend(body: SubFigure, looks: Mapping[str, Look]) -> None:
     names = [name for name in looks if name in found]
     if names:
         handles = [found[name] for name in names]
-        body.legend(
-            handles, names, loc="outside lower center", ncols=min(len(names), 6), frameon=False, fontsize=9
-        )
+        across = int(10 * body.figure.get_figwidth() / (max(map(len, names)) + 6))
+        style = {"frameon": False, "fontsize": 9, "ncols": min(len(names), max(across, 1))}
+        body.legend(handles, names, loc="outside lower center", **style)
 
 
 def not_run(axes: Axes, words: str = "not run") -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 
+from modtf.analysis.figures.averages import note
 from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
 from modtf.analysis.figures.panels import panels
 from modtf.analysis.figures.registry import register_figure
@@ -22,14 +23,14 @@ OVERALL = "overall"
 @register_figure("ranking")
 def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     """One picture: bars of shares, a panel for each field of candidates and distribution."""
-    table, note = shares(study)
+    table, text = shares(study)
     size = (4.9, 0.7 + 0.24 * table["kind"].nunique())
     yield panels(
         _mark,
         table,
         name="ranking",
         title="Ranking",
-        note=note,
+        note=text,
         row="field",
         column="distribution",
         size=size,
@@ -43,31 +44,28 @@ def shares(study: Study) -> tuple[pd.DataFrame, str]:
         NothingToDraw: if no task was run with all candidates of any field.
     """
     rows = performance(study.results)
-    cast = {field: votes(rows, candidates) for field, candidates in FIELDS.items()}
-    lacking = [f"no task has all candidates of '{field}'" for field, found in cast.items() if found.empty]
-    tables = []
-    for field, found in cast.items():
-        if found.empty:
-            continue
-        found = with_kinds(found)
-        ballots = [len(part[list(UNIT)].drop_duplicates()) for part in (found, rows)]
-        if ballots[0] < ballots[1]:
-            lacking.append(f"{ballots[1] - ballots[0]} of {ballots[1]} votes on '{field}' lack a candidate")
-        overall = rank(found, ["distribution"], study.level).assign(kind=OVERALL)
-        by_kind = rank(found, ["distribution", "kind"], study.level)
-        tables.append(pd.concat([overall, by_kind.astype({"kind": str})]).assign(field=field))
+    most = len(rows[list(UNIT)].drop_duplicates())
+    tables, lacking = [], []
+    for field, candidates in FIELDS.items():
+        cast = votes(rows, candidates)
+        absent = most - len(cast[list(UNIT)].drop_duplicates())
+        lacking += [f"{absent} of {most} votes on '{field}' lack a candidate"] if absent else []
+        if len(cast):
+            cast = with_kinds(cast)
+            overall = rank(cast, ["distribution"], study.level).assign(kind=OVERALL)
+            by_kind = rank(cast, ["distribution", "kind"], study.level).astype({"kind": str})
+            tables.append(pd.concat([overall, by_kind]).assign(field=field))
     if not tables:
-        raise NothingToDraw(
-            "no task was run with both modular and monolithic, so there is nothing to vote on"
-        )
+        raise NothingToDraw("no task was run with both modular and monolithic")
+    table = pd.concat(tables, ignore_index=True)
+    table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
     models = len(rows[["folder", "data_seed", "seed"]].drop_duplicates())
-    note = (
-        "Every task of every cell, its seeds averaged, gives one vote to the variant that does best; ties are "
-        f"shared; n: votes; {models} models; checkpoint {study.checkpoint}; {out_of_distribution(rows)}."
-    )
-    return pd.concat(tables, ignore_index=True), note + (
-        f" Incomplete: {'; '.join(lacking)}." if lacking else ""
-    )
+    words = [
+        "every task of every cell, its seeds averaged, gives one vote to the variant that does best",
+        f"ties are shared; n: votes; {models} models",
+        out_of_distribution(rows),
+    ]
+    return table, note(study, words, lacking)
 
 
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
