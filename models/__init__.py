@@ -14,5 +14,6 @@ with epy.lazy_api_imports(globals()):
     from modtf.models.layers import Dense as Dense
     from modtf.models.layers import Mixture as Mixture
     from modtf.models.layers import TwoLayer as TwoLayer
+    from modtf.models.layers import flat as flat
     from modtf.models.routers.base import Router as Router
     from modtf.models.routers.base import RouterSetup as RouterSetup

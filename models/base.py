@@ -1,6 +1,5 @@
-"""The boundary that all architectures share: from [B, P, ...] to feature-major tensors and back."""
+"""What all architectures share: a model of a population, with a router."""
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,9 +7,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from modtf.models import boundary
 from modtf.models.initial import InitialWeights
-from modtf.models.routers import ROUTERS
-from modtf.models.routers.base import Router, RouterSetup, make_router
+from modtf.models.layers import Mixture, product_flops
+from modtf.models.options import check_options, options_of
+from modtf.models.routers.base import Router, RouterSetup
+from modtf.models.routers.make import make_router
 from modtf.population import Population
 from modtf.task import Task
 
@@ -18,21 +20,22 @@ from modtf.task import Task
 class ModularModel(keras.Model):
     """A model of a task, or of a population of tasks; `modtf.build` makes one.
 
-    An architecture is a subclass that writes `make_layers` and `forward`; every router, populations,
-    saving, training and evaluation then work. P counts the members, F features, R rules, M modules, T
-    tokens: those of an example, N, times the examples of a batch, B. `inputs` and `rule` are the task's.
+    An architecture is a subclass that writes `make_layers` and `forward`; every router, populations, saving,
+    training and evaluation then work. It speaks feature-major: P members, F numbers of a token, R rules,
+    M modules, N tokens of each of B examples, T = N x B.
+
+        from modtf.models import Dense, Mixture, ModularModel, flat
 
         @modtf.register_architecture("plain")
-        class Plain(modtf.models.ModularModel):
-            def make_layers(self, hidden: int = 32):  # its options, with defaults
+        class Plain(ModularModel):
+            def make_layers(self, hidden=32):  # its options, with defaults
                 self.router = self.make_router(self.num_rules)
-                modules, outputs = self.num_modules, self.target_width or 1
+                M, F = self.num_modules, self.token_width + self.num_rules
                 shared = {"dtype": self.dtype_policy}
-                features = self.token_width + self.num_rules
-                self.first = Dense(self.initial, features, modules * hidden, "first", **shared)
-                scored = self.router.needs_scores
+                self.first = Dense(self.initial, F, M * hidden, "first", **shared)
                 self.last = Mixture(
-                    self.initial, modules, hidden, outputs, "last", with_scores=scored, **shared
+                    self.initial, M, hidden, self.target_width or 1, "last",
+                    with_scores=self.router.needs_scores, **shared,
                 )
 
             def forward(self, inputs, rule):
@@ -40,6 +43,10 @@ class ModularModel(keras.Model):
                 h = ops.relu(self.first(ops.concatenate([flat(inputs), rule], axis=1)))
                 p = self.route(rule, rule, lambda: self.last.scores(h))
                 return self.last(h, p), p
+
+    What it can read: `width` e, `num_members` P, `num_rules`, `num_modules` (once `router` is set),
+    `token_width` F, `target_width` (None for a plain number), `is_sequence`, `tasks`, `population`, and
+    `initial`, which every layer with weights takes.
 
     Args:
         population: the P members (a dict, when read back from a file).
@@ -57,7 +64,7 @@ class ModularModel(keras.Model):
         `{"target": [B, P, (N,)], "activation": [B, P, (N,) M]}`; the target is a logit for classification.
     """
 
-    router: Router  # set by `make_layers`
+    router: Router
 
     def __init__(
         self,
@@ -72,7 +79,8 @@ class ModularModel(keras.Model):
     ):
         super().__init__(name=name or variant, dtype=dtype)
         if not isinstance(population, Population):
-            population = _read(population)
+            tasks = tuple(Task(**task) for task in population["tasks"])
+            population = Population(tasks, tuple(population["seeds"]), population["has_axis"])
         self.population, self.variant, self.width = population, variant, width
         self.tasks, self.seeds = population.tasks, population.seeds
         self.router_options, self.options = dict(router or {}), options
@@ -81,13 +89,9 @@ class ModularModel(keras.Model):
         self.is_sequence, self.token_width = task.is_sequence, task.token_width
         self.target_width = task.target_width
         self.initial = InitialWeights(population)
-        known = list(inspect.signature(self.make_layers).parameters)
-        for option in options:
-            if option not in known:
-                raise ValueError(
-                    f"{option}={options[option]!r} is no option of {type(self).__name__}; "
-                    f"its options: {', '.join(known) or 'none'}."
-                )
+        check_options(
+            f"the architecture {type(self).__name__}", options, options_of(type(self), "make_layers")
+        )
         self.make_layers(**options)
         if not isinstance(getattr(self, "router", None), Router):
             raise ValueError(
@@ -97,10 +101,13 @@ class ModularModel(keras.Model):
 
     # What an architecture writes.
 
-    make_layers: Callable[..., None] = None  # type: ignore[assignment]  # creates the layers; its keyword arguments are the `options`
+    def make_layers(self, *args: Any, **options: Any) -> None:
+        """Creates the layers, `self.router` among them; its keyword arguments are the `options`."""
+        raise NotImplementedError
 
     def forward(self, inputs, rule):
-        """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, T], p [P, M, T], T = N x B."""
+        """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, T] and p [P, M, T], where O is
+        `target_width` or 1."""
         raise NotImplementedError
 
     # What it uses.
@@ -108,52 +115,45 @@ class ModularModel(keras.Model):
     def make_router(
         self, rule_width: int, hidden: Callable[[int], int] | None = None, use_bias: bool = True
     ) -> Router:
-        """The router of this model's variant; after it is set, `num_modules` is known.
+        """The router of this model's variant.
 
         Args:
-            rule_width, hidden, use_bias: see `RouterSetup`.
+            rule_width: of the features of the rule that `route` will get.
+            hidden, use_bias: see `RouterSetup`.
         """
         setup = RouterSetup(self.initial, self.num_rules, rule_width, hidden, use_bias, self.dtype_policy)
-        return make_router(self.variant, ROUTERS[self.variant], setup, self.router_options)
+        return make_router(self.variant, setup, self.router_options)
 
-    def route(self, rule, rule_features, scores: Callable[[], Any]):
-        """p [P, M, T] from one-hot rules [P, R, T], what the model made of them, and, computed where the
-        router needs them, the modules' scores of themselves [P, M, T]."""
-        own = scores() if self.router.needs_scores else None
-        return self.router(rule=rule, rule_features=rule_features, scores=own)
+    def route(self, rule, rule_features, scores: Callable[[], Any] | None = None):
+        """Asks the router for p [P, M, T].
+
+        Args:
+            rule: one-hot, [P, R, T].
+            rule_features: what the model makes of it; the rule itself where it makes nothing.
+            scores: gives what every module scores itself with, [P, M, T]; called if the router needs it.
+        """
+        own = scores() if scores is not None and self.router.needs_scores else None
+        return self.router.route(rule, rule_features, own)
 
     @property
     def num_modules(self) -> int:
         """M."""
         return self.router.num_modules
 
-    # The boundary.
+    # What Keras and users call.
 
     def call(self, features):
-        inputs, rule = ops.convert_to_tensor(features["inputs"]), ops.convert_to_tensor(features["rule"])
-        if not self.population.has_axis:
-            inputs, rule = inputs[:, None], rule[:, None]
-        if not self.is_sequence:
-            inputs, rule = inputs[:, :, None], rule[:, :, None]
-        inputs = ops.cast(ops.transpose(inputs, [1, 3, 2, 0]), self.compute_dtype)
-        rules = ops.arange(self.num_rules, dtype=rule.dtype)[None, :, None, None]
-        one_hot = ops.cast(ops.transpose(rule, [1, 2, 0])[:, None] == rules, self.compute_dtype)
-        outputs, activation = self.forward(inputs, one_hot)
+        inputs, rule = boundary.read(features, self.population, self.compute_dtype)
+        outputs, activation = self.forward(inputs, rule)
         if self.router.penalty_name is not None:
-            self.add_loss(ops.mean(self.router.penalty(activation)))  # as the loss, the mean over members
-        num_tokens, batch = ops.shape(inputs)[2:]
-        target = self._to_boundary(outputs, [self.target_width or 1, num_tokens, batch])
+            # the mean over members, as of the loss; the optimizer undoes the division of both
+            self.add_loss(ops.mean(self.router.penalise(activation)))
+        by_token = ops.shape(inputs)[2:]
+        target = boundary.write(outputs, self.population, [self.target_width or 1, *by_token])
         return {
             "target": target if self.target_width else target[..., 0],
-            "activation": self._to_boundary(activation, [self.num_modules, num_tokens, batch]),
+            "activation": boundary.write(activation, self.population, [self.num_modules, *by_token]),
         }
-
-    def _to_boundary(self, tensor, by_token):
-        """[P, F, T] -> [B, (P,) (N,) F]; `by_token` is [F, N, B]."""
-        tensor = ops.transpose(ops.reshape(tensor, [self.num_members, *by_token]), [3, 0, 2, 1])
-        if not self.is_sequence:
-            tensor = tensor[:, :, 0]
-        return tensor if self.population.has_axis else tensor[:, 0]
 
     def build(self, input_shape=None):
         """Nothing is left to build: every shape is known from the task."""
@@ -161,16 +161,13 @@ class ModularModel(keras.Model):
     def one_member(self) -> "ModularModel":
         """A population of one, the first member's, with its initial weights."""
         config = self.get_config()
-        members = {name: config["population"][name][:1] for name in ("tasks", "seeds")}
-        return self.from_config({**config, "population": {**config["population"], **members}})
+        first = {name: config["population"][name][:1] for name in ("tasks", "seeds")}
+        return type(self)(**{**config, "population": {**config["population"], **first}})
 
     def get_config(self) -> dict[str, Any]:
+        members = {"tasks": [task.to_dict() for task in self.tasks], "seeds": list(self.seeds)}
         return {
-            "population": {
-                "tasks": [task.to_dict() for task in self.tasks],
-                "seeds": list(self.seeds),
-                "has_axis": self.population.has_axis,
-            },
+            "population": {**members, "has_axis": self.population.has_axis},
             "variant": self.variant,
             "width": self.width,
             "router": dict(self.router_options),
@@ -188,8 +185,17 @@ class ModularModel(keras.Model):
         """Trainable numbers of one member."""
         return sum(math.prod(variable.shape) for variable in self.trainable_variables) // self.num_members
 
+    def forward_flops(self, num_tokens: int | None = None) -> int:
+        """Floating-point operations of the products of one member's forward pass on one example.
 
-def _read(config: Mapping[str, Any]) -> Population:
-    """The population of `ModularModel.get_config`."""
-    tasks = tuple(Task(**task) for task in config["tasks"])
-    return Population(tasks, tuple(config["seeds"]), config["has_axis"])
+        A multiplication and an addition per weight and token. Biases that are only added, and elementwise
+        functions, are not counted. An architecture that uses weights twice, or multiplies activations, adds
+        that to `super().forward_flops(num_tokens)`.
+
+        Args:
+            num_tokens: N, that of training by default.
+        """
+        num_tokens = num_tokens or self.population.family.num_training_tokens
+        kernels = [variable for variable in self.trainable_variables if variable.name.endswith("kernel")]
+        mixtures = [layer for layer in self.layers if isinstance(layer, Mixture) and layer.num_modules > 1]
+        return num_tokens * product_flops(kernels + [mixture.bias for mixture in mixtures])

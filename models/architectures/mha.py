@@ -40,7 +40,8 @@ class ModularMHA(ModularModel):
         encoded = self.encoder((inputs, flat_rule))
         head = [k, num_tokens, batch]
         query, key, value = (
-            project(layer, encoded, head) for layer in (self.queries, self.keys, self.values)
+            project(layer.kernel, layer.bias, encoded, head)
+            for layer in (self.queries, self.keys, self.values)
         )
         attended = ops.reshape(attend(query, key, value), [members, modules, heads // modules * k, -1])
         bypass = ops.reshape(self.bypass(encoded), [members, modules, k, -1])
@@ -48,3 +49,8 @@ class ModularMHA(ModularModel):
         h = ops.reshape(h, [members, modules * self.module_hidden, -1])
         activation = self.route(flat_rule, flat_rule, lambda: self.mixture.scores(h))
         return self.decoder(self.mixture(h, activation)), activation
+
+    def forward_flops(self, num_tokens=None):
+        num_tokens = num_tokens or self.population.family.num_training_tokens
+        scores = sums = 2 * num_tokens**2 * self.num_heads * self.head_width  # of every pair of tokens
+        return super().forward_flops(num_tokens) + scores + sums

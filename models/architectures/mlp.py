@@ -5,7 +5,7 @@ from keras import ops
 from modtf.models.architectures import register_architecture
 from modtf.models.architectures.sizes import mlp_hidden
 from modtf.models.base import ModularModel
-from modtf.models.layers import Dense, Mixture, TwoLayer
+from modtf.models.layers import Dense, Mixture, TwoLayer, product_flops
 
 
 @register_architecture("mlp")
@@ -34,3 +34,7 @@ class ModularMLP(ModularModel):
         h = ops.relu(self.first(z))
         activation = self.route(rule, encoded_rule, lambda: self.mixture.scores(h))
         return self.decoder(self.mixture(h, activation)), activation
+
+    def forward_flops(self, num_tokens=None):
+        encoder = [layer.kernel for layer in (self.digit_encoder.first, self.digit_encoder.second)]
+        return super().forward_flops(num_tokens) + product_flops(encoder)  # there are two digits

@@ -8,7 +8,6 @@ from modtf.models.architectures import register_architecture
 from modtf.models.architectures.sizes import rnn_state
 from modtf.models.base import ModularModel
 from modtf.models.cells import CELLS
-from modtf.models.kernels.scan import can_scan
 from modtf.models.layers import Dense, TwoLayer, flat
 from modtf.models.recurrence import SharedState
 
@@ -32,31 +31,34 @@ class ModularRNN(ModularModel):
         h = self.state_width = rnn_state(e, modules, gates)
         self.shared_state = SharedState(self.initial, CELLS[cell], modules, h, self.router, **shared)
         self.from_input = Dense(
-            self.initial, e, modules * self.shared_state.gates, "from_input", use_bias=modules == 1, **shared
+            self.initial,
+            e,
+            modules * self.shared_state.gates,
+            "from_input",
+            use_bias=self.shared_state.use_bias,
+            **shared,
         )
         self.loop = keras.layers.RNN(self.shared_state, return_sequences=True, **shared)
         self.decoder = TwoLayer(self.initial, h, h, self.target_width or 1, "decoder", **shared)
 
     def forward(self, inputs, rule):
-        members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
-        flat_rule, by_token = flat(rule), [num_tokens, batch]
-        encoded, activation = self.encoder(ops.concatenate([flat(inputs), flat_rule], axis=1)), None
+        by_token, flat_rule = ops.shape(inputs)[2:], flat(rule)
+        encoded = self.encoder(ops.concatenate([flat(inputs), flat_rule], axis=1))
+        # the router is asked here, or, where the modules score themselves, with the rule at every step
+        routing, width = flat_rule, self.num_rules
         if not self.router.needs_scores:
-            activation = self.router(rule=flat_rule, rule_features=flat_rule)
-        if can_scan(self.shared_state.cell, self.router):
-            if activation is not None:
-                activation = ops.reshape(activation, [members, self.num_modules, *by_token])
-            encoded = ops.reshape(encoded, [members, self.width, *by_token])
-            states, activation = self.shared_state.scan(self.from_input, encoded, activation)
+            routing, width = self.route(flat_rule, flat_rule), self.num_modules
+        if self.shared_state.can_scan:
+            encoded = ops.reshape(encoded, [self.num_members, self.width, *by_token])
+            routing = ops.reshape(routing, [self.num_members, width, *by_token])
+            states, activation = self.shared_state.scan(self.from_input, encoded, routing)
         else:
-            states, activation = self._step_by_step(encoded, activation, num_tokens, batch)
+            states, activation = self._step_by_step(encoded, routing, *by_token)
         return self.decoder(flat(states)), flat(activation)
 
-    def _step_by_step(self, encoded, activation, num_tokens, batch):
-        """As `SharedState.scan`, for cells and routers without a gradient of their own."""
-        sequence = self.from_input(encoded)  # [P, F, N * B]
-        if activation is not None:
-            sequence = ops.concatenate([sequence, activation], axis=1)
+    def _step_by_step(self, encoded, routing, num_tokens, batch):
+        """As `SharedState.scan`, for the cells and routers that it is not made for."""
+        sequence = ops.concatenate([self.from_input(encoded), routing], axis=1)  # [P, F, N * B]
         # [P, N, F, B], as `keras.layers.RNN` wants it
         sequence = ops.reshape(sequence, [self.num_members, -1, num_tokens, batch])
         sequence = ops.transpose(sequence, [0, 2, 1, 3])

@@ -1,7 +1,6 @@
 """What every router provides."""
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,18 +30,10 @@ class RouterSetup:
 class Router(keras.layers.Layer):
     """Gives the activation probabilities p [P, M, T], which sum to 1 over the M modules.
 
-    A subclass writes `call`, and a constructor for options of its own: they are keyword arguments with
-    defaults, passed by `modtf.build(..., router={"temperature": 2.0})`. It passes `modules` on if the number
-    of modules is free. P counts the members, T the tokens; members never see each other.
-
-    Args:
-        setup: what the model offers.
-        modules: M; R by default.
-
-    Raises:
-        ValueError: if `modules` is no integer of at least 1.
-
-    Example: modules score themselves, and are used evenly at a price.
+    A subclass writes `call`, and a constructor if it has options: keyword arguments, set by
+    `modtf.build(..., router={"strength": 0.5})`. It passes `modules` on if their number is free. P counts the
+    members, which never see each other, and T the tokens. Example: modules score themselves, and uneven use
+    has a price.
 
         @modtf.register_router("even")
         class Even(modtf.models.Router):
@@ -59,6 +50,13 @@ class Router(keras.layers.Layer):
             def penalty(self, activation):
                 usage = ops.mean(activation, axis=2)
                 return self.strength * ops.sum((usage - 1 / self.num_modules) ** 2, axis=1)
+
+    Args:
+        setup: what the model offers.
+        modules: M; R by default.
+
+    Raises:
+        ValueError: if `modules` is no integer of at least 1.
     """
 
     needs_scores: ClassVar[bool] = False  # whether modules must score themselves
@@ -69,12 +67,14 @@ class Router(keras.layers.Layer):
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None):
         super().__init__(name="router", dtype=setup.dtype)
-        self.num_rules = setup.num_rules
+        self.num_members, self.num_rules = len(setup.initial.members), setup.num_rules
         self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.built = True
 
+    # What a router writes.
+
     def call(self, rule=None, rule_features=None, scores=None):
-        """p of all tokens, or in a recurrence of one step's.
+        """p of all tokens; in a recurrence, if it needs scores, of one step's.
 
         Args:
             rule: one-hot rules [P, R, T].
@@ -88,48 +88,27 @@ class Router(keras.layers.Layer):
         raise NotImplementedError
 
     def penalty(self, activation):
-        """What is added to each member's loss: from p of a batch, [P, M, T], to [P].
-
-        Only p reaches it, and in a recurrence it is that of all steps.
-        """
+        """What is added to each member's loss: from p of a whole batch, [P, M, T], to [P]."""
         raise NotImplementedError
 
+    # What models and evaluation call: the same, with the shapes checked.
 
-def router_options(router: type[Router]) -> dict[str, Any]:
-    """The options of a router and their defaults (`inspect.Parameter.empty` for none), from its constructor.
+    def route(self, rule, rule_features, scores=None):
+        """`call`; raises `ValueError` where p has not the shape [P, M, T]."""
+        p = self(rule=rule, rule_features=rule_features, scores=scores)
+        if len(p.shape) != 3 or p.shape[1] not in (None, self.num_modules):
+            raise ValueError(
+                f"{type(self).__name__}.call gave p of shape {tuple(p.shape)}; expected [P, M, T] with "
+                f"M = {self.num_modules} modules."
+            )
+        return p
 
-    Where that passes on others (`**options`), those of the class it is derived from are its own, too.
-    """
-    options: dict[str, Any] = {}
-    for owner in router.__mro__:
-        if "__init__" not in vars(owner):
-            continue
-        _, _, *parameters = inspect.signature(vars(owner)["__init__"]).parameters.values()
-        named = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
-        options = {p.name: p.default for p in named if p.kind is not p.VAR_POSITIONAL} | options
-        if owner is Router or len(named) == len(parameters):
-            break
-    return options
-
-
-def make_router(variant: str, router: type[Router], setup: RouterSetup, options: Mapping[str, Any]) -> Router:
-    """A router with its options.
-
-    Raises:
-        ValueError: on an option that it does not have, lacks, or refuses.
-    """
-    known = router_options(router)
-    listed = f"the options of variant={variant!r}: {', '.join(known) or 'none'}"
-    for name, value in options.items():
-        if name not in known:
-            raise ValueError(f"{name}={value!r} is no router option; {listed}.")
-    for name, default in known.items():
-        if default is inspect.Parameter.empty and name not in options:
-            raise ValueError(f"The router option {name!r} was not given and has no default; {listed}.")
-    try:
-        return router(setup, **options)
-    except (TypeError, ValueError) as error:
-        if not options:
-            raise
-        given = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise ValueError(f"variant={variant!r} cannot be built with {given}: {error} ({listed})") from error
+    def penalise(self, activation):
+        """`penalty`; raises `ValueError` where it is not one number per member."""
+        penalty = self.penalty(activation)
+        if tuple(penalty.shape) != (self.num_members,):
+            raise ValueError(
+                f"{type(self).__name__}.penalty gave the shape {tuple(penalty.shape)}; expected one number "
+                f"per member, ({self.num_members},): reduce axes 1 and 2 of p [P, M, T], not axis 0."
+            )
+        return penalty

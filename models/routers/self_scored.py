@@ -1,6 +1,6 @@
 """`modular`: each module scores itself from the token and the rule."""
 
-from modtf.models.kernels.sums import softmax, softmax_gradient
+from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router
 
@@ -10,7 +10,6 @@ class SelfScored(Router):
     """The softmax of the scores."""
 
     needs_scores = True
-    scores_gradient = staticmethod(softmax_gradient)
 
     def call(self, rule=None, rule_features=None, scores=None):
         return softmax(scores)
