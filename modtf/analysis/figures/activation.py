@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from modtf.analysis.figures.base import Choice, Picture
 from modtf.analysis.figures.matrices import as_table, chosen_activations, heat_maps, shown
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.labels import in_variant_order
 from modtf.analysis.study import Study
 from modtf.metrics import best_permutation
 
@@ -14,8 +13,6 @@ from modtf.metrics import best_permutation
 def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     """One picture per kind."""
     for kind, found in chosen_activations(study, choice).items():
-        order = in_variant_order(variant for variant, _, _ in found)
-        found.sort(key=lambda one: (one[1].cell["num_rules"], order.index(one[0])))
         tables = []
         for variant, activations, place in found:
             values = activations.at(study.checkpoint)[place]
@@ -26,8 +23,8 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
             tables,
             name=f"activation_{kind.replace(' ', '_')}_e{activations.cell['width']}",
             title=f"Activation matrices, {kind}",
-            note=f"{shown(activations, place)}; checkpoint {study.checkpoint}. Rows: rules; columns: modules, in "
-            "the order in which the Hungarian algorithm matches them to rules.",
+            note=f"{shown(activations, place)}; checkpoint {study.checkpoint}. Rows: rules; columns: "
+            "modules, in the order in which the Hungarian algorithm matches them to rules.",
             row="num_rules",
             column="variant",
             size=(2.1, 1.9),

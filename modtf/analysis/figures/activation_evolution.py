@@ -7,7 +7,6 @@ import numpy as np
 from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
 from modtf.analysis.figures.matrices import as_table, chosen_activations, heat_maps, shown
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.labels import in_variant_order
 from modtf.analysis.study import Study
 from modtf.metrics import best_permutation
 
@@ -29,8 +28,7 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
         longest = max((activations.steps for activations, _ in part.values()), key=len)
         steps = longest[np.unique(np.linspace(0, len(longest) - 1, NUM_STEPS).round().astype(int))]
         tables = []
-        for variant in in_variant_order(part):
-            activations, place = part[variant]
+        for variant, (activations, place) in part.items():
             order = best_permutation(activations.history[-1, place])
             for step in steps[np.isin(steps, activations.steps)]:
                 values = activations.history[activations.steps == step][0, place]
@@ -40,8 +38,8 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
             tables,
             name=f"activation_evolution_{kind.replace(' ', '_')}_r{num_rules}_e{width}",
             title=f"Activation in training, {kind}, R = {num_rules}",
-            note=f"{shown(activations, place)}. Rows: rules; columns: modules, in the order that matches them to "
-            "rules at the last step.",
+            note=f"{shown(activations, place)}. Rows: rules; columns: modules, in the order that "
+            "matches them to rules at the last step.",
             row="variant",
             column="step",
             size=(1.6, 1.5),

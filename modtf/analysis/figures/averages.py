@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
+from modtf.analysis.contents import listing, plural
 from modtf.analysis.figures.base import Picture
 from modtf.analysis.figures.panels import Mark, panels
-from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import RANDOM
 from modtf.analysis.random_baseline import random_baseline
 from modtf.analysis.study import Study
@@ -37,20 +37,24 @@ def average(
     over = [name for name in OVER if name not in by]
     wanted = rows.groupby(point, observed=True)["variant"].transform("nunique")
     kept = rows[rows.groupby([*point, *over], observed=True)["variant"].transform("nunique") == wanted]
-    summary = summarise(kept, by, over)
+    summary = summarise(kept, by, over, level=study.level)
     lacking = missing(summary)
+    if (summary.groupby(point, observed=True)["num_models"].nunique() > 1).any():
+        lacking.append("variants stand on unequal numbers of models")
     absent = len(summary[point].drop_duplicates()) * summary["variant"].nunique() - len(summary)
     if absent:
         lacking.append(f"{absent} point{'s are' if absent > 1 else ' is'} not run")
     if len(kept) < len(rows):
         lacking.append("sizes that not all variants were run with are left out")
-    text = note(study, [counts(summary), *sizes(kept, point), *said], lacking)
+    text = note(study, [counts(study, summary), *sizes(kept, point), *said], lacking)
     if random:
         chance = random_baseline(kept["num_rules"]).set_index(["num_rules", "measure"])["value"]
         drawn = kept.drop_duplicates([*point, *over])
         values = chance.reindex(pd.MultiIndex.from_frame(drawn[["num_rules", "measure"]])).to_numpy()
         means = drawn.assign(mean=values).groupby(point, observed=True)["mean"].mean().reset_index()
-        summary = pd.concat([summary.astype({"variant": str}), means.assign(variant=RANDOM)], ignore_index=True)
+        summary = pd.concat(
+            [summary.astype({"variant": str}), means.assign(variant=RANDOM)], ignore_index=True
+        )
         summary["variant"] = pd.Categorical(summary["variant"], [*rows["variant"].cat.categories, RANDOM])
     return summary, text
 
@@ -92,10 +96,10 @@ def note(study: Study, words: Iterable[str], lacking: Sequence[str] = ()) -> str
     return f"{text[0].upper()}{text[1:]}." + (f" Incomplete: {'; '.join(lacking)}." if lacking else "")
 
 
-def counts(summary: pd.DataFrame, word: str = "model") -> str:
+def counts(study: Study, summary: pd.DataFrame, word: str = "model") -> str:
     """How many models and tasks stand behind each mean, and what its interval is."""
-    tasks = summary["num_tasks"]
-    interval = f"{LEVEL:.0%} Student's t intervals over tasks" if tasks.max() > 1 else "no interval for one task"
+    tasks, level = summary["num_tasks"], f"{study.level:.0%} Student's t intervals over tasks"
+    interval = level if tasks.max() > 1 else "no intervals, as there is one task"
     return f"each mean over {_span(summary['num_models'], word)} of {_span(tasks, 'task')}; {interval}"
 
 
@@ -104,30 +108,25 @@ def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
     groups = kept.groupby(list(point), observed=True)
     said, means = [], []
     for name, words in {"width": "width ", "num_rules": "R = ", "kind": ""}.items():
-        if name in point:
-            continue
         number = groups[name].transform("nunique")
-        values = kept.loc[number == number.max(), name].drop_duplicates().sort_values()
-        text = words + ", ".join(map(str, values)) + (" (as far as run)" if number.nunique() > 1 else "")
-        if number.max() > 1:
-            means.append(text)
-        elif name != "kind":
-            said.append(words + ", ".join(map(str, sorted(kept[name].unique()))))
-    return [*said, *([f"means over {' and '.join(means)}"] if means else [])]
+        values = words + listing(kept.loc[number == number.max(), name])
+        if name not in point and number.max() > 1:
+            means.append(values + " as far as run" * bool(words and number.nunique() > 1))
+        elif name not in point and words:
+            said.append(words + listing(kept[name]))
+    return [*said, *([f"means over {' and over '.join(means)}"] if means else [])]
 
 
 def missing(summary: pd.DataFrame) -> list[str]:
-    """Missing variants, values that are not finite, unequal numbers of models."""
+    """Missing variants, values that are not finite."""
     absent = [name for name in VARIANTS[1:] if name not in set(summary["variant"])]
     lacking = [f"no {', '.join(absent)}"] if absent else []
     if summary["num_missing"].sum():
         lacking.append(f"{summary['num_missing'].sum()} values are not finite and left out")
-    if summary["num_models"].nunique() > 1:
-        lacking.append("points stand on unequal numbers of models")
     return lacking
 
 
 def _span(numbers: pd.Series, word: str) -> str:
     """ "3 tasks", or "2 to 3 tasks" where they differ."""
     low, high = int(numbers.min()), int(numbers.max())
-    return f"{low} {word}{'s' * (low != 1)}" if low == high else f"{low} to {high} {word}s"
+    return plural(low, word) if low == high else f"{low} to {high} {word}s"

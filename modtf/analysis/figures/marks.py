@@ -16,7 +16,9 @@ LOG_FROM = 12.0  # values that span more than this factor are drawn on a logarit
 SPREAD = 0.05  # variants stand this far apart, in powers of two, so that their intervals can be seen
 
 
-def whiskers(rows: pd.DataFrame, value: str = "mean", low: str = "low", high: str = "high") -> NDArray[np.float64]:
+def whiskers(
+    rows: pd.DataFrame, value: str = "mean", low: str = "low", high: str = "high"
+) -> NDArray[np.float64]:
     """Lengths of the intervals below and above the means `[2, N]`, 0 where there is none."""
     return np.nan_to_num([rows[value] - rows[low], rows[high] - rows[value]]).clip(min=0)
 
@@ -46,7 +48,9 @@ def curves(x: str) -> Mark:
     def mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         for name, look, line in _by_variant(data, looks, x):
             marker = look.marker if len(line) == 1 else ""
-            axes.plot(line[x], line["mean"], look.line, marker=marker, color=look.colour, label=name, linewidth=1.4)
+            axes.plot(
+                line[x], line["mean"], look.line, marker=marker, color=look.colour, label=name, linewidth=1.4
+            )
             axes.fill_between(line[x], line["low"], line["high"], color=look.colour, alpha=0.18, linewidth=0)
         axes.xaxis.set_major_formatter(lambda v, _: f"{v / 1000:g}k" if v >= 1000 else f"{v:g}")
         axes.locator_params(axis="x", nbins=5)
@@ -59,9 +63,21 @@ def curves(x: str) -> Mark:
 def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """A bar with its interval for every variant; one too low to be seen says so."""
     for place, (name, look, line) in enumerate(_by_variant(data, looks)):
-        style = {"facecolor": "none", "edgecolor": look.colour, "linestyle": "--"} if look.line == "--" else {"color": look.colour}
+        style = (
+            {"facecolor": "none", "edgecolor": look.colour, "linestyle": "--"}
+            if look.line == "--"
+            else {"color": look.colour}
+        )
         errors = whiskers(line)
-        axes.bar(place, line["mean"], yerr=errors if errors.any() else None, width=0.75, capsize=2.5, label=name, **style)
+        axes.bar(
+            place,
+            line["mean"],
+            yerr=errors if errors.any() else None,
+            width=0.75,
+            capsize=2.5,
+            label=name,
+            **style,
+        )
         if abs(line["mean"].iloc[0]) < 0.005:
             axes.annotate("0", (place, 0), (0, 2), textcoords="offset points", ha="center", color=look.colour)
     axes.grid(False, axis="x")

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
 from modtf.analysis.figures.panels import panels
 from modtf.analysis.figures.style import Look
-from modtf.analysis.labels import in_report_order, kind_label, variant_label
+from modtf.analysis.labels import kind_label
 from modtf.analysis.study import Study
 from modtf.metrics import alignment
-from modtf.results import KIND, Activations, load_activations
+from modtf.results import KIND, Activations
 
 COLOURS = "cividis"  # even in brightness for any colour vision
 
@@ -28,24 +28,23 @@ def chosen_activations(study: Study, choice: Choice) -> dict[str, list[tuple[str
     Raises:
         NothingToDraw: if no finished cell of several modules has that width and member.
     """
-    several = study.results[study.results["num_modules"] > 1]
-    if several.empty:
+    widths = study.results.loc[study.results["num_modules"] > 1, "width"]
+    if widths.empty:
         raise NothingToDraw("no variant with several modules was run")
-    width = choice.width or int(several["width"].min())
-    folders = set(several.loc[several["width"] == width, "folder"])
-    cells = [cell for cell in study.cells if str(cell.path) in folders and cell.has_activation]
-    found: dict[tuple[str, ...], list[tuple[str, Activations, int]]] = {}
-    for activations in load_activations(cells):
-        place = _member(activations, choice)
-        if place is not None:
-            cell = activations.cell
-            variant = variant_label(cell["variant"], cell["model_options"])
-            found.setdefault(tuple(cell[name] for name in KIND), []).append((variant, activations, place))
-    if not found:
+    width = choice.width or int(widths.min())
+    found: dict[str, list[tuple[str, Activations, int]]] = {kind_label(*kind): [] for kind in study.kinds}
+    for activations in study.activations(width=width):
+        cell, place = activations.cell, _member(activations, choice)
+        if place is not None and activations.last.shape[-1] > 1:
+            found[kind_label(*(cell[name] for name in KIND))].append((cell["variant"], activations, place))
+    for part in found.values():
+        part.sort(key=lambda one: (one[1].cell["num_rules"], study.variants.index(one[0])))
+    if not any(found.values()):
         raise NothingToDraw(
-            f"no finished cell has activation matrices of width {width}, task {choice.data_seed}, seed {choice.seed}"
+            f"no finished cell has activation matrices of width {width}, task {choice.data_seed}, seed "
+            f"{choice.seed}"
         )
-    return {kind_label(*kind): found[kind] for kind in in_report_order(found)}
+    return {kind: part for kind, part in found.items() if part}
 
 
 def _member(activations: Activations, choice: Choice) -> int | None:

@@ -6,8 +6,7 @@ from modtf.analysis.figures.averages import overview_and_widths
 from modtf.analysis.figures.base import Choice, Picture
 from modtf.analysis.figures.marks import lines
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.figures.rows import out_of_distribution, performance
-from modtf.analysis.figures.style import measure_label, named
+from modtf.analysis.figures.rows import out_of_distribution, performance, with_measure
 from modtf.analysis.study import Study
 
 
@@ -15,9 +14,7 @@ from modtf.analysis.study import Study
 def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     """One picture by architecture, averaged over widths and options; then one per width."""
     rows = performance(study.results)
-    rows["panel"] = named(
-        rows, ["setting", "distribution", "measure"], lambda s, d, m: f"{s}, {d}: {measure_label(m)}"
-    )
+    rows["panel"] = with_measure(rows, "setting", "distribution")
     yield from overview_and_widths(
         study,
         rows,

@@ -33,15 +33,15 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     if rows.empty:
         raise NothingToDraw("no family that is tested at several lengths was run")
     for (scale, width), part in rows.groupby(["scale", "width"]):
-        by = ["arch", "kind", "measure", "num_rules", "width", "tokens", "variant"]
-        table, note = average(study, part, by, f"width {width}", "dotted: the training length")
+        by = ["arch", "panel", "kind", "measure", "num_rules", "tokens", "variant"]
+        table, note = average(study, part, by, "dotted: the training length")
         yield panels(
             _mark,
             table,
             name=f"performance_vs_seq_len_scale{scale:g}_e{width}",
             title=f"Performance against sequence length, inputs x {scale:g}, width {width}",
             note=note,
-            row="kind",
+            row="panel",
             column="num_rules",
             x_label="Tokens",
         )

@@ -18,14 +18,16 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     rows = performance(study.results)
     for where, part in rows.groupby("distribution", observed=True):
         said = [out_of_distribution(rows)] if where == OUT else []
-        table, note = average(study, part, ["kind", "measure", "num_rules", "width", "variant"], *said)
+        table, note = average(
+            study, part, ["panel", "kind", "measure", "num_rules", "width", "variant"], *said
+        )
         yield panels(
             lines("width"),
             table,
             name=f"performance_vs_width_{str(where).replace(' ', '_')}",
             title=f"Performance against width, {where}",
             note=note,
-            row="kind",
+            row="panel",
             column="num_rules",
             x_label="Width",
         )

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 
+from modtf.analysis.figures.averages import note
 from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
 from modtf.analysis.figures.panels import panels
 from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.figures.rows import out_of_distribution, performance
 from modtf.analysis.figures.style import Look
-from modtf.analysis.labels import with_labels
+from modtf.analysis.labels import with_kinds
 from modtf.analysis.ranking import UNIT, rank, votes
 from modtf.analysis.study import Study
 from modtf.results import VARIANTS
@@ -22,10 +23,17 @@ OVERALL = "overall"
 @register_figure("ranking")
 def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     """One picture: bars of shares, a panel for each field of candidates and distribution."""
-    table, note = shares(study)
-    size = (4.2, 0.7 + 0.24 * table["kind"].nunique())
+    table, text = shares(study)
+    size = (4.9, 0.7 + 0.24 * table["kind"].nunique())
     yield panels(
-        _mark, table, name="ranking", title="Ranking", note=note, row="field", column="distribution", size=size
+        _mark,
+        table,
+        name="ranking",
+        title="Ranking",
+        note=text,
+        row="field",
+        column="distribution",
+        size=size,
     )
 
 
@@ -36,27 +44,28 @@ def shares(study: Study) -> tuple[pd.DataFrame, str]:
         NothingToDraw: if no task was run with all candidates of any field.
     """
     rows = performance(study.results)
-    cast = {field: votes(rows, candidates) for field, candidates in FIELDS.items()}
-    lacking = [f"no task has all candidates of '{field}'" for field, found in cast.items() if found.empty]
-    tables = []
-    for field, found in cast.items():
-        if found.empty:
-            continue
-        found = with_labels(found)
-        ballots = [len(part[list(UNIT)].drop_duplicates()) for part in (found, rows)]
-        if ballots[0] < ballots[1]:
-            lacking.append(f"{ballots[1] - ballots[0]} of {ballots[1]} votes on '{field}' lack a candidate")
-        overall = rank(found, ["distribution"]).assign(kind=OVERALL)
-        by_kind = rank(found, ["distribution", "kind"])
-        tables.append(pd.concat([overall, by_kind.astype({"kind": str})]).assign(field=field))
+    most = len(rows[list(UNIT)].drop_duplicates())
+    tables, lacking = [], []
+    for field, candidates in FIELDS.items():
+        cast = votes(rows, candidates)
+        absent = most - len(cast[list(UNIT)].drop_duplicates())
+        lacking += [f"{absent} of {most} votes on '{field}' lack a candidate"] if absent else []
+        if len(cast):
+            cast = with_kinds(cast)
+            overall = rank(cast, ["distribution"], study.level).assign(kind=OVERALL)
+            by_kind = rank(cast, ["distribution", "kind"], study.level).astype({"kind": str})
+            tables.append(pd.concat([overall, by_kind]).assign(field=field))
     if not tables:
-        raise NothingToDraw("no task was run with both modular and monolithic, so there is nothing to vote on")
+        raise NothingToDraw("no task was run with both modular and monolithic")
+    table = pd.concat(tables, ignore_index=True)
+    table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
     models = len(rows[["folder", "data_seed", "seed"]].drop_duplicates())
-    note = (
-        "Every task of every cell, its seeds averaged, gives one vote to the variant that does best; ties are "
-        f"shared; n: votes; {models} models; checkpoint {study.checkpoint}; {out_of_distribution(rows)}."
-    )
-    return pd.concat(tables, ignore_index=True), note + (f" Incomplete: {'; '.join(lacking)}." if lacking else "")
+    words = [
+        "every task of every cell, its seeds averaged, gives one vote to the variant that does best",
+        f"ties are shared; n: votes; {models} models",
+        out_of_distribution(rows),
+    ]
+    return table, note(study, words, lacking)
 
 
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
@@ -66,8 +75,12 @@ def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         start = 0.0
         for name in (name for name in looks if name in row.index):
             share = float(row["share"][name])
-            bar = axes.barh(place, share, 0.74, start, color=looks[name].colour, edgecolor="white", label=name)
-            axes.bar_label(bar, [f"{share:.0%}" if share >= 0.08 else ""], label_type="center", color="white")
+            bar = axes.barh(
+                place, share, 0.74, start, color=looks[name].colour, edgecolor="white", label=name
+            )
+            axes.bar_label(
+                bar, [f"{share:.0%}" if share >= 0.1 else ""], label_type="center", color="white", size=8
+            )
             start += share
         axes.text(1.015, place, f"n = {int(row['num_votes'].iloc[0])}", va="center", size=7.5)
     axes.set_yticks(range(len(kinds)), kinds)

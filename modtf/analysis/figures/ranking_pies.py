@@ -35,7 +35,7 @@ def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     axes.pie(
         row["share"][names],
         colors=[looks[name].colour for name in names],
-        autopct=lambda share: f"{share:.0f}%" if share >= 5 else "",
+        autopct=lambda share: f"{share:.0f}%" if share >= 8 else "",
         startangle=90,
         counterclock=False,
         wedgeprops={"edgecolor": "white"},

@@ -1,13 +1,11 @@
-"""What each variant looks like and each measure is called: the same in every figure."""
+"""What each variant looks like: the same in every figure."""
 
-from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import NamedTuple
 
 import pandas as pd
 
-from modtf.analysis.labels import RANDOM, in_variant_order
-from modtf.metrics import MEASURES
+from modtf.analysis.labels import RANDOM
 
 GREY = "#555555"
 
@@ -35,23 +33,9 @@ def looks(variants: pd.Series) -> dict[str, Look]:
     """The look of every variant, in order; the palette has spare ones for those of users.
 
     Args:
-        variants: a column as a study has it: its categories are all those of the study, so that each looks
-            the same in all of its figures.
+        variants: a column as a study has it: its categories are all the study's variants, in order, so that
+            each looks the same in all figures.
     """
     spare = cycle(SPARE)
     names = variants.cat.categories if variants.dtype == "category" else variants.unique()
-    return {name: PALETTE.get(name) or next(spare) for name in in_variant_order(names)}
-
-
-def named(frame: pd.DataFrame, by: Sequence[str], words: Callable[..., str]) -> pd.Categorical:
-    """The name `words(*values of by)` of every row, as a category in the order of those values."""
-    by = list(by)
-    keys = frame[by].drop_duplicates().sort_values(by)
-    names = pd.Series([words(*key) for key in keys.itertuples(index=False, name=None)], dtype=object)
-    places = frame.groupby(by, observed=True, sort=True).ngroup()
-    return pd.Categorical(names.iloc[places].to_numpy(), names.unique())
-
-
-def measure_label(name: str) -> str:
-    """What stands at the axis of a measure, or of a router's penalty."""
-    return MEASURES[name].axis_label if name in MEASURES else name.replace("_", " ").capitalize()
+    return {name: PALETTE.get(name) or next(spare) for name in names}

@@ -9,8 +9,8 @@ from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
 from modtf.analysis.figures.marks import curves
 from modtf.analysis.figures.panels import panels
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.figures.rows import performance
-from modtf.analysis.figures.style import measure_label, named
+from modtf.analysis.figures.rows import performance, with_measure
+from modtf.analysis.performance import IN
 from modtf.analysis.study import Study
 
 
@@ -20,12 +20,15 @@ def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     if study.history.empty:
         raise NothingToDraw("no finished cell has a history of its training")
     rows = performance(study.history)
-    rows["panel"] = named(rows, ["setting", "measure"], lambda s, m: f"{s}: {measure_label(m)}")
-    yield _picture(study, comparable(rows, ["panel"]), None, "panel", "", ", averaged")
+    rows = rows[rows["distribution"] == IN]
+    rows["column"] = with_measure(rows, "setting")
+    yield _picture(study, comparable(rows, ["column"]), None, "column", "", ", averaged")
     if rows["family"].nunique() > 1:
-        yield _picture(study, comparable(rows, ["family", "panel"]), "family", "panel", "_by_kind", " by kind")
+        yield _picture(
+            study, comparable(rows, ["family", "column"]), "family", "column", "_by_kind", " by kind"
+        )
     for width, part in rows.groupby("width"):
-        yield _picture(study, part, "kind", "num_rules", f"_e{width}", f", width {width}")
+        yield _picture(study, part, "panel", "num_rules", f"_e{width}", f", width {width}")
 
 
 def _picture(
