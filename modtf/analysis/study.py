@@ -17,7 +17,7 @@ from modtf.analysis.performance import performance_rows
 from modtf.analysis.select import select_checkpoint, select_protocols
 from modtf.analysis.summary import summarise
 from modtf.results import Activations, CellFolder, find_cells, load_activations, load_history, load_results
-from modtf.results.load import Progress
+from modtf.results.load import Progress, with_categories
 from modtf.results.schema import CELL, KIND, SCORE
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ class Study:
         level: float = LEVEL,
         progress: Progress = iter,
     ):
-        rows = select_checkpoint(select_protocols(results, protocols), checkpoint)
+        rows = select_checkpoint(select_protocols(with_categories(results), protocols), checkpoint)
         self.results = with_variants(rows)
         self.checkpoint = checkpoint
         self.level = level
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress
         if history is not None:
-            self.history = with_variants(history)
+            self.history = with_variants(with_categories(history))
 
     @classmethod
     def read(

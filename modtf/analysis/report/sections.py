@@ -21,9 +21,9 @@ def contents_section(study: Study) -> Section:
     table = study.contents()
     text = (
         f"{plural(table['models'].sum(), 'trained model')} in {plural(table['cells'].sum(), 'cell')}; "
-        f"checkpoint: {study.checkpoint}. A cell is one kind of task, number of rules R, width and variant; its "
-        "models differ in task and seed. A task is a data seed: its rules are drawn once, whatever R, setting, "
-        "family and width it is used with."
+        f"checkpoint: {study.checkpoint}. A cell is one kind of task, number of rules R, width and variant; "
+        "its models differ in task and seed. A task is a data seed: its rules are drawn once, whatever the "
+        "R, setting, family and width it is used with."
     )
     intervals = (
         f"Intervals: {study.level:.0%}, Student's t over tasks; all models that share a task are averaged "
@@ -56,7 +56,9 @@ def missing_section(study: Study, undrawn: Sequence[tuple[str, str]]) -> Section
     if not study.cells:
         return Section("What is missing", ["The results come without their folders."], warnings)
     if study.missing.empty:
-        return Section("What is missing", ["No cell is missing from the grid that the results span."], warnings)
+        return Section(
+            "What is missing", ["No cell is missing from the grid that the results span."], warnings
+        )
     counts = ", ".join(f"{n} {status}" for status, n in study.missing["status"].value_counts().items())
     warnings.insert(0, f"Missing from the grid that the results span: {counts}.")
     return Section("What is missing", (), warnings, [Table.of(study.missing, "missing.csv")])
@@ -65,9 +67,9 @@ def missing_section(study: Study, undrawn: Sequence[tuple[str, str]]) -> Section
 def claims_section(study: Study, judged: pd.DataFrame) -> Section:
     """The verdict on every claim in every kind, and the number that decided it."""
     text = (
-        "A kind of task supports a claim if the interval of every number it stands on lies where the claim says. "
-        "It contradicts it if one lies on the other side, after Holm's correction for the number of looks. "
-        f"Otherwise it is undecided; with fewer than {MIN_TASKS} tasks there are not enough runs."
+        "A kind of task supports a claim if the interval of every number it stands on lies where the claim "
+        "says. It contradicts it if one lies on the other side, after Holm's correction for the number of "
+        f"looks. Otherwise it is undecided; with fewer than {MIN_TASKS} tasks there are not enough runs."
     )
     details = decisive(judged)
     kinds = list(dict.fromkeys(details["kind"]))
