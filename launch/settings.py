@@ -1,7 +1,6 @@
 """`--set NAMESPACE.NAME=VALUE`: options of families, routers and architectures, and all of a protocol."""
 
 import ast
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -10,6 +9,9 @@ from absl import flags
 
 from modtf.checks import check_integer, check_number
 from modtf.families import FAMILIES, Family, Option
+from modtf.models.architectures import ARCHITECTURES
+from modtf.models.options import options_of
+from modtf.models.routers import ROUTERS
 from modtf.protocol import Evaluation, Protocol, Training
 
 NAMESPACES = ("task", "router", "model", "training", "evaluation")
@@ -115,10 +117,7 @@ def router_settings(given: Settings, variants: Sequence[str]) -> dict[str, dict[
     """
     if not given["router"]:
         return {variant: {} for variant in variants}
-    from modtf.models.routers import ROUTERS
-    from modtf.models.routers.base import router_options
-
-    known = {variant: list(router_options(ROUTERS[variant])) for variant in variants}
+    known = {variant: list(options_of(ROUTERS[variant], "__init__", skip=2)) for variant in variants}
     somewhere = list(dict.fromkeys(name for names in known.values() for name in names))
     check_names("router", given["router"], somewhere, " and ".join(variants))
     return {
@@ -134,9 +133,7 @@ def model_settings(given: Settings, architecture: str) -> dict[str, Any]:
         ValueError: on an option that it does not have.
     """
     if given["model"]:
-        from modtf.models.architectures import ARCHITECTURES
-
-        _, *known = inspect.signature(ARCHITECTURES[architecture].make_layers).parameters
+        known = list(options_of(ARCHITECTURES[architecture], "make_layers"))
         check_names("model", given["model"], known, f"the architecture {architecture!r}")
     return dict(given["model"])
 

@@ -1,6 +1,7 @@
 """A study: results that may be compared with each other, and every table and figure of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from modtf.analysis.performance import performance_rows
 from modtf.analysis.select import select_checkpoint, select_protocols
 from modtf.analysis.summary import summarise
 from modtf.results import Activations, CellFolder, find_cells, load_activations, load_history, load_results
-from modtf.results.load import Progress
+from modtf.results.load import Progress, with_categories
 from modtf.results.schema import CELL, KIND, SCORE
 
 if TYPE_CHECKING:
@@ -56,14 +57,14 @@ class Study:
         level: float = LEVEL,
         progress: Progress = iter,
     ):
-        rows = select_checkpoint(select_protocols(results, protocols), checkpoint)
+        rows = select_checkpoint(select_protocols(with_categories(results), protocols), checkpoint)
         self.results = with_variants(rows)
         self.checkpoint = checkpoint
         self.level = level
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress
         if history is not None:
-            self.history = with_variants(history)
+            self.history = with_variants(with_categories(history))
 
     @classmethod
     def read(
@@ -141,13 +142,22 @@ class Study:
 
     def of_kind(self, arch: str, setting: str, task_options: str = "") -> "Study":
         """The part of one kind of task."""
-        part = object.__new__(Study)
-        part.__dict__.update(checkpoint=self.checkpoint, level=self.level, _progress=self._progress)
         wanted = dict(zip(KIND, (arch, setting, task_options), strict=True))
-        part.cells = [c for c in self.cells if all(c.cell[name] == v for name, v in wanted.items())]
-        part.results = _where(self.results, wanted)
-        if "history" in self.__dict__ or not self.cells:
-            part.history = _where(self.history, wanted)
+        cells = [cell for cell in self.cells if all(cell.cell[name] == v for name, v in wanted.items())]
+        return self._part(lambda frame: _where(frame, wanted), cells)
+
+    def of_variants(self, variants: Sequence[str]) -> "Study":
+        """The part of some variants, by the names that the study gives them."""
+        cells = [cell for cell in self.cells if _name(cell) in variants]
+        return self._part(lambda frame: frame[frame["variant"].isin(list(variants))], cells)
+
+    def _part(self, keep: Callable[[pd.DataFrame], pd.DataFrame], cells: Sequence[CellFolder]) -> "Study":
+        part = copy(self)
+        for cached in ("performance", "missing", "diverged"):
+            part.__dict__.pop(cached, None)
+        part.cells, part.results = list(cells), keep(self.results)
+        if "history" in self.__dict__:
+            part.history = keep(self.history)
         return part
 
     def activations(self, **where: Any) -> Iterator[Activations]:
@@ -161,7 +171,7 @@ class Study:
         """
         variant = where.pop("variant", None)
         for cell in self.cells:
-            name = variant_label(cell.cell["variant"], cell.cell["model_options"])
+            name = _name(cell)
             if variant in (None, name):
                 for found in load_activations([cell], **where):
                     yield replace(found, cell={**found.cell, "router": cell.cell["variant"], "variant": name})
@@ -223,6 +233,10 @@ class Study:
     def __repr__(self) -> str:
         missing = len(self.missing) if self.cells else None
         return contents.describe(self.results, self.checkpoint, missing)
+
+
+def _name(cell: CellFolder) -> str:
+    return variant_label(cell.cell["variant"], cell.cell["model_options"])
 
 
 def _where(frame: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:

@@ -94,7 +94,16 @@ def test_a_bad_plugin_is_one_line(command, capsys, tmp_path):
 
 
 def test_plugins_among_other_flags():
-    given = ["--arch=mine", "--plugin=a.py", "--nobaseline", "stray", "--plugin", "b", "--set", "x=--plugin=c"]
+    given = [
+        "--arch=mine",
+        "--plugin=a.py",
+        "--nobaseline",
+        "stray",
+        "--plugin",
+        "b",
+        "--set",
+        "x=--plugin=c",
+    ]
     assert plugins_given(given) == ["a.py", "b"]
 
 

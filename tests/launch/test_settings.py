@@ -23,7 +23,15 @@ def cells(*arguments):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("2", 2), ("0.5", 0.5), ("None", None), ("simple", "simple"), ("(1, 2)", (1, 2)), ("v2", "v2"), ("", "")],
+    [
+        ("2", 2),
+        ("0.5", 0.5),
+        ("None", None),
+        ("simple", "simple"),
+        ("(1, 2)", (1, 2)),
+        ("v2", "v2"),
+        ("", ""),
+    ],
 )
 def test_values_are_literals_or_text(text, value):
     assert parse_value(text) == value
@@ -44,7 +52,9 @@ def test_an_option_named_as_a_flag_is_set_by_its_namespace():
     assert settings_given(values)["task"] == {"search": "v2"}
 
 
-@pytest.mark.parametrize("arguments", [["--search=v2"], ["--set", "task.search=v2"], ["--set=task.search=v2"]])
+@pytest.mark.parametrize(
+    "arguments", [["--search=v2"], ["--set", "task.search=v2"], ["--set=task.search=v2"]]
+)
 def test_options_of_the_task(arguments):
     task = cells("--arch=mha", *arguments)["modular"].task
     assert task.search == "v2"
@@ -70,7 +80,9 @@ def test_options_of_protocols():
 
 
 def test_conditions_by_name():
-    evaluation = cells("--arch=rnn", "--set=evaluation.conditions=len30,scale2")["modular"].protocol.evaluation
+    evaluation = cells("--arch=rnn", "--set=evaluation.conditions=len30,scale2")[
+        "modular"
+    ].protocol.evaluation
     assert evaluation.conditions == ("len30", "scale2")
 
 
@@ -115,9 +127,15 @@ def test_a_registered_router_is_a_variant():
         ("router.temperature", "expected NAMESPACE.NAME=VALUE"),
         ("routers.temperature=2", "expected NAMESPACE.NAME=VALUE"),
         ("router.=2", "expected NAMESPACE.NAME=VALUE"),
-        ("task.num_rules=4", r"--set task\.num_rules is not known. The options of the families: search, target"),
+        (
+            "task.num_rules=4",
+            r"--set task\.num_rules is not known. The options of the families: search, target",
+        ),
         ("task.search=v2", "search='v2' has no meaning for arch='mlp'"),
-        ("router.heat=2", r"router\.heat is not known. The options of monolithic and modular and .*: modules"),
+        (
+            "router.heat=2",
+            r"router\.heat is not known. The options of monolithic and modular and .*: modules",
+        ),
         ("model.cell=lstm", r"--set model\.cell is not known. The options of the architecture 'mlp': none"),
         ("training.speed=2", r"--set training\.speed is not known. The options of training: steps, learning"),
         ("evaluation.steps=2", r"--set evaluation\.steps is not known. The options of evaluation: batches"),

@@ -1,10 +1,9 @@
-"""What stands in a panel: lines with intervals, curves with bands, bars, a matrix."""
+"""What stands in a panel: lines with intervals, curves with bands, bars."""
 
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
-import seaborn
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatter, NullFormatter, NullLocator
 from numpy.typing import NDArray
@@ -17,7 +16,9 @@ LOG_FROM = 12.0  # values that span more than this factor are drawn on a logarit
 SPREAD = 0.05  # variants stand this far apart, in powers of two, so that their intervals can be seen
 
 
-def whiskers(rows: pd.DataFrame, value: str = "mean", low: str = "low", high: str = "high") -> NDArray[np.float64]:
+def whiskers(
+    rows: pd.DataFrame, value: str = "mean", low: str = "low", high: str = "high"
+) -> NDArray[np.float64]:
     """Lengths of the intervals below and above the means `[2, N]`, 0 where there is none."""
     return np.nan_to_num([rows[value] - rows[low], rows[high] - rows[value]]).clip(min=0)
 
@@ -47,11 +48,13 @@ def curves(x: str) -> Mark:
     def mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         for name, look, line in _by_variant(data, looks, x):
             marker = look.marker if len(line) == 1 else ""
-            axes.plot(line[x], line["mean"], look.line, marker=marker, color=look.colour, label=name, linewidth=1.4)
+            axes.plot(
+                line[x], line["mean"], look.line, marker=marker, color=look.colour, label=name, linewidth=1.4
+            )
             axes.fill_between(line[x], line["low"], line["high"], color=look.colour, alpha=0.18, linewidth=0)
         axes.xaxis.set_major_formatter(lambda v, _: f"{v / 1000:g}k" if v >= 1000 else f"{v:g}")
         axes.locator_params(axis="x", nbins=5)
-        axes.set_xlim(left=0)
+        axes.set_xlim(0, data[x].max() or 1)
         y_axis(axes, data)
 
     return mark
@@ -60,23 +63,27 @@ def curves(x: str) -> Mark:
 def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """A bar with its interval for every variant; one too low to be seen says so."""
     for place, (name, look, line) in enumerate(_by_variant(data, looks)):
-        style = {"facecolor": "none", "edgecolor": look.colour, "linestyle": "--"} if look.line == "--" else {"color": look.colour}
-        axes.bar(place, line["mean"], yerr=whiskers(line), width=0.75, capsize=2.5, label=name, **style)
+        style = (
+            {"facecolor": "none", "edgecolor": look.colour, "linestyle": "--"}
+            if look.line == "--"
+            else {"color": look.colour}
+        )
+        errors = whiskers(line)
+        axes.bar(
+            place,
+            line["mean"],
+            yerr=errors if errors.any() else None,
+            width=0.75,
+            capsize=2.5,
+            label=name,
+            **style,
+        )
         if abs(line["mean"].iloc[0]) < 0.005:
             axes.annotate("0", (place, 0), (0, 2), textcoords="offset points", ha="center", color=look.colour)
     axes.grid(False, axis="x")
     axes.set_xticks([])
     y_axis(axes, data)
     axes.set_ylim(bottom=0)
-
-
-def matrix(axes: Axes, values: NDArray[np.float64], ticks: bool = True) -> None:
-    """p(module | rule): rules downwards, modules to the right."""
-    seaborn.heatmap(values, vmin=0, vmax=1, cmap="cividis", cbar=False, ax=axes, xticklabels=False, yticklabels=False)
-    for axis, size in ((axes.xaxis, values.shape[1]), (axes.yaxis, values.shape[0])):
-        places = sorted({0, size - 1}) if size > 8 else range(size)
-        axis.set_ticks([place + 0.5 for place in places] if ticks else [], [str(place) for place in places] if ticks else [])
-    axes.tick_params(labelsize=7, length=2, rotation=0)
 
 
 def y_axis(axes: Axes, data: pd.DataFrame) -> None:

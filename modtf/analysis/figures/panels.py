@@ -2,26 +2,34 @@
 
 import textwrap
 from collections.abc import Callable, Mapping
+from typing import Any
 
+import matplotlib
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
 from modtf.analysis.figures.base import Picture
-from modtf.analysis.figures.style import GREY, Look
+from modtf.analysis.figures.style import GREY, Look, looks
 
 Mark = Callable[[Axes, pd.DataFrame, Mapping[str, Look]], None]
 
-STYLE = {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True, "xtick.color": "#999999"}
-STYLE |= {"xtick.labelcolor": "black", "text.color": "black", "axes.labelcolor": "black"}
-CHARACTERS = 17.5  # of the note, per inch
+STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
+STYLE |= {
+    "grid.color": "#E3E3E3",
+    "axes.edgecolor": "#999999",
+    "xtick.bottom": True,
+    "xtick.color": "#999999",
+}
+STYLE |= {"xtick.labelcolor": "black", "ytick.labelcolor": "black", "axes.labelcolor": "black"}
+NUMBERS = {"num_rules": "R", "num_modules": "M"}  # what a reader calls columns
+CHARACTERS = 16  # of the note, per inch
 
 
 def panels(
     mark: Mark,
     table: pd.DataFrame,
-    looks: Mapping[str, Look],
     *,
     name: str,
     title: str,
@@ -36,24 +44,25 @@ def panels(
     Args:
         mark: `mark(axes, part, looks)` draws one panel; `modtf.analysis.figures.marks` makes some. What it
             labels with the name of a variant stands in the legend.
-        table: what is drawn, long.
-        looks: of the variants, see `looks`.
+        table: what is drawn, long; the looks of the variants follow from its column `variant`.
         name, title, note: of the picture; the note also stands in it, below the title.
-        row, column: columns of the table; panels stand in the order of their values, and one without rows
-            says "not run". None for a single row or column.
+        row, column: columns of the table; panels stand in the order of their values, texts in that of
+            the table; one without rows says "not run". None for a single row or column. What follows
+            ": " in a value gets a line of its own.
         size: of a panel with its ticks, in inches (width, height).
         x_label: below the last row.
     """
-    rows = [None] if row is None else list(table[row].unique())
-    columns = [None] if column is None else list(table[column].unique())
+    rows, columns = _values(table, row), _values(table, column)
     width = max(7.0, size[0] * len(columns) + (1.2 if row else 0.3))
+    look = looks(table["variant"]) if "variant" in table else {}
     text = textwrap.wrap(note, int(width * CHARACTERS))
-    lines = len(text) + 2 + max(str(value).count("\n") for value in columns)
-    figure = Figure(figsize=(width, size[1] * len(rows) + 0.17 * lines + 0.7), dpi=100, layout="constrained")
+    lines = len(text) + 3 + len("".join(look)) // int(8 * width)
+    figure = Figure(figsize=(width, size[1] * len(rows) + 0.17 * lines + 0.8), dpi=100)
+    figure.set_layout_engine("constrained", w_pad=0.07, h_pad=0.07)
     figure.suptitle(title, x=0.1 / width, ha="left", weight="bold", size=12)
     body = figure.subfigures(1, 1)  # constrained layout has room for one title in each
     body.suptitle("\n".join(text), x=0.1 / width, ha="left", size=8, color=GREY)
-    with seaborn.axes_style("whitegrid", STYLE), seaborn.plotting_context("paper"):
+    with matplotlib.rc_context(STYLE):
         axes = body.subplots(len(rows), len(columns), squeeze=False)
     for place, value in enumerate(rows):
         of_row = table if row is None else table[table[row] == value]
@@ -63,17 +72,34 @@ def panels(
             if part.empty:
                 not_run(panel)
             else:
-                mark(panel, part, looks)
+                mark(panel, part, look)
             if place == 0 and column is not None:
-                panel.set_title(str(other), size=9.5)
+                panel.set_title(_wrapped(column, other, 10.5 * size[0]), size=9.5)
         if row is not None:
-            axes[place, 0].set_ylabel(str(value), rotation=0, ha="right", va="center", weight="bold")
+            axes[place, 0].set_ylabel(
+                _wrapped(row, value, 14), rotation=0, ha="right", va="center", weight="bold"
+            )
     for panel in axes[-1] if x_label else ():
         panel.set_xlabel(x_label)
     body.align_ylabels(axes[:, 0])
     seaborn.despine(fig=body, left=True)
-    _legend(body, looks)
-    return Picture(name, title, note, figure, table.replace("\n", " ", regex=True))
+    _legend(body, look)
+    return Picture(name, title, note, figure, table)
+
+
+def _values(table: pd.DataFrame, column: str | None) -> list[Any]:
+    if column is None:
+        return [None]
+    values = table[column].drop_duplicates()
+    return list(values if pd.api.types.is_string_dtype(values) else values.sort_values())
+
+
+def _wrapped(column: str, value: object, characters: float) -> str:
+    """A label in lines: what stands behind a colon in one of its own; a number says of what."""
+    text = value if isinstance(value, str) else f"{NUMBERS.get(column, column)} = {value}"
+    return "\n".join(
+        textwrap.fill(part, int(characters), break_long_words=False) for part in text.split(": ")
+    )
 
 
 def _legend(body: SubFigure, looks: Mapping[str, Look]) -> None:
@@ -85,7 +111,9 @@ def _legend(body: SubFigure, looks: Mapping[str, Look]) -> None:
     names = [name for name in looks if name in found]
     if names:
         handles = [found[name] for name in names]
-        body.legend(handles, names, loc="outside lower center", ncols=min(len(names), 6), frameon=False, fontsize=9)
+        across = int(10 * body.figure.get_figwidth() / (max(map(len, names)) + 6))
+        style = {"frameon": False, "fontsize": 9, "ncols": min(len(names), max(across, 1))}
+        body.legend(handles, names, loc="outside lower center", **style)
 
 
 def not_run(axes: Axes, words: str = "not run") -> None:
