@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from modtf.checks import check_choice, check_integer
 from modtf.datasets.families.base import Parameters, RuleData, check_shape, data_class
-from modtf.datasets.random import choose_rule, uniforms
+from modtf.datasets.random import check_rule_probs, choose_rule, uniforms
 from modtf.population import Population
 from modtf.randomness import random_key
 from modtf.task import SPLITS, Task
@@ -19,18 +19,6 @@ FIELDS = ("rule", "inputs")  # each has a key of its own
 def rule_data(population: Population) -> RuleData:
     """What makes and labels the tokens of a population."""
     return data_class(population.family)(population.tasks)
-
-
-def check_rule_probs(rule_probs: object, num_rules: int) -> np.ndarray:
-    """Rule probabilities as float64 [K, R]; raises `ValueError` where they are none."""
-    probs = np.atleast_2d(np.asarray(rule_probs, np.float64))
-    if probs.ndim != 2 or probs.shape[1] != num_rules or probs.shape[0] == 0:
-        raise ValueError(
-            f"rule_probs needs the shape [{num_rules}] or [K, {num_rules}], received {probs.shape}."
-        )
-    if not np.all(probs >= 0) or not np.allclose(probs.sum(1), 1.0, atol=1e-6):
-        raise ValueError("rule_probs needs non-negative numbers that sum to 1; divide them by their sum.")
-    return probs / probs.sum(1, keepdims=True)
 
 
 def stream(

@@ -15,7 +15,7 @@ class Cell:
     """Task x width x variant, and the (data_seed, seed) of each member.
 
     Example:
-        >>> Cell(Task("mlp", num_rules=8), width=32, variant="modular", members=((0, 0), (1, 0))).label
+        >>> Cell(Task(num_rules=8), width=32, variant="modular", members=((0, 0), (1, 0))).label
         'mlp_regression_r8_e32_modular'
     """
 

@@ -50,8 +50,8 @@ class Protocol:
     """Training and evaluation of one cell.
 
     Example:
-        >>> Protocol.published(Task("rnn")).training.clipnorm
-        1.0
+        >>> Protocol.published(Task()).training.steps
+        100000
     """
 
     training: Training

@@ -41,6 +41,10 @@ class RuleData(ABC):
         self.task = tasks[0]
         self.num_rules = self.task.num_rules
         drawn = [self.parameters(task) for task in tasks]
+        if not isinstance(drawn[0], Mapping):
+            raise ValueError(
+                f"{type(self).__name__}.parameters(task) returned {drawn[0]!r}, expected arrays by name."
+            )
         self.stacked = {name: np.stack([d[name] for d in drawn]) for name in drawn[0]}
 
     @staticmethod
