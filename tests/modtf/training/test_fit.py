@@ -132,7 +132,7 @@ def test_own_models_get_every_metric(make, small_sizes):
     assert all(np.isfinite(value) for value in scores.values())
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """Ends a training once it is known what it would do."""
 
 
@@ -145,7 +145,7 @@ def stop(monkeypatch):
 
         def keep(*given, **options):
             seen.append(given)
-            raise Stopped
+            raise StoppedError
 
         monkeypatch.setattr(f"modtf.training.fit.{name}", keep)
         return seen
@@ -155,9 +155,10 @@ def stop(monkeypatch):
 
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_the_clip_rule_is_the_published_one(arch, stop):
-    seen, options = stop("compile_model"), [{}, {"clipnorm": None}, {"clipnorm": 0.5}]
+    seen = stop("compile_model")
+    options: list[dict] = [{}, {"clipnorm": None}, {"clipnorm": 0.5}]
     for given in options:
-        with pytest.raises(Stopped):
+        with pytest.raises(StoppedError):
             train(build(Task(arch), width=8), Task(arch), 2, verbose=False, **given)
     published = Protocol.published(Task(arch)).training.clipnorm
     assert [training.clipnorm for _, _, training in seen] == [published, None, 0.5]
@@ -167,7 +168,7 @@ def test_seeds_are_the_models_own_unless_given(stop):
     seen, model = stop("stream"), build(TASKS, "modular", 4, [5, 6])
     given: list = [(TASKS, None), (TASKS, [1, 2]), (Population.of(TASKS, [3, 4]), None)]
     for task, seed in given:
-        with pytest.raises(Stopped):
+        with pytest.raises(StoppedError):
             train(model, task, 2, seed=seed, verbose=False)
     assert [population.seeds for population, *_ in seen] == [(5, 6), (1, 2), (3, 4)]
 
