@@ -78,9 +78,21 @@ def test_the_example_of_the_documentation_works(registries, random_batch):
 @pytest.mark.parametrize(
     ("variant", "router", "message"),
     [
-        ("plugin_even", {"heat": 1}, "heat=1 is no option .*'plugin_even'; its options: modules, strength, te"),
-        ("plugin_even", {"temperature": 0}, r"temperature=0: temperature=0 must be above 0\. Its options: mod"),
-        ("plugin_even", {"temperature": "hot"}, "cannot be built with temperature='hot'.* Its options: modul"),
+        (
+            "plugin_even",
+            {"heat": 1},
+            "heat=1 is no option .*'plugin_even'; its options: modules, strength, te",
+        ),
+        (
+            "plugin_even",
+            {"temperature": 0},
+            r"temperature=0: temperature=0 must be above 0\. Its options: mod",
+        ),
+        (
+            "plugin_even",
+            {"temperature": "hot"},
+            "cannot be built with temperature='hot'.* Its options: modul",
+        ),
         ("modular", {"modules": 0}, "modules=0 is not valid; expected an integer of at least 1"),
         ("modular", {"modules": 2.5}, "modules=2.5 is not valid"),
         ("modular", {"temperature": 2}, "temperature=2 is no option .*'modular'; its options: modules"),
