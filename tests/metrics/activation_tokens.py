@@ -29,3 +29,23 @@ def draw_documents(A, num_documents, length, seed, label_probs=LABEL_PROBS):
     tastes /= tastes.sum(axis=1, keepdims=True)
     documents = np.repeat(np.arange(num_documents), length)
     return draw_modules(tastes[documents], generator), labels[documents], documents
+
+
+def soften(gates, seed, layers=1):
+    """The same gates, half of them spread at random: `[layers, T, M]`."""
+    generator = np.random.default_rng(seed)
+    noise = generator.dirichlet(np.ones(gates.shape[1]), size=(layers, len(gates)))
+    return 0.5 * gates + 0.5 * noise
+
+
+def soft_tokens(num_tokens=300, num_modules=5, num_labels=3, seed=0, layers=()):
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(num_labels, size=num_tokens)
+    logits = generator.normal(size=(*layers, num_tokens, num_modules))
+    logits[..., np.arange(num_tokens), labels] += 1.0
+    return logits, labels
+
+
+def softmax(logits):
+    gates = np.exp(logits)
+    return gates / gates.sum(axis=-1, keepdims=True)

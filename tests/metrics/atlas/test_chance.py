@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from activation_tokens import INDEPENDENT, SPECIALISED, draw_tokens
+from activation_tokens import INDEPENDENT, SPECIALISED, draw_tokens, soften
 
 from modtf.metrics import ActivationAccumulator, inverse_mutual_information, measure_activations, measure_all
 from modtf.metrics.atlas.chance import chance_matrices
@@ -17,18 +17,12 @@ def sums_of(gates, labels, top_k=None):
     return accumulator.sums
 
 
-def soft(gates, seed, layers=1):
-    generator = np.random.default_rng(seed)
-    noise = generator.dirichlet(np.ones(gates.shape[1]), size=(layers, len(gates)))
-    return 0.5 * gates + 0.5 * noise
-
-
 @pytest.mark.parametrize("A", [SPECIALISED, INDEPENDENT], ids=["specialised", "independent"])
 @pytest.mark.parametrize("top_k", [None, 2])
 def test_the_limit_is_that_of_permutations(A, top_k):
     """Same mean and same spread of every entry, and of the measures; and permutations know nothing of A."""
     gates, labels = draw_tokens(A, 3000, seed=0)
-    sums = sums_of(soft(gates, seed=1), labels, top_k)
+    sums = sums_of(soften(gates, seed=1), labels, top_k)
     ids = np.arange(3)
     exact, limit = (
         chance_matrices(sums, ids, top_k, 300, seed=0, exact=exact)[:, 0] for exact in (True, False)
@@ -66,7 +60,7 @@ def test_the_limit_holds_where_cells_have_few_tokens(top_k):
         for how in (True, False):
             matrices = chance_matrices(sums, ids, top_k, 40, seed=0, exact=how)[by, 0]
             information.append([1 - inverse_mutual_information(m, probs) for m in matrices])
-            np.testing.assert_allclose(probs @ matrices, np.tile(probs @ matrices[0], (40, 1)), atol=2e-3)
+            np.testing.assert_allclose(probs @ matrices, np.tile(probs @ matrices[0], (40, 1)), atol=5e-3)
         exact, limit = np.array(information)
         assert limit.mean() == pytest.approx(exact.mean(), rel=0.02 if by else 0.15)
         assert limit.std() == pytest.approx(exact.std(), rel=0.6)
@@ -75,7 +69,7 @@ def test_the_limit_holds_where_cells_have_few_tokens(top_k):
 def test_correlations_between_labels_and_modules():
     """The limit has the covariance of permutations, off the diagonal too."""
     gates, labels = draw_tokens(SPECIALISED, 1000, seed=0)
-    sums = sums_of(soft(gates, seed=2), labels)
+    sums = sums_of(soften(gates, seed=2), labels)
     exact, limit = (
         np.cov(chance_matrices(sums, np.arange(3), None, 4000, seed=1, exact=how)[0, 0].reshape(4000, 12).T)
         for how in (True, False)
@@ -116,43 +110,6 @@ def test_module_use_stays_what_it_was():
         estimate = layer.hard.values[name]
         assert estimate.chance == pytest.approx(estimate.value, abs=1e-6)
         assert estimate.chance_high - estimate.chance_low < 1e-6
-
-
-@pytest.mark.parametrize("kept", [2**22, 0], ids=["permuted", "limit"])
-@pytest.mark.parametrize("by", [0, 1], ids=["mass", "hard"])
-def test_corrected_mutual_information_of_independent_tokens_is_zero(monkeypatch, by, kept):
-    """On average; the uncorrected one never is."""
-    monkeypatch.setattr("modtf.metrics.atlas.sums.KEPT", kept)
-    corrected, told, covered = [], [], []
-    for seed in range(40):
-        gates, labels = draw_tokens(INDEPENDENT, 200, seed)
-        (layer,) = measure_activations(
-            soft(gates, seed)[0], labels, permutations=20, num_groups=5, groups=["specialisation"], seed=seed
-        )
-        values = layer.views[by].values
-        estimate = values["adjusted_mutual_information"]
-        corrected.append(estimate.value)
-        told.append(1 - values["inverse_mutual_information"].value)
-        covered.append(estimate.chance_low <= estimate.value <= estimate.chance_high)
-        assert estimate.chance == pytest.approx(0, abs=1e-12)
-        assert estimate.low <= estimate.value <= estimate.high
-    error = np.std(corrected) / np.sqrt(len(corrected))
-    assert abs(np.mean(corrected)) < 3 * error
-    assert np.mean(told) > 4 * error
-    assert np.mean(covered) > 0.75
-
-
-def test_corrected_mutual_information_of_perfect_modules_is_one():
-    labels = np.random.default_rng(0).integers(4, size=60)
-    (layer,) = measure_activations(np.eye(4)[labels], labels, permutations=10)
-    assert layer.mass.values["adjusted_mutual_information"].value == pytest.approx(1)
-
-
-def test_one_token_of_each_label_has_no_corrected_information():
-    """Whatever the modules do, they tell all there is."""
-    (layer,) = measure_activations(np.eye(3), [0, 1, 2], permutations=10)
-    assert layer.hard.values["inverse_mutual_information"].chance == pytest.approx(0)
-    assert np.isnan(layer.hard.values["adjusted_mutual_information"].value)
 
 
 def test_no_permutations():
