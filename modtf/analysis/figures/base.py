@@ -12,7 +12,26 @@ class NothingToDraw(Exception):  # noqa: N818  no error: the report prints the r
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure, the numbers in it and what to say about it."""
+    """A drawn figure, the numbers in it and what to say about it.
+
+    Example, a figure of one's own, in any file given to `--plugin`; it stands in every report then:
+        >>> from modtf.analysis import with_kinds
+        >>> from modtf.analysis.figures import average, bars, panels, register_figure
+        >>> @register_figure("seconds")
+        ... def draw(study, choice):
+        ...     rows = with_kinds(study.results.query("measure == 'seconds'"))
+        ...     by = ["kind", "num_rules", "measure", "variant"]
+        ...     table, note = average(study, rows, by, "time of a whole cell")
+        ...     yield panels(
+        ...         bars,
+        ...         table,
+        ...         name="seconds",
+        ...         title="Seconds of training",
+        ...         note=note,
+        ...         row="kind",
+        ...         column="num_rules",
+        ...     )
+    """
 
     name: str  # of its files
     title: str

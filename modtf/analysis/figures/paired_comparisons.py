@@ -1,84 +1,74 @@
 """The same task and seed with one variant and the next: by how much is it better?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import pandas as pd
+from matplotlib.axes import Axes
 
+from modtf.analysis.figures.averages import counts, note, sizes
 from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
-from modtf.analysis.figures.notes import span
-from modtf.analysis.figures.panels import Grid, empty_panel, make_grid
-from modtf.analysis.figures.style import colour, in_order, kinds_in, with_labels
-from modtf.results import PAIRS, Study, compare_pairs
-from modtf.analysis.performance import IN, OUT
+from modtf.analysis.figures.marks import whiskers
+from modtf.analysis.figures.panels import panels
+from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.figures.rows import out_of_distribution, performance
+from modtf.analysis.figures.style import Look
+from modtf.analysis.labels import with_kinds
+from modtf.analysis.paired import PAIRS, compare_pairs
+from modtf.analysis.performance import IN
+from modtf.analysis.study import Study
+from modtf.results import KIND
 
-BY = ["arch", "setting", "search", "num_rules", "measure", "scale", "seq_len", "condition"]
+SHOWN = ("advantage", "advantage_low", "advantage_high")
+BY = [*KIND, "num_rules", "measure", "condition", "distribution"]
 
-SHOWN = ["advantage", "advantage_low", "advantage_high"]
 
-
+@register_figure("paired_comparisons")
 def draw(study: Study, choice: Choice) -> Iterator[Picture]:
     """One picture: relative advantage by kind and number of rules, a column per pair."""
-    table = compare_pairs(study.performance, by=BY, over=["width"], bootstrap=study.bootstrap)
+    rows = performance(study.results)
+    table = compare_pairs(rows, by=BY, over=["width"], level=study.level)
     if table.empty:
         raise NothingToDraw("no task and seed was run with two variants that are compared")
-    table = with_labels(table)
-    kinds = kinds_in(table)
-    found = [pair for pair in PAIRS if ((table["first"] == pair[0]) & (table["second"] == pair[1])).any()]
-    widths = sorted(study.performance["width"].unique())
-    text = (
-        "By which share the first's loss or error is below the second's on the same task and seed (right of "
-        f"0: the first is better); mean and {study.bootstrap.level:.0%} bootstrap interval over "
-        f"{span(table['num_models'], 'pair')} each; filled: in, hollow: out of distribution; checkpoint "
-        f"{study.checkpoint}; width{'s' * (len(widths) > 1)} {', '.join(map(str, widths))}."
+    table = with_kinds(table)
+    table["variant"] = pd.Categorical(
+        table["first"], rows["variant"].cat.categories
+    )  # of whose look points are
+    table["pair"] = table["first"] + " against " + table["second"]
+    absent = [f"no {first} against {second}" for first, second in PAIRS if first not in set(table["first"])]
+    said = [
+        "by which share the first's loss or error is below the second's on the same task and seed (right of "
+        "0: the first is better); filled: in, hollow: out of distribution",
+        counts(study, table, "pair"),
+        *sizes(rows, BY),
+        out_of_distribution(rows),
+    ]
+    furthest = float(table[[*SHOWN]].abs().max().max())
+    yield panels(
+        partial(_mark, limit=min(1.05, 1.1 * furthest + 0.01)),
+        table,
+        name="paired_comparisons",
+        title="Paired comparisons",
+        note=note(study, said, absent),
+        row="kind",
+        column="pair",
+        size=(2.4, 0.45 + 0.26 * table["num_rules"].nunique()),
+        x_label="Relative advantage",
     )
-    absent = [f"{first} against {second}" for first, second in PAIRS if (first, second) not in found]
-    text += f" Incomplete: no {', no '.join(absent)}." if absent else ""
-    rules = sorted(table["num_rules"].unique())
-    columns = [f"{first} against {second}" for first, second in found]
-    size = (2.4, 0.25 + 0.26 * len(rules))
-    title = "Paired comparisons"
-    grid = make_grid(
-        kinds, columns, title, text, panel=size, legend=False, x_label="Relative advantage", gaps=(0.4, 0.3)
-    )
-    limit = min(1.0, 1.1 * float(table[SHOWN].abs().max().max()) + 0.01)
-    for r, kind in enumerate(kinds):
-        for c, (first, second) in enumerate(found):
-            rows = table[(table["kind"] == kind) & (table["first"] == first) & (table["second"] == second)]
-            _panel(grid, r, c, rows, rules, limit)
-    yield Picture("paired_comparisons", title, text, grid.figure, table.drop(columns=["family", "kind"]))
 
 
-def _panel(grid: Grid, r: int, c: int, rows: pd.DataFrame, rules: list[int], limit: float) -> None:
-    axes = grid.panel(r, c)
-    if rows.empty:
-        empty_panel(axes)
-        return
-    axes.axvline(0, color="black", linewidth=0.8)
-    for condition in in_order(rows["condition"], (IN, OUT)):
-        part = rows[rows["condition"] == condition]
-        shift = 0.14 if condition == IN else -0.14
-        y = [len(rules) - 1 - rules.index(n) + shift for n in part["num_rules"]]
-        errors = pd.DataFrame(
-            {
-                "low": part["advantage"] - part["advantage_low"],
-                "high": part["advantage_high"] - part["advantage"],
-            }
-        )
-        tint = colour(str(part["first"].iloc[0]), list(rows["first"]))
+def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], limit: float) -> None:
+    rules = sorted(data["num_rules"].unique())
+    tint = looks[data["variant"].iloc[0]].colour
+    for where, rows in data.groupby("distribution", observed=True):
+        errors = whiskers(rows, *SHOWN)
+        y = [rules.index(number) + (-0.14 if where == IN else 0.14) for number in rows["num_rules"]]
+        style = {"color": tint, "markerfacecolor": tint if where == IN else "white", "markersize": 4.5}
         axes.errorbar(
-            part["advantage"],
-            y,
-            xerr=errors.fillna(0).clip(lower=0).to_numpy().T,
-            linestyle="none",
-            marker="o",
-            markersize=4.5,
-            color=tint,
-            markerfacecolor=tint if condition == IN else "white",
-            capsize=2,
-            elinewidth=1.0,
+            rows["advantage"], y, xerr=errors, linestyle="", marker="o", capsize=2, elinewidth=1, **style
         )
-    axes.set_xlim(-limit, limit)
-    axes.set_ylim(-0.6, len(rules) - 0.4)
-    axes.set_yticks(range(len(rules)), [f"R = {n}" for n in reversed(rules)] if c == 0 else [""] * len(rules))
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set(xlim=(-limit, limit), ylim=(len(rules) - 0.5, -0.5))
+    axes.set_yticks(range(len(rules)), [f"R = {number}" for number in rules])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:+.0%}" if abs(value) > 1e-9 else "0")
-    axes.locator_params(axis="x", nbins=5)
+    axes.locator_params(axis="x", nbins=4)

@@ -1,151 +1,123 @@
-"""A grid of panels with a title, a note that says what it stands on, and one legend."""
+"""A picture of equal panels: a title, a note, labelled rows and columns, one legend for all."""
 
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import numpy as np
+import matplotlib
+import pandas as pd
+import seaborn
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
+from matplotlib.figure import Figure, SubFigure
 
-from modtf.analysis.figures.style import GREY, colour, marker
+from modtf.analysis.figures.base import Picture
+from modtf.analysis.figures.style import GREY, Look, looks
 
-# Inches.
-RIGHT, GAP_X, GAP_Y = 0.2, 0.55, 0.5
-TICKS, CHARACTER = 0.75, 0.085  # room for the ticks and name of an axis; of a bold letter
-MIN_WIDTH = 7.2
-LINE, TITLE, LEGEND, X_LABEL = 0.165, 0.36, 0.34, 0.5
-CHARACTERS_PER_INCH = 17.8  # of the note's font
+Mark = Callable[[Axes, pd.DataFrame, Mapping[str, Look]], None]
 
-
-@dataclass(frozen=True)
-class Grid:
-    """Panels by (row, column) place."""
-
-    figure: Figure
-    axes: np.ndarray  # of Axes [rows, columns]
-
-    def panel(self, row: int, column: int) -> Axes:
-        axes = self.axes[row, column]
-        assert isinstance(axes, Axes)
-        return axes
+STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
+STYLE |= {
+    "grid.color": "#E3E3E3",
+    "axes.edgecolor": "#999999",
+    "xtick.bottom": True,
+    "xtick.color": "#999999",
+}
+STYLE |= {"xtick.labelcolor": "black", "ytick.labelcolor": "black", "axes.labelcolor": "black"}
+NUMBERS = {"num_rules": "R", "num_modules": "M"}  # what a reader calls columns
+CHARACTERS = 16  # of the note, per inch
 
 
-def make_grid(
-    rows: Sequence[str],
-    columns: Sequence[str],
+def panels(
+    mark: Mark,
+    table: pd.DataFrame,
+    *,
+    name: str,
     title: str,
     note: str,
-    *,
-    panel: tuple[float, float] = (2.5, 1.9),
-    legend: bool = True,
+    row: str | None = None,
+    column: str | None = None,
+    size: tuple[float, float] = (2.4, 1.75),
     x_label: str = "",
-    gaps: tuple[float, float] = (GAP_X, GAP_Y),
-    left: float | None = None,
-    right: float = RIGHT,
-) -> Grid:
-    """Panels of equal size, row labels on the left, column labels on top.
+) -> Picture:
+    """Draws every part of a table in a panel of its own.
 
     Args:
-        rows: label of every row.
-        columns: label of every column.
-        title: first line, bold.
-        note: wrapped below the title.
-        panel: width and height in inches; a narrow grid gets wider panels.
-        legend: whether to leave room for one below.
+        mark: `mark(axes, part, looks)` draws one panel; `modtf.analysis.figures.marks` makes some. What it
+            labels with the name of a variant stands in the legend.
+        table: what is drawn, long; the looks of the variants follow from its column `variant`.
+        name, title, note: of the picture; the note also stands in it, below the title.
+        row, column: columns of the table; panels stand in the order of their values, texts in that of
+            the table; one without rows says "not run". None for a single row or column. What follows
+            ": " in a value gets a line of its own.
+        size: of a panel with its ticks, in inches (width, height).
         x_label: below the last row.
-        gaps: between the panels, in inches.
-        left: margin for the row labels, in inches; by default as their length needs.
-        right: margin in inches.
     """
-    gap_x, gap_y = gaps
-    width = panel[0]
-    if left is None:
-        longest = max(len(line) for row in rows for line in [*row.split("\n"), ""])
-        left = 0.12 + CHARACTER * longest + TICKS
-    fixed = left + right + gap_x * (len(columns) - 1)
-    if fixed + width * len(columns) < MIN_WIDTH:
-        width = min((MIN_WIDTH - fixed) / len(columns), 2.2 * panel[0])
-    total_width = max(MIN_WIDTH, fixed + width * len(columns))
-    lines = textwrap.wrap(note, int((total_width - 0.3) * CHARACTERS_PER_INCH))
-    top = (
-        TITLE
-        + LINE * len(lines)
-        + 0.1
-        + (0.07 + 0.18 * max(len(column.split("\n")) for column in columns) if any(columns) else 0.05)
-    )
-    bottom = 0.32 + (X_LABEL - 0.25 if x_label else 0.0) + (LEGEND if legend else 0.0)
-    total_height = top + bottom + panel[1] * len(rows) + gap_y * (len(rows) - 1)
-    figure = Figure(figsize=(total_width, total_height), dpi=100)
-    figure.text(0.12 / total_width, 1 - 0.1 / total_height, title, weight="bold", size=12, va="top")
-    figure.text(
-        0.12 / total_width,
-        1 - TITLE / total_height,
-        "\n".join(lines),
-        size=8,
-        va="top",
-        color=GREY,
-        linespacing=1.25,
-    )
-    axes = np.empty((len(rows), len(columns)), dtype=object)
-    for r, row in enumerate(rows):
-        y = bottom + (len(rows) - 1 - r) * (panel[1] + gap_y)
-        for c, column in enumerate(columns):
-            x = left + c * (width + gap_x)
-            box = (x / total_width, y / total_height, width / total_width, panel[1] / total_height)
-            axes[r, c] = _style(figure.add_axes(box))
-            if r == 0 and column:
-                axes[r, c].set_title(column, size=9.5)
-        place = (0.12 / total_width, (y + panel[1] / 2) / total_height)
-        figure.text(*place, row, weight="bold", size=9, va="center", ha="left", linespacing=1.3)
-    if x_label:
-        centre = left + (len(columns) * (width + gap_x) - gap_x) / 2
-        figure.text(
-            centre / total_width, (bottom - X_LABEL) / total_height, x_label, size=9, ha="center", va="bottom"
-        )
-    return Grid(figure, axes)
+    rows, columns = _values(table, row), _values(table, column)
+    width = max(7.0, size[0] * len(columns) + (1.2 if row else 0.3))
+    look = looks(table["variant"]) if "variant" in table else {}
+    text = textwrap.wrap(note, int(width * CHARACTERS))
+    lines = len(text) + 3 + len("".join(look)) // int(8 * width)
+    figure = Figure(figsize=(width, size[1] * len(rows) + 0.17 * lines + 0.8), dpi=100)
+    figure.set_layout_engine("constrained", w_pad=0.07, h_pad=0.07)
+    figure.suptitle(title, x=0.1 / width, ha="left", weight="bold", size=12)
+    body = figure.subfigures(1, 1)  # constrained layout has room for one title in each
+    body.suptitle("\n".join(text), x=0.1 / width, ha="left", size=8, color=GREY)
+    with matplotlib.rc_context(STYLE):
+        axes = body.subplots(len(rows), len(columns), squeeze=False)
+    for place, value in enumerate(rows):
+        of_row = table if row is None else table[table[row] == value]
+        for where, other in enumerate(columns):
+            part = of_row if column is None else of_row[of_row[column] == other]
+            panel = axes[place, where]
+            if part.empty:
+                not_run(panel)
+            else:
+                mark(panel, part, look)
+            if place == 0 and column is not None:
+                panel.set_title(_wrapped(column, other, 10.5 * size[0]), size=9.5)
+        if row is not None:
+            axes[place, 0].set_ylabel(
+                _wrapped(row, value, 14), rotation=0, ha="right", va="center", weight="bold"
+            )
+    for panel in axes[-1] if x_label else ():
+        panel.set_xlabel(x_label)
+    body.align_ylabels(axes[:, 0])
+    seaborn.despine(fig=body, left=True)
+    _legend(body, look)
+    return Picture(name, title, note, figure, table)
 
 
-def _style(axes: Axes) -> Axes:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8)
-    axes.grid(True, color="#E3E3E3", linewidth=0.6)
-    axes.set_axisbelow(True)
-    return axes
+def _values(table: pd.DataFrame, column: str | None) -> list[Any]:
+    if column is None:
+        return [None]
+    values = table[column].drop_duplicates()
+    return list(values if pd.api.types.is_string_dtype(values) else values.sort_values())
 
 
-def add_legend(figure: Figure, variants: Sequence[str], bars: bool = False, markers: bool = True) -> None:
-    """One legend for all panels, centred below them."""
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=colour(name, variants),
-            marker="s" if bars else (marker(name, variants) if markers else ""),
-            linestyle="none" if bars else ("--" if name == "random" else "-"),
-            markersize=8 if bars else 5,
-            label=name,
-        )
-        for name in variants
-    ]
-    figure.legend(
-        handles=handles, loc="lower center", ncol=len(handles), frameon=False, fontsize=9, handlelength=2.2
+def _wrapped(column: str, value: object, characters: float) -> str:
+    """A label in lines: what stands behind a colon in one of its own; a number says of what."""
+    text = value if isinstance(value, str) else f"{NUMBERS.get(column, column)} = {value}"
+    return "\n".join(
+        textwrap.fill(part, int(characters), break_long_words=False) for part in text.split(": ")
     )
 
 
-def powers_of_two(axes: Axes, values: Sequence[float]) -> None:
-    """A base-2 axis whose ticks are the values themselves."""
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(list(values), [f"{value:g}" for value in values])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(min(values) / 1.35, max(values) * 1.35)
+def _legend(body: SubFigure, looks: Mapping[str, Look]) -> None:
+    """What the panels labelled, once, in the order of the variants."""
+    found = {}
+    for axes in body.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        found.update(zip(labels, handles, strict=True))
+    names = [name for name in looks if name in found]
+    if names:
+        handles = [found[name] for name in names]
+        across = int(10 * body.figure.get_figwidth() / (max(map(len, names)) + 6))
+        style = {"frameon": False, "fontsize": 9, "ncols": min(len(names), max(across, 1))}
+        body.legend(handles, names, loc="outside lower center", **style)
 
 
-def empty_panel(axes: Axes, words: str = "not run") -> None:
-    """A panel without data says so."""
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.spines[:].set_color("#CCCCCC")
+def not_run(axes: Axes, words: str = "not run") -> None:
+    """An empty panel says why."""
+    axes.set(xticks=[], yticks=[])
+    axes.grid(False)
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", size=8.5, color=GREY)
