@@ -65,5 +65,5 @@ def test_the_checkpoints_are_those_of_a_study():
     values = flags.FlagValues()
     define_flags(values)
     assert values["checkpoint"].default == "tail"
-    with pytest.raises(flags.IllegalFlagValueError, match="tail|last|best|pooled"):
+    with pytest.raises(flags.IllegalFlagValueError, match=r"tail\|last\|best\|pooled"):
         values(["report.py", "--checkpoint=worst"])
