@@ -1,4 +1,4 @@
-"""Runs a study: all its cells that are not finished, on this machine, as one job of an array, or on a cluster.
+"""Runs a study: all its cells that are not finished, here, as a job of an array, or on a cluster.
 
 A study is a short Python file (`modtf/studies/` holds testing, quick and paper), or what the flags say:
 their lists are combined. Look before you start: --dry_run lists the cells and says what they will cost. A
@@ -13,6 +13,7 @@ Examples:
     python launch/sweep.py --study=paper --engine=ray --cpus_per_cell=1 --out=/shared/paper
 """
 
+import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,8 +38,9 @@ SHOWN = 10  # failures that are listed
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     string, integer = flags.DEFINE_string, flags.DEFINE_integer
-    string("study", None, f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). Other flags then "
-           f"choose among its cells ({', '.join(f'--{name}' for name in LISTS)}).", flag_values=values)  # fmt: skip
+    string("study", None, f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). "
+           f"{', '.join(f'--{name}' for name in LISTS)} then choose among its cells.",
+           flag_values=values)  # fmt: skip
     string("out", None, "Folder to write to; default runs/STUDY.", flag_values=values)
     flags.DEFINE_bool("dry_run", False, "List the cells and estimate what they cost; run nothing.",
                       flag_values=values)  # fmt: skip
@@ -93,14 +95,12 @@ def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.
     from modtf.engines.study import run_study
     from modtf.plugins import load_plugin
 
-    work = Work(
-        str(out.absolute()), plugins=tuple(map(load_plugin, plugins)), retry_failed=given.retry_failed
-    )
-    options = {
-        "local": {"workers": given.workers},
-        "ray": {"cpus": given.cpus_per_cell, "gpus": given.gpus_per_cell},
-    }
-    engine = ENGINES[given.engine](**options.get(given.engine, {}))  # type: ignore[call-arg]
+    places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
+    work = Work(str(out.absolute()), plugins=places, retry_failed=given.retry_failed)
+    chosen = ENGINES[given.engine]
+    options = {"workers": given.workers, "cpus": given.cpus_per_cell, "gpus": given.gpus_per_cell}
+    known = inspect.signature(chosen).parameters
+    engine = chosen(**{name: value for name, value in options.items() if name in known})
     summary = run_study(cells, work, engine)
     counts = summary.counts
     print(f"{counts['finished']} cells finished now, {counts['skipped']} before, {counts['failed']} failed.")

@@ -1,7 +1,7 @@
 """What a study will cost, from a few measured shapes.
 
-The model. Shapes of one kind (family, its options, architecture) differ in rules, width and variant. A step of
-one member takes a time in proportion to its parameters plus `SMALL`, which stands for what does not grow with
+Shapes of one kind (family, its options, architecture) differ in rules, width and variant. A step of one
+member takes a time in proportion to its parameters plus `SMALL`, which stands for what does not grow with
 the model; the factor is the kind's, measured at one or two of its shapes. Settings and variants of one size
 are taken for equally dear. Evaluation costs a third of a step per token, because it has no backward pass.
 """
@@ -41,7 +41,7 @@ class Estimate:
 
 
 def estimate(
-    cells: Sequence[Cell], seconds: float = 35.0, say: Callable[[str], None] = lambda line: None
+    cells: Sequence[Cell], seconds: float = 25.0, say: Callable[[str], None] = lambda line: None
 ) -> list[Estimate]:
     """The cost of every cell.
 

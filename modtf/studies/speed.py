@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from modtf.cell import Cell
@@ -114,4 +115,4 @@ def _measure(cell: Cell) -> Speed:
 
 
 def _differences(times: Sequence[float]) -> list[float]:
-    return [b - a for a, b in zip(times, times[1:], strict=False)]
+    return [b - a for a, b in pairwise(times)]
