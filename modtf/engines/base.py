@@ -1,6 +1,6 @@
 """What an engine is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,8 +20,8 @@ class Event:
 class Engine(Protocol):
     """Runs `modtf.engines.perform.perform` on cells, somewhere."""
 
-    def run(self, cells: Sequence[Cell], work: Work) -> Iterator[Event]:
-        """Runs every cell; closing the iterator early stops the work, and leaves no process behind.
+    def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
+        """Runs every cell; closing the generator early stops the work, and leaves no process behind.
 
         Yields:
             News as it comes; for every cell exactly one event with an outcome.

@@ -4,7 +4,7 @@ import itertools
 import os
 import socket
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class LocalEngine:
         self.retries = check_integer("retries", retries, 0)
         self._deaths: Counter[str] = Counter()
 
-    def run(self, cells: Sequence[Cell], work: Work) -> Iterator[Event]:
+    def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
         """See `Engine`."""
         waiting, workers = deque(cells), list[WorkerProcess]()
         size = min(len(cells), self.workers)

@@ -105,7 +105,7 @@ def _one_round(
 ) -> list[Cell]:
     """Gives the cells to the engine; returns those to look at again."""
     again: list[Cell] = []
-    with closing(engine.run(todo, work)) as events:  # type: ignore[type-var]
+    with closing(engine.run(todo, work)) as events:
         for event in events:
             progress(event)
             if event.outcome is None:
