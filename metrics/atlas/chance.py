@@ -7,8 +7,6 @@ all N, so the sums of their activations, S_r [M], have mean n_r a and covariance
 tokens; a sum over many tokens is normal. No token needs to be kept for that.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from modtf.metrics.atlas.gates import hard_assignment
@@ -36,26 +34,19 @@ def chance_matrices(
     counts = sums.counts.sum(axis=0)[label_ids]
     made = np.zeros((2, sums.size[0], permutations, len(label_ids), sums.size[1]))
     if sums.mass is not None and exact is not False:
-        for number, matrices in enumerate(_permuted(sums, top_k, permutations, generator)):
-            made[:, :, number] = matrices[:, :, label_ids]
+        mass = np.concatenate(sums.mass, axis=1).astype(np.float64)
+        tokens = mass, [hard_assignment(layer, top_k) for layer in mass]
+        labels = np.concatenate(sums.labels)
+        for number in range(permutations):
+            permuted = generator.permutation(labels)
+            for by, layer in np.ndindex(made.shape[:2]):
+                by_label = sum_rows(tokens[by][layer], permuted, sums.counts.shape[1])
+                made[by, layer, number] = by_label[label_ids]
         return made / counts[:, np.newaxis]
     for by, layer in np.ndindex(made.shape[:2]):
         total = sums.groups[by, layer].sum(axis=(0, 1))
         made[by, layer] = _from_limit(total, sums.moments[by, layer], counts, permutations, generator)
     return made
-
-
-def _permuted(
-    sums: Sums, top_k: int | None, permutations: int, generator: np.random.Generator
-) -> Iterator[Array]:
-    """Sums of activations by permuted labels, `[2, layers, labels, M]`, again and again."""
-    assert sums.mass is not None  # asked by the caller
-    mass = np.concatenate(sums.mass, axis=1).astype(np.float64)
-    hard = np.stack([hard_assignment(layer, top_k) for layer in mass])
-    labels, num_labels = np.concatenate(sums.labels), sums.counts.shape[1]
-    for _ in range(permutations):
-        permuted = generator.permutation(labels)
-        yield np.stack([[sum_rows(layer, permuted, num_labels) for layer in rows] for rows in (mass, hard)])
 
 
 def _from_limit(

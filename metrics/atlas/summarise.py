@@ -128,4 +128,4 @@ def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints) -> Itera
 
 def _few(numbers: Ints) -> str:
     shown = ", ".join(map(str, numbers[:10]))
-    return f"They are {shown}{', ...' if len(numbers) > 10 else ''}."
+    return f"They are {shown}, ..." if len(numbers) > 10 else f"They are {shown}."
