@@ -32,12 +32,12 @@ def measure_sums(
     label_counts = counts.sum(axis=0)
     probs = _label_probs(label_probs, label_counts)
     measure = partial(measure_all, rule_probs=probs, groups=tuple(groups))
-    by_chance = chance_matrices(sums, labels, top_k, permutations, seed)
     layers = []
     for layer in range(sums.size[0]):
         views = []
+        by_chance = chance_matrices(sums, layer, labels, top_k, permutations, seed)
         for by, name in enumerate(BY):
-            per_group, chance = sums.groups[by, layer][:, labels], by_chance[by, layer]
+            per_group, chance = sums.groups[by, layer][:, labels], by_chance[by]
             A = per_group.sum(axis=0) / label_counts[:, np.newaxis]
             view = View(
                 name,
