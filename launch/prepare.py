@@ -50,7 +50,7 @@ def prepare(config: RulesConfig, data_dir: str | None, file_format: str) -> str:
     return f"{config.name}  {builder.info.dataset_size}  {builder.data_dir}"
 
 
-def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
+def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     flags.DEFINE_list(
         "configs", [], "Names of tasks, or patterns over the published: 'mlp_*'.", flag_values=values
@@ -71,9 +71,8 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_bool("only_print", False, "List what would be prepared, then stop.", flag_values=values)
 
 
-def main() -> None:
+def main(given: flags.FlagValues) -> None:
     """Prepares one configuration after the other."""
-    given = flags.FLAGS
     configs = choose_configs(given.configs)
     if given.only_print:
         for config in configs:
@@ -88,9 +87,8 @@ def main() -> None:
 
 
 def command() -> None:
-    """`modtf prepare`."""
-    define_flags()
-    run_command(main, resumes=True)
+    """The whole command."""
+    run_command(main, define_flags, resumes=True)
 
 
 if __name__ == "__main__":
