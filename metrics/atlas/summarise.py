@@ -31,7 +31,8 @@ def measure_sums(
     counts = sums.counts[:, labels]
     label_counts = counts.sum(axis=0)
     probs = _label_probs(label_probs, label_counts)
-    measure = partial(measure_all, rule_probs=probs, groups=tuple(groups))
+    wanted = (groups,) if isinstance(groups, str) else tuple(groups)
+    measure = partial(measure_all, rule_probs=probs, groups=wanted)
     layers = []
     for layer in range(sums.size[0]):
         views = []
