@@ -17,7 +17,7 @@ from modtf.analysis.figures.style import GREY, Look, looks
 Mark = Callable[[Axes, pd.DataFrame, Mapping[str, Look]], None]
 
 STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
-STYLE |= {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True, "axes.titlesize": 9.5}
+STYLE |= {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True}
 STYLE |= {"xtick.color": "#999999", "xtick.labelcolor": "black", "text.color": "black"}
 NUMBERS = {"num_rules": "R", "num_modules": "M"}  # what a reader calls columns
 
@@ -52,7 +52,7 @@ def panels(
     figure = Figure(figsize=(width, size[1] * len(rows) + 0.17 * lines + 0.8), dpi=100)
     figure.set_layout_engine("constrained", w_pad=0.07, h_pad=0.07)
     figure.suptitle(title, x=0.1 / width, ha="left", weight="bold", size=12)
-    body = figure.subfigures(1, 1)  # constrained layout has room for one title in each
+    body = figure.subfigures(1, 1, squeeze=False)[0, 0]  # constrained layout has room for one title in each
     body.suptitle("\n".join(text), x=0.1 / width, ha="left", size=8, color=GREY)
     with matplotlib.rc_context(STYLE):
         axes = body.subplots(len(rows), len(columns), squeeze=False)
@@ -64,7 +64,7 @@ def panels(
         else:
             mark(axes[r, c], part, look)
         if r == 0:
-            axes[r, c].set_title(_wrapped(column, other, 10.5 * size[0]))
+            axes[r, c].set_title(_wrapped(column, other, 10.5 * size[0]), size=9.5)
         if c == 0:
             style = {"rotation": 0, "ha": "right", "va": "center", "weight": "bold"}
             axes[r, c].set_ylabel(_wrapped(row, value, 14), **style)
