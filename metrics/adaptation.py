@@ -33,7 +33,11 @@ def adaptation_from_usage(rule_distributions: ArrayLike, usage: ArrayLike) -> fl
     """mean over k of sum_i |p_k(i) - q_k(i)|, both sorted in descending order.
 
     Sorting frees the measure from which module serves which rule. The shorter of the two is padded with
-    zeros; with fewer modules than rules 0 is therefore out of reach. The published code halves the sum; this
+    zeros: a module that is missing is one that is never used, a rule that is missing one that never comes. So
+    modules that are never used change nothing. With fewer modules than rules 0 is out of reach: the rules
+    beyond the M most likely have no partner, and their probability, which the M modules carry besides their
+    own, counts on both sides, so no router gets below the mean over k of 2 sum_{i>M} p_k(i). Compare such
+    models with each other or with the random one, not with 0. The published code halves the sum; this
     function does not.
 
     Args:

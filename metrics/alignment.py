@@ -19,10 +19,13 @@ from modtf.metrics.registry import register_measure
 def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """min over matches P of sum_r p(r) sum_m |A_rm - P_rm| / 2; for uniform rules sum |A - P| / (2R).
 
-    P is a 0/1 matrix that gives every rule one module. With as many modules as rules it is a permutation.
-    With more modules, no module serves two rules. With fewer, every module serves floor(R/M) or ceil(R/M)
-    rules. So 0 can be reached whatever R and M are. The largest value that occurs is 1 - 1/M: the matrix of
-    random activation.
+    P is a 0/1 matrix that gives every rule one module and shares the rules out as evenly as can be: every
+    module serves floor(R/M) or ceil(R/M) rules. With as many modules as rules that is a permutation, the
+    published definition. With more modules it is a one-to-one match of the rules with R of the modules (the
+    Hungarian algorithm on a rectangle). With fewer, ceil(R/M) places at each module are matched. So 0 can be
+    reached whatever R and M are, and the value stays the same when every rule is split into k equal ones, or
+    when modules are added that are never used. The largest value that occurs is 1 - 1/M: the mean over the
+    M cyclic shifts of any match is at most that, and random activation has it.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).

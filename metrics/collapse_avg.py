@@ -18,9 +18,11 @@ from modtf.metrics.registry import register_measure
 def collapse_avg(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """M/(M-1) * sum_m max(0, 1/M - p(m)), with p(m) the use of module m.
 
-    The published formula has R for M, which is the same number there. An equal share is 1/M, so M keeps the
-    range 0..1 with more or fewer modules than rules. With more modules than rules, one module per rule leaves
-    modules unused, and this counts as collapse.
+    The published formula has R for M, which is the same number there. An equal share is 1/M whatever the
+    number of rules. The sum is largest when one module does everything: M - 1 modules are short of 1/M each,
+    so M/(M-1) keeps the range 0..1. With more modules than rules, one module per rule leaves modules unused,
+    and this counts as collapse: the value is (M - R) / (M - 1) then, and only rules that are spread over
+    several modules reach 0.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).

@@ -18,7 +18,8 @@ from modtf.metrics.registry import register_measure
 def collapse_worst(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """1 - M min_m p(m), with p(m) the use of module m.
 
-    M stands where the published formula has R, as in `collapse_avg` and for the same reason.
+    M stands where the published formula has R, as in `collapse_avg` and for the same reason: the least used
+    of M modules has at most 1/M. With more modules than rules, one module per rule scores 1.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).

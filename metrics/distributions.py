@@ -51,6 +51,16 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
     return np.asarray(array / np.where(np.abs(sums - 1.0) <= rounding, 1.0, sums))
 
 
+def entropy(p: Array) -> Array:
+    """Entropy in nats, `[...]`, of the distributions `p [..., K]`.
+
+    Example:
+        >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).round(3).tolist()
+        [0.693, 0.0]
+    """
+    return -np.sum(p * np.log(p, out=np.zeros_like(p), where=p > 0.0), axis=-1) + 0.0  # no -0.0
+
+
 def as_numbers(values: ArrayLike, name: str) -> Array:
     """Returns the values as float64; raises `ValueError` if they are ragged or no numbers."""
     try:

@@ -23,7 +23,8 @@ class Measure:
     name: str
     group: str  # one of GROUPS
     range: tuple[float, float]  # smallest and largest possible value; the largest may be infinite
-    perfect: float | None  # None, and no direction either, where neither end is the better one
+    # None for a diagnostic whose best value depends on M, or that has no better direction at all.
+    perfect: float | None
     smaller_is_better: bool | None
     description: str  # one line
     axis_label: str
@@ -48,15 +49,15 @@ class Measure:
 
     def _check_direction(self) -> None:
         low, high = self.range
-        if self.smaller_is_better is None and self.group == "diagnostic":
-            best = None
-        elif self.smaller_is_better is None:
+        if self.group != "diagnostic" and (self.smaller_is_better is None or self.perfect is None):
             raise ValueError(
-                f"Measure {self.name!r}: smaller_is_better=None; in the group {self.group!r} one direction "
-                "must be the better one. Without a direction it is a 'diagnostic'."
+                f"Measure {self.name!r}: perfect={self.perfect} and smaller_is_better="
+                f"{self.smaller_is_better}; in the group {self.group!r} there must be a best value. Without "
+                "one it is a 'diagnostic'."
             )
-        else:
-            best = low if self.smaller_is_better else high
+        if self.group == "diagnostic" and self.perfect is None:
+            return
+        best = None if self.smaller_is_better is None else low if self.smaller_is_better else high
         if self.perfect != best:
             raise ValueError(
                 f"Measure {self.name!r}: perfect is {self.perfect}, but with smaller_is_better="

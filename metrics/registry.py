@@ -24,6 +24,12 @@ MEASURES: Registry[Measure] = Registry(
         "alignment": "modtf.metrics.alignment",
         "inverse_mutual_information": "modtf.metrics.inverse_mutual_information",
         "adaptation": "modtf.metrics.adaptation",
+        "load_variation": "modtf.metrics.load_variation",
+        "routing_entropy": "modtf.metrics.routing_entropy",
+        "effective_experts": "modtf.metrics.effective_experts",
+        "effective_rank": "modtf.metrics.effective_rank",
+        "expert_overlap": "modtf.metrics.expert_overlap",
+        "top_label_share": "modtf.metrics.top_label_share",
     },
 )
 
@@ -44,7 +50,8 @@ def register_measure(
         name: lower-case letters, digits and underscores.
         group: "collapse", "specialisation", or "diagnostic", which is shown only where it is asked for.
         range: smallest and largest possible value; the largest may be infinite.
-        perfect: the end of the range that is the best, or None for a diagnostic without one.
+        perfect: the end of the range that is the best, or None for a diagnostic without one (or whose best
+            value depends on the number of modules).
         description: one line.
         axis_label: for figures.
         smaller_is_better: or None for a diagnostic of which neither end is better.

@@ -1,5 +1,7 @@
 """Layers whose weights carry a leading members axis. Tensors are [P, F, T] (see `models`)."""
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -7,6 +9,16 @@ from keras import ops
 
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.sums import weigh
+
+
+def flat(x):
+    """Tokens of all examples in one axis, [P, F, N, B] -> [P, F, N * B]."""
+    return ops.reshape(x, [*ops.shape(x)[:2], -1])
+
+
+def product_flops(weights: Iterable[keras.Variable]) -> int:
+    """Operations of multiplying one token with one member's part of these weights [P, ...]."""
+    return sum(2 * math.prod(weight.shape[1:]) for weight in weights)
 
 
 class MemberLayer(keras.layers.Layer):

@@ -13,20 +13,24 @@ import math
 
 from keras import ops
 
-from modtf.models.layers import Dense
 from modtf.models.kernels.sums import sum_of_products
 
 
-def project(layer: Dense, x, head_shape):
+def project(kernel, bias, x, head_shape):
     """W x + b, cut into heads of shape (k, N, B): [P, inputs, T] -> [P * heads, k, N, B].
 
     The members are merged where the bias is added, and only there: its gradient then reads the sum that
     is the gradient of a head in another shape than the kernel's does, so XLA computes that sum by itself
     and not inside a reshape, where it takes many times as long.
+
+    Args:
+        kernel, bias: W [P, heads * k, inputs] and b [P, heads * k, 1].
+        x: [P, inputs, T], T = N x B.
+        head_shape: (k, N, B).
     """
-    width = layer.num_members * layer.kernel.shape[1]
-    y = ops.reshape(ops.matmul(layer.kernel, x), [1, width, -1])
-    y = y + ops.reshape(layer.bias, [1, width, 1])
+    width = kernel.shape[0] * kernel.shape[1]
+    y = ops.reshape(ops.matmul(kernel, x), [1, width, -1])
+    y = y + ops.reshape(bias, [1, width, 1])
     return ops.reshape(y, [width // head_shape[0], *head_shape])
 
 

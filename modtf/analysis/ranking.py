@@ -64,21 +64,18 @@ def rank(cast: pd.DataFrame, by: Sequence[str] = ("distribution",), level: float
         num_votes.
     """
     table = intervals(cast, [*by, "variant"], "vote", level)
-    seeds, ballots = table["num_tasks"], table["num_models"]
-    half = np.maximum((table["high"] - table["low"]) / 2, share_floor(table["mean"], seeds, ballots, level))
-    table["low"], table["high"] = (table["mean"] - half).clip(0, 1), (table["mean"] + half).clip(0, 1)
+    least = share_error(table["mean"], table["num_models"]) * np.sqrt(table["num_tasks"])
+    low, high = t_interval(table["mean"], least, table["num_tasks"], level)
+    table["low"] = np.minimum(table["low"], low).clip(0, 1)
+    table["high"] = np.maximum(table["high"], high).clip(0, 1)
     return table.rename(columns={"mean": "share", "num_models": "num_votes"}).drop(columns="num_missing")
 
 
-def share_floor(
-    share: pd.Series, num_tasks: pd.Series, num_votes: pd.Series, level: float = LEVEL
-) -> pd.Series:
-    """The least half width of the interval of a share.
+def share_error(share: pd.Series, num_votes: pd.Series) -> pd.Series:
+    """The least standard error of a share of votes.
 
-    Three tasks that all vote alike have no spread, yet do not prove that the fourth would. So the spread is
-    at least that of as many independent votes, one more and one fewer counted on each side.
+    Three tasks that all vote alike have no spread, yet do not prove that the fourth would. So the error is at
+    least that of as many independent votes, with one vote more on each side.
     """
     smoothed = (share * num_votes + 1) / (num_votes + 2)
-    deviation = np.sqrt(smoothed * (1 - smoothed) * num_tasks / num_votes)
-    low, high = t_interval(share, deviation, num_tasks, level)
-    return pd.Series((high - low) / 2, share.index)
+    return np.sqrt(smoothed * (1 - smoothed) / num_votes)

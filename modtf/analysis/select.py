@@ -32,8 +32,8 @@ def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.D
             )
             raise ValueError(
                 f"The {kind_label(*map(str, kind))} cells were trained or evaluated in {len(found)} "
-                f"different ways, which cannot be compared ({listing}). Choose one with --protocol (protocols=[...]), "
-                "or give another folder."
+                f"different ways, which cannot be compared ({listing}). Choose one with --protocol "
+                "(protocols=[...]), or give another folder."
             )
     return frame
 

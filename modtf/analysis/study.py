@@ -1,8 +1,6 @@
 """A study: results that may be compared with each other, and every table and figure of them."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +8,17 @@ import pandas as pd
 
 from modtf.analysis import contents
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.labels import in_report_order, variant_label, with_variants
-from modtf.analysis.missing import find_missing
-from modtf.analysis.performance import performance_rows
-from modtf.analysis.select import select_checkpoint, select_protocols
+from modtf.analysis.loaded import LoadedStudy, where
 from modtf.analysis.summary import summarise
-from modtf.results import Activations, CellFolder, find_cells, load_activations, load_history, load_results
+from modtf.results import find_cells, load_results
 from modtf.results.load import Progress
-from modtf.results.schema import CELL, KIND, SCORE
+from modtf.results.schema import CELL, SCORE
 
 if TYPE_CHECKING:
     from modtf.analysis.figures import Picture
 
 
-class Study:
+class Study(LoadedStudy):
     """Results of cells that may be compared: one protocol for every kind of task, one checkpoint.
 
     A variant that was run with options has a name of its own here, "modular (modules=16)"; the column
@@ -44,26 +39,6 @@ class Study:
         >>> study = modtf.Study.read("runs")  # doctest: +SKIP
         >>> study.claims()  # doctest: +SKIP
     """
-
-    def __init__(
-        self,
-        results: pd.DataFrame,
-        history: pd.DataFrame | None = None,
-        *,
-        checkpoint: str = "tail",
-        protocols: Sequence[str] = (),
-        cells: Sequence[CellFolder] = (),
-        level: float = LEVEL,
-        progress: Progress = iter,
-    ):
-        rows = select_checkpoint(select_protocols(results, protocols), checkpoint)
-        self.results = with_variants(rows)
-        self.checkpoint = checkpoint
-        self.level = level
-        self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
-        self._progress = progress
-        if history is not None:
-            self.history = with_variants(history)
 
     @classmethod
     def read(
@@ -103,78 +78,19 @@ class Study:
             progress=progress,
         )
 
-    @cached_property
-    def history(self) -> pd.DataFrame:
-        """The evaluations during training, as `load_history` gives them."""
-        return with_variants(load_history(self.cells, self._progress))
-
-    @cached_property
-    def performance(self) -> pd.DataFrame:
-        """The performance in the two headline conditions, see `performance_rows`."""
-        return performance_rows(self.results)
-
-    @cached_property
-    def missing(self) -> pd.DataFrame:
-        """What is missing from the grid that the cells span, see `find_missing`."""
-        return find_missing(self.cells)
-
-    @cached_property
-    def diverged(self) -> pd.DataFrame:
-        """The models whose performance is no finite number."""
-        return contents.diverged(self.results)
-
-    @property
-    def variants(self) -> list[str]:
-        """From least to most informed, those of users behind."""
-        found = set(self.results["variant"])
-        return [name for name in self.results["variant"].cat.categories if name in found]
-
-    @property
-    def kinds(self) -> list[tuple[str, ...]]:
-        """(arch, setting, task_options), in the order of the report."""
-        found = self.results[list(KIND)].drop_duplicates()
-        return in_report_order(found.itertuples(index=False, name=None))
-
     def contents(self) -> pd.DataFrame:
         """One row per kind: its sizes, variants, numbers of models, how many diverged."""
         return contents.contents(self.results)
 
-    def of_kind(self, arch: str, setting: str, task_options: str = "") -> "Study":
-        """The part of one kind of task."""
-        part = object.__new__(Study)
-        part.__dict__.update(checkpoint=self.checkpoint, level=self.level, _progress=self._progress)
-        wanted = dict(zip(KIND, (arch, setting, task_options), strict=True))
-        part.cells = [c for c in self.cells if all(c.cell[name] == v for name, v in wanted.items())]
-        part.results = _where(self.results, wanted)
-        if "history" in self.__dict__ or not self.cells:
-            part.history = _where(self.history, wanted)
-        return part
-
-    def activations(self, **where: Any) -> Iterator[Activations]:
-        """The activation matrices of cells, one after the other.
-
-        Args:
-            **where: values of the cells to read, `variant` as the study names it, options included.
-
-        Example:
-            >>> next(study.activations(variant="modular", num_rules=8)).at("tail")  # doctest: +SKIP
-        """
-        variant = where.pop("variant", None)
-        for cell in self.cells:
-            name = variant_label(cell.cell["variant"], cell.cell["model_options"])
-            if variant in (None, name):
-                for found in load_activations([cell], **where):
-                    yield replace(found, cell={**found.cell, "router": cell.cell["variant"], "variant": name})
-
     def summary(
-        self, by: Sequence[str] = (*CELL, *SCORE), over: Sequence[str] = (), **where: Any
+        self, by: Sequence[str] = (*CELL, *SCORE), over: Sequence[str] = (), **chosen: Any
     ) -> pd.DataFrame:
-        """`modtf.summarise` of the results that match `where`, with the intervals of the study.
+        """`modtf.summarise` of the results that match `chosen`, with the intervals of the study.
 
         Example:
             >>> study.summary(["variant", "num_rules"], ["width"], measure="alignment")  # doctest: +SKIP
         """
-        return summarise(_where(self.results, where), by, over, level=self.level)
+        return summarise(where(self.results, chosen), by, over, level=self.level)
 
     def table(self) -> str:
         """The comparison of the variants, cell by cell, as text."""
@@ -223,13 +139,3 @@ class Study:
     def __repr__(self) -> str:
         missing = len(self.missing) if self.cells else None
         return contents.describe(self.results, self.checkpoint, missing)
-
-
-def _where(frame: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
-    unknown = set(wanted) - set(frame)
-    if unknown:
-        raise ValueError(f"The results have no column {unknown.pop()!r}; they have {', '.join(frame)}.")
-    keep = pd.Series(True, frame.index)
-    for name, value in wanted.items():
-        keep &= frame[name] == value
-    return frame[keep]

@@ -2,7 +2,7 @@
 
 from modtf.results.activations import Activations, load_activations
 from modtf.results.cells import CellFolder, find_cells
-from modtf.results.load import load_history, load_results
+from modtf.results.load import load_history, load_results, with_categories
 from modtf.results.schema import (
     CELL,
     CHECKPOINTS,
@@ -32,6 +32,7 @@ __all__ = [
     "load_activations",
     "load_history",
     "load_results",
+    "with_categories",
     "write_activations",
     "write_history",
     "write_results",

@@ -21,6 +21,7 @@ from modtf.results.schema import (
 )
 
 Progress = Callable[[Sequence[CellFolder]], Iterable[CellFolder]]  # such as tqdm
+TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
 JOINED = {"protocol": "str", "folder": "str"}  # what loading adds to the columns of the file
 
 
@@ -63,6 +64,15 @@ def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
     cells = [cell for cell in find_cells(directory) if cell.is_finished and cell.has_history]
     tables = [(cell, _read(cell, HISTORY, HISTORY_COLUMNS)) for cell in progress(cells)]
     return _concatenate(tables, {**{name: COLUMNS[name] for name in CELL}, **HISTORY_COLUMNS, **JOINED})
+
+
+def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with its columns of text as categories in the order of tables, as `load_results` gives them.
+
+    For results that were kept as one table: `with_categories(pd.read_csv(path, keep_default_na=False))`.
+    """
+    texts = [name for name in frame if frame[name].dtype != "category" and name in (*TEXTS, *JOINED)]
+    return frame.assign(**{name: _in_order(name, pd.Categorical(frame[name])) for name in texts})
 
 
 def _results(cell: CellFolder) -> pd.DataFrame:

@@ -19,12 +19,21 @@ from modtf.metrics import (
 from modtf.registry import Registry
 
 ACTIVATION = ["collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information", "adaptation"]
+DIAGNOSTIC = [
+    "load_variation",
+    "routing_entropy",
+    "effective_experts",
+    "effective_rank",
+    "expert_overlap",
+    "top_label_share",
+]
 
 
 def test_the_order_is_that_of_tables():
-    assert list(MEASURES) == ["loss", "error", *ACTIVATION]
+    assert list(MEASURES) == ["loss", "error", *ACTIVATION, *DIAGNOSTIC]
     assert [measure.name for measure in activation_measures()] == ACTIVATION
     assert list(measure_all(np.eye(3))) == ACTIVATION
+    assert list(measure_all(np.eye(3), groups=GROUPS)) == [*ACTIVATION, *DIAGNOSTIC]
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -35,8 +44,8 @@ def test_every_entry_is_complete(name):
     assert measure.description.endswith(".")
     assert "\n" not in measure.description
     assert (measure.function is None) == (measure.group == "performance")
-    if measure.smaller_is_better is not None:
-        assert smaller_is_better(name) is measure.smaller_is_better
+    assert smaller_is_better(name) is measure.smaller_is_better
+    if measure.perfect is not None:
         assert measure.perfect == measure.range[0 if measure.smaller_is_better else 1]
 
 
@@ -44,7 +53,7 @@ def test_axis_labels_differ():
     assert len({measure.axis_label for measure in measures()}) == len(MEASURES)
 
 
-@pytest.mark.parametrize("measure", activation_measures(), ids=lambda measure: measure.name)
+@pytest.mark.parametrize("measure", activation_measures(GROUPS), ids=lambda measure: measure.name)
 @pytest.mark.parametrize(
     "matrix", [[[2, -1], [0, 1]], [[0.2, 0.2], [0, 1]], [[np.nan, 1], [0, 1]], [0, 1], [[]]]
 )
@@ -56,7 +65,7 @@ def test_every_measure_rejects_what_is_no_activation_matrix(measure, matrix):
 @pytest.mark.parametrize("num_modules", [1, 2])
 @pytest.mark.parametrize(
     "measure",
-    [measure for measure in activation_measures() if measure.accepts("rule_probs")],
+    [measure for measure in activation_measures(GROUPS) if measure.accepts("rule_probs")],
     ids=lambda measure: measure.name,
 )
 def test_every_measure_rejects_wrong_rule_probs(measure, num_modules):
@@ -200,9 +209,9 @@ assert MEASURES["alignment"].function([[0, 1], [1, 0]]) == 0
         ({"range": (1.0, 0.0)}, "low < high"),
         ({"range": (0.0, math.nan)}, "low < high"),
         ({"perfect": 1.0}, "perfect is 1.0.*the best value is 0.0"),
-        ({"perfect": None}, "perfect is None.*the best value is 0.0"),
+        ({"perfect": None}, "perfect=None and smaller_is_better=True; in the group 'collapse' there must be"),
         ({"smaller_is_better": False}, "perfect is 0.0.*the best value is 1.0"),
-        ({"smaller_is_better": None, "perfect": None}, "one direction must be the better one"),
+        ({"smaller_is_better": None, "perfect": None}, "Without one it is a 'diagnostic'"),
         ({"smaller_is_better": None, "group": "diagnostic"}, "perfect is 0.0.*the best value is None"),
     ],
 )

@@ -85,5 +85,6 @@ def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         "xticklabels": x,
     }
     seaborn.heatmap(values, ax=axes, **style)
+    axes.set_anchor("W")
     axes.tick_params(labelsize=7, length=2, rotation=0)
     axes.set(xlabel=f"alignment {alignment(values):.2f}", ylabel="")

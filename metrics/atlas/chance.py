@@ -1,0 +1,78 @@
+"""What would be measured if modules knew nothing of labels: the same tokens, their labels permuted.
+
+While there are few enough tokens to keep them, labels are permuted. Of more tokens the matrices under
+permuted labels are drawn from their limit. The n_r tokens of a label are a sample without replacement from
+all N, so the sums of their activations, S_r [M], have mean n_r a and covariances
+(n_r [r = r'] - n_r n_r' / N) N/(N-1) C, with a and C the mean and the covariance of the activations of all
+tokens; a sum over that many tokens is normal. No token needs to be kept for that.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from modtf.metrics.atlas.gates import hard_assignment
+from modtf.metrics.atlas.inputs import Ints
+from modtf.metrics.atlas.sums import Sums, sum_rows
+from modtf.metrics.distributions import Array
+
+NUM_PERMUTATIONS = 100
+
+
+def chance_matrices(
+    sums: Sums, label_ids: Ints, top_k: int | None, permutations: int, seed: int, exact: bool | None = None
+) -> Array:
+    """Activation matrices under permuted labels, `[2, layers, permutations, R, M]`, of the labels seen.
+
+    Args:
+        sums: of the tokens.
+        label_ids: the labels seen, `[R]`.
+        top_k: modules per token, for the hard assignment.
+        permutations: how many.
+        seed: of the permutations.
+        exact: whether to permute (else draw from the limit); None: while the tokens are there.
+    """
+    generator = np.random.default_rng(seed)
+    counts = sums.counts.sum(axis=0)[label_ids]
+    made = np.zeros((2, sums.size[0], permutations, len(label_ids), sums.size[1]))
+    if sums.mass is not None and exact is not False:
+        for number, matrices in enumerate(_permuted(sums, top_k, permutations, generator)):
+            made[:, :, number] = matrices[:, :, label_ids]
+        return made / counts[:, np.newaxis]
+    for by, layer in np.ndindex(made.shape[:2]):
+        total = sums.groups[by, layer].sum(axis=(0, 1))
+        made[by, layer] = _from_limit(total, sums.moments[by, layer], counts, permutations, generator)
+    return made
+
+
+def _permuted(
+    sums: Sums, top_k: int | None, permutations: int, generator: np.random.Generator
+) -> Iterator[Array]:
+    """Sums of activations by permuted labels, `[2, layers, labels, M]`, again and again."""
+    assert sums.mass is not None  # asked by the caller
+    mass = np.concatenate(sums.mass, axis=1).astype(np.float64)
+    hard = np.stack([hard_assignment(layer, top_k) for layer in mass])
+    labels, num_labels = np.concatenate(sums.labels), sums.counts.shape[1]
+    for _ in range(permutations):
+        permuted = generator.permutation(labels)
+        yield np.stack([[sum_rows(layer, permuted, num_labels) for layer in rows] for rows in (mass, hard)])
+
+
+def _from_limit(
+    total: Array, moments: Array, counts: Ints, permutations: int, generator: np.random.Generator
+) -> Array:
+    """Draws `[permutations, R, M]` of the limit in the module's docstring.
+
+    Sums of independent normal Z_r have too much freedom: they must add up to that of all tokens, so each
+    label gives back its share, n_r / N, of what they exceed it by. Where the limit is no good, at cells that
+    expect hardly a token, it may be negative; there it is cut off at 0.
+    """
+    num_tokens = counts.sum()
+    covariance = moments / num_tokens - np.outer(total, total) / num_tokens**2
+    values, vectors = np.linalg.eigh(covariance * num_tokens / max(num_tokens - 1, 1))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    noise = generator.standard_normal((permutations, len(counts), len(total))) @ root.T
+    noise *= np.sqrt(counts)[:, np.newaxis]
+    noise -= (counts / num_tokens)[:, np.newaxis] * noise.sum(axis=1, keepdims=True)
+    drawn = np.maximum(total / num_tokens + noise / counts[:, np.newaxis], 0.0)
+    return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True))
