@@ -38,7 +38,10 @@ class Option:
 
     def show(self, value: Any) -> str:
         """How the value stands in a task's name: "v2", "noise0.1"."""
-        return value if isinstance(value, str) else f"{self.name}{value:g}"
+        if isinstance(value, str):
+            return value
+        short = f"{value:g}"
+        return self.name + (short if float(short) == value else repr(value))
 
 
 class Family:

@@ -15,7 +15,7 @@ def test_one_task_or_several(arch):
     assert (one.tasks, one.seeds, one.has_axis, len(one)) == ((task,), (3,), False, 1)
     listed = Population.of([task], [3])
     assert (listed.tasks, listed.seeds, listed.has_axis) == ((task,), (3,), True)
-    several = Population.of((task, other), np.arange(2))
+    several = Population.of((task, other), np.arange(2).tolist())
     assert (several.tasks, several.seeds, len(several)) == ((task, other), (0, 1), 2)
     assert several.members == [(task, 0), (other, 1)]
     assert (several.task, several.family) == (task, FAMILIES[arch])

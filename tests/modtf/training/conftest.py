@@ -1,6 +1,7 @@
 """A stand-in for an evaluator, with scores that a test prescribes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ class PrescribedEvaluator:
         penalty_name: str | None = None,
     ):
         self.population, self.penalty_name = population, penalty_name
-        self.series: dict[tuple[str, str], Iterable] = {
+        self.series: dict[tuple[str, str], Iterator[Any]] = {
             name if isinstance(name, tuple) else (name, "iid"): iter(values)
             for name, values in series.items()
         }
@@ -29,7 +30,7 @@ class PrescribedEvaluator:
         self.matrices = even if activation is None else activation
 
     def run(self) -> Scores:
-        rows = {key: np.array(next(values), float) for key, values in self.series.items()}  # type: ignore[call-overload]
+        rows = {key: np.array(next(values), np.float64) for key, values in self.series.items()}
         return Scores(rows, self.matrices, self.population.family)
 
 

@@ -132,30 +132,45 @@ def test_own_models_get_every_metric(make, small_sizes):
     assert all(np.isfinite(value) for value in scores.values())
 
 
+class StoppedError(Exception):
+    """Ends a training once it is known what it would do."""
+
+
+@pytest.fixture
+def stop(monkeypatch):
+    """stop(name): what `train` calls by that name receives is kept, and training ends."""
+
+    def stop_at(name):
+        seen: list = []
+
+        def keep(*given, **options):
+            seen.append(given)
+            raise StoppedError
+
+        monkeypatch.setattr(f"modtf.training.fit.{name}", keep)
+        return seen
+
+    return stop_at
+
+
 @pytest.mark.parametrize("arch", FAMILIES)
-def test_the_clip_rule_is_the_published_one(arch, small_sizes, monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        "modtf.training.fit.compile_model", lambda *given, **_: seen.append(given[2]) or 1 / 0
-    )
-    for options in ({}, {"clipnorm": None}, {"clipnorm": 0.5}):
-        with pytest.raises(ZeroDivisionError):
-            train(build(Task(arch), width=8), Task(arch), 2, evaluation=small_sizes, verbose=False, **options)
+def test_the_clip_rule_is_the_published_one(arch, stop):
+    seen = stop("compile_model")
+    options: list[dict] = [{}, {"clipnorm": None}, {"clipnorm": 0.5}]
+    for given in options:
+        with pytest.raises(StoppedError):
+            train(build(Task(arch), width=8), Task(arch), 2, verbose=False, **given)
     published = Protocol.published(Task(arch)).training.clipnorm
-    assert [training.clipnorm for training in seen] == [published, None, 0.5]
+    assert [training.clipnorm for _, _, training in seen] == [published, None, 0.5]
 
 
-def test_seeds_are_the_models_own_unless_given(monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        "modtf.training.fit.stream", lambda population, *_, **__: seen.append(population) or 1 / 0
-    )
-    model = build(TASKS, "modular", 4, [5, 6])
-    few = modtf.Evaluation(batches=1, tokens=16)
-    for task, options in ((TASKS, {}), (TASKS, {"seed": [1, 2]}), (Population.of(TASKS, [3, 4]), {})):
-        with pytest.raises(ZeroDivisionError):
-            train(model, task, 2, evaluation=few, verbose=False, **options)
-    assert [population.seeds for population in seen] == [(5, 6), (1, 2), (3, 4)]
+def test_seeds_are_the_models_own_unless_given(stop):
+    seen, model = stop("stream"), build(TASKS, "modular", 4, [5, 6])
+    given: list = [(TASKS, None), (TASKS, [1, 2]), (Population.of(TASKS, [3, 4]), None)]
+    for task, seed in given:
+        with pytest.raises(StoppedError):
+            train(model, task, 2, seed=seed, verbose=False)
+    assert [population.seeds for population, *_ in seen] == [(5, 6), (1, 2), (3, 4)]
 
 
 @pytest.mark.parametrize(
