@@ -80,6 +80,11 @@ def _label_probs(label_probs: ArrayLike | None, counts: Ints) -> Array:
                 f"label_probs={label_probs!r}; expected 'uniform', None (as observed) or numbers."
             )
         return check_rule_probs(None, len(counts))
+    if np.size(label_probs) != len(counts):
+        raise ValueError(
+            f"label_probs has {np.size(label_probs)} entries; expected one for each of {len(counts)} labels "
+            "that occur."
+        )
     return check_rule_probs(label_probs, len(counts))
 
 

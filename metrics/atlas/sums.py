@@ -6,7 +6,7 @@ from modtf.metrics.atlas.inputs import Ints
 from modtf.metrics.distributions import Array
 
 BY = ("mass", "hard")
-KEPT = 2**24  # gates kept in float32 (64 MiB): as long as they fit, labels are permuted exactly
+KEPT = 2**22  # gates kept in float32 (16 MiB): as long as they fit, labels are permuted exactly
 MOST_BYTES = 2**31
 
 
