@@ -35,7 +35,7 @@ def synthetic_batches(model: ModularModel, batch_size: int, steps: int, seed: in
     tokens += [len(population)] if population.has_axis else []
     tokens += [task.family.num_training_tokens] if task.is_sequence else []
     features = {
-        "inputs": rng.standard_normal([*tokens, task.token_width], np.float32),
+        "inputs": rng.standard_normal([*tokens, task.token_width]).astype(np.float32),
         "rule": rng.integers(task.num_rules, size=tokens, dtype=np.int32),
     }
     target = rng.standard_normal([*tokens, task.target_width] if task.target_width else tokens, np.float32)

@@ -82,7 +82,7 @@ def test_plugins_are_loaded_before_flags_are_defined(command, tmp_path, monkeypa
     monkeypatch.setattr(sys, "loaded_plugin", False, raising=False)
     monkeypatch.delitem(sys.modules, "says_so", raising=False)
     order = []
-    monkeypatch.setitem(globals(), "define_rules", lambda values: order.append(sys.loaded_plugin))
+    monkeypatch.setitem(globals(), "define_rules", lambda values: order.append(vars(sys)["loaded_plugin"]))
     assert command(lambda given: order.append(given.plugin), f"--plugin={tmp_path / 'says_so.py'}") == 0
     assert order == [True, [str(tmp_path / "says_so.py")]]
 
