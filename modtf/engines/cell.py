@@ -47,7 +47,7 @@ def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool
         ValueError: on a variant or option that there is not, or a width too small for the modules.
 
     Example:
-        >>> folder = modtf.run_cell(Cell(Task("mlp"), 32, "modular", ((0, 0),)), "runs/first")
+        >>> folder = modtf.run_cell(Cell(Task(), 32, "modular", ((0, 0),)), "runs/first")
     """
     folder = Path(out, cell.folder)
     if (folder / RESULTS).exists():
