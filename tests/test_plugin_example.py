@@ -19,7 +19,7 @@ RUN, REPORT = (str(ROOT / "launch" / f"{name}.py") for name in ("run", "report")
 
 SMALL = [
     "--arch=my_family", "--wave=tent", "--rules=3", "--width=4", "--tasks=2", "--seeds=1", "--batch_size=8",
-    "--steps=30", "--set=training.evaluations=30", "--set=evaluation.tokens=64", "--set=evaluation.batches=2",
+    "--steps=12", "--set=training.evaluations=12", "--set=evaluation.tokens=64", "--set=evaluation.batches=2",
     "--set=evaluation.draws=2", "--set=evaluation.tokens_per_draw=64", "--set=router.strength=0.5",
     "--variant=modular,my_router",
 ]  # fmt: skip
@@ -55,18 +55,18 @@ def straight(plugin, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def resumed(plugin, tmp_path_factory):
-    """The folder of a run that was killed in the middle of training the user's router, and resumed."""
+    """The folder of a run of the user's router that was killed in the middle of training, and resumed."""
     out = tmp_path_factory.mktemp("runs") / "resumed"
-    command = [RUN, f"--plugin={plugin}", *SMALL, f"--out={out}"]
+    command = [RUN, f"--plugin={plugin}", *SMALL, "--variant=my_router", f"--out={out}"]
     process = start(*command)
     deadline = time.monotonic() + 600
-    while not list(out.glob("*my_router*/checkpoint.npz")):
+    while not list(out.glob("*/checkpoint.npz")):
         assert process.poll() is None, process.communicate()[1][-3000:]
         assert time.monotonic() < deadline
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    assert not list(out.glob("*my_router*/results.csv")), "it was killed too late"
+    assert not list(out.glob("*/results.csv")), "it was killed too late"
     finish(*command)
     return out
 
@@ -79,7 +79,10 @@ def report(plugin, straight, tmp_path_factory):
 
 
 def results(out):
-    frame = pd.concat([pd.read_csv(path) for path in sorted(out.glob("*/results.csv"))], ignore_index=True)
+    frame = pd.concat(
+        [pd.read_csv(path, keep_default_na=False) for path in sorted(out.glob("*/results.csv"))],
+        ignore_index=True,
+    )
     return frame[~frame["measure"].isin(["seconds", "members_times_steps_per_second"])]
 
 
@@ -93,12 +96,8 @@ def test_the_table_shows_all_of_it(straight):
     assert "router.strength is an option of my_router alone." in printed
     assert "my measure" in printed
     assert "out: inputs x 3" in printed
-    assert [
-        line.split()[0] for line in printed.splitlines() if line.startswith(("modular", "my_router"))
-    ] == [
-        "modular",
-        "my_router",
-    ]
+    rows = [line.split()[0] for line in printed.splitlines() if " ±" in line and "interval" not in line]
+    assert rows == ["modular", "my_router"]
 
 
 def test_results_hold_all_of_it(straight):
@@ -111,11 +110,13 @@ def test_results_hold_all_of_it(straight):
     assert set(mine["model_options"]) == {"strength=0.5"}
     assert {"my_measure", "unevenness"} <= set(mine["measure"])
     assert "unevenness" not in set(frame[frame["variant"] == "modular"]["measure"])
-    assert np.isfinite(mine["value"]).all()
+    assert np.isfinite(mine["value"].astype(float)).all()
 
 
 def test_a_killed_run_resumes_to_the_same_results(straight, resumed):
-    pd.testing.assert_frame_equal(results(resumed), results(straight[0]))
+    frame = results(straight[0])
+    mine = frame[frame["variant"] == "my_router"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(results(resumed).reset_index(drop=True), mine)
 
 
 def test_tensorboard_shows_all_of_it(straight):
