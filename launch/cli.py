@@ -30,12 +30,12 @@ def run_command(
     try:
         for location in plugins_given(arguments):
             load_plugin(location)
-        if wants_help(arguments):
-            print(help_of(define_flags, name))
-            return
         given = flags.FlagValues()
         define_flags(given)
         define_plugin(given)
+        if wants_help(arguments):
+            print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name))
+            return
         _, *stray = given([name, *arguments])
         if stray:
             raise ValueError(f"{stray[0]!r} was not expected; flags are written --name=value.")

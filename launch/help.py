@@ -1,9 +1,8 @@
 """What `--help` prints: what the command does, examples, its flags, those that people use first before."""
 
 import re
-import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
@@ -17,16 +16,14 @@ def wants_help(arguments: Sequence[str]) -> bool:
     return any(argument in ("--help", "-help", "-h", "--helpshort") for argument in arguments)
 
 
-def help_of(define_flags: Callable[[flags.FlagValues], None], name: str) -> str:
-    """The help of a command: the docstring of the module of `define_flags`, then its flags in their order.
+def help_of(text: str, values: flags.FlagValues, name: str) -> str:
+    """The help of a command.
 
     Args:
-        define_flags: of the command.
+        text: what it does, and examples that begin with "python launch/NAME.py".
+        values: its flags, those that people use first first.
         name: of the program, as the user called it: "run.py" or "modtf run".
     """
-    values = flags.FlagValues()
-    define_flags(values)
-    text = sys.modules[define_flags.__module__].__doc__ or ""
     if name.startswith("modtf "):
         text = text.replace(f"python launch/{name.removeprefix('modtf ')}.py", name)
     return "\n".join([text.strip(), "", "Flags:", *(_flag_text(values[flag]) for flag in values)])

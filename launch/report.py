@@ -78,5 +78,10 @@ def _bar(what: str) -> Callable[[Sequence[Any]], Iterable[Any]]:
     return lambda items: tqdm(items, what, unit=what.removesuffix("s"))
 
 
-if __name__ == "__main__":
+def command() -> None:
+    """The whole command."""
     run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

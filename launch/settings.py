@@ -12,7 +12,7 @@ from modtf.families import FAMILIES, Family, Option
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.options import options_of
 from modtf.models.routers import ROUTERS
-from modtf.protocol import Evaluation, Protocol, Training
+from modtf.protocol import Protocol
 
 NAMESPACES = ("task", "router", "model", "training", "evaluation")
 EXAMPLE = "--set router.temperature=2"
@@ -50,7 +50,7 @@ def settings_given(values: flags.FlagValues) -> Settings:
         flag = values[name]
         if isinstance(flag, _OptionFlag) and flag.value is not None:
             found["task"][name] = _option_value(flag.value, [option for _, option in users])
-    for text in values["set"].value:
+    for text in values["set"].value or []:
         path, equals, value = text.partition("=")
         namespace, dot, name = path.partition(".")
         if not (equals and dot and name) or namespace not in NAMESPACES:
@@ -96,7 +96,7 @@ def change_protocol(protocol: Protocol, given: Settings, family: Family) -> Prot
     Raises:
         ValueError: on an unknown name or condition, or a value that is no such number.
     """
-    changed: dict[str, Training | Evaluation] = {}
+    found: dict[str, Any] = {}
     for namespace in ("training", "evaluation"):
         part = getattr(protocol, namespace)
         kinds = {field.name: str(field.type) for field in fields(part)}
@@ -105,8 +105,8 @@ def change_protocol(protocol: Protocol, given: Settings, family: Family) -> Prot
             name: _field_value(f"--set {namespace}.{name}", kinds[name], value, family)
             for name, value in given[namespace].items()
         }
-        changed[namespace] = replace(part, **values)
-    return replace(protocol, **changed)
+        found[namespace] = replace(part, **values)
+    return Protocol(**found)
 
 
 def router_settings(given: Settings, variants: Sequence[str]) -> dict[str, dict[str, Any]]:

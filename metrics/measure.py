@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 # "performance" is what evaluation computes; the others are functions of an activation matrix. A "diagnostic"
 # is what practitioners look at besides: shown where it is asked for, so as not to crowd the main tables.
@@ -83,4 +84,9 @@ class Measure:
 
     def accepts(self, argument: str) -> bool:
         """Whether the measure's function has an argument of this name."""
-        return self.function is not None and argument in inspect.signature(self.function).parameters
+        return self.function is not None and argument in _arguments(self.function)
+
+
+@cache  # asked for every matrix of a jackknife; `inspect` takes longer than a measure
+def _arguments(function: Callable[..., float]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)

@@ -146,8 +146,10 @@ class ModularModel(keras.Model):
         inputs, rule = boundary.read(features, self.population, self.compute_dtype)
         outputs, activation = self.forward(inputs, rule)
         if self.router.penalty_name is not None:
-            # the mean over members, as of the loss; the optimizer undoes the division of both
-            self.add_loss(ops.mean(self.router.penalise(activation)))
+            # the mean over members, as of the loss: the optimizer undoes the division of both; and in the
+            # dtype in which Keras adds losses up, whatever the model's own
+            penalty = ops.mean(self.router.penalise(activation))
+            self.add_loss(ops.cast(penalty, keras.config.floatx()))
         by_token = ops.shape(inputs)[2:]
         target = boundary.write(outputs, self.population, [self.target_width or 1, *by_token])
         return {

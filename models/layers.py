@@ -64,7 +64,7 @@ class Dense(MemberLayer):
         super().__init__(initial, name, dtype)
         outer = [] if groups is None else [groups]
         self.kernel = self.uniform("kernel", [*outer, outputs, inputs], inputs)
-        self.bias = self.uniform("bias", [*outer, outputs, 1], inputs) if use_bias else None
+        self.bias: Any = self.uniform("bias", [*outer, outputs, 1], inputs) if use_bias else None
 
     def call(self, x):
         y = ops.matmul(self.kernel, x)

@@ -5,9 +5,9 @@ import tensorflow as tf
 from keras import ops
 
 import modtf
-from modtf.analysis.figures import average, bars, panels
+from modtf.analysis import figures, with_kinds
 from modtf.datasets.families.base import RuleData
-from modtf.families.presets import published_conditions, published_preset, quick_preset
+from modtf.families import presets, published_conditions
 from modtf.models import Dense, Mixture, ModularModel, Router, flat
 
 
@@ -18,7 +18,7 @@ class Waves(RuleData):  # y = wave(slope_c x)
 
     def outputs(self, parameters, inputs, rule):
         phase = tf.gather(parameters["slope"], rule) * inputs[..., 0]
-        return tf.sin(phase) if self.task.wave == "sine" else tf.abs(phase)
+        return {"sine": tf.sin, "tent": tf.abs}[self.task.wave](phase)
 
 
 @modtf.register_family("my_family")
@@ -30,19 +30,19 @@ class MyFamily(modtf.Family):
     def token_width(self, task):
         return 1
 
-    def published(self, task):
-        return published_preset(modtf.Training(steps=50_000), modtf.Evaluation())
-
     def quick(self, task):
-        return quick_preset(num_rules=4, tasks=2, seeds=2, steps=2_000, learning_rate=1e-3)
+        return presets.quick_preset(num_rules=4, tasks=2, seeds=2, steps=2_000, learning_rate=1e-3)
+
+    published = quick  # nothing is
 
 
 @modtf.register_architecture("my_network")
 class MyNetwork(ModularModel):
     def make_layers(self, hidden=16):
-        self.router, modules = self.make_router(self.num_rules), self.num_modules
+        router = self.router = self.make_router(self.num_rules)
+        modules, scored = router.num_modules, router.needs_scores
         self.first = Dense(self.initial, 1 + self.num_rules, modules * hidden, "first")
-        self.last = Mixture(self.initial, modules, hidden, 1, "last", with_scores=self.router.needs_scores)
+        self.last = Mixture(self.initial, modules, hidden, 1, "last", with_scores=scored)
 
     def forward(self, inputs, rule):
         rule = flat(rule)
@@ -74,6 +74,6 @@ def my_measure(A):
 
 @modtf.register_figure("my_figure")
 def my_figure(study, choice):
-    rows = study.results.query("measure == 'my_measure'")
-    table, note = average(study, rows, ["measure", "arch", "variant"])
-    yield panels(bars, table, name="my_figure", title="Indecision", note=note, column="arch")
+    rows = with_kinds(study.results.query("measure == 'my_measure'"))
+    table, note = figures.average(study, rows, ["kind", "measure", "variant"])
+    yield figures.panels(figures.bars, table, name="my_figure", title="Indecision", note=note, column="kind")

@@ -41,7 +41,7 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
         ValueError: on values that have no meaning, before anything runs.
     """
     table = whole_table()
-    chosen = table if given.all else {name: given[name].value for name in table}
+    chosen = table if given.all else {name: getattr(given, name) for name in table}
     for name, values in chosen.items():
         if not values:
             raise ValueError(f"--{name} is empty; expected values separated by commas.")

@@ -37,8 +37,10 @@ def measure_activations(
     The intervals are those of a jackknife over groups of tokens, given the labels as they occurred. Tokens of
     one document are alike, so a million tokens may be worth a thousand: say with `documents` which belong
     together, and they stay in one group. Without it runs of neighbouring tokens of a label do, which helps as
-    long as documents are shorter than a hundredth of the data. A perfect router has intervals without width:
-    no group of its tokens differs from another.
+    long as documents are shorter than a hundredth of their label's tokens. A perfect router has intervals
+    without width: no group of its tokens differs from another. At the other end, where modules know nothing
+    of labels or all modules are used equally, noise has one direction only and no interval is right (see
+    `modtf.metrics.atlas.jackknife`): look at the chance level there.
 
     The chance level is what permuted labels give: what the measure is if modules know nothing of labels,
     given as many tokens, labels and modules, and as unequal. It takes tokens as independent.
@@ -72,6 +74,7 @@ def measure_activations(
         ValueError: where something is not as above; the message says what and how to mend it.
 
     Example:
+        >>> import numpy as np
         >>> labels = np.arange(1000) % 4
         >>> gates = 0.6 * np.eye(4)[labels] + 0.1
         >>> (layer,) = measure_activations(gates, labels, permutations=20)

@@ -59,7 +59,7 @@ def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels") -> In
         ValueError: if they are not one non-negative integer for every token.
     """
     array = np.asarray(values)
-    if array.dtype.kind not in "iu":
+    if array.size and array.dtype.kind not in "iu":
         raise ValueError(
             f"{name} are of type {array.dtype}; expected integers from 0. Numbers for other things: "
             f"names, {name} = np.unique({name}, return_inverse=True)."

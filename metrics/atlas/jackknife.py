@@ -5,6 +5,16 @@ of some module), and a resampled sample has that bias twice. The jackknife estim
 away, needs no random numbers, and one evaluation per group. Student's t with as many degrees of freedom as
 there are groups less one allows for their small number.
 
+How often 95% intervals held the truth, of 200 samples of independent tokens with four unequally frequent
+labels and five modules: 4,000 tokens of a router that specialises, 93% to 98% over all measures; of one that
+hardly does, 91% to 98%; 500 tokens, 89% to 97%. Of 400 documents with 20 tokens each, 94% to 97%; without
+being told the documents 67% to 80%, of 2,000 documents 86% to 93%.
+
+Of a router that knows nothing of labels and uses all modules equally: 86% to 89% for collapse, 78% for
+adaptation, 73% for alignment, 44% for the effective rank. There a measure is at a corner, the least of many
+equal shares or the best of many equal matches: any noise moves it the same way, and neither jackknife nor
+bootstrap is right. Permuted labels tell what to expect there.
+
 Source: F. M. T. A. Busing, E. Meijer and R. van der Leeden (1999), "Delete-m Jackknife for Unequal m".
 """
 

@@ -1,8 +1,9 @@
 """Means with intervals over data seeds, the sample of a study.
 
-A data seed draws the rules of a task, whatever its number of rules, setting, family and width: models that
-share it are no independent evidence. So everything is averaged within a data seed first; then one Student's t
-interval is taken over the data seeds. docs/statistics.md shows how often it covers the truth.
+A data seed draws the rules of a task, from the same random numbers whatever the number of rules, setting,
+family and width: models that share it are no independent evidence. So everything is averaged within a data
+seed first; then one Student's t interval is taken over the data seeds. docs/statistics.md says how often it
+is right.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,6 @@
 """A study: results that may be compared with each other, and every table and figure of them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from copy import copy
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +8,17 @@ import pandas as pd
 
 from modtf.analysis import contents
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.labels import in_report_order, variant_label, with_variants
-from modtf.analysis.missing import find_missing
-from modtf.analysis.performance import performance_rows
-from modtf.analysis.select import select_checkpoint, select_protocols
+from modtf.analysis.loaded import LoadedStudy, where
 from modtf.analysis.summary import summarise
-from modtf.results import Activations, CellFolder, find_cells, load_activations, load_history, load_results
-from modtf.results.load import Progress, with_categories
-from modtf.results.schema import CELL, KIND, SCORE
+from modtf.results import find_cells, load_results
+from modtf.results.load import Progress
+from modtf.results.schema import CELL, SCORE
 
 if TYPE_CHECKING:
     from modtf.analysis.figures import Picture
 
 
-class Study:
+class Study(LoadedStudy):
     """Results of cells that may be compared: one protocol for every kind of task, one checkpoint.
 
     A variant that was run with options has a name of its own here, "modular (modules=16)"; the column
@@ -45,26 +39,6 @@ class Study:
         >>> study = modtf.Study.read("runs")  # doctest: +SKIP
         >>> study.claims()  # doctest: +SKIP
     """
-
-    def __init__(
-        self,
-        results: pd.DataFrame,
-        history: pd.DataFrame | None = None,
-        *,
-        checkpoint: str = "tail",
-        protocols: Sequence[str] = (),
-        cells: Sequence[CellFolder] = (),
-        level: float = LEVEL,
-        progress: Progress = iter,
-    ):
-        rows = select_checkpoint(select_protocols(with_categories(results), protocols), checkpoint)
-        self.results = with_variants(rows)
-        self.checkpoint = checkpoint
-        self.level = level
-        self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
-        self._progress = progress
-        if history is not None:
-            self.history = with_variants(with_categories(history))
 
     @classmethod
     def read(
@@ -104,87 +78,19 @@ class Study:
             progress=progress,
         )
 
-    @cached_property
-    def history(self) -> pd.DataFrame:
-        """The evaluations during training, as `load_history` gives them."""
-        return with_variants(load_history(self.cells, self._progress))
-
-    @cached_property
-    def performance(self) -> pd.DataFrame:
-        """The performance in the two headline conditions, see `performance_rows`."""
-        return performance_rows(self.results)
-
-    @cached_property
-    def missing(self) -> pd.DataFrame:
-        """What is missing from the grid that the cells span, see `find_missing`."""
-        return find_missing(self.cells)
-
-    @cached_property
-    def diverged(self) -> pd.DataFrame:
-        """The models whose performance is no finite number."""
-        return contents.diverged(self.results)
-
-    @property
-    def variants(self) -> list[str]:
-        """From least to most informed, those of users behind."""
-        found = set(self.results["variant"])
-        return [name for name in self.results["variant"].cat.categories if name in found]
-
-    @property
-    def kinds(self) -> list[tuple[str, ...]]:
-        """(arch, setting, task_options), in the order of the report."""
-        found = self.results[list(KIND)].drop_duplicates()
-        return in_report_order(found.itertuples(index=False, name=None))
-
     def contents(self) -> pd.DataFrame:
         """One row per kind: its sizes, variants, numbers of models, how many diverged."""
         return contents.contents(self.results)
 
-    def of_kind(self, arch: str, setting: str, task_options: str = "") -> "Study":
-        """The part of one kind of task."""
-        wanted = dict(zip(KIND, (arch, setting, task_options), strict=True))
-        cells = [cell for cell in self.cells if all(cell.cell[name] == v for name, v in wanted.items())]
-        return self._part(lambda frame: _where(frame, wanted), cells)
-
-    def of_variants(self, variants: Sequence[str]) -> "Study":
-        """The part of some variants, by the names that the study gives them."""
-        cells = [cell for cell in self.cells if _name(cell) in variants]
-        return self._part(lambda frame: frame[frame["variant"].isin(list(variants))], cells)
-
-    def _part(self, keep: Callable[[pd.DataFrame], pd.DataFrame], cells: Sequence[CellFolder]) -> "Study":
-        part = copy(self)
-        for cached in ("performance", "missing", "diverged"):
-            part.__dict__.pop(cached, None)
-        part.cells, part.results = list(cells), keep(self.results)
-        if "history" in self.__dict__:
-            part.history = keep(self.history)
-        return part
-
-    def activations(self, **where: Any) -> Iterator[Activations]:
-        """The activation matrices of cells, one after the other.
-
-        Args:
-            **where: values of the cells to read, `variant` as the study names it, options included.
-
-        Example:
-            >>> next(study.activations(variant="modular", num_rules=8)).at("tail")  # doctest: +SKIP
-        """
-        variant = where.pop("variant", None)
-        for cell in self.cells:
-            name = _name(cell)
-            if variant in (None, name):
-                for found in load_activations([cell], **where):
-                    yield replace(found, cell={**found.cell, "router": cell.cell["variant"], "variant": name})
-
     def summary(
-        self, by: Sequence[str] = (*CELL, *SCORE), over: Sequence[str] = (), **where: Any
+        self, by: Sequence[str] = (*CELL, *SCORE), over: Sequence[str] = (), **chosen: Any
     ) -> pd.DataFrame:
-        """`modtf.summarise` of the results that match `where`, with the intervals of the study.
+        """`modtf.summarise` of the results that match `chosen`, with the intervals of the study.
 
         Example:
             >>> study.summary(["variant", "num_rules"], ["width"], measure="alignment")  # doctest: +SKIP
         """
-        return summarise(_where(self.results, where), by, over, level=self.level)
+        return summarise(where(self.results, chosen), by, over, level=self.level)
 
     def table(self) -> str:
         """The comparison of the variants, cell by cell, as text."""
@@ -233,17 +139,3 @@ class Study:
     def __repr__(self) -> str:
         missing = len(self.missing) if self.cells else None
         return contents.describe(self.results, self.checkpoint, missing)
-
-
-def _name(cell: CellFolder) -> str:
-    return variant_label(cell.cell["variant"], cell.cell["model_options"])
-
-
-def _where(frame: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
-    unknown = set(wanted) - set(frame)
-    if unknown:
-        raise ValueError(f"The results have no column {unknown.pop()!r}; they have {', '.join(frame)}.")
-    keep = pd.Series(True, frame.index)
-    for name, value in wanted.items():
-        keep &= frame[name] == value
-    return frame[keep]

@@ -82,7 +82,7 @@ def test_plugins_are_loaded_before_flags_are_defined(command, tmp_path, monkeypa
     monkeypatch.setattr(sys, "loaded_plugin", False, raising=False)
     monkeypatch.delitem(sys.modules, "says_so", raising=False)
     order = []
-    monkeypatch.setitem(globals(), "define_rules", lambda values: order.append(sys.loaded_plugin))
+    monkeypatch.setitem(globals(), "define_rules", lambda values: order.append(vars(sys)["loaded_plugin"]))
     assert command(lambda given: order.append(given.plugin), f"--plugin={tmp_path / 'says_so.py'}") == 0
     assert order == [True, [str(tmp_path / "says_so.py")]]
 
@@ -137,8 +137,8 @@ def test_tensorflow_is_imported_in_silence():
 
 def test_a_failing_import_is_heard(tmp_path):
     (tmp_path / "tensorflow.py").write_text("import os\nos.write(2, b'why')\nraise ImportError('broken')\n")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfrom modtf.launch.quiet import quiet_tensorflow\n"
-    code += "quiet_tensorflow()\nimport tensorflow"
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+    code += "from modtf.launch.quiet import quiet_tensorflow; quiet_tensorflow()\nimport tensorflow"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "why" in result.stderr

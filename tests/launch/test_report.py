@@ -3,9 +3,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from absl import flags
 from simulated_results import simulate
 
 from modtf.analysis.claims import CLAIMS
+from modtf.launch.report import define_flags, main
 
 REPORT = Path(__file__).parents[2] / "launch" / "report.py"
 
@@ -32,20 +34,36 @@ def test_the_command(study_folder, tmp_path):
     assert (out / "report.html").exists()
 
 
+def test_what_cannot_be_reported_is_one_line(tmp_path):
+    result = run("--results=absent", f"--out={tmp_path / 'out'}")
+    assert result.returncode == 1
+    assert "no folder 'absent'" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("given", "words"),
     [
-        (["--results=absent", "--out=out"], "no folder 'absent'"),
         (["--results=,", "--out=out"], "Give --results=DIR"),
         (["--results=absent"], "--out=DIR"),
         (["--results=absent", f"--out={__file__}"], "cannot be written"),
         (["--results=absent", "--out=out", "--figures=pie_in_the_sky"], "ranking_pies"),
-        (["--results=absent", "--out=out", "--checkpoint=worst"], "tail|last|best|pooled"),
     ],
 )
-def test_bad_flags_are_one_line_and_leave_nothing(flags, words, tmp_path):
-    result = subprocess.run([sys.executable, REPORT, *flags], capture_output=True, text=True, cwd=tmp_path)
-    assert result.returncode == 1
-    assert words in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert not (tmp_path / "out").exists()
+def test_bad_flags_are_refused_before_anything_is_read(given, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    values = flags.FlagValues()
+    define_flags(values)
+    values(["report.py", *given])
+    with pytest.raises(ValueError, match=words):
+        main(values)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_checkpoints_are_those_of_a_study():
+    values = flags.FlagValues()
+    define_flags(values)
+    assert values["checkpoint"].default == "tail"
+    with pytest.raises(flags.IllegalFlagValueError, match=r"tail\|last\|best\|pooled"):
+        values(["report.py", "--checkpoint=worst"])

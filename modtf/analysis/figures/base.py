@@ -1,5 +1,6 @@
 """What a figure is given and what it gives back."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
@@ -14,23 +15,16 @@ class NothingToDraw(Exception):  # noqa: N818  no error: the report prints the r
 class Picture:
     """A drawn figure, the numbers in it and what to say about it.
 
-    Example, a figure of one's own, in any file given to `--plugin`; it stands in every report then:
+    Example, a figure of one's own in any file given to `--plugin`; every report has it then:
         >>> from modtf.analysis import with_kinds
-        >>> from modtf.analysis.figures import average, bars, panels, register_figure
-        >>> @register_figure("seconds")
+        >>> from modtf.analysis.figures import NothingToDraw, bars, means, register_figure
+        >>> @register_figure("seconds")  # doctest: +SKIP
         ... def draw(study, choice):
         ...     rows = with_kinds(study.results.query("measure == 'seconds'"))
-        ...     by = ["kind", "num_rules", "measure", "variant"]
-        ...     table, note = average(study, rows, by, "time of a whole cell")
-        ...     yield panels(
-        ...         bars,
-        ...         table,
-        ...         name="seconds",
-        ...         title="Seconds of training",
-        ...         note=note,
-        ...         row="kind",
-        ...         column="num_rules",
-        ...     )
+        ...     if rows.empty:
+        ...         raise NothingToDraw("no model was timed")
+        ...     title = "Seconds of training"
+        ...     yield means(study, rows, bars, None, "seconds", title, row="kind", column="num_rules")
     """
 
     name: str  # of its files
@@ -38,6 +32,9 @@ class Picture:
     note: str  # the models behind it, and what is missing; also stands in the figure
     figure: Figure
     table: pd.DataFrame
+
+
+Pictures = Iterator[Picture]
 
 
 @dataclass(frozen=True)

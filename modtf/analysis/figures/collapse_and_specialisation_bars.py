@@ -1,29 +1,14 @@
-"""Collapse and specialisation by variant, averaged over the numbers of rules too."""
+"""Collapse and specialisation by variant, with random activation, averaged over the numbers of rules too."""
 
-from collections.abc import Iterator
-
-from modtf.analysis.figures.averages import overview_and_widths
-from modtf.analysis.figures.base import Choice, Picture
-from modtf.analysis.figures.marks import bars
-from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.figures import Choice, Pictures, Study, bars, overview_and_widths, register_figure
+from modtf.analysis.figures.collapse_and_specialisation_vs_num_rules import SAID
 from modtf.analysis.figures.rows import activation
-from modtf.analysis.study import Study
+
+NAME, TITLE = "collapse_and_specialisation_bars", "Collapse and specialisation by variant"
 
 
-@register_figure("collapse_and_specialisation_bars")
-def draw(study: Study, choice: Choice) -> Iterator[Picture]:
+@register_figure(NAME)
+def draw(study: Study, choice: Choice) -> Pictures:
     """One picture averaged over kinds, widths and R, then one per width with a row for each kind."""
-    yield from overview_and_widths(
-        study,
-        activation(study.results),
-        bars,
-        ["measure", "label", "variant"],
-        "0 is perfect",
-        "random: modules picked at random",
-        overview=None,
-        detail="kind",
-        random=True,
-        column="label",
-        name="collapse_and_specialisation_bars",
-        title="Collapse and specialisation by variant",
-    )
+    drawn = (activation(study.results), bars, None, NAME, TITLE, *SAID)
+    yield from overview_and_widths(study, *drawn, overview=None, detail="kind", column="label")

@@ -1,52 +1,41 @@
 """Loss or error against the length of the sequences; one figure per scale of the inputs and width."""
 
-from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.averages import average
-from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
-from modtf.analysis.figures.marks import lines
-from modtf.analysis.figures.panels import panels
-from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, lines, means, register_figure
 from modtf.analysis.figures.rows import performance
-from modtf.analysis.figures.style import GREY, Look
-from modtf.analysis.study import Study
+from modtf.analysis.figures.style import GREY
 from modtf.families import FAMILIES
 
+NAME, TITLE = "performance_vs_seq_len", "Performance against sequence length"
 
-@register_figure("performance_vs_seq_len")
-def draw(study: Study, choice: Choice) -> Iterator[Picture]:
+
+@register_figure(NAME)
+def draw(study: Study, choice: Choice) -> Pictures:
     """One picture per scale and width."""
     rows = performance(study.results, headline=False)
     families = {arch: FAMILIES[arch] for arch in rows["arch"].unique()}
-    conditions = [
+    lengths = [
         (arch, condition.name, condition.seq_len or family.training_length, condition.scale)
         for arch, family in families.items()
         for condition in family.conditions
         if any(other.seq_len for other in family.conditions)
     ]
-    known = pd.DataFrame(conditions, columns=["arch", "condition", "tokens", "scale"])
-    known = known.astype({name: rows[name].dtype for name in ("arch", "condition")})
-    rows = rows.merge(known, on=["arch", "condition"])
+    known = pd.DataFrame(lengths, columns=["arch", "condition", "tokens", "scale"])
+    rows = rows.merge(known.astype({name: rows[name].dtype for name in ("arch", "condition")}))
     if rows.empty:
         raise NothingToDraw("no family that is tested at several lengths was run")
+    arch = rows.groupby("panel", observed=True)["arch"].first()
+
+    def mark(axes: Axes, data: pd.DataFrame, looks: Any, x: str) -> None:
+        lines(axes, data, looks, x)
+        trained = families[arch[data["panel"].iloc[0]]].training_length
+        axes.axvline(trained, color=GREY, linestyle=":", zorder=1)
+
     for (scale, width), part in rows.groupby(["scale", "width"]):
-        by = ["arch", "panel", "kind", "measure", "num_rules", "tokens", "variant"]
-        table, note = average(study, part, by, "dotted: the training length")
-        yield panels(
-            _mark,
-            table,
-            name=f"performance_vs_seq_len_scale{scale:g}_e{width}",
-            title=f"Performance against sequence length, inputs x {scale:g}, width {width}",
-            note=note,
-            row="panel",
-            column="num_rules",
-            x_label="Tokens",
-        )
-
-
-def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    lines("tokens")(axes, data, looks)
-    axes.axvline(FAMILIES[data["arch"].iloc[0]].training_length, color=GREY, linestyle=":", zorder=1)
+        drawn = (f"{NAME}_scale{scale:g}_e{width}", f"{TITLE}, inputs x {scale:g}, width {width}")
+        said = "dotted: the training length"
+        yield means(study, part, mark, "tokens", *drawn, said, row="panel", column="num_rules")

@@ -1,33 +1,15 @@
 """Loss or error against width; one figure for in, one for out of distribution."""
 
-from collections.abc import Iterator
-
-from modtf.analysis.figures.averages import average
-from modtf.analysis.figures.base import Choice, Picture
-from modtf.analysis.figures.marks import lines
-from modtf.analysis.figures.panels import panels
-from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.figures.rows import out_of_distribution, performance
-from modtf.analysis.performance import OUT
-from modtf.analysis.study import Study
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, lines, means, register_figure
+from modtf.analysis.figures.rows import performance
 
 
 @register_figure("performance_vs_width")
-def draw(study: Study, choice: Choice) -> Iterator[Picture]:
+def draw(study: Study, choice: Choice) -> Pictures:
     """One picture in, one out of distribution."""
     rows = performance(study.results)
+    if rows["width"].nunique() == 1:
+        raise NothingToDraw(f"only one width, {rows['width'].iloc[0]}, was run")
     for where, part in rows.groupby("distribution", observed=True):
-        said = [out_of_distribution(rows)] if where == OUT else []
-        table, note = average(
-            study, part, ["panel", "kind", "measure", "num_rules", "width", "variant"], *said
-        )
-        yield panels(
-            lines("width"),
-            table,
-            name=f"performance_vs_width_{str(where).replace(' ', '_')}",
-            title=f"Performance against width, {where}",
-            note=note,
-            row="panel",
-            column="num_rules",
-            x_label="Width",
-        )
+        name, title = f"performance_vs_width_{where}".replace(" ", "_"), f"Performance against width, {where}"
+        yield means(study, part, lines, "width", name, title, row="panel", column="num_rules")

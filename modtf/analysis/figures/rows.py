@@ -5,10 +5,12 @@ from collections.abc import Callable
 import pandas as pd
 
 from modtf.analysis.figures.base import NothingToDraw
-from modtf.analysis.labels import family_label, with_kinds
-from modtf.analysis.performance import headline_label, performance_rows
+from modtf.analysis.labels import RANDOM, family_label, with_kinds
+from modtf.analysis.performance import performance_rows
+from modtf.analysis.random_baseline import random_baseline
 from modtf.families import FAMILIES
 from modtf.metrics import MEASURES, activation_measures
+from modtf.results import KIND
 
 
 def performance(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
@@ -16,7 +18,8 @@ def performance(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
 
     Returns:
         The rows, with what a reader calls them: `title` ("MHA"), `family` ("MHA v2"), `kind` ("MHA v2
-        regression") and `panel` ("MHA v2 regression: Loss").
+        regression"), `panel` ("MHA v2 regression: Loss") and, of headlines, `where` ("regression: in
+        distribution: Loss").
 
     Raises:
         NothingToDraw: if there are none.
@@ -25,15 +28,19 @@ def performance(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
     if rows.empty:
         raise NothingToDraw("no loss or error is there")
     rows = with_kinds(rows)
-    return rows.assign(
-        title=_named(rows, ["arch"], lambda arch: FAMILIES[arch].title),
-        family=_named(rows, ["arch", "task_options"], family_label),
-        panel=with_measure(rows, "kind"),
-    )
+    rows["title"] = _named(rows, ["arch"], lambda arch: FAMILIES[arch].title)
+    rows["family"] = _named(rows, ["arch", "task_options"], family_label)
+    rows["panel"] = _named(rows, ["kind", "measure"], _with_measure)
+    if headline:
+        rows["where"] = _named(rows, ["setting", "distribution", "measure"], _with_measure)
+    return rows
 
 
 def activation(frame: pd.DataFrame) -> pd.DataFrame:
-    """The measures of activation, of variants with several modules, with `kind` and `label`, of the measure.
+    """The measures of activation, of variants with several modules and of "random", modules picked at random.
+
+    Returns:
+        The rows, with `kind`, and `label`, of the measure.
 
     Raises:
         NothingToDraw: if there are none.
@@ -42,26 +49,18 @@ def activation(frame: pd.DataFrame) -> pd.DataFrame:
     rows = frame[frame["measure"].isin(names) & (frame["num_modules"] > 1)]
     if rows.empty:
         raise NothingToDraw("no variant with several modules was run")
-    return with_kinds(rows).assign(label=with_measure(rows))
+    sizes = rows.drop_duplicates([*KIND, "num_rules", "width", "measure"]).drop(columns=["variant", "value"])
+    chance = sizes.merge(random_baseline(rows["num_rules"]), on=["num_rules", "measure"])
+    variants = [*rows["variant"].cat.categories, RANDOM]
+    both = pd.concat([rows, chance.assign(model_options="")], ignore_index=True)
+    both["variant"] = pd.Categorical(both["variant"].astype(str), variants)
+    both["measure"] = pd.Categorical(both["measure"].astype(str), names)
+    return with_kinds(both).assign(label=_named(both, ["measure"], _with_measure))
 
 
-def with_measure(rows: pd.DataFrame, *columns: str) -> pd.Categorical:
-    """The values of some columns and the name of the measure: "regression: in distribution: Loss"."""
-
-    def words(*values: str) -> str:
-        *values, name = values
-        known = MEASURES.get(name)  # a router's penalty is none
-        return ": ".join([*values, known.axis_label if known else name.replace("_", " ")])
-
-    return _named(rows, [*columns, "measure"], words)
-
-
-def out_of_distribution(rows: pd.DataFrame) -> str:
-    """What the headline conditions of the families in the rows are, for a note."""
-    said: dict[str, list[str]] = {}
-    for arch in rows["arch"].unique():
-        said.setdefault(headline_label(arch), []).append(FAMILIES[arch].title)
-    return "out of distribution: " + "; ".join(f"{k} ({', '.join(v)})" for k, v in said.items())
+def _with_measure(*values: str) -> str:
+    """("regression", "loss") -> "regression: Loss"."""
+    return ": ".join([*values[:-1], MEASURES[values[-1]].axis_label])
 
 
 def _named(rows: pd.DataFrame, by: list[str], words: Callable[..., str]) -> pd.Categorical:

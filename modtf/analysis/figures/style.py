@@ -26,7 +26,7 @@ PALETTE = {
     "gt_modular": Look("#009E73", "D"),
     RANDOM: Look("#7F7F7F", "_", "--"),
 }
-SPARE = tuple(Look(*look) for look in zip(("#E69F00", "#56B4E9", "#000000", "#A6761D"), "vPX*", strict=True))
+SPARE = (Look("#E69F00", "v"), Look("#56B4E9", "P"), Look("#000000", "X"), Look("#A6761D", "*"))
 
 
 def looks(variants: pd.Series) -> dict[str, Look]:

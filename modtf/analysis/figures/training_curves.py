@@ -1,51 +1,28 @@
-"""Performance on validation batches against steps, averaged as in the paper, and by kind, R and width."""
-
-from collections.abc import Iterator
+"""Performance on validation batches against steps: averaged as in the paper, by family, by kind and R."""
 
 import pandas as pd
 
-from modtf.analysis.figures.averages import average
-from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
-from modtf.analysis.figures.marks import curves
-from modtf.analysis.figures.panels import panels
-from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.figures.rows import performance, with_measure
+from modtf.analysis.figures import Choice, Pictures, Study, curves, means, register_figure
+from modtf.analysis.figures.rows import performance
 from modtf.analysis.performance import IN
-from modtf.analysis.study import Study
+
+SAID = "on validation batches, at the steps that all averaged cells share"
 
 
 @register_figure("training_curves")
-def draw(study: Study, choice: Choice) -> Iterator[Picture]:
-    """One picture averaged over everything but the setting, one by kind, then one per width by kind and R."""
-    if study.history.empty:
-        raise NothingToDraw("no finished cell has a history of its training")
+def draw(study: Study, choice: Choice) -> Pictures:
+    """One picture averaged over all but the setting, one by family, then one per width by kind and R."""
     rows = performance(study.history)
     rows = rows[rows["distribution"] == IN]
-    rows["column"] = with_measure(rows, "setting")
-    yield _picture(study, comparable(rows, ["column"]), None, "column", "", ", averaged")
+    parts: list[tuple[str | None, str, str, str, pd.DataFrame]] = []
+    parts += [(None, "where", "", ", averaged", comparable(rows, ["where"]))]
     if rows["family"].nunique() > 1:
-        yield _picture(
-            study, comparable(rows, ["family", "column"]), "family", "column", "_by_kind", " by kind"
-        )
+        parts += [("family", "where", "_by_family", " by family", comparable(rows, ["family", "where"]))]
     for width, part in rows.groupby("width"):
-        yield _picture(study, part, "panel", "num_rules", f"_e{width}", f", width {width}")
-
-
-def _picture(
-    study: Study, rows: pd.DataFrame, row: str | None, column: str, suffix: str, words: str
-) -> Picture:
-    by = [*([row] if row else []), column, "measure", "step", "variant"]
-    table, note = average(study, rows, by, "on validation batches")
-    return panels(
-        curves("step"),
-        table,
-        name=f"training_curves{suffix}",
-        title=f"Training curves{words}",
-        note=note.replace(f"; checkpoint {study.checkpoint}", ""),
-        row=row,
-        column=column,
-        x_label="Steps",
-    )
+        parts += [("panel", "num_rules", f"_e{width}", f", width {width}", part)]
+    for row, column, suffix, words, part in (found for found in parts if len(found[-1])):
+        name, title = f"training_curves{suffix}", f"Training curves{words}"
+        yield means(study, part, curves, "step", name, title, SAID, row=row, column=column)
 
 
 def comparable(rows: pd.DataFrame, panel: list[str]) -> pd.DataFrame:

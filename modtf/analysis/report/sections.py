@@ -22,8 +22,8 @@ def contents_section(study: Study) -> Section:
     text = (
         f"{plural(table['models'].sum(), 'trained model')} in {plural(table['cells'].sum(), 'cell')}; "
         f"checkpoint: {study.checkpoint}. A cell is one kind of task, number of rules R, width and variant; "
-        "its models differ in task and seed. A task is a data seed: its rules are drawn once, whatever the "
-        "R, setting, family and width it is used with."
+        "its models differ in task and seed. A task is a data seed: cells of different R, setting, family "
+        "and width share its random numbers, so they are no more tasks."
     )
     intervals = (
         f"Intervals: {study.level:.0%}, Student's t over tasks; all models that share a task are averaged "

@@ -19,7 +19,12 @@ from modtf.task import Task, science_hash
 Curve = Callable[[float], float]  # of x = log2(R) - 1, which is 0 at R = 2
 SHARE_OF = {"tail": 1.0, "last": 1.01, "best": 0.98}  # of the loss at many steps, by checkpoint
 TRAINING = Training(steps=4000, learning_rate=1e-4)
-ALL = (("mlp", {}), ("mha", {"search": "v1"}), ("mha", {"search": "v2"}), ("rnn", {}))
+ALL: tuple[tuple[str, dict[str, str]], ...] = (
+    ("mlp", {}),
+    ("mha", {"search": "v1"}),
+    ("mha", {"search": "v2"}),
+    ("rnn", {}),
+)
 
 
 @dataclass(frozen=True)

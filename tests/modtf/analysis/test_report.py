@@ -43,9 +43,7 @@ def study_folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
     world = World(diverged=(("modular", 2, 1),))
     simulate(out, settings=["regression"], rules=(2, 8), num_evaluations=2, world=world)
-    simulate(
-        out, kinds=[("rnn", {})], settings=["regression"], rules=[2], data_seeds=[0], num_evaluations=2
-    )
+    simulate(out, kinds=[("rnn", {})], settings=["regression"], rules=[2], data_seeds=[0], num_evaluations=2)
     protocol = find_cells(out)[0].definition.protocol
     write_cell(out, Cell(Task(num_rules=32), 32, "modular", ((0, 0),), protocol), finished=False)
     return out

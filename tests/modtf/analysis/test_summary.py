@@ -58,7 +58,7 @@ def test_performance_is_loss_or_error_in_two_conditions(frame):
 
 
 def test_the_headline_condition_is_the_family_s(tmp_path):
-    kinds = [("rnn", {}), ("mlp", {})]
+    kinds: list[tuple[str, dict]] = [("rnn", {}), ("mlp", {})]
     grid = {"settings": ["regression"], "rules": [2], "data_seeds": [0], "seeds": [0]}
     simulate(tmp_path, kinds=kinds, **grid)
     rows = performance_rows(load_results(tmp_path)).query("distribution == @OUT")

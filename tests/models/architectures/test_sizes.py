@@ -2,9 +2,9 @@
 
 import pytest
 
+from modtf.models.architectures.sizes import check_width, mha_hidden, rnn_state
 from modtf.models.build import build
 from modtf.models.routers import ROUTERS
-from modtf.models.sizes import check_width, rnn_state
 from modtf.task import Task
 
 # (arch, search, R, e) -> parameters of monolithic, modular, modular_op, gt_modular, as published
@@ -27,15 +27,15 @@ PUBLISHED = {
 @pytest.mark.parametrize(("cell", "expected"), PUBLISHED.items(), ids=lambda x: "_".join(map(str, x)))
 def test_published_parameter_counts(cell, expected):
     arch, search, num_rules, width = cell
-    task = Task(arch=arch, search=search, num_rules=num_rules)
+    task = Task(arch=arch, num_rules=num_rules, **({"search": search} if search else {}))
     variants = ("monolithic", "modular", "modular_op", "gt_modular")
     assert tuple(build(task, variant, width).num_parameters for variant in variants) == expected
 
 
 def test_parameters_are_those_of_one_member(kind, variant):
-    task, options = kind
-    alone = build(task, variant, 5, **options)
-    population = build([task, task], variant, 5, [0, 1], **options)
+    (task, options), (name, router) = kind, variant
+    alone = build(task, name, 5, router=router, **options)
+    population = build([task, task], name, 5, [0, 1], router=router, **options)
     assert alone.num_parameters == population.num_parameters == alone.count_params()
     assert 2 * alone.num_parameters == population.count_params()
 
@@ -45,7 +45,25 @@ def test_simple_cells_share_the_budget():
     task = Task(arch="rnn", num_rules=8)
     counts = [build(task, variant, 64, cell="simple").num_parameters for variant in ROUTERS]
     assert max(counts) < 1.03 * min(counts)
-    assert rnn_state(64, 8, 8, num_gates=1) > 0
+
+
+@pytest.mark.parametrize("modules", [2, 4, 12, 16])
+def test_other_numbers_of_modules_share_the_budget(arch, modules):
+    """With twice as many modules as rules, or a quarter, the widths are solved for the same budget."""
+    task = Task(arch, num_rules=8)
+    usual = build(task, "modular", 64).num_parameters
+    other = build(task, "modular", 64, router={"modules": modules})
+    assert other.num_modules == modules
+    assert abs(other.num_parameters / usual - 1) < 0.06
+
+
+def test_sizes_of_the_published_models():
+    """M = R is the published formula."""
+    for e, R in ((32, 2), (128, 8), (512, 32)):
+        d = 4 * e
+        assert mha_hidden(e, R, R) == 2 * e * (2 * R * (d + e) + d) // (R * (3 * d + 2 * R * e))
+        root = ((4 * R * e + 1) ** 2 + 4 * (4 * R + 1) * (5 * d**2 + d * (4 * e + 1))) ** 0.5
+        assert rnn_state(e, R) == int((root - (4 * R * e + 1)) / (2 * (4 * R + 1)))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +73,8 @@ def test_a_width_too_small_is_refused(arch, width, num_rules):
     message = f"width={width} is too small for .* modules: .* Take a larger width or fewer rules"
     with pytest.raises(ValueError, match=message):
         check_width(arch, width, num_rules)
+    with pytest.raises(ValueError, match=message):
+        check_width(arch, width, 2, num_modules=num_rules)
     with pytest.raises(ValueError, match=message):
         build(Task(arch=arch, num_rules=num_rules), "modular", width)
 
@@ -66,7 +86,8 @@ def test_a_width_too_small_is_refused(arch, width, num_rules):
         ({"width": 0}, "width=0 .* at least 1"),
         ({"width": 2.5}, "width=2.5 .* integer"),
         ({"seed": -1}, "seed=-1"),
-        ({"cell": "lstm"}, "cell='lstm' is no option of ModularMLP; its options: none"),
+        ({"architecture": "cnn"}, "architecture='cnn' is not known; expected one of mlp, mha, rnn"),
+        ({"cell": "lstm"}, "cell='lstm' is no option of the architecture ModularMLP; its options: none"),
     ],
 )
 def test_build_refuses(options, message):

@@ -1,0 +1,84 @@
+"""Builds, trains, saves and loads every architecture with every router; prints the losses as JSON.
+
+Run by `test_backends`, on JAX with TensorFlow out of reach, and imported there for TensorFlow.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+OWN = {"plugin_even": {"modules": 4}, "plugin_prior": {"modules": 2}, "plugin_learned": {}}
+STEPS = 2
+
+
+def block_tensorflow():
+    """From now on importing TensorFlow, or what stands on it, is an error."""
+
+    class Blocked:
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] in ("tensorflow", "tensorflow_datasets"):
+                raise ImportError(f"{name} is blocked")
+
+    sys.meta_path.insert(0, Blocked())
+
+
+def batch(task):
+    """Features and targets of a population of two."""
+    rng = np.random.default_rng(0)
+    tokens = [8, 2, *([3] if task.is_sequence else [])]
+    features = {
+        "inputs": rng.standard_normal([*tokens, task.token_width]).astype(np.float32),
+        "rule": rng.integers(task.num_rules, size=tokens).astype(np.int32),
+    }
+    return features, {"target": rng.standard_normal(tokens).astype(np.float32)}
+
+
+def train_all(jit_compile):
+    """(family, variant) -> the losses of some compiled steps, and the sum of all weights after them."""
+    import keras
+    import plugin_routers
+
+    import modtf
+    from modtf.families import FAMILIES
+    from modtf.models.routers import ROUTERS
+    from modtf.training.loss import SettingLoss
+    from modtf.training.optimizer import MemberAdam
+
+    for name in OWN:
+        if name not in ROUTERS:
+            modtf.register_router(name)(plugin_routers.PLUGINS[name])
+    results = {}
+    for arch in FAMILIES:
+        tasks = [modtf.Task(arch, num_rules=2, data_seed=i) for i in range(2)]
+        features, target = batch(tasks[0])
+        for variant in ROUTERS:
+            if variant not in ("monolithic", "modular", "modular_op", "gt_modular", *OWN):
+                continue
+            model = modtf.build(tasks, variant, 5, [0, 1], router=OWN.get(variant))
+            model.compile(
+                MemberAdam(0.01, num_members=2, member_clipnorm=1.0),
+                loss={"target": SettingLoss("regression")},
+                jit_compile=jit_compile,
+            )
+            losses = [float(model.train_on_batch(features, target)) for _ in range(STEPS)]
+            with tempfile.TemporaryDirectory() as folder:
+                model.save(Path(folder) / "model.keras")
+                loaded = keras.saving.load_model(Path(folder) / "model.keras")
+            outputs, expected = (m.predict_on_batch(features) for m in (loaded, model))
+            np.testing.assert_allclose(outputs["target"], expected["target"], rtol=1e-5, atol=1e-6)
+            size = sum(float(np.square(np.asarray(v)).sum()) for v in model.trainable_variables)
+            results[f"{arch} {variant}"] = [*losses, size]
+    return results
+
+
+if __name__ == "__main__":
+    block_tensorflow()
+    results = train_all(jit_compile=True)
+    import keras
+
+    assert keras.backend.backend() == "jax"
+    assert not {"tensorflow", "tensorflow_datasets"} & set(sys.modules)
+    print("RESULTS" + json.dumps(results))
