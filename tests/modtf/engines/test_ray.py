@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from modtf.engines import ENGINES
+from modtf.engines.on_ray import RayEngine
 from modtf.engines.perform import Work
 from modtf.engines.study import run_study
 from modtf.engines.workplace import PRIVATE
@@ -86,7 +86,7 @@ def run(cluster, cells, tmp_path, monkeypatch):
 
     def begin(function, retries=2):
         work = Work(str(tmp_path / "out"), f"dummy:{function}", stale_after=5.0)
-        engine = ENGINES["ray"](retries=retries)
+        engine = RayEngine(retries=retries)
         summary = run_study(cells, work, engine, shown=False)
         return dict(summary.counts), summary
 
