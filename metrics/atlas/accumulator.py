@@ -84,13 +84,14 @@ class ActivationAccumulator:
             self._add(self.sums, gates[:, part], classes[part], None if ids is None else ids[part], start)
 
     def _add(self, sums: Sums, gates: np.ndarray, labels: Ints, documents: Ints | None, start: int) -> None:
-        mass = np.stack([gate_mass(layer, self.from_logits, self.top_k, start) for layer in gates])
-        hard = np.stack([hard_assignment(layer, self.top_k) for layer in mass])
         if documents is None:
             group = deal(count_within(labels, sums.counts.sum(axis=0)), self.num_groups)
         else:
             group = group_documents(documents, self.num_groups)
-        sums.add(np.stack([mass, hard]), group, labels)
+        cell = sums.add_labels(group, labels)
+        for layer, values in enumerate(gates):
+            mass = gate_mass(values, self.from_logits, self.top_k, start)
+            sums.add_layer(layer, mass, hard_assignment(mass, self.top_k), cell)
 
     def result(
         self,

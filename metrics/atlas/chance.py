@@ -7,8 +7,6 @@ all N, so the sums of their activations, S_r [M], have mean n_r a and covariance
 tokens; a sum over many tokens is normal. No token needs to be kept for that.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from modtf.metrics.atlas.gates import hard_assignment
@@ -20,42 +18,43 @@ NUM_PERMUTATIONS = 100
 
 
 def chance_matrices(
-    sums: Sums, label_ids: Ints, top_k: int | None, permutations: int, seed: int, exact: bool | None = None
+    sums: Sums,
+    layer: int,
+    label_ids: Ints,
+    top_k: int | None,
+    permutations: int,
+    seed: int,
+    exact: bool | None = None,
 ) -> Array:
-    """Activation matrices under permuted labels, `[2, layers, permutations, R, M]`, of the labels seen.
+    """Activation matrices of a layer under permuted labels, `[2, permutations, R, M]`; first axis as BY.
 
     Args:
         sums: of the tokens.
+        layer: its number.
         label_ids: the labels seen, `[R]`.
         top_k: modules per token, for the hard assignment.
         permutations: how many.
-        seed: of the permutations.
+        seed: of the permutations, the same for all layers.
         exact: whether to permute (else draw from the limit); None: while the tokens are there.
     """
     generator = np.random.default_rng(seed)
     counts = sums.counts.sum(axis=0)[label_ids]
-    made = np.zeros((2, sums.size[0], permutations, len(label_ids), sums.size[1]))
-    if sums.mass is not None and exact is not False:
-        for number, matrices in enumerate(_permuted(sums, top_k, permutations, generator)):
-            made[:, :, number] = matrices[:, :, label_ids]
-        return made / counts[:, np.newaxis]
-    for by, layer in np.ndindex(made.shape[:2]):
-        total = sums.groups[by, layer].sum(axis=(0, 1))
-        made[by, layer] = _from_limit(total, sums.moments[by, layer], counts, permutations, generator)
-    return made
-
-
-def _permuted(
-    sums: Sums, top_k: int | None, permutations: int, generator: np.random.Generator
-) -> Iterator[Array]:
-    """Sums of activations by permuted labels, `[2, layers, labels, M]`, again and again."""
-    assert sums.mass is not None  # asked by the caller
-    mass = np.concatenate(sums.mass, axis=1).astype(np.float64)
-    hard = np.stack([hard_assignment(layer, top_k) for layer in mass])
+    if sums.mass is None or exact is False:
+        return np.stack(
+            [
+                _from_limit(groups[layer].sum(axis=(0, 1)), moments[layer], counts, permutations, generator)
+                for groups, moments in zip(sums.groups, sums.moments, strict=True)
+            ]
+        )
+    mass = np.concatenate([part[layer] for part in sums.mass]).astype(np.float64)
+    tokens = mass, hard_assignment(mass, top_k)
     labels, num_labels = np.concatenate(sums.labels), sums.counts.shape[1]
-    for _ in range(permutations):
+    made = np.zeros((2, permutations, len(label_ids), mass.shape[1]))
+    for number in range(permutations):
         permuted = generator.permutation(labels)
-        yield np.stack([[sum_rows(layer, permuted, num_labels) for layer in rows] for rows in (mass, hard)])
+        for by, rows in enumerate(tokens):
+            made[by, number] = sum_rows(rows, permuted, num_labels)[label_ids]
+    return made / counts[:, np.newaxis]
 
 
 def _from_limit(

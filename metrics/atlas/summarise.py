@@ -31,13 +31,14 @@ def measure_sums(
     counts = sums.counts[:, labels]
     label_counts = counts.sum(axis=0)
     probs = _label_probs(label_probs, label_counts)
-    measure = partial(measure_all, rule_probs=probs, groups=tuple(groups))
-    by_chance = chance_matrices(sums, labels, top_k, permutations, seed)
+    wanted = (groups,) if isinstance(groups, str) else tuple(groups)
+    measure = partial(measure_all, rule_probs=probs, groups=wanted)
     layers = []
     for layer in range(sums.size[0]):
         views = []
+        by_chance = chance_matrices(sums, layer, labels, top_k, permutations, seed)
         for by, name in enumerate(BY):
-            per_group, chance = sums.groups[by, layer][:, labels], by_chance[by, layer]
+            per_group, chance = sums.groups[by, layer][:, labels], by_chance[by]
             A = per_group.sum(axis=0) / label_counts[:, np.newaxis]
             view = View(
                 name,
@@ -128,4 +129,4 @@ def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints) -> Itera
 
 def _few(numbers: Ints) -> str:
     shown = ", ".join(map(str, numbers[:10]))
-    return f"They are {shown}{', ...' if len(numbers) > 10 else ''}."
+    return f"They are {shown}, ..." if len(numbers) > 10 else f"They are {shown}."

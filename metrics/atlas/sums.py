@@ -54,26 +54,25 @@ class Sums:
         self.groups = np.pad(self.groups, ((0, 0),) * 3 + ((0, missing), (0, 0)))
         self.counts = np.pad(self.counts, ((0, 0), (0, missing)))
 
-    def add(self, activations: Array, group: Ints, labels: Ints) -> None:
-        """Adds some tokens.
-
-        Args:
-            activations: `[2, layers, tokens, M]`.
-            group, labels: `[tokens]`; there is room for the labels.
-        """
-        num_groups, num_labels = self.counts.shape
-        cell = group * num_labels + labels
+    def add_labels(self, group: Ints, labels: Ints) -> Ints:
+        """Counts some tokens, `[tokens]` each, of labels there is room for; returns the cell of each."""
+        num_labels = self.counts.shape[1]
+        cell: Ints = group * num_labels + labels
         self.counts += np.bincount(cell, minlength=self.counts.size).reshape(self.counts.shape)
-        for by, layer in np.ndindex(2, self.size[0]):
-            tokens = activations[by, layer]
-            added = sum_rows(tokens, cell, num_groups * num_labels)
-            self.groups[by, layer] += added.reshape(self.groups.shape[2:])
+        if self.mass is not None and self.counts.sum() * self.size[0] * self.size[1] > KEPT:
+            self.mass, self.labels = None, []
+        if self.mass is not None:
+            self.mass.append(np.empty((self.size[0], len(labels), self.size[1]), np.float32))
+            self.labels.append(labels)
+        return cell
+
+    def add_layer(self, layer: int, mass: Array, hard: Array, cell: Ints) -> None:
+        """Adds what one layer did, `[tokens, M]`, with the tokens that `add_labels` counted last."""
+        for by, tokens in enumerate((mass, hard)):
+            self.groups[by, layer] += sum_rows(tokens, cell, self.counts.size).reshape(self.groups.shape[2:])
             self.moments[by, layer] += tokens.T @ tokens
         if self.mass is not None:
-            self.mass.append(activations[0].astype(np.float32))
-            self.labels.append(labels)
-            if self.counts.sum() * self.size[0] * self.size[1] > KEPT:
-                self.mass, self.labels = None, []
+            self.mass[-1][layer] = mass
 
 
 def sum_rows(rows: Array, cell: Ints, num_cells: int) -> Array:

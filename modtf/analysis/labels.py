@@ -37,7 +37,7 @@ def kind_label(arch: str, setting: str, task_options: str = "") -> str:
     """A kind of task: what must not be averaged over unasked.
 
     Example:
-        >>> kind_label(task.arch, task.setting, "search=v2")  # doctest: +SKIP
+        >>> kind_label(*study.kinds[0])  # doctest: +SKIP
         'MHA v2 regression'
     """
     return f"{family_label(arch, task_options)} {setting}"

@@ -12,6 +12,7 @@ from modtf.cell import Cell
 from modtf.engines.tables import final_scores, history_table, results_table
 from modtf.evaluation.evaluator import Evaluator
 from modtf.files import atomic_path, write_text
+from modtf.models.base import ModularModel
 from modtf.models.build import build
 from modtf.results.schema import (
     CONFIG,
@@ -52,19 +53,23 @@ def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool
     folder = Path(out, cell.folder)
     if (folder / RESULTS).exists():
         return folder
-    population, training = cell.population, cell.protocol.training
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
         model = build(
-            population,
+            cell.population,
             cell.variant,
             cell.width,
             router=cell.router,
             architecture=cell.architecture,
             **cell.model,
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
-    sizes = cell.protocol.evaluation
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
+        _train_and_measure(cell, model, folder, verbose)
+    return folder
+
+
+def _train_and_measure(cell: Cell, model: ModularModel, folder: Path, verbose: bool) -> None:
+    population, training, sizes = cell.population, cell.protocol.training, cell.protocol.evaluation
     evaluator = Evaluator(model, population, sizes)
     evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
     tail = TailCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test"))
@@ -105,7 +110,6 @@ def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool
     write_history(folder, history_table(cell, evaluation))
     write_results(folder, results_table(cell, model, scores, sum(evaluation.seconds)))
     checkpoint.unlink(missing_ok=True)
-    return folder
 
 
 def _save(model: keras.Model, path: Path) -> None:

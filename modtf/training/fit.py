@@ -98,12 +98,10 @@ def train(
         jit_compile, steps_per_execution = False, 1
     with model.distribute_strategy.scope() if _is_tensorflow() else contextlib.nullcontext():
         count_modules(model, population)  # before anything is compiled; a user's model is built then
-    if steps_per_execution is None:
-        steps_per_execution = steps_of_seconds(model, batch_size * population.family.num_training_tokens)
-    steps_per_execution = largest_divisor(per_epoch, steps_per_execution)
-    compile_model(
-        model, population, training, jit_compile=jit_compile, steps_per_execution=steps_per_execution
-    )
+        if steps_per_execution is None:
+            steps_per_execution = steps_of_seconds(model, batch_size * population.family.num_training_tokens)
+        at_once = largest_divisor(per_epoch, steps_per_execution)
+        compile_model(model, population, training, jit_compile=jit_compile, steps_per_execution=at_once)
     if not isinstance(evaluation, EvaluateCallback):
         sizes = evaluation or Evaluation().smaller(10)
         evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation"))

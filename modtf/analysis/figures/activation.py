@@ -16,5 +16,5 @@ def draw(study: Study, choice: Choice) -> Pictures:
             tables.append(as_table(values[:, best_permutation(values)], **columns))
         name = f"activation_{kind}_e{found[0][1].cell['width']}".replace(" ", "_")
         note = f"{shown(found)}, in the order that matches them to rules. Checkpoint {study.checkpoint}."
-        title, layout = f"Activation matrices, {kind}", {"row": "num_rules", "column": "variant"}
-        yield heat_maps(tables, name, title, note, size=(2.1, 1.9), **layout)
+        title = f"Activation matrices, {kind}"
+        yield heat_maps(tables, name, title, note, "num_rules", "variant", (2.1, 1.9))

@@ -13,9 +13,7 @@ NUM_STEPS = 6
 def draw(study: Study, choice: Choice) -> Pictures:
     """One picture per kind."""
     chosen = chosen_activations(study, choice)
-    rules = sorted(
-        {activations.cell["num_rules"] for found in chosen.values() for _, activations, _ in found}
-    )
+    rules = sorted({one[1].cell["num_rules"] for found in chosen.values() for one in found})
     num_rules = choice.num_rules or rules[len(rules) // 2]
     drawn = 0
     for kind, every in chosen.items():
@@ -33,10 +31,7 @@ def draw(study: Study, choice: Choice) -> Pictures:
                 tables.append(as_table(values[:, order], variant=variant, step=int(step)))
         name = f"activation_evolution_{kind}_r{num_rules}_e{found[0][1].cell['width']}".replace(" ", "_")
         note = f"{shown(found)}, in the order that matches them to rules at the last step."
-        title, layout = (
-            f"Activation in training, {kind}, R = {num_rules}",
-            {"row": "variant", "column": "step"},
-        )
-        yield heat_maps(tables, name, title, note, size=(1.6, 1.5), **layout)
+        title = f"Activation in training, {kind}, R = {num_rules}"
+        yield heat_maps(tables, name, title, note, "variant", "step", (1.6, 1.5))
     if not drawn:
         raise NothingToDraw(f"no finished cell has a history of activation matrices (R = {num_rules})")

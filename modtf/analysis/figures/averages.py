@@ -38,7 +38,7 @@ def average(study: Study, rows: pd.DataFrame, by: Sequence[str], *said: str) -> 
     kept = rows[rows.groupby([*point, *over], observed=True)["variant"].transform("nunique") == wanted]
     summary = summarise(kept, by, over, level=study.level)
     models = summary[summary["variant"] != RANDOM]
-    lacking = _lacking(models, point)
+    lacking = _lacking(models, point, VARIANTS[1:] if len(models) < len(summary) else VARIANTS)
     lacking += ["sizes that not all variants were run with are left out"] if len(kept) < len(rows) else []
     words = [counts(study, models), *sizes(kept, point), *said]
     words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
@@ -101,7 +101,9 @@ def counts(study: Study, summary: pd.DataFrame, word: str = "model") -> str:
 
 def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
     """The widths and R of what is shown, what means are over, and what out of distribution is."""
-    groups, said, over = kept.groupby(list(point), observed=True), [], []
+    said: list[str] = []
+    over: list[str] = []
+    groups = kept.groupby(list(point), observed=True)
     for name, word in {"width": "width ", "num_rules": "R = ", "kind": ""}.items():
         number = groups[name].transform("nunique")
         values = word + listing(kept.loc[number == number.max(), name])
@@ -109,17 +111,16 @@ def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
             (over if number.max() > 1 else said).append(values)
     said += [f"means over {' and over '.join(over)}"] if over else []
     if "distribution" in kept and (kept["distribution"] == OUT).any():
-        labels = {arch: headline_label(arch) for arch in kept["arch"].unique()}
-        titles = {
-            label: [FAMILIES[a].title for a in labels if labels[a] == label] for label in labels.values()
-        }
-        said += [f"out of distribution: {label} ({', '.join(of)})" for label, of in titles.items()]
+        labels = {arch: headline_label(arch) for arch in kept["arch"].drop_duplicates().sort_values()}
+        for label in dict.fromkeys(labels.values()):
+            titles = ", ".join(FAMILIES[arch].title for arch in labels if labels[arch] == label)
+            said.append(f"out of distribution ({titles}): {label}")
     return said
 
 
-def _lacking(summary: pd.DataFrame, point: Sequence[str]) -> list[str]:
+def _lacking(summary: pd.DataFrame, point: Sequence[str], expected: Sequence[str]) -> list[str]:
     """Missing variants and points, values that are not finite, unequal numbers of models."""
-    absent = [name for name in VARIANTS[1:] if name not in set(summary["variant"])]
+    absent = [name for name in expected if name not in set(summary["variant"])]
     points = len(summary[list(point)].drop_duplicates()) * summary["variant"].nunique() - len(summary)
     infinite = summary["num_missing"].sum()
     unequal = (summary.groupby(list(point), observed=True)["num_models"].nunique() > 1).any()

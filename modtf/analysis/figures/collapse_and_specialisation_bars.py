@@ -10,5 +10,5 @@ NAME, TITLE = "collapse_and_specialisation_bars", "Collapse and specialisation b
 @register_figure(NAME)
 def draw(study: Study, choice: Choice) -> Pictures:
     """One picture averaged over kinds, widths and R, then one per width with a row for each kind."""
-    rows, layout = activation(study.results), {"overview": None, "detail": "kind", "column": "label"}
-    yield from overview_and_widths(study, rows, bars, None, NAME, TITLE, *SAID, **layout)
+    drawn = (activation(study.results), bars, None, NAME, TITLE, *SAID)
+    yield from overview_and_widths(study, *drawn, overview=None, detail="kind", column="label")

@@ -11,5 +11,5 @@ SAID = ("0 is perfect", "random: modules picked at random")
 @register_figure(NAME)
 def draw(study: Study, choice: Choice) -> Pictures:
     """One picture averaged over kinds and widths, then one per width with a row for each kind."""
-    rows, layout = activation(study.results), {"overview": None, "detail": "kind", "column": "label"}
-    yield from overview_and_widths(study, rows, lines, "num_rules", NAME, TITLE, *SAID, **layout)
+    drawn = (activation(study.results), lines, "num_rules", NAME, TITLE, *SAID)
+    yield from overview_and_widths(study, *drawn, overview=None, detail="kind", column="label")

@@ -17,7 +17,7 @@ from modtf.analysis.figures.style import GREY, Look, looks
 Mark = Callable[[Axes, pd.DataFrame, Mapping[str, Look]], None]
 
 STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
-STYLE |= {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True, "axes.titlesize": 9.5}
+STYLE |= {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True}
 STYLE |= {"xtick.color": "#999999", "xtick.labelcolor": "black", "text.color": "black"}
 NUMBERS = {"num_rules": "R", "num_modules": "M"}  # what a reader calls columns
 
@@ -48,11 +48,12 @@ def panels(
     width = max(7.0, size[0] * len(columns) + (1.2 if row else 0.3))
     look = looks(table["variant"])
     text = textwrap.wrap(note, int(16 * width))
-    lines = len(text) + 3 + len("".join(look)) // int(8 * width)
+    across = max(1, int(12.5 * width / (max(map(len, look)) + 6)))  # names in a line of the legend
+    lines = len(text) + 3 + (len(look) - 1) // across
     figure = Figure(figsize=(width, size[1] * len(rows) + 0.17 * lines + 0.8), dpi=100)
     figure.set_layout_engine("constrained", w_pad=0.07, h_pad=0.07)
     figure.suptitle(title, x=0.1 / width, ha="left", weight="bold", size=12)
-    body = figure.subfigures(1, 1)  # constrained layout has room for one title in each
+    body = figure.subfigures(1, 1, squeeze=False)[0, 0]  # constrained layout has room for one title in each
     body.suptitle("\n".join(text), x=0.1 / width, ha="left", size=8, color=GREY)
     with matplotlib.rc_context(STYLE):
         axes = body.subplots(len(rows), len(columns), squeeze=False)
@@ -64,19 +65,20 @@ def panels(
         else:
             mark(axes[r, c], part, look)
         if r == 0:
-            axes[r, c].set_title(_wrapped(column, other, 10.5 * size[0]))
+            axes[r, c].set_title(_wrapped(column, other, 10.5 * size[0]), size=9.5)
         if c == 0:
             style = {"rotation": 0, "ha": "right", "va": "center", "weight": "bold"}
             axes[r, c].set_ylabel(_wrapped(row, value, 14), **style)
     body.align_ylabels(axes[:, 0])
     seaborn.despine(fig=body, left=True)
-    _legend(body, look)
+    _legend(body, look, across)
     return Picture(name, title, note, figure, table)
 
 
 def _values(key: pd.Series) -> list[Any]:
     values = key.drop_duplicates()
-    return list(values if pd.api.types.is_string_dtype(values) else values.sort_values())
+    ordered = isinstance(values.dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(values)
+    return list(values.sort_values() if ordered else values)
 
 
 def _wrapped(column: str | None, value: object, characters: float) -> str:
@@ -86,13 +88,13 @@ def _wrapped(column: str | None, value: object, characters: float) -> str:
     return "\n".join(lines)
 
 
-def _legend(body: SubFigure, looks: Mapping[str, Look]) -> None:
+def _legend(body: SubFigure, looks: Mapping[str, Look], across: int) -> None:
     """What the panels labelled, once, in the order of the variants."""
     found: dict[str, Any] = {}
     for axes in body.axes:
         found.update(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
     names = [name for name in looks if name in found]
     if names:
-        across = int(10 * body.figure.get_figwidth() / (max(map(len, names)) + 6))
-        style = {"frameon": False, "fontsize": 9, "ncols": min(len(names), max(across, 1))}
-        body.legend([found[name] for name in names], names, loc="outside lower center", **style)
+        handles, place = [found[name] for name in names], "outside lower center"
+        ncols = min(len(names), across)
+        body.legend(handles, names, loc=place, ncols=ncols, frameon=False, fontsize=9)

@@ -1,6 +1,7 @@
 """What stands in a panel: lines with intervals, curves with bands, bars."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,12 @@ def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> 
     values = sorted(data[x].unique())
     for place, (name, look, line) in enumerate(_by_variant(data, looks, x)):
         shift = 2.0 ** (SPREAD * (place - (data["variant"].nunique() - 1) / 2))
-        style = {"color": look.colour, "marker": look.marker, "linestyle": look.line, "label": name}
+        style: dict[str, Any] = {
+            "color": look.colour,
+            "marker": look.marker,
+            "linestyle": look.line,
+            "label": name,
+        }
         style |= {"markersize": 4.5, "linewidth": 1.4, "elinewidth": 1.0, "capsize": 2}
         axes.errorbar(line[x] * shift, line["mean"], yerr=whiskers(line), **style)
     axes.set_xscale("log", base=2)
@@ -34,7 +40,11 @@ def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> 
 def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
     """Mean of every variant against `x`, its interval as a band."""
     for name, look, line in _by_variant(data, looks, x):
-        style = {"color": look.colour, "marker": look.marker if len(line) == 1 else "", "linewidth": 1.4}
+        style: dict[str, Any] = {
+            "color": look.colour,
+            "marker": look.marker if len(line) == 1 else "",
+            "linewidth": 1.4,
+        }
         axes.plot(line[x], line["mean"], look.line, label=name, **style)
         axes.fill_between(line[x], line["low"], line["high"], color=look.colour, alpha=0.18, linewidth=0)
     axes.xaxis.set_major_formatter(lambda v, _: f"{v / 1000:g}k" if v >= 1000 else f"{v:g}")
@@ -47,7 +57,7 @@ def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """A bar with its interval for every variant; one too low to be seen says so."""
     for place, (name, look, line) in enumerate(_by_variant(data, looks)):
         hollow = {"facecolor": "none", "edgecolor": look.colour, "linestyle": "--"}
-        style = hollow if look.line == "--" else {"color": look.colour}
+        style: dict[str, Any] = hollow if look.line == "--" else {"color": look.colour}
         errors = whiskers(line) if whiskers(line).any() else None
         axes.bar(place, line["mean"], 0.75, yerr=errors, capsize=2.5, label=name, **style)
         if abs(line["mean"].iloc[0]) < 0.005:
@@ -66,7 +76,8 @@ def whiskers(rows: pd.DataFrame, *names: str) -> NDArray[np.float64]:
 
 def _axes(axes: Axes, data: pd.DataFrame, x: str = "") -> None:
     """The whole range of a bounded measure; performance from 0, or logarithmic if it spans magnitudes."""
-    if x and axes.get_subplotspec().is_last_row():
+    place = axes.get_subplotspec()
+    if x and place is not None and place.is_last_row():
         axes.set_xlabel(X_LABELS.get(x, x.capitalize()))
     measure, means = MEASURES.get(data["measure"].iloc[0]), data["mean"].dropna()
     if measure is not None and measure.group != "performance" and np.isfinite(measure.range[1]):
@@ -77,7 +88,7 @@ def _axes(axes: Axes, data: pd.DataFrame, x: str = "") -> None:
         axes.yaxis.set_major_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
         axes.yaxis.set_minor_formatter(NullFormatter())
     elif (means >= 0).all():
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * data[["mean", "high"]].max(axis=None) or 1)
 
 
 def _by_variant(

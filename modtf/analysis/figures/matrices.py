@@ -41,8 +41,8 @@ def chosen_activations(study: Study, choice: Choice) -> dict[str, Found]:
             one = (activations.cell["variant"], activations, activations.index(*min(wanted)) or 0)
             found[kind_label(*(activations.cell[name] for name in KIND))].append(one)
     if not any(found.values()):
-        wanted = f"width {width}, task {choice.data_seed}, seed {choice.seed}"
-        raise NothingToDraw(f"no finished cell has activation matrices of {wanted}")
+        words = f"width {width}, task {choice.data_seed}, seed {choice.seed}"
+        raise NothingToDraw(f"no finished cell has activation matrices of {words}")
     for part in found.values():
         part.sort(key=lambda one: (one[1].cell["num_rules"], study.variants.index(one[0])))
     return {kind: part for kind, part in found.items() if part}
@@ -62,9 +62,9 @@ def as_table(values: NDArray[np.float64], **columns: Any) -> pd.DataFrame:
     return table.assign(**columns)
 
 
-def heat_maps(tables: list[pd.DataFrame], *drawn: Any, **layout: Any) -> Picture:
-    """A picture of matrices with a colour bar; `drawn` and `layout` as in `panels`."""
-    picture = panels(heat_map, pd.concat(tables, ignore_index=True), *drawn, **layout)
+def heat_maps(tables: list[pd.DataFrame], *drawn: Any) -> Picture:
+    """A picture of matrices with a colour bar; `drawn` as in `panels`."""
+    picture = panels(heat_map, pd.concat(tables, ignore_index=True), *drawn)
     (body,) = picture.figure.subfigs
     colours = ScalarMappable(Normalize(0, 1), COLOURS)
     body.colorbar(colours, ax=body.axes, label="p(module | rule)", aspect=30, fraction=0.04)
@@ -75,7 +75,16 @@ def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """Rules downwards, modules to the right."""
     values = data.pivot(index="rule", columns="module", values="probability")
     y, x = (1 if size <= 8 else size - 1 for size in values.shape)
-    style = {"vmin": 0, "vmax": 1, "cmap": COLOURS, "cbar": False, "yticklabels": y, "xticklabels": x}
+    style: dict[str, Any] = {
+        "vmin": 0,
+        "vmax": 1,
+        "cmap": COLOURS,
+        "cbar": False,
+        "square": values.shape[0] == values.shape[1],
+        "yticklabels": y,
+        "xticklabels": x,
+    }
     seaborn.heatmap(values, ax=axes, **style)
+    axes.set_anchor("W")
     axes.tick_params(labelsize=7, length=2, rotation=0)
     axes.set(xlabel=f"alignment {alignment(values):.2f}", ylabel="")

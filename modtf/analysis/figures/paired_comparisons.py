@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -45,7 +46,11 @@ def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], limit: floa
     rules, tint = sorted(data["num_rules"].unique()), looks[data["variant"].iloc[0]].colour
     for where, rows in data.groupby("distribution", observed=True):
         y = [rules.index(number) + (-0.14 if where == IN else 0.14) for number in rows["num_rules"]]
-        style = {"color": tint, "markerfacecolor": tint if where == IN else "white", "markersize": 4.5}
+        style: dict[str, Any] = {
+            "color": tint,
+            "markerfacecolor": tint if where == IN else "white",
+            "markersize": 4.5,
+        }
         style |= {"linestyle": "", "marker": "o", "capsize": 2, "elinewidth": 1}
         axes.errorbar(rows["advantage"], y, xerr=whiskers(rows, *SHOWN), **style)
     axes.axvline(0, color="black", linewidth=0.8)

@@ -9,5 +9,5 @@ NAME, TITLE = "performance_vs_num_rules", "Performance against number of rules"
 @register_figure(NAME)
 def draw(study: Study, choice: Choice) -> Pictures:
     """One picture by architecture, averaged over widths and options; then one per width."""
-    rows, layout = performance(study.results), {"overview": "title", "detail": "family", "column": "where"}
-    yield from overview_and_widths(study, rows, lines, "num_rules", NAME, TITLE, **layout)
+    drawn = (performance(study.results), lines, "num_rules", NAME, TITLE)
+    yield from overview_and_widths(study, *drawn, overview="title", detail="family", column="where")

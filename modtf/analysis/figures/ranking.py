@@ -47,7 +47,7 @@ def shares(study: Study) -> tuple[pd.DataFrame, str]:
     table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
     models = len(rows[["folder", "data_seed", "seed"]].drop_duplicates())
     words = ["every task of every cell, its seeds averaged, gives one vote to the variant that does best"]
-    words += [f"ties are shared; n: votes; {models} models", *sizes(rows, ["distribution"])]
+    words += [f"ties are shared; n: votes; {models} models", *sizes(rows, [*UNIT, "kind"])]
     return table, note([*words, f"checkpoint {study.checkpoint}"], lacking)
 
 
@@ -56,8 +56,8 @@ def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     for place, kind in enumerate(kinds):
         row, start = data[data["kind"] == kind].set_index("variant"), 0.0
         for name in (name for name in looks if name in row.index):
-            share, style = float(row["share"][name]), {"color": looks[name].colour, "edgecolor": "white"}
-            bar = axes.barh(place, share, 0.74, start, label=name, **style)
+            share, tint = float(row["share"][name]), looks[name].colour
+            bar = axes.barh(place, share, 0.74, start, label=name, color=tint, edgecolor="white")
             axes.bar_label(bar, [f"{share:.0%}" * (share >= 0.1)], label_type="center", color="white", size=8)
             start += share
         axes.text(1.015, place, f"n = {int(row['num_votes'].iloc[0])}", va="center", size=7.5)

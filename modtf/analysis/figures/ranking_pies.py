@@ -1,6 +1,7 @@
 """The overall ranking as pies, the form of the paper."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -22,7 +23,10 @@ def draw(study: Study, choice: Choice) -> Pictures:
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     shares = data.set_index("variant")["share"]
     names = [name for name in looks if shares.get(name, 0) > 0]
-    style = {"wedgeprops": {"edgecolor": "white"}, "textprops": {"color": "white", "size": 8.5}}
+    style: dict[str, Any] = {
+        "wedgeprops": {"edgecolor": "white"},
+        "textprops": {"color": "white", "size": 8.5},
+    }
     style |= {"startangle": 90, "counterclock": False, "autopct": lambda p: f"{p:.0f}%" * bool(p >= 8)}
     axes.pie(shares[names], colors=[looks[name].colour for name in names], **style)
     for name in names:

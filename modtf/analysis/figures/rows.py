@@ -60,8 +60,7 @@ def activation(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _with_measure(*values: str) -> str:
     """("regression", "loss") -> "regression: Loss"."""
-    *values, measure = values
-    return ": ".join([*values, MEASURES[measure].axis_label])
+    return ": ".join([*values[:-1], MEASURES[values[-1]].axis_label])
 
 
 def _named(rows: pd.DataFrame, by: list[str], words: Callable[..., str]) -> pd.Categorical:

@@ -14,12 +14,13 @@ def draw(study: Study, choice: Choice) -> Pictures:
     """One picture averaged over all but the setting, one by family, then one per width by kind and R."""
     rows = performance(study.history)
     rows = rows[rows["distribution"] == IN]
-    parts = [(None, "where", "", ", averaged", comparable(rows, ["where"]))]
+    parts: list[tuple[str | None, str, str, str, pd.DataFrame]] = []
+    parts += [(None, "where", "", ", averaged", comparable(rows, ["where"]))]
     if rows["family"].nunique() > 1:
         parts += [("family", "where", "_by_family", " by family", comparable(rows, ["family", "where"]))]
     for width, part in rows.groupby("width"):
         parts += [("panel", "num_rules", f"_e{width}", f", width {width}", part)]
-    for row, column, suffix, words, part in parts:
+    for row, column, suffix, words, part in (found for found in parts if len(found[-1])):
         name, title = f"training_curves{suffix}", f"Training curves{words}"
         yield means(study, part, curves, "step", name, title, SAID, row=row, column=column)
 

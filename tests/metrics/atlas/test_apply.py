@@ -169,6 +169,15 @@ def test_every_registered_measure_has_its_row():
     ]
 
 
+@pytest.mark.parametrize(
+    "groups", ["collapse", ["collapse"], iter(["collapse"])], ids=["str", "list", "iter"]
+)
+def test_some_groups_of_measures(groups):
+    gates, labels = draw_tokens(SPECIALISED, 100, seed=0)
+    (layer,) = measure_activations(gates, labels, groups=groups, permutations=2)
+    assert list(layer.hard.values) == ["collapse_avg", "collapse_worst"]
+
+
 @pytest.mark.parametrize(("gates", "labels"), [(np.ones((9, 1)), np.arange(9) % 3), (np.eye(3), [0, 0, 0])])
 def test_one_module_or_one_label_has_no_value(gates, labels):
     (layer,) = measure_activations(gates, labels, permutations=4)
