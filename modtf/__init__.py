@@ -18,11 +18,12 @@ with epy.lazy_api_imports(globals()):
     from modtf.cell import Cell as Cell
     from modtf.datasets.streaming import stream as stream
     from modtf.engines.cell import run_cell as run_cell
-    from modtf.evaluation.evaluator import evaluate as evaluate
+    from modtf.evaluation.evaluate import evaluate as evaluate
     from modtf.families import Condition as Condition
     from modtf.families import Family as Family
     from modtf.families import Option as Option
     from modtf.families import register_family as register_family
+    from modtf.metrics import measure_activations as measure_activations
     from modtf.metrics import register_measure as register_measure
     from modtf.models.architectures import register_architecture as register_architecture
     from modtf.models.build import build as build

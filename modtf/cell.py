@@ -15,7 +15,7 @@ class Cell:
     """Task x width x variant, and the (data_seed, seed) of each member.
 
     Example:
-        >>> Cell(Task("mlp", num_rules=8), width=32, variant="modular", members=((0, 0), (1, 0))).label
+        >>> Cell(Task(num_rules=8), width=32, variant="modular", members=((0, 0), (1, 0))).label
         'mlp_regression_r8_e32_modular'
     """
 
@@ -32,9 +32,7 @@ class Cell:
         check_integer("width", self.width, 1)
         members = tuple((int(data_seed), int(seed)) for data_seed, seed in self.members)
         if not members or len(set(members)) != len(members):
-            raise ValueError(
-                f"members={self.members!r}: expected at least one (data_seed, seed), each once."
-            )
+            raise ValueError(f"members={self.members!r}: expected at least one (data_seed, seed), each once.")
         object.__setattr__(self, "members", members)
         if self.protocol is None:
             object.__setattr__(self, "protocol", Protocol.published(self.task))

@@ -21,6 +21,6 @@ def check_integer(name: str, value: Any, low: int) -> int:
 
 def check_number(name: str, value: Any, low: float, high: float) -> float:
     """`value` as a plain `float`; raises `ValueError` unless low <= value <= high (NaN is not)."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         raise ValueError(f"{name}={value!r} is not valid; expected a number from {low:g} to {high:g}.")
     return float(value)

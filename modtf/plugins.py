@@ -43,13 +43,14 @@ def load_plugin(location: str | Path) -> str:
         )
     spec = util.spec_from_file_location(name, path)
     assert spec is not None
-    assert spec.loader is not None
+    loader = spec.loader
+    assert loader is not None
     module = util.module_from_spec(spec)
     sys.modules[name] = module  # a class finds its module by this name
 
     def load() -> None:
         try:
-            spec.loader.exec_module(module)
+            loader.exec_module(module)
         except BaseException:
             del sys.modules[name]
             raise

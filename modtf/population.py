@@ -98,7 +98,7 @@ class Population:
 
     def with_seed(self, seed: int) -> "Population":
         """The same tasks, all with this seed."""
-        return Population(self.tasks, (seed,) * len(self), self.has_axis)
+        return Population(self.tasks, (check_integer("seed", seed, 0),) * len(self), self.has_axis)
 
     def describe(self) -> str:
         """In words, for errors."""

@@ -31,17 +31,17 @@ class Evaluation:
     activation_batch_size: int = 256  # examples at once, for the activation matrix and `adaptation`
     draws: int = 100  # rule distributions for `adaptation`
     tokens_per_draw: int = 10_000
-    conditions: tuple[str, ...] | None = None  # names of the family's; None for all of them
+    conditions: tuple[str, ...] | None = None  # names of the family's beside "iid"; None for all of them
 
-    def smaller(self, factor: int) -> "Evaluation":
-        """The evaluation used while training: `factor` times less data, the condition of training alone."""
+    def smaller(self, factor: int, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
+        """An evaluation used while training: `factor` times less data, the condition of training alone."""
         return replace(
             self,
             batches=max(1, self.batches // factor),
             tokens=max(2_560, self.tokens // factor),
             draws=max(5, self.draws // factor),
             tokens_per_draw=max(2_560, self.tokens_per_draw // factor),
-            conditions=(IID,),
+            conditions=conditions,
         )
 
 
@@ -50,8 +50,8 @@ class Protocol:
     """Training and evaluation of one cell.
 
     Example:
-        >>> Protocol.published(Task("rnn")).training.clipnorm
-        1.0
+        >>> Protocol.published(Task()).training.steps
+        100000
     """
 
     training: Training
@@ -80,9 +80,7 @@ class Protocol:
         for name in of_evaluation:
             known = dict.fromkeys([*Training.__dataclass_fields__, *Evaluation.__dataclass_fields__])
             check_choice("protocol field", name, known)
-        return Protocol(
-            replace(self.training, **of_training), replace(self.evaluation, **of_evaluation)
-        )
+        return Protocol(replace(self.training, **of_training), replace(self.evaluation, **of_evaluation))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""

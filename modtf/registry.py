@@ -23,9 +23,9 @@ class Registry(Mapping[str, T], Generic[T]):
             is missing from it.
 
     Example:
-        >>> FAMILIES = Registry("family", {"mlp": "modtf.families.mlp"})
-        >>> list(FAMILIES)
-        ['mlp']
+        >>> SHAPES = Registry("shape", {"circle": "drawing.circle"})
+        >>> list(SHAPES)
+        ['circle']
     """
 
     def __init__(

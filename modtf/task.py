@@ -17,7 +17,7 @@ class Task:
     """A rule-based task: every token has one of `num_rules` rules, and the rule gives its label.
 
     Args:
-        arch: name of the family: which rules, and which network they suit: "mlp", "mha", "rnn" or a
+        arch: name of the family: which rules, and which network they suit: mlp, mha, rnn or a
             registered one.
         setting: "regression", or "classification": whether the output is at least 0.
         num_rules: R, at least 2.
@@ -29,8 +29,8 @@ class Task:
         ValueError: on an unknown value, or a combination that has no meaning.
 
     Example:
-        >>> Task(arch="mha", num_rules=8, search="v2").name
-        'mha_v2_regression_r8_task0'
+        >>> [Task(arch, num_rules=8).name for arch in FAMILIES]
+        ['mlp_regression_r8_task0', 'mha_v1_regression_r8_task0', 'rnn_regression_r8_task0']
     """
 
     arch: str

@@ -6,16 +6,16 @@ from itertools import product
 import pandas as pd
 
 from modtf.results.cells import CellFolder, Source, find_cells
-from modtf.results.schema import CELL, VARIANTS
+from modtf.results.schema import CELL, KIND, VARIANTS
 
-KIND = ("arch", "setting", "search")
+MODEL = ("variant", "model_options")
 
 
 def find_missing(directory: Source, variants: Sequence[str] = VARIANTS) -> pd.DataFrame:
     """The cells that are unfinished, lack members, or are absent from the grid that the others span.
 
-    The grid of an architecture and setting is every number of rules x every width that was found there, x the
-    variants. Members are compared with all that any of its cells has.
+    The grid of a kind of task is every number of rules x every width that was found there, x the variants
+    given and those found there. Members are compared with all that any of its cells has.
 
     Returns:
         One row per such cell: the columns of `CELL`, `status` ("unfinished", "fewer models" or "absent") and
@@ -34,12 +34,13 @@ def find_missing(directory: Source, variants: Sequence[str] = VARIANTS) -> pd.Da
         else:
             started[key] = cell
     rows = []
-    for kind in dict.fromkeys(tuple(cell.cell[name] for name in KIND) for cell in cells):
-        of_kind = [cell for cell in cells if tuple(cell.cell[name] for name in KIND) == kind]
+    for kind in dict.fromkeys(_values(cell, KIND) for cell in cells):
+        of_kind = [cell for cell in cells if _values(cell, KIND) == kind]
         everyone = set().union(*(cell.members for cell in of_kind))
+        models = dict.fromkeys([*((name, "") for name in variants), *(_values(c, MODEL) for c in of_kind)])
         sizes = [sorted({cell.cell[name] for cell in of_kind}) for name in ("num_rules", "width")]
-        for size in product(*sizes, variants):
-            key = (*kind, *size)
+        for num_rules, width, model in product(*sizes, models):
+            key = (*kind, num_rules, width, *model)
             lacking = everyone - members.get(key, set())
             if key not in members:
                 unfinished = key in started
@@ -50,3 +51,7 @@ def find_missing(directory: Source, variants: Sequence[str] = VARIANTS) -> pd.Da
                     (*key, "fewer models", f"{len(lacking)} of {len(everyone)} (task, seed) pairs lack")
                 )
     return pd.DataFrame(rows, columns=[*CELL, "status", "detail"])
+
+
+def _values(cell: CellFolder, names: Sequence[str]) -> tuple:
+    return tuple(cell.cell[name] for name in names)

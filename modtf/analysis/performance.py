@@ -2,31 +2,43 @@
 
 import pandas as pd
 
-from modtf.task import TRAINING_LENGTH
+from modtf.families import FAMILIES, IID
 
-MEASURE_OF_SETTING = {"regression": "loss", "classification": "error"}
 IN, OUT = "in distribution", "out of distribution"
-OUT_SCALE = 2.0
-OUT_LENGTH = 30  # with OUT_SCALE, the published headline for sequences
 
 
-def performance_rows(frame: pd.DataFrame, conditions: bool = True) -> pd.DataFrame:
-    """The loss of regression and the error of classification.
+def performance_measure(arch: str, setting: str) -> str:
+    """The measure of how well a model of the family does: "loss", "error"."""
+    return FAMILIES[arch].performance[setting]
+
+
+def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
+    """The loss of regression and the error of classification, or what else a family is judged by.
 
     Args:
         frame: as `load_results` or `load_history` gives it.
-        conditions: keep only the two headline conditions and name them in a new column `condition`: "in
-            distribution" is scale 1 and the training length; "out of distribution" is scale 2 and, for
-            sequences, 30 tokens, as published.
+        headline: keep only two conditions and name them in a new column `distribution`: "in distribution"
+            is that of training, "out of distribution" the family's headline condition.
 
     Example:
-        >>> performance_rows(frame).condition.unique()  # doctest: +SKIP
+        >>> performance_rows(frame).distribution.unique()  # doctest: +SKIP
     """
-    rows = frame[frame["measure"] == frame["setting"].map(MEASURE_OF_SETTING)]
-    if not conditions:
-        return rows
-    at_training_length = rows["seq_len"].isna() | (rows["seq_len"] == TRAINING_LENGTH).fillna(False)
-    at_out_length = rows["seq_len"].isna() | (rows["seq_len"] == OUT_LENGTH).fillna(False)
-    inside = (rows["scale"] == 1.0) & at_training_length.astype(bool)
-    outside = (rows["scale"] == OUT_SCALE) & at_out_length.astype(bool)
-    return pd.concat([rows[inside].assign(condition=IN), rows[outside].assign(condition=OUT)])
+    kinds = frame[["arch", "setting"]].drop_duplicates().astype(str).itertuples(index=False, name=None)
+    keep = pd.Series(False, frame.index)
+    outside = pd.Series(False, frame.index)
+    for arch, setting in kinds:
+        own = (frame["arch"] == arch) & (frame["setting"] == setting)
+        own &= frame["measure"] == performance_measure(arch, setting)
+        headed = own & (frame["condition"] == FAMILIES[arch].headline)
+        keep |= (headed | (own & (frame["condition"] == IID))) if headline else own
+        outside |= headed
+    if not headline:
+        return frame[keep]
+    names = pd.Categorical.from_codes(outside[keep].astype(int), categories=[IN, OUT])
+    return frame[keep].assign(distribution=names)
+
+
+def headline_label(arch: str) -> str:
+    """What a reader calls the family's out-of-distribution condition: "inputs x 2, 30 tokens"."""
+    family = FAMILIES[arch]
+    return family.condition(family.headline).label

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from modtf.metrics import activation_measures, measure_all, uniform_activation
+from modtf.analysis.labels import RANDOM
+from modtf.metrics import measure_all, uniform_activation
 
 
 def random_baseline(num_rules: Iterable[int]) -> pd.DataFrame:
@@ -18,13 +19,8 @@ def random_baseline(num_rules: Iterable[int]) -> pd.DataFrame:
         np.float64(0.5)
     """
     rows = [
-        (rules, "random", name, value)
+        (rules, RANDOM, name, value)
         for rules in sorted(set(num_rules))
         for name, value in measure_all(uniform_activation(rules)).items()
     ]
     return pd.DataFrame(rows, columns=["num_rules", "variant", "measure", "value"])
-
-
-def activation_measure_names() -> list[str]:
-    """The names of the measures of an activation matrix, in the order of the registry."""
-    return [measure.name for measure in activation_measures()]

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from modtf.analysis.intervals import LEVEL, intervals, t_interval
 from modtf.metrics import smaller_is_better
-from modtf.analysis.resampling import Bootstrap, intervals
-from modtf.results.schema import TASK, VARIANTS
+from modtf.results.schema import KIND, VARIANTS
 
-UNIT = ("arch", "setting", "search", "num_rules", "width", "data_seed", "condition", "measure")
+UNIT = (*KIND, "num_rules", "width", "data_seed", "distribution", "measure")
 
 
 def votes(rows: pd.DataFrame, variants: Sequence[str] = VARIANTS) -> pd.DataFrame:
@@ -19,7 +19,7 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] = VARIANTS) -> pd.DataFram
     have, so that no variant profits from an easier seed. Variants that tie share the vote.
 
     Args:
-        rows: performance rows with a `condition`, see `performance_rows`.
+        rows: performance rows with a `distribution`, see `performance_rows`.
         variants: the candidates.
 
     Returns:
@@ -36,13 +36,13 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] = VARIANTS) -> pd.DataFram
         raise ValueError(
             "The rows hold a model more than once for a condition. Choose one checkpoint and protocol first."
         )
-    empty = pd.DataFrame(columns=[*UNIT, "variant", "vote", "num_seeds"])
+    rows = rows.astype({name: object for name in (*UNIT, "variant") if rows[name].dtype == "category"})
     wide = rows.set_index([*key, "variant"])["value"].unstack("variant").reindex(columns=variants).dropna()
     if wide.empty:
-        return empty
-    grouped = wide.groupby(list(UNIT), dropna=False)
+        return pd.DataFrame(columns=[*UNIT, "variant", "vote", "num_seeds"])
+    grouped = wide.groupby(list(UNIT))
     means = grouped.mean()
-    counts = grouped.count().iloc[:, 0].rename("num_seeds")
+    counts = grouped.size().rename("num_seeds")
     sign = means.index.get_level_values("measure").map(lambda name: 1.0 if smaller_is_better(name) else -1.0)
     scores = means.to_numpy() * np.asarray(sign, float)[:, np.newaxis]
     best = scores == scores.min(axis=1, keepdims=True)
@@ -51,25 +51,31 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] = VARIANTS) -> pd.DataFram
     return result.merge(counts.reset_index(), on=list(UNIT))
 
 
-def rank(
-    cast: pd.DataFrame,
-    by: Sequence[str] = ("condition",),
-    bootstrap: Bootstrap = Bootstrap(),  # noqa: B008  frozen
-) -> pd.DataFrame:
+def rank(cast: pd.DataFrame, by: Sequence[str] = ("distribution",), level: float = LEVEL) -> pd.DataFrame:
     """The share of the votes of every variant.
 
     Args:
         cast: from `votes`.
         by: columns of `UNIT`; votes are counted for each combination of their values.
-        bootstrap: tasks are drawn anew for the interval; a task that several widths vote on is drawn as one.
+        level: of the interval over data seeds.
 
     Returns:
-        The columns of `by`, variant, share, low, high, num_votes.
+        The columns of `by`, variant, share (every data seed weighs the same), low, high, num_tasks,
+        num_votes.
     """
-    table = intervals(cast, [*by, "variant"], "vote", TASK, bootstrap)
-    # A share counts every vote alike, also where the tasks have unequal numbers of widths.
-    counted = cast.groupby([*by, "variant"], dropna=False)["vote"].mean().reset_index()
-    table["mean"] = counted["vote"].to_numpy()
-    return table.rename(columns={"mean": "share", "num_models": "num_votes"}).drop(
-        columns=["num_missing", "num_tasks"]
-    )
+    table = intervals(cast, [*by, "variant"], "vote", level)
+    least = share_error(table["mean"], table["num_models"]) * np.sqrt(table["num_tasks"])
+    low, high = t_interval(table["mean"], least, table["num_tasks"], level)
+    table["low"] = np.minimum(table["low"], low).clip(0, 1)
+    table["high"] = np.maximum(table["high"], high).clip(0, 1)
+    return table.rename(columns={"mean": "share", "num_models": "num_votes"}).drop(columns="num_missing")
+
+
+def share_error(share: pd.Series, num_votes: pd.Series) -> pd.Series:
+    """The least standard error of a share of votes.
+
+    Three tasks that all vote alike have no spread, yet do not prove that the fourth would. So the error is at
+    least that of as many independent votes, with one vote more on each side.
+    """
+    smoothed = (share * num_votes + 1) / (num_votes + 2)
+    return np.sqrt(smoothed * (1 - smoothed) / num_votes)

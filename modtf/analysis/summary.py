@@ -1,44 +1,43 @@
-"""Means with bootstrap intervals, refusing to average over what was not named."""
+"""Means with intervals, refusing to average over what was not named."""
 
 from collections.abc import Sequence
 
 import pandas as pd
 
-from modtf.analysis.resampling import Bootstrap, intervals
-from modtf.results.schema import CELL, CONDITION, TASK
+from modtf.analysis.intervals import LEVEL, intervals
+from modtf.results.schema import CELL, SCORE
 
 # What two models of one mean must share, unless it is named in `over`.
-IDENTITY = (*CELL, *CONDITION, "step", "protocol", "condition")
+IDENTITY = (*CELL, *SCORE, "step", "protocol", "distribution")
 
 
 def summarise(
     frame: pd.DataFrame,
-    by: Sequence[str] = (*CELL, *CONDITION),
+    by: Sequence[str] = (*CELL, *SCORE),
     over: Sequence[str] = (),
     *,
     value: str = "value",
-    bootstrap: Bootstrap = Bootstrap(),  # noqa: B008  frozen
+    level: float = LEVEL,
 ) -> pd.DataFrame:
-    """Mean and bootstrap interval over models: tasks are drawn anew, then the seeds within each.
+    """Mean and interval over data seeds: all models of a data seed are averaged first.
 
     Args:
-        frame: as `load_results` or `load_history` gives it, or a part of it.
+        frame: as `Study.results`, `load_results` or `load_history` gives it, or a part of it.
         by: columns; each combination of their values becomes a row.
-        over: columns of a cell or a condition to average over on purpose, for example ["num_rules"].
+        over: columns of a cell or a score to average over on purpose, for example ["num_rules"].
         value: the column to average.
-        bootstrap: number of resamples, seed and level.
+        level: of Student's t interval.
 
     Returns:
-        The columns of `by`, then mean, low, high, num_tasks, num_models, num_missing. A task is a data seed
-        of an architecture, setting and number of rules; every task weighs the same. low and high are NaN for
-        one model.
+        The columns of `by`, then mean, low, high, num_tasks, num_models, num_missing. low and high are
+        NaN for one data seed: nothing is known of others then.
 
     Raises:
-        ValueError: if a column is unknown, or a row would average over different settings, widths, scales,
-            protocols or the like that `over` does not name.
+        ValueError: if a column is unknown, or a row would average over different settings, widths,
+            conditions, protocols or the like that `over` does not name.
 
     Example:
-        >>> rows = frame.query("measure == 'alignment' and checkpoint == 'last'")  # doctest: +SKIP
+        >>> rows = frame.query("measure == 'alignment' and checkpoint == 'tail'")  # doctest: +SKIP
         >>> summarise(rows, by=["arch", "setting", "num_rules", "width", "variant"])  # doctest: +SKIP
     """
     by, over = list(by), list(over)
@@ -46,7 +45,7 @@ def summarise(
     if unknown:
         raise ValueError(f"The table has no column {unknown[0]!r}; it has {', '.join(map(str, frame))}.")
     refuse_mixtures(frame, by, over)
-    return intervals(frame, by, value, TASK, bootstrap)
+    return intervals(frame, by, value, level)
 
 
 def refuse_mixtures(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str]) -> None:

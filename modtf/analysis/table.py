@@ -1,74 +1,133 @@
-"""The table that `launch/run.py` prints."""
+"""The comparison of the variants of one cell that `launch/run.py` prints."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from modtf.metrics import activation_measures
-from modtf.results import random_baseline, summarise
-from modtf.analysis.performance import IN, MEASURE_OF_SETTING, OUT, performance_rows
-from modtf.results.schema import VARIANTS
+from modtf.analysis.contents import listing, plural
+from modtf.analysis.intervals import LEVEL
+from modtf.analysis.labels import RANDOM, kind_label, with_variants
+from modtf.analysis.performance import IN, OUT, headline_label, performance_measure, performance_rows
+from modtf.analysis.random_baseline import random_baseline
+from modtf.analysis.summary import summarise
+from modtf.analysis.text import text_table
+from modtf.metrics import activation_measures, smaller_is_better
+from modtf.results.schema import KIND
+
+if TYPE_CHECKING:
+    from modtf.analysis.study import Study
 
 BY = ["variant", "column"]
+ONE = (*KIND, "num_rules", "width")  # a table compares models that agree in these
+SHORT = {"inverse_mutual_information": "inverse MI"}
+PERCENT = ("error",)  # measures in percent: one digit
 
 
-def results_table(frame: pd.DataFrame) -> str:
-    """Rows of variants, columns of performance and measures: mean +- half the 95% interval over members.
+def results_table(frame: pd.DataFrame, level: float = LEVEL) -> str:
+    """Rows of variants, columns of performance and measures: mean +- half the interval over tasks.
 
     Args:
-        frame: `load_results` of one task family, setting, R and width, one checkpoint.
+        frame: rows of one kind of task, R, width and checkpoint, as `load_results` or a study gives them.
+        level: of the intervals.
+
+    Raises:
+        ValueError: if there are several kinds, R, widths or checkpoints.
     """
+    frame = frame if "router" in frame else with_variants(frame)
+    _check_one(frame)
     performance = performance_rows(frame)
-    unit = {"loss": "loss", "error": "error %"}[MEASURE_OF_SETTING[frame["setting"].iloc[0]]]
-    names = {IN: f"{unit} in", OUT: f"{unit} out"}
-    measures = [measure.name for measure in activation_measures()]
-    activation = frame[frame["measure"].isin(measures)]
-    seconds = frame[frame["measure"] == "seconds"]
+    measures = _measures(frame)
     rows = pd.concat(
         [
-            performance.assign(column=performance["condition"].map(names)),
-            activation.assign(column=activation["measure"]),
-            seconds.assign(column="seconds"),
+            performance.assign(column=performance["distribution"].astype(str)),
+            *(frame[frame["measure"] == name].assign(column=name) for name in (*measures, "seconds")),
         ]
     )
-    summary = summarise(rows, by=BY, over=["measure", "scale", "seq_len", "condition"]).set_index(BY)
-    columns = [*names.values(), *measures]
-    present = [variant for variant in VARIANTS if variant in set(frame["variant"])]
+    summary = summarise(rows, BY, ["measure", "condition", "distribution"], level=level)
+    summary = summary.set_index(BY)
+    columns = [IN, OUT, *measures]
     body = []
-    for variant in present:
+    for variant in (name for name in frame["variant"].cat.categories if name in set(frame["variant"])):
         own = frame[frame["variant"] == variant]
-        cells = [_interval(summary, variant, column) for column in columns]
-        parameters = f"{own['num_parameters'].iloc[0]:,}"
-        body.append([variant, *cells, parameters, _seconds(summary, variant)])
-    baseline = random_baseline([int(frame["num_rules"].iloc[0])]).set_index("measure")["value"]
-    body.append(["random", "", "", *(f"{baseline[name]:.3f}" for name in measures), "", ""])
-    header = [
-        "variant",
-        *(name.replace("inverse_mutual_information", "inverse MI").replace("_", " ") for name in columns),
-    ]
-    return _aligned([[*header, "parameters", "seconds"], *body])
+        cells = [_interval(summary, variant, column, _digits(frame, column)) for column in columns]
+        seconds = _interval(summary, variant, "seconds", 0).partition(" ")[0]
+        body.append([variant, *cells, f"{own['num_parameters'].iloc[0]:,}", seconds])
+    random = random_baseline([int(frame["num_rules"].iloc[0])]).set_index("measure")["value"]
+    body.append(
+        [RANDOM, "", "", *(f"{random[name]:.3f}" if name in random else "" for name in measures), "", ""]
+    )
+    return text_table(["variant", *_header(frame, columns), "parameters", "seconds"], body)
 
 
-def _interval(summary: pd.DataFrame, variant: str, column: str) -> str:
+def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
+    """What stands below the table: what the numbers are means of, and what the columns are.
+
+    Example:
+        >>> table_note(frame)  # doctest: +SKIP
+        'mean ±95% interval (Student's t) over 2 tasks, each the mean of its 2 seeds; ...'
+    """
+    _check_one(frame)
+    tasks, seeds = frame["data_seed"].nunique(), frame["seed"].nunique()
+    models = len(frame[["data_seed", "seed"]].drop_duplicates())
+    if tasks > 1:
+        each = f", each the mean of its {plural(seeds, 'seed')}" if seeds > 1 else ""
+        said = f"mean ±{level:.0%} interval (Student's t) over {plural(tasks, 'task')}{each}"
+    else:
+        said = f"mean over {plural(models, 'model')} of one task; other tasks may differ, so no interval"
+    arch, setting = (str(frame[name].iloc[0]) for name in ("arch", "setting"))
+    names = [performance_measure(arch, setting), *_measures(frame)]
+    larger = [name for name in names if not smaller_is_better(name)]
+    better = f"smaller is better, but for {', '.join(larger)}" if larger else "smaller is better everywhere"
+    return (
+        f"{said}; {better}.\nout: {headline_label(arch)}. checkpoint: {listing(frame['checkpoint'])}. "
+        "seconds: training, per model."
+    )
+
+
+def tables_of(study: "Study") -> str:
+    """One table for every kind, R and width of a study."""
+    parts = []
+    for key, frame in study.results.groupby(list(ONE), observed=True):
+        *kind, num_rules, width = key
+        head = f"{kind_label(*map(str, kind))}, R = {num_rules}, width {width}"
+        parts.append(f"{head}\n\n{results_table(frame, study.level)}\n\n{table_note(frame, study.level)}")
+    return "\n\n".join(parts)
+
+
+def _check_one(frame: pd.DataFrame) -> None:
+    for name in (*ONE, "checkpoint"):
+        found = list(map(str, frame[name].unique()))
+        if len(found) != 1:
+            raise ValueError(
+                f"The table compares models of one {name}, received {', '.join(found) or 'no rows'}. "
+                "Choose one first."
+            )
+
+
+def _measures(frame: pd.DataFrame) -> list[str]:
+    """The registered measures of activation that the results hold."""
+    found = set(frame["measure"].unique())
+    return [measure.name for measure in activation_measures() if measure.name in found]
+
+
+def _header(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    measure = performance_measure(str(frame["arch"].iloc[0]), str(frame["setting"].iloc[0]))
+    unit = f"{measure} %" if measure in PERCENT else measure.replace("_", " ")
+    names = {IN: f"{unit} in", OUT: f"{unit} out", **SHORT}
+    return [names.get(name, name.replace("_", " ")) for name in columns]
+
+
+def _digits(frame: pd.DataFrame, column: str) -> int:
+    measure = performance_measure(str(frame["arch"].iloc[0]), str(frame["setting"].iloc[0]))
+    return 1 if column in (IN, OUT) and measure in PERCENT else 3
+
+
+def _interval(summary: pd.DataFrame, variant: str, column: str, digits: int) -> str:
     row = summary.loc[(variant, column)] if (variant, column) in summary.index else None
     if row is None or pd.isna(row["mean"]):
         return "-"
-    digits = 1 if column.startswith("error") else 3
+    lost = f" ({int(row['num_missing'])} lost)" if row["num_missing"] else ""
     if pd.isna(row["low"]):
-        return f"{row['mean']:.{digits}f}"
-    return f"{row['mean']:.{digits}f} ±{(row['high'] - row['low']) / 2:.{digits}f}"
-
-
-def _seconds(summary: pd.DataFrame, variant: str) -> str:
-    return f"{summary.loc[(variant, 'seconds'), 'mean']:.0f}"
-
-
-def _aligned(rows: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        first, *others = (
-            text.ljust(w) if i == 0 else text.rjust(w)
-            for i, (text, w) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join([first, *others]).rstrip())
-    lines.insert(1, "-" * max(map(len, lines)))
-    return "\n".join(lines)
+        return f"{row['mean']:.{digits}f}{lost}"
+    return f"{row['mean']:.{digits}f} ±{(row['high'] - row['low']) / 2:.{digits}f}{lost}"

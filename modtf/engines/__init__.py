@@ -1,1 +1,1 @@
-"""Who runs the cells of a study. All engines share one function, `modtf.engines.cell.run_cell`."""
+"""Who runs the cells of a study. All engines share one function, `modtf.run_cell`."""

@@ -7,18 +7,28 @@ from typing import Any
 
 import keras
 import numpy as np
-import pandas as pd
 
-import modtf
+from modtf.cell import Cell
+from modtf.engines.tables import final_scores, history_table, results_table
+from modtf.evaluation.evaluator import Evaluator
+from modtf.files import atomic_path, write_text
+from modtf.models.base import ModularModel
+from modtf.models.build import build
+from modtf.results.schema import (
+    CONFIG,
+    RESULTS,
+    write_activations,
+    write_history,
+    write_results,
+)
 from modtf.training.callbacks.best import BestWeights
 from modtf.training.callbacks.evaluate import EvaluateCallback
+from modtf.training.callbacks.tail import TailCallback
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
-from modtf.cell import Cell
-from modtf.evaluation.evaluator import Evaluator, Scores
-from modtf.files import atomic_path, write_text
-from modtf.models.build import build
-from modtf.results.schema import RESULTS, write_activations, write_history, write_results
-from modtf.training.fit import largest_divisor, train
+from modtf.training.fit import train
+from modtf.version import __version__
+
+TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
 
 
 def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool = True) -> Path:
@@ -33,112 +43,75 @@ def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool
     Returns:
         The cell's folder: `config.json`, `results.csv` (written last), `history.csv`, `activation.npz`,
         `last.keras`, `best.keras`, `tensorboard/`.
+
+    Raises:
+        ValueError: on a variant or option that there is not, or a width too small for the modules.
+
+    Example:
+        >>> folder = modtf.run_cell(Cell(Task(), 32, "modular", ((0, 0),)), "runs/first")
     """
     folder = Path(out, cell.folder)
     if (folder / RESULTS).exists():
         return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "config.json", json.dumps({**cell.to_dict(), "version": modtf.__version__}, indent=1))
-    tasks, seeds, training = cell.tasks, cell.seeds, cell.training
-    checkpoint = folder / "checkpoint.npz"
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
-        model = build(tasks, cell.variant, cell.width, seeds)
-        per_epoch = training.steps // largest_divisor(training.steps, training.evaluations)
-        evaluation = EvaluateCallback(tasks, cell.evaluation.smaller(10), per_epoch)
-        best = BestWeights(model, len(tasks))
-        settings = {k: str(v) for k, v in cell.to_dict()["cell"].items() if k != "members" and v is not None}
-        board = TensorBoardWriter(folder / "tensorboard", settings, len(tasks), per_epoch)
-        evaluation.listeners += [
-            best,
-            board,
-            lambda step, record, activation: board.speed(step, evaluation.seconds[-1]),
-        ]
-        train(
-            model,
-            tasks,
-            training.steps,
-            batch_size=training.batch_size,
-            learning_rate=training.learning_rate,
-            clipnorm=training.clipnorm,
-            evaluations=training.evaluations,
-            evaluation=evaluation,
-            checkpoint=checkpoint,
-            stateful=[best],
-            callbacks=[board],
-            verbose=verbose,
-            label=cell.label,
+        model = build(
+            cell.population,
+            cell.variant,
+            cell.width,
+            router=cell.router,
+            architecture=cell.architecture,
+            **cell.model,
         )
-        scores = {}
-        evaluator = Evaluator(model, tasks, cell.evaluation)
-        for name, weights in (("last", None), ("best", best.weights)):
-            if weights is not None:
-                for variable, value in zip(model.trainable_variables, weights, strict=True):
-                    variable.assign(value)
-            with atomic_path(folder / f"{name}.keras") as temporary:
-                model.save(temporary)
-            scores[name] = evaluator.run()
-    seconds = sum(evaluation.seconds)
-    frame = _tidy(cell, model, scores, seconds)
-    board.final(training.steps, _final(frame))
-    data_seeds = [task.data_seed for task in tasks]
-    write_activations(
-        folder,
-        last=scores["last"].activation,
-        best=scores["best"].activation,
-        history=np.stack(evaluation.activations),
-        steps=evaluation.steps,
-        data_seeds=data_seeds,
-        seeds=seeds,
-    )
-    write_history(folder, _history(cell, evaluation))
-    write_results(folder, frame)
-    checkpoint.unlink(missing_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
+        _train_and_measure(cell, model, folder, verbose)
     return folder
 
 
-def _tidy(cell: Cell, model: keras.Model, scores: dict[str, Scores], seconds: float) -> pd.DataFrame:
-    """One row per member, checkpoint and measure."""
-    shared = {
-        "arch": cell.task.arch,
-        "setting": cell.task.setting,
-        "search": cell.task.search,
-        "num_rules": cell.task.num_rules,
-        "width": cell.width,
-        "variant": cell.variant,
-        "num_parameters": model.num_parameters,
-        "steps": cell.training.steps,
-    }
-    members = len(cell.members)
-    speed = {
-        "seconds": seconds / members,
-        "members_times_steps_per_second": members * cell.training.steps / seconds,
-    }
-    rows = []
-    for checkpoint, found in scores.items():
-        length = next(iter(found.rows))[2]
-        values = {**found.rows, **{(name, 1.0, length): np.full(members, v) for name, v in speed.items()}}
-        for (measure, scale, seq_len), per_member in values.items():
-            for (data_seed, seed), value in zip(cell.members, per_member, strict=True):
-                condition = {"checkpoint": checkpoint, "measure": measure, "scale": scale, "seq_len": seq_len}
-                rows.append({**shared, "data_seed": data_seed, "seed": seed, **condition, "value": value})
-    return pd.DataFrame(rows)
+def _train_and_measure(cell: Cell, model: ModularModel, folder: Path, verbose: bool) -> None:
+    population, training, sizes = cell.population, cell.protocol.training, cell.protocol.evaluation
+    evaluator = Evaluator(model, population, sizes)
+    evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
+    tail = TailCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test"))
+    best = BestWeights(evaluation)
+    settings = {name: str(value) for name, value in cell.columns.items() if value != ""}
+    board = TensorBoardWriter(folder / "tensorboard", settings, evaluation)
+    checkpoint = folder / "checkpoint.npz"
+    train(
+        model,
+        population,
+        training.steps,
+        batch_size=training.batch_size,
+        learning_rate=training.learning_rate,
+        clipnorm=training.clipnorm,
+        evaluations=training.evaluations,
+        evaluation=evaluation,
+        checkpoint=checkpoint,
+        callbacks=[tail, best, board],
+        verbose=verbose,
+        label=cell.label,
+    )
+    scores = {"tail": tail.scores()}
+    for name, weights in (("last", None), ("best", best.weights)):
+        if weights is not None:
+            for variable, value in zip(model.trainable_variables, weights, strict=True):
+                variable.assign(value)
+        _save(model, folder / f"{name}.keras")
+        scores[name] = evaluator.run()
+    board.final(training.steps, final_scores(scores["last"]))
+    write_activations(
+        folder,
+        **{name: found.activation for name, found in scores.items() if name != "tail"},
+        history=np.stack(evaluation.activations),
+        steps=evaluation.steps,
+        data_seeds=[task.data_seed for task in population.tasks],
+        seeds=population.seeds,
+    )
+    write_history(folder, history_table(cell, evaluation))
+    write_results(folder, results_table(cell, model, scores, sum(evaluation.seconds)))
+    checkpoint.unlink(missing_ok=True)
 
 
-def _final(frame: pd.DataFrame) -> dict[str, float]:
-    """Means over members at the last checkpoint, named for TensorBoard."""
-    last = frame[frame["checkpoint"] == "last"]
-    means = last.groupby(["measure", "scale", "seq_len"], dropna=False, sort=False)["value"].mean()
-    return {
-        f"{measure}_scale{scale:g}" + ("" if pd.isna(length) else f"_len{length:g}"): value
-        for (measure, scale, length), value in means.items()
-    }
-
-
-def _history(cell: Cell, evaluation: EvaluateCallback) -> pd.DataFrame:
-    rows = [
-        {"step": step, "data_seed": data_seed, "seed": seed, "measure": measure, "value": value}
-        for measure, series in evaluation.records.items()
-        for step, values in zip(evaluation.steps, series, strict=True)
-        for (data_seed, seed), value in zip(cell.members, values, strict=True)
-    ]
-    return pd.DataFrame(rows)
+def _save(model: keras.Model, path: Path) -> None:
+    with atomic_path(path) as temporary:
+        model.save(temporary)

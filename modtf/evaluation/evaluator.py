@@ -1,7 +1,6 @@
-"""Measures a trained model: `modtf.evaluate` and what the training callbacks share with it."""
+"""Measures a trained model; `modtf.evaluate` and the training callbacks share it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import copy
 from typing import Any
 
 import keras
@@ -9,168 +8,143 @@ import numpy as np
 import tensorflow as tf
 
 from modtf import metrics
-from modtf.evaluation.accumulators import Accumulator, ActivationSums, PerformanceSums
-from modtf.cell import Evaluation
-from modtf.datasets.streaming import stream, task_family
+from modtf.checks import check_choice
+from modtf.datasets.streaming import stream
+from modtf.evaluation.accumulate import Accumulator
+from modtf.evaluation.accumulators import ActivationSums, PerformanceSums
+from modtf.evaluation.measures import measure_members, rates
 from modtf.evaluation.outputs import count_modules
-from modtf.task import SPLITS, TRAINING_LENGTH, Task, as_members, check_choice
-
-
-@dataclass
-class Scores:
-    """What an evaluation found; P members.
-
-    Attributes:
-        rows: (measure, scale, seq_len or None) -> values [P].
-        activation: the activation matrices [P, R, M], float64.
-    """
-
-    rows: dict[tuple[str, float, int | None], np.ndarray]
-    activation: np.ndarray
-
-    def member(self, index: int) -> dict[str, float]:
-        """One member as a flat dict: "loss", "loss_scale2", "loss_len30_scale2", "alignment", ..."""
-        flat = {}
-        for (measure, scale, seq_len), values in self.rows.items():
-            length = "" if seq_len in (None, TRAINING_LENGTH) else f"_len{seq_len}"
-            flat[measure + length + ("" if scale == 1.0 else f"_scale{scale:g}")] = float(values[index])
-        return flat
+from modtf.evaluation.scores import Rows, Scores
+from modtf.families import IID
+from modtf.models.routers.base import Router
+from modtf.population import Population
+from modtf.protocol import Evaluation
+from modtf.task import SPLITS
 
 
 class Evaluator:
-    """Measures a model on streams of its task, on the device, compiled once.
+    """Measures a model on streams of its tasks, on the device, compiled once.
 
     Args:
         model: any `keras.Model` from features to `{"target", "activation"}`.
-        task: its task, or a population's.
-        sizes: how much data to read.
+        population: the tasks it was made for; their seeds are not used.
+        evaluation: how much data to read, and under which conditions.
         split: which stream; evaluation never touches "train".
         seed: of the evaluation stream, the same for all members.
+
+    Raises:
+        ValueError: on a model of another task or with other outputs, an unknown split or condition.
     """
 
     def __init__(
         self,
         model: keras.Model,
-        task: Task | Sequence[Task],
-        sizes: Evaluation,
+        population: Population,
+        evaluation: Evaluation,
         split: str = "test",
         seed: int = 0,
     ):
-        self.tasks, _, self.population = as_members(
-            task, seed if isinstance(task, Task) else [seed] * len(task)
-        )
-        self.task, self.sizes, self.split = self.tasks[0], sizes, split
-        self.seed: Any = [seed] * len(self.tasks) if self.population else seed
-        self.family = task_family(self.tasks)
-        self.num_tokens = TRAINING_LENGTH if self.family.is_sequence else 1
-        self._datasets: dict[Any, Any] = {}
-        check_choice("split", split, SPLITS)
-        num_modules = count_modules(model, task)
+        self.model, self.population = model, population.with_seed(seed)
+        self.num_modules = count_modules(model, population)
         router = getattr(model, "router", None)
+        self.router = router if isinstance(router, Router) else None
         # the use q = p @ A is exact where p is a function of the token alone
-        self.exact_usage = not self.family.is_sequence or getattr(router, "sees_only_rule", False)
-        rows = max(self.task.num_rules, 1 if self.exact_usage else sizes.draws)
-        members = len(self.tasks)
-        self.performance = PerformanceSums(self.task.setting, members, self.population)
-        self.activation = ActivationSums(members, rows, num_modules, self.population)
+        self.exact_usage = not population.family.is_sequence or (
+            self.router is not None and self.router.depends_only_on_rule
+        )
+        #: name of what the router adds to the loss, None if nothing
+        self.penalty_name = self.router.penalty_name if self.router is not None else None
+        penalty = self.router.penalty if self.router is not None and self.penalty_name else None
+        draws = 1 if self.exact_usage else evaluation.draws
+        self.performance = PerformanceSums(self.population)
+        self.activation = ActivationSums(self.population, self.num_modules, draws, penalty)
         self._of_target = Accumulator(model, "target", self.performance)
         self._of_activation = Accumulator(model, "activation", self.activation)
+        self._set_data(evaluation, split)
+
+    def on(self, evaluation: Evaluation, split: str) -> "Evaluator":
+        """Another evaluator of the same model on other data, which shares what is compiled.
+
+        Raises:
+            ValueError: on an unknown split or condition, or more draws than this evaluator's.
+        """
+        if not self.exact_usage and evaluation.draws > self.activation.draws:
+            raise ValueError(
+                f"draws={evaluation.draws} is more than the {self.activation.draws} that this evaluator was "
+                "made for. Make the one with more draws first."
+            )
+        other = copy.copy(self)
+        other._set_data(evaluation, split)
+        return other
+
+    def _set_data(self, evaluation: Evaluation, split: str) -> None:
+        check_choice("split", split, SPLITS)
+        family = self.population.family
+        names = family.condition_names if evaluation.conditions is None else evaluation.conditions
+        self.conditions = [family.condition(name) for name in dict.fromkeys([IID, *names])]
+        self.evaluation, self.split = evaluation, split
+        self._datasets: dict[Any, Any] = {}
 
     def run(self) -> Scores:
-        """Performance at every scale and length, the activation matrix and its measures."""
-        rows: dict[tuple[str, float, int | None], np.ndarray] = {}
-        training_length = TRAINING_LENGTH if self.family.is_sequence else None
-        lengths = dict.fromkeys([training_length, *(self.sizes.lengths if self.family.is_sequence else ())])
-        for seq_len in lengths:
-            for scale in self.sizes.scales:
-                rows |= self._performance(scale, seq_len)
+        """Performance under every condition, the activation matrix and its measures, the router's penalty."""
+        rows: Rows = {}
+        for condition in self.conditions:
+            steps = self.evaluation.batches
+            self._accumulate(self._of_target, condition.name, steps, **condition.stream_options())
+            batches = float(self.performance.batches.numpy())
+            rows["loss", condition.name] = self.performance.loss.numpy() / batches
+            if self.population.task.setting == "classification":
+                rows["error", condition.name] = 100.0 * self.performance.error.numpy() / batches
         activation = self.activation_matrix()
-        usage = None if self.exact_usage else self._usage()
-        rows |= {
-            (name, 1.0, training_length): values
-            for name, values in metrics.measure_population(activation, usage=usage).items()
-        }
-        return Scores(rows, activation)
+        penalty = self.activation.penalty.numpy() / float(self.activation.batches.numpy())
+        measures = measure_members(activation, **({} if self.exact_usage else self._usage()))
+        rows |= {(name, IID): values for name, values in measures.items()}
+        if self.penalty_name:
+            rows[self.penalty_name, IID] = penalty
+        return Scores(rows, activation, self.population.family)
 
     def activation_matrix(self) -> np.ndarray:
-        """A [P, R, M], float64, from `sizes.tokens` tokens."""
-        steps = -(-self.sizes.tokens // (self.sizes.batch_size * self.num_tokens))
-        self._accumulate(self._of_activation, steps)
-        return self._matrix(self.task.num_rules)
+        """A [P, R, M], float64, from `evaluation.tokens` tokens; NaN for a member that has diverged."""
+        self._accumulate(self._of_activation, "activation", self._steps(self.evaluation.tokens))
+        counts = self.activation.rules.numpy().sum(axis=1)
+        return rates(self.activation.by_rule.numpy(), counts)
 
-    def _usage(self) -> np.ndarray:
-        """Module use [P, K, M] under each of K rule distributions."""
-        draws = self.sizes.draws
-        per_draw = -(-self.sizes.tokens_per_draw // (self.sizes.batch_size * self.num_tokens))
-        probs = metrics.rule_distributions(self.task.num_rules, draws)
-        self._accumulate(self._of_activation, per_draw * draws, draws=draws, rule_probs=probs)
-        return self._matrix(draws)
+    def _usage(self) -> dict[str, np.ndarray]:
+        """Module use [P, K, M] under each of K rule distributions, and how often the rules came [P, K, R]."""
+        draws = self.evaluation.draws
+        probs = metrics.rule_distributions(self.population.task.num_rules, draws)
+        steps = draws * self._steps(self.evaluation.tokens_per_draw)
+        self._accumulate(self._of_activation, "usage", steps, rule_probs=probs)
+        sums, rules = (v.numpy()[:, :draws] for v in (self.activation.by_draw, self.activation.rules))
+        counts = rules.sum(axis=2)
+        return {
+            "usage": rates(sums, counts),
+            "rule_frequencies": rates(rules, counts),
+        }
 
-    def _matrix(self, rows: int) -> np.ndarray:
-        sums, counts = (v.numpy()[:, :rows] for v in (self.activation.sums, self.activation.counts))
-        return metrics.from_counts(sums, counts)
+    def _steps(self, tokens: int) -> int:
+        """Batches that hold so many tokens of a member."""
+        batch = self.evaluation.activation_batch_size * self.population.family.num_training_tokens
+        return -(-tokens // batch)
 
-    def _performance(self, scale: float, seq_len: int | None) -> dict:
-        self._accumulate(self._of_target, self.sizes.batches, scale=scale, seq_len=seq_len)
-        batches = float(self.performance.batches.numpy())
-        found = {("loss", scale, seq_len): self.performance.loss.numpy() / batches}
-        if self.task.setting == "classification":
-            error = self.performance.error.numpy()
-            found["error", scale, seq_len] = 100.0 * error / batches
-        return found
-
-    def _accumulate(
-        self, accumulator: Accumulator, steps: int, draws: int | None = None, **options: Any
-    ) -> None:
+    def _accumulate(self, accumulator: Accumulator, name: str, steps: int, **options: Any) -> None:
         """Accumulates `steps` batches of a stream with these options."""
-        key = (accumulator, steps, draws, options.get("scale"), options.get("seq_len"))
-        if key not in self._datasets:  # building one costs more than a small evaluation
-            self._datasets[key] = self._dataset(accumulator.output, steps, draws, **options)
-        accumulator.run(self._datasets[key])
+        if name not in self._datasets:  # building one costs more than a small evaluation
+            self._datasets[name] = self._dataset(accumulator.output, steps, **options)
+        accumulator.run(self._datasets[name])
 
-    def _dataset(self, output: str, steps: int, draws: int | None, **options: Any):
-        """(features, what the metric of an output needs): the target, or the row of every token, which
-        is its rule or the number of its draw."""
+    def _dataset(self, output: str, steps: int, **options: Any) -> Any:
+        """(features, what the metric of an output needs): the target, or rule + R * draw of every token."""
+        sizes, num_rules = self.evaluation, self.population.task.num_rules
+        draws = len(options.get("rule_probs", [None]))
 
         def needed(index, element):
             features, target = element
             if output == "target":
                 return features, target
-            row = features["rule"]
-            return features, row if draws is None else row * 0 + tf.cast(index % draws, row.dtype)
+            rule = features["rule"]
+            return features, rule + num_rules * tf.cast(index % draws, rule.dtype)
 
-        tasks = self.tasks if self.population else self.task
-        dataset = stream(tasks, self.sizes.batch_size, self.split, self.seed, **options)
+        batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
+        dataset = stream(self.population, batch_size, self.split, **options)
         return dataset.enumerate().map(needed).take(steps)
-
-
-def evaluate(
-    model: keras.Model,
-    task: Task | Sequence[Task],
-    *,
-    sizes: Evaluation | None = None,
-    split: str = "test",
-    seed: int = 0,
-) -> Any:
-    """Measures a model in and out of distribution, and its collapse and specialisation.
-
-    Args:
-        model: any `keras.Model` that takes features and returns `{"target", "activation"}`.
-        task: its task, or the list of tasks of a population.
-        sizes: how much data to read; `Evaluation()`, the published sizes, by default.
-        split: "test" or "validation".
-        seed: of the evaluation stream.
-
-    Returns:
-        A dict of floats (a list of dicts, one per member, for a population): "loss" (and "error" in
-        percent for classification), each also with the suffixes "_scale2" (inputs times 2), "_len30"
-        (sequences of 30) and "_len30_scale2"; and the measures of `modtf.metrics`.
-
-    Example:
-        >>> scores = modtf.evaluate(model, task)
-        >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
-    """
-    evaluator = Evaluator(model, task, sizes or Evaluation(), split, seed)
-    scores = evaluator.run()
-    members = [scores.member(i) for i in range(len(evaluator.tasks))]
-    return members if evaluator.population else members[0]

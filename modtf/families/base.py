@@ -38,7 +38,10 @@ class Option:
 
     def show(self, value: Any) -> str:
         """How the value stands in a task's name: "v2", "noise0.1"."""
-        return value if isinstance(value, str) else f"{self.name}{value:g}"
+        if isinstance(value, str):
+            return value
+        short = f"{value:g}"
+        return self.name + (short if float(short) == value else repr(value))
 
 
 class Family:
@@ -116,7 +119,9 @@ def check_family(name: str, family: Any) -> None:
     """Raises `ValueError` where a family does not say what others read."""
     if not isinstance(family, Family):
         raise ValueError(f"The family {name!r} must be a subclass of modtf.Family, received {family!r}.")
-    lacking = [a for a in ("title", "data", "architecture", "conditions", "headline") if not hasattr(family, a)]
+    lacking = [
+        a for a in ("title", "data", "architecture", "conditions", "headline") if not hasattr(family, a)
+    ]
     lacking += [
         f"{method}(task)"
         for method in ("token_width", "published", "quick")

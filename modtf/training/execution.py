@@ -7,8 +7,8 @@ import keras
 import tensorflow as tf
 
 from modtf.models.base import ModularModel
+from modtf.training.compile import STEPS_PER_EXECUTION
 
-STEPS_PER_EXECUTION = 100  # by then Keras's work between them is lost in the steps
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
 ACCELERATION = 50  # how many cores an accelerator is worth, at least
 STEPS_PER_PROGRAM = 20  # by then starting a program is lost in the steps

@@ -1,25 +1,8 @@
-"""Losses and errors per setting, with the members axis kept where one is needed."""
+"""The loss that training minimises."""
 
 import keras
-from keras import ops
 
-
-def absolute_error(target, output):
-    """|target - output|, elementwise."""
-    return ops.abs(ops.cast(target, output.dtype) - output)
-
-
-def cross_entropy(target, logit):
-    """Binary cross-entropy of a logit, elementwise, in nats."""
-    return ops.relu(logit) - logit * ops.cast(target, logit.dtype) + ops.softplus(-ops.abs(logit))
-
-
-def misclassified(target, logit):
-    """1 where the sign of the logit is wrong, else 0, elementwise."""
-    return ops.cast((logit >= 0) != (target >= 0.5), logit.dtype)
-
-
-ELEMENTWISE = {"regression": absolute_error, "classification": cross_entropy}
+from modtf.evaluation.elementwise import ELEMENTWISE
 
 
 @keras.saving.register_keras_serializable("modtf")

@@ -1,88 +1,75 @@
-"""Claims about rank orders: specialisation and learning speed, in and out of distribution."""
+"""Claims about what goes with specialisation: performance, and speed of training."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
-from modtf.metrics import measures, smaller_is_better
-from modtf.analysis.claims.base import Claim, Evidence, mean_evidence
-from modtf.analysis.performance import IN, OUT, performance_rows
+from modtf.analysis.claims.agreement import UNIT, agreement_evidence
+from modtf.analysis.claims.evidence import Evidence
+from modtf.analysis.claims.measured import measures_in
+from modtf.analysis.claims.registry import register_claim
+from modtf.analysis.performance import IN, performance_rows
 from modtf.analysis.study import Study
+from modtf.families import IID
 
-UNIT = ["arch", "setting", "search", "num_rules", "width", "data_seed"]
+MODEL = [*UNIT, "variant", "seed"]
 
 
-def rank_agreement(first: np.ndarray, second: np.ndarray) -> float:
-    """Of all pairs of entries that differ in both: the share ordered alike less the share ordered otherwise.
+def steps_to_threshold(history: pd.DataFrame) -> pd.DataFrame:
+    """The steps after which every model reaches a performance that all variants of its task reach.
 
-    Goodman and Kruskal's gamma, -1..1; NaN where no pair differs in both.
+    The threshold of a task (cell without variant, and data seed) is the best performance that the median
+    model of each variant reaches, of the variant where that is worst.
 
-    Example:
-        >>> rank_agreement(np.array([1, 2, 3]), np.array([1, 3, 2]))  # 2 of 3 pairs alike
-        0.3333333333333333
+    Args:
+        history: as `load_history` gives it, of models to be compared.
+
+    Returns:
+        The columns of `MODEL` and `steps`: of the first evaluation at or below the threshold, infinite for a
+        model that never gets there. Models that diverged have no row.
     """
-    upper = np.triu_indices(len(first), k=1)
-    order = np.sign(np.subtract.outer(first, first)) * np.sign(np.subtract.outer(second, second))
-    pairs = order[upper]
-    pairs = pairs[np.isfinite(pairs) & (pairs != 0)]
-    return float(pairs.mean()) if pairs.size else float("nan")
+    rows = performance_rows(history, headline=False)
+    rows = rows[(rows["condition"] == IID) & np.isfinite(rows["value"])]
+    best = rows.groupby(MODEL, observed=True)["value"].min()
+    of_variant = best.groupby([*UNIT, "variant"], observed=True).median()
+    threshold = of_variant.groupby(UNIT, observed=True).max().rename("threshold").reset_index()
+    rows = rows.merge(threshold, on=UNIT)
+    reached = rows[rows["value"] <= rows["threshold"]].groupby(MODEL, observed=True)["step"].min()
+    return reached.reindex(best.index).fillna(np.inf).rename("steps").reset_index()
 
 
-def learning_area(history: pd.DataFrame) -> pd.DataFrame:
-    """The area under the training curve of every model, divided by its number of evaluations: small is fast.
-
-    A unit (cell without variant, and task) counts only the steps at which all of its models were evaluated.
-    """
-    rows = performance_rows(history, conditions=False)
-    models = (
-        rows.groupby(UNIT)[["variant", "seed"]].apply(lambda r: len(r.drop_duplicates())).rename("models")
-    )
-    at_step = rows.groupby([*UNIT, "step"]).size().rename("evaluated").reset_index()
-    complete = at_step.merge(models.reset_index(), on=UNIT).query("evaluated == models")
-    rows = rows.merge(complete[[*UNIT, "step"]], on=[*UNIT, "step"])
-    return rows.groupby([*UNIT, "variant", "seed"])["value"].mean().rename("area").reset_index()
-
-
-def _specialised_train_faster(study: Study) -> Iterator[Evidence]:
-    empty = study.history.empty
-    area = None if empty else learning_area(study.history)
-    for measure in measures("specialisation"):
-        if area is None:
-            yield Evidence(measure.name)
-            continue
+def _agree(study: Study, other: pd.DataFrame, column: str) -> Iterator[Evidence]:
+    """The rank agreement of every measure of specialisation with a number of the same models."""
+    for measure in measures_in(study, "specialisation"):
         rows = study.results[study.results["measure"] == measure.name].dropna(subset="value")
-        sign = 1.0 if smaller_is_better(measure.name) else -1.0
-        both = rows[[*UNIT, "variant", "seed", "value"]].merge(area, on=[*UNIT, "variant", "seed"])
-        yield _agreement(both.assign(value=sign * both["value"]), "value", "area", measure.name, study)
+        sign = 1.0 if measure.smaller_is_better else -1.0
+        both = rows[[*MODEL, "value"]].merge(other[[*MODEL, column]], on=MODEL).dropna()
+        both = both.assign(badness=sign * both["value"])
+        yield agreement_evidence(both, "badness", column, measure.name, study)
 
 
-def _out_follows_in(study: Study) -> Iterator[Evidence]:
+@register_claim(
+    "specialised_perform_better",
+    text="better specialised models also perform better",
+    figure="collapse_and_specialisation_vs_num_rules",
+    statistic="rank agreement of the measure with the loss or error in distribution",
+)
+def specialised_perform_better(study: Study) -> Iterator[Evidence]:
     rows = study.performance
-    means = rows.groupby([*UNIT, "condition", "variant"])["value"].mean().unstack("condition")
-    means = means.reindex(columns=[IN, OUT]).dropna().reset_index()
-    yield _agreement(means, IN, OUT, "order of the variants", study)
+    rows = rows[rows["distribution"] == IN].rename(columns={"value": "performance"})
+    return _agree(study, rows, "performance")
 
 
-def _agreement(frame: pd.DataFrame, first: str, second: str, name: str, study: Study) -> Evidence:
-    """Mean rank agreement over units that hold at least two variants."""
-    rows = []
-    for key, unit in frame.groupby(UNIT):
-        if unit["variant"].nunique() > 1:
-            gamma = rank_agreement(unit[first].to_numpy(float), unit[second].to_numpy(float))
-            rows.append((*key, gamma))
-    return mean_evidence(pd.DataFrame(rows, columns=[*UNIT, "agreement"]), "agreement", name, study)
-
-
-SPECIALISED_TRAIN_FASTER = Claim(
+@register_claim(
+    "specialised_train_faster",
     text="better specialised models also train faster",
     figure="training_curves",
-    statistic="rank agreement of the measure with the area under the training curve",
-    evidence=_specialised_train_faster,
+    statistic="rank agreement of the measure with the steps to a threshold common to the variants",
 )
-OUT_FOLLOWS_IN = Claim(
-    text="the order out of distribution follows the order in distribution",
-    figure="performance_vs_num_rules",
-    statistic="rank agreement of the variants in and out of distribution",
-    evidence=_out_follows_in,
-)
+def specialised_train_faster(study: Study) -> Iterator[Evidence]:
+    if study.history.empty:
+        return
+    measured = study.results[study.results["num_modules"] > 1]
+    history = study.history[study.history["variant"].isin(measured["variant"].unique())]
+    yield from _agree(study, steps_to_threshold(history), "steps")

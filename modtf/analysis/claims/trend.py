@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 
-SERIES = ("arch", "setting", "search", "width", "data_seed", "seed")
+from modtf.results.schema import KIND
+
+SERIES = (*KIND, "width", "data_seed", "seed")
 
 
 def slopes(frame: pd.DataFrame, value: str) -> pd.DataFrame:
@@ -14,7 +16,7 @@ def slopes(frame: pd.DataFrame, value: str) -> pd.DataFrame:
     """
     frame = frame[np.isfinite(frame[value])].assign(x=lambda rows: np.log2(rows["num_rules"].astype(float)))
     frame = frame.assign(xx=frame["x"] ** 2, xy=frame["x"] * frame[value])
-    means = frame.groupby(list(SERIES))[["x", value, "xx", "xy"]].mean()
+    means = frame.groupby(list(SERIES), observed=True)[["x", value, "xx", "xy"]].mean()
     spread = means["xx"] - means["x"] ** 2
     slope = (means["xy"] - means["x"] * means[value]) / spread.where(spread > 1e-9)
     return slope.rename("slope").dropna().reset_index()

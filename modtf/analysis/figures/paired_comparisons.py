@@ -1,84 +1,60 @@
 """The same task and seed with one variant and the next: by how much is it better?"""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
 
-from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
-from modtf.analysis.figures.notes import span
-from modtf.analysis.figures.panels import Grid, empty_panel, make_grid
-from modtf.analysis.figures.style import colour, in_order, kinds_in, with_labels
-from modtf.results import PAIRS, Study, compare_pairs
-from modtf.analysis.performance import IN, OUT
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, note, panels, register_figure
+from modtf.analysis.figures.averages import counts, sizes
+from modtf.analysis.figures.marks import whiskers
+from modtf.analysis.figures.rows import performance
+from modtf.analysis.figures.style import Look
+from modtf.analysis.labels import with_kinds
+from modtf.analysis.paired import PAIRS, compare_pairs
+from modtf.analysis.performance import IN
+from modtf.results import KIND
 
-BY = ["arch", "setting", "search", "num_rules", "measure", "scale", "seq_len", "condition"]
-
+BY = [*KIND, "num_rules", "measure", "condition", "distribution"]
 SHOWN = ["advantage", "advantage_low", "advantage_high"]
+NAME, TITLE = "paired_comparisons", "Paired comparisons: relative advantage"
+SAID = (
+    "by which share the first's loss or error is below the second's on the same task and seed (right of 0: "
+    "the first is better); filled: in, hollow: out of distribution"
+)
 
 
-def draw(study: Study, choice: Choice) -> Iterator[Picture]:
+@register_figure(NAME)
+def draw(study: Study, choice: Choice) -> Pictures:
     """One picture: relative advantage by kind and number of rules, a column per pair."""
-    table = compare_pairs(study.performance, by=BY, over=["width"], bootstrap=study.bootstrap)
+    rows = performance(study.results)
+    table = compare_pairs(rows, by=BY, over=["width"], level=study.level)
     if table.empty:
         raise NothingToDraw("no task and seed was run with two variants that are compared")
-    table = with_labels(table)
-    kinds = kinds_in(table)
-    found = [pair for pair in PAIRS if ((table["first"] == pair[0]) & (table["second"] == pair[1])).any()]
-    widths = sorted(study.performance["width"].unique())
-    text = (
-        "By which share the first's loss or error is below the second's on the same task and seed (right of "
-        f"0: the first is better); mean and {study.bootstrap.level:.0%} bootstrap interval over "
-        f"{span(table['num_models'], 'pair')} each; filled: in, hollow: out of distribution; checkpoint "
-        f"{study.checkpoint}; width{'s' * (len(widths) > 1)} {', '.join(map(str, widths))}."
-    )
-    absent = [f"{first} against {second}" for first, second in PAIRS if (first, second) not in found]
-    text += f" Incomplete: no {', no '.join(absent)}." if absent else ""
-    rules = sorted(table["num_rules"].unique())
-    columns = [f"{first} against {second}" for first, second in found]
-    size = (2.4, 0.25 + 0.26 * len(rules))
-    title = "Paired comparisons"
-    grid = make_grid(
-        kinds, columns, title, text, panel=size, legend=False, x_label="Relative advantage", gaps=(0.4, 0.3)
-    )
-    limit = min(1.0, 1.1 * float(table[SHOWN].abs().max().max()) + 0.01)
-    for r, kind in enumerate(kinds):
-        for c, (first, second) in enumerate(found):
-            rows = table[(table["kind"] == kind) & (table["first"] == first) & (table["second"] == second)]
-            _panel(grid, r, c, rows, rules, limit)
-    yield Picture("paired_comparisons", title, text, grid.figure, table.drop(columns=["family", "kind"]))
+    table = with_kinds(table).assign(pair=table["first"] + " against " + table["second"])
+    table["variant"] = pd.Categorical(table["first"], rows["variant"].cat.categories)  # whose look it has
+    absent = [f"no {' against '.join(pair)}" for pair in PAIRS if pair[0] not in set(table["first"])]
+    words = [SAID, counts(study, table, "pair"), *sizes(rows, BY), f"checkpoint {study.checkpoint}"]
+    mark = partial(_mark, limit=min(1.05, 1.1 * table[SHOWN].abs().max().max() + 0.01))
+    size = (2.4, 0.45 + 0.26 * table["num_rules"].nunique())
+    yield panels(mark, table, NAME, TITLE, note(words, absent), "kind", "pair", size)
 
 
-def _panel(grid: Grid, r: int, c: int, rows: pd.DataFrame, rules: list[int], limit: float) -> None:
-    axes = grid.panel(r, c)
-    if rows.empty:
-        empty_panel(axes)
-        return
+def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], limit: float) -> None:
+    rules, tint = sorted(data["num_rules"].unique()), looks[data["variant"].iloc[0]].colour
+    for where, rows in data.groupby("distribution", observed=True):
+        y = [rules.index(number) + (-0.14 if where == IN else 0.14) for number in rows["num_rules"]]
+        style: dict[str, Any] = {
+            "color": tint,
+            "markerfacecolor": tint if where == IN else "white",
+            "markersize": 4.5,
+        }
+        style |= {"linestyle": "", "marker": "o", "capsize": 2, "elinewidth": 1}
+        axes.errorbar(rows["advantage"], y, xerr=whiskers(rows, *SHOWN), **style)
     axes.axvline(0, color="black", linewidth=0.8)
-    for condition in in_order(rows["condition"], (IN, OUT)):
-        part = rows[rows["condition"] == condition]
-        shift = 0.14 if condition == IN else -0.14
-        y = [len(rules) - 1 - rules.index(n) + shift for n in part["num_rules"]]
-        errors = pd.DataFrame(
-            {
-                "low": part["advantage"] - part["advantage_low"],
-                "high": part["advantage_high"] - part["advantage"],
-            }
-        )
-        tint = colour(str(part["first"].iloc[0]), list(rows["first"]))
-        axes.errorbar(
-            part["advantage"],
-            y,
-            xerr=errors.fillna(0).clip(lower=0).to_numpy().T,
-            linestyle="none",
-            marker="o",
-            markersize=4.5,
-            color=tint,
-            markerfacecolor=tint if condition == IN else "white",
-            capsize=2,
-            elinewidth=1.0,
-        )
-    axes.set_xlim(-limit, limit)
-    axes.set_ylim(-0.6, len(rules) - 0.4)
-    axes.set_yticks(range(len(rules)), [f"R = {n}" for n in reversed(rules)] if c == 0 else [""] * len(rules))
+    axes.set(xlim=(-limit, limit), ylim=(len(rules) - 0.5, -0.5))
+    axes.set_yticks(range(len(rules)), [f"R = {number}" for number in rules])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:+.0%}" if abs(value) > 1e-9 else "0")
-    axes.locator_params(axis="x", nbins=5)
+    axes.locator_params(axis="x", nbins=4)

@@ -1,40 +1,41 @@
-"""Loss or error against the length of the sequences; one figure per scale and width."""
+"""Loss or error against the length of the sequences; one figure per scale of the inputs and width."""
 
-from collections.abc import Iterator
+from typing import Any
 
-from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
-from modtf.analysis.figures.lines import draw_lines, performance_axis
-from modtf.analysis.figures.notes import lacks, note, points_lack
-from modtf.analysis.figures.panels import add_legend, make_grid
-from modtf.analysis.figures.performance_vs_num_rules import label_performance
-from modtf.analysis.figures.style import GREY, kinds_in, variants_in, with_labels
-from modtf.results import CELL, Study, summarise
-from modtf.analysis.performance import performance_rows
-from modtf.task import TRAINING_LENGTH
+import pandas as pd
+from matplotlib.axes import Axes
+
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, lines, means, register_figure
+from modtf.analysis.figures.rows import performance
+from modtf.analysis.figures.style import GREY
+from modtf.families import FAMILIES
+
+NAME, TITLE = "performance_vs_seq_len", "Performance against sequence length"
 
 
-def draw(study: Study, choice: Choice) -> Iterator[Picture]:
+@register_figure(NAME)
+def draw(study: Study, choice: Choice) -> Pictures:
     """One picture per scale and width."""
-    rows = performance_rows(study.results, conditions=False)
-    rows = rows[rows["seq_len"].notna()]
+    rows = performance(study.results, headline=False)
+    families = {arch: FAMILIES[arch] for arch in rows["arch"].unique()}
+    lengths = [
+        (arch, condition.name, condition.seq_len or family.training_length, condition.scale)
+        for arch, family in families.items()
+        for condition in family.conditions
+        if any(other.seq_len for other in family.conditions)
+    ]
+    known = pd.DataFrame(lengths, columns=["arch", "condition", "tokens", "scale"])
+    rows = rows.merge(known.astype({name: rows[name].dtype for name in ("arch", "condition")}))
     if rows.empty:
-        raise NothingToDraw("no mha or rnn cell was run; an mlp has no sequences")
-    summary = summarise(rows, [*CELL, "measure", "scale", "seq_len"], bootstrap=study.bootstrap)
-    summary = with_labels(summary.astype({"seq_len": int}))
-    for (scale, width), part in summary.groupby(["scale", "width"]):
-        kinds, variants = kinds_in(part), variants_in(part)
-        rules = sorted(part["num_rules"].unique())
-        lacking = lacks(part) + points_lack(part, ["kind", "num_rules"], "seq_len", "length")
-        trained = f"dotted: the training length, {TRAINING_LENGTH}"
-        text = note(study, part, f"width {width}", trained, "smaller is better", lacking=lacking)
-        title = f"Performance against sequence length, inputs x {scale:g} (width {width})"
-        columns = [f"R = {r}" for r in rules]
-        grid = make_grid(kinds, columns, title, text, panel=(2.1, 1.7), x_label="Tokens", gaps=(0.45, 0.4))
-        draw_lines(grid, part, ("kind", kinds), ("num_rules", rules), "seq_len", variants, performance_axis)
-        for axes in grid.axes.flat:
-            if axes.lines:
-                axes.axvline(TRAINING_LENGTH, color=GREY, linestyle=":", linewidth=0.9, zorder=1)
-        label_performance(grid.axes[:, 0], kinds)
-        add_legend(grid.figure, variants)
-        name = f"performance_vs_seq_len_scale{scale:g}_e{width}"
-        yield Picture(name, title, text, grid.figure, part.drop(columns=["family", "kind"]))
+        raise NothingToDraw("no family that is tested at several lengths was run")
+    arch = rows.groupby("panel", observed=True)["arch"].first()
+
+    def mark(axes: Axes, data: pd.DataFrame, looks: Any, x: str) -> None:
+        lines(axes, data, looks, x)
+        trained = families[arch[data["panel"].iloc[0]]].training_length
+        axes.axvline(trained, color=GREY, linestyle=":", zorder=1)
+
+    for (scale, width), part in rows.groupby(["scale", "width"]):
+        drawn = (f"{NAME}_scale{scale:g}_e{width}", f"{TITLE}, inputs x {scale:g}, width {width}")
+        said = "dotted: the training length"
+        yield means(study, part, mark, "tokens", *drawn, said, row="panel", column="num_rules")

@@ -1,117 +1,67 @@
-"""Who wins: the shares of the votes, overall and by architecture and setting."""
+"""Who wins: the shares of the votes, overall and by kind."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.base import Choice, NothingToDraw, Picture
-from modtf.analysis.figures.panels import add_legend, empty_panel, make_grid
-from modtf.analysis.figures.style import colour, kinds_in, variants_in, with_labels
-from modtf.results import VARIANTS, Study, rank, votes
-from modtf.analysis.performance import IN, OUT
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, note, panels, register_figure
+from modtf.analysis.figures.averages import sizes
+from modtf.analysis.figures.rows import performance
+from modtf.analysis.figures.style import Look
+from modtf.analysis.labels import with_kinds
+from modtf.analysis.ranking import UNIT, rank, votes
+from modtf.results import VARIANTS
 
 FIELDS = {"all four": VARIANTS, "modular against monolithic": ("monolithic", "modular")}
-RULE = (
-    "Every task of every cell, its seeds averaged, gives one vote to the variant with the smallest loss "
-    "(regression) or error (classification)"
-)
 OVERALL = "overall"
 
 
-def shares(study: Study) -> pd.DataFrame:
-    """field, condition, kind ("overall" first), variant, share, low, high, num_votes.
+@register_figure("ranking")
+def draw(study: Study, choice: Choice) -> Pictures:
+    """One picture: bars of shares, a panel for each field of candidates and distribution."""
+    table, text = shares(study)
+    size = (4.9, 0.7 + 0.24 * table["kind"].nunique())
+    yield panels(_mark, table, "ranking", "Ranking", text, row="field", column="distribution", size=size)
+
+
+def shares(study: Study) -> tuple[pd.DataFrame, str]:
+    """field, distribution, kind ("overall" first), variant, share, low, high, num_votes; and a note.
 
     Raises:
         NothingToDraw: if no task was run with all candidates of any field.
     """
-    tables = []
+    rows = performance(study.results)
+    most, tables, lacking = len(rows[list(UNIT)].drop_duplicates()), [], []
     for field, candidates in FIELDS.items():
-        cast = votes(study.performance, candidates)
-        if cast.empty:
-            continue
-        cast = with_labels(cast)
-        overall = rank(cast, ["condition"], study.bootstrap).assign(kind=OVERALL)
-        by_kind = rank(cast, ["condition", "kind"], study.bootstrap)
-        tables.append(pd.concat([overall, by_kind]).assign(field=field))
+        cast = votes(rows, candidates)
+        absent = most - len(cast[list(UNIT)].drop_duplicates())
+        lacking += [f"{absent} of {most} votes on '{field}' lack a candidate"] if absent else []
+        if len(cast):
+            overall = rank(cast, ["distribution"], study.level).assign(kind=OVERALL)
+            by_kind = rank(with_kinds(cast), ["distribution", "kind"], study.level).astype({"kind": str})
+            tables.append(pd.concat([overall, by_kind]).assign(field=field))
     if not tables:
-        raise NothingToDraw(
-            "no task was run with both modular and monolithic, so there is nothing to vote on"
-        )
+        raise NothingToDraw("no task was run with both modular and monolithic")
     table = pd.concat(tables, ignore_index=True)
-    return table[["field", "condition", "kind", "variant", "share", "low", "high", "num_votes"]]
-
-
-def ranking_note(study: Study, table: pd.DataFrame) -> str:
-    """How votes are given, by how many models, and what could not vote."""
-    rows = study.performance
+    table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
     models = len(rows[["folder", "data_seed", "seed"]].drop_duplicates())
-    text = f"{RULE}; {models} models; ties are shared; checkpoint {study.checkpoint}; "
-    text += "out of distribution: inputs x 2, sequences of 30 tokens."
-    absent = [field for field in FIELDS if field not in set(table["field"])]
-    tasks = rows.drop_duplicates(
-        ["arch", "setting", "search", "num_rules", "width", "data_seed", "condition"]
-    )
-    most = table[(table["kind"] == OVERALL) & (table["field"] == table["field"].iloc[0])]
-    voted = int(most.groupby("condition")["num_votes"].first().sum())
-    lacking = [f"no task has all candidates of '{field}'" for field in absent]
-    if not absent and voted < len(tasks):
-        lacking.append(f"{len(tasks) - voted} of {len(tasks)} votes lack a variant and are left out")
-    return text + (f" Incomplete: {'; '.join(lacking)}." if lacking else "")
+    words = ["every task of every cell, its seeds averaged, gives one vote to the variant that does best"]
+    words += [f"ties are shared; n: votes; {models} models", *sizes(rows, [*UNIT, "kind"])]
+    return table, note([*words, f"checkpoint {study.checkpoint}"], lacking)
 
 
-def draw(study: Study, choice: Choice) -> Iterator[Picture]:
-    """One picture: bars of shares, four panels."""
-    table = shares(study)
-    text = ranking_note(study, table)
-    fields = [field for field in FIELDS if field in set(table["field"])]
-    conditions = [c for c in (IN, OUT) if c in set(table["condition"])]
-    kinds = [OVERALL, *kinds_in(table[table["kind"] != OVERALL])]
-    height = 0.3 + 0.3 * len(kinds)
-    grid = make_grid(
-        ["" for _ in fields],
-        conditions,
-        "Ranking",
-        text,
-        panel=(3.6, height),
-        left=1.75,
-        right=0.65,
-        gaps=(0.75, 0.6),
-    )
-    for r, field in enumerate(fields):
-        for c, condition in enumerate(conditions):
-            chosen = table[(table["field"] == field) & (table["condition"] == condition)]
-            _stacked(grid.panel(r, c), chosen, kinds, labelled=c == 0)
-            grid.panel(r, c).set_title(f"{field}, {condition}", size=9.5)
-    add_legend(grid.figure, variants_in(table), bars=True)
-    yield Picture("ranking", "Ranking", text, grid.figure, table.replace("\n", " ", regex=True))
-
-
-def _stacked(axes: Axes, table: pd.DataFrame, kinds: Sequence[str], labelled: bool) -> None:
-    if table.empty:
-        empty_panel(axes)
-        return
-    variants = variants_in(table)
+def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    kinds = list(data["kind"].unique())
     for place, kind in enumerate(kinds):
-        row = table[table["kind"] == kind].set_index("variant")
-        y = len(kinds) - 1 - place
-        if row.empty:
-            axes.text(0.5, y, "not run", ha="center", va="center", size=8)
-            continue
-        start = 0.0
-        for name in variants:
-            share = float(row["share"].get(name, 0.0))
-            axes.barh(y, share, left=start, color=colour(name, variants), height=0.72, edgecolor="white")
-            if share >= 0.09:
-                axes.text(
-                    start + share / 2, y, f"{share:.0%}", ha="center", va="center", size=8, color="white"
-                )
+        row, start = data[data["kind"] == kind].set_index("variant"), 0.0
+        for name in (name for name in looks if name in row.index):
+            share, tint = float(row["share"][name]), looks[name].colour
+            bar = axes.barh(place, share, 0.74, start, label=name, color=tint, edgecolor="white")
+            axes.bar_label(bar, [f"{share:.0%}" * (share >= 0.1)], label_type="center", color="white", size=8)
             start += share
-        axes.text(1.015, y, f"n = {int(row['num_votes'].iloc[0])}", va="center", size=7.5)
-    labels = [kind.replace("\n", " ") for kind in reversed(kinds)]
-    axes.set_yticks(range(len(kinds)), labels if labelled else [""] * len(kinds), size=8.5)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "25%", "50%", "75%", "100%"])
-    axes.set_xlim(0, 1)
-    axes.set_ylim(-0.6, len(kinds) - 0.4)
-    axes.grid(False, axis="y")
-    axes.tick_params(axis="y", length=0)
+        axes.text(1.015, place, f"n = {int(row['num_votes'].iloc[0])}", va="center", size=7.5)
+    axes.set_yticks(range(len(kinds)), kinds)
+    axes.set(xlim=(0, 1), ylim=(len(kinds) - 0.5, -0.5))
+    axes.xaxis.set_major_formatter("{x:.0%}")
+    axes.grid(False)

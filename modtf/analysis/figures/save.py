@@ -14,6 +14,10 @@ PNG_DPI = 150
 def save(picture: Picture, figures: Path, tables: Path) -> bytes:
     """Writes NAME.png and NAME.svg to `figures` and NAME.csv to `tables`; returns the PNG."""
     FigureCanvasAgg(picture.figure)
+    picture.figure.draw_without_rendering()
+    picture.figure.set_layout_engine(
+        "none"
+    )  # what was laid out stays: again, for each file, would take seconds
     buffer = io.BytesIO()
     picture.figure.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
     (figures / f"{picture.name}.png").write_bytes(buffer.getvalue())

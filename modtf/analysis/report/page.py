@@ -1,15 +1,53 @@
 """The report as one HTML page that needs nothing else: figures and style stand inside it."""
 
 import base64
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
-from string import Template
+from typing import Any
 
 import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 MAX_ROWS = 60  # of a table on the page; the CSV file has all
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as the page shows it; a long one is cut, and says so."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    length: int  # of the whole
+    file: str = ""  # in tables/
+
+    @property
+    def cut(self) -> bool:
+        return self.length > len(self.rows)
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, file: str = "") -> "Table":
+        """Reads a frame."""
+        columns = [str(name).replace("_", " ") for name in frame]
+        shown = frame.head(MAX_ROWS).itertuples(index=False, name=None)
+        return cls(columns, [[_text(cell) for cell in row] for row in shown], len(frame), file)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture inside the page."""
+
+    data: str  # base64 of the PNG
+    title: str
+    note: str
+    name: str
+    width: int  # in pixels, unless the window is narrower
+
+    @classmethod
+    def of(cls, picture: Any, png: bytes) -> "Shown":
+        """Reads a `Picture` and its PNG."""
+        inches = float(picture.figure.get_size_inches()[0])
+        data = base64.b64encode(png).decode()
+        return cls(data, picture.title, picture.note, picture.name, round(96 * inches))
 
 
 @dataclass(frozen=True)
@@ -17,26 +55,21 @@ class Section:
     """A part of the page with a heading of its own."""
 
     title: str
-    body: str  # HTML
+    texts: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Shown] = ()
+    claims: Sequence[dict[str, Any]] = ()  # see `modtf.analysis.report.sections.claims_section`
+    kinds: Sequence[str] = ()  # the columns of the claims
 
     @property
     def anchor(self) -> str:
-        return "".join(c if c.isalnum() else "-" for c in self.title.lower())
+        return anchor(self.title)
 
 
-def render(title: str, sections: Sequence[Section]) -> str:
-    """The page.
-
-    Args:
-        title: of the page.
-        sections: in order; a table of contents links to them.
-    """
-    template = Template(resources.files("modtf.launch").joinpath("report_page.html").read_text("utf-8"))
-    contents = "".join(f'<li><a href="#{s.anchor}">{html.escape(s.title)}</a></li>' for s in sections)
-    body = "".join(
-        f'<section id="{s.anchor}"><h2>{html.escape(s.title)}</h2>{s.body}</section>' for s in sections
-    )
-    return template.substitute(title=html.escape(title), contents=contents, body=body)
+def anchor(title: str) -> str:
+    """What links to a section point at."""
+    return "".join(c if c.isalnum() else "-" for c in title.lower())
 
 
 def figure_title(name: str) -> str:
@@ -44,63 +77,19 @@ def figure_title(name: str) -> str:
     return name.replace("_", " ").replace(" vs ", " against ").capitalize()
 
 
-def paragraph(text: str, kind: str = "") -> str:
-    """A paragraph of plain text, with a CSS class."""
-    return f'<p class="{kind}">{html.escape(text)}</p>' if kind else f"<p>{html.escape(text)}</p>"
-
-
-def heading(text: str) -> str:
-    """A heading below that of a section."""
-    return f"<h3>{html.escape(text)}</h3>"
-
-
-def picture(png: bytes, title: str, note: str, width: float, name: str) -> str:
-    """A figure with its caption.
-
-    Args:
-        png: the image.
-        title, note: the note becomes the caption and, with the title, the alternative text.
-        width: in inches, at which it is shown unless the window is narrower.
-        name: of the files beside the page.
-    """
-    data = base64.b64encode(png).decode()
-    alternative = html.escape(f"{title}. {note}", quote=True)
-    return (
-        f'<figure><img src="data:image/png;base64,{data}" alt="{alternative}" '
-        f'style="width:{width * 96:.0f}px">'
-        f"<figcaption>figures/{html.escape(name)}.png, .svg; tables/{html.escape(name)}.csv</figcaption>"
-        "</figure>"
+def render(title: str, sections: Sequence[Section]) -> str:
+    """The page: whatever stands in the sections is shown as text, never as markup."""
+    environment = Environment(
+        loader=PackageLoader("modtf.analysis.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    return environment.get_template("page.html").render(title=title, sections=sections)
 
 
-def table(frame: pd.DataFrame, file: str = "") -> str:
-    """A table; long ones are cut, and say so.
-
-    Args:
-        frame: the rows.
-        file: name of the CSV file that holds all of them.
-    """
-    shown = frame.head(MAX_ROWS).rename(columns=lambda name: str(name).replace("_", " "))
-    text = shown.to_html(index=False, border=0, na_rep="", float_format=_number, justify="left")
-    if len(frame) > MAX_ROWS:
-        text += paragraph(f"{MAX_ROWS} of {len(frame)} rows are shown.", "small")
-    return f'<div class="scroll">{text}</div>' + (paragraph(f"tables/{file}", "small") if file else "")
-
-
-def claims_table(lines: pd.DataFrame) -> str:
-    """The lines of `claim_lines`: claim, figure (linked), ..., verdict (marked)."""
-    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in lines)
-    rows = []
-    for values in lines.itertuples(index=False):
-        claim, figure, *cells, verdict = map(str, values)
-        marked = f'<td class="verdict {html.escape(verdict.replace(" ", "-"))}">{html.escape(verdict)}</td>'
-        shown = Section(figure_title(figure), "")
-        link = f'<a href="#{shown.anchor}">{html.escape(shown.title)}</a>'
-        columns = [html.escape(claim), link, *map(html.escape, cells)]
-        rows.append("<tr>" + "".join(f"<td>{column}</td>" for column in columns) + marked + "</tr>")
-    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f'<div class="scroll"><table>{body}</table></div>'
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"
+def _text(cell: Any) -> str:
+    if isinstance(cell, float):
+        return "" if pd.isna(cell) else f"{cell:.4g}"
+    return str(cell)

@@ -4,117 +4,116 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from modtf.launch import report_page as page
-from modtf.analysis.figures.style import variants_in
+from modtf.analysis.claims import CLAIMS, decisive, in_words
+from modtf.analysis.claims.evidence import MIN_TASKS
+from modtf.analysis.claims.text import evidence_words
+from modtf.analysis.contents import plural
+from modtf.analysis.report.page import Section, Table, anchor, figure_title
+from modtf.analysis.study import Study
 from modtf.metrics import measures
-from modtf.results import CellFolder, Study, compare_pairs
-from modtf.analysis.claims.text import claim_lines
 
-KIND = ["arch", "setting", "search"]
-PAIRED = ["first", "second", "arch", "setting", "search", "num_rules", "width", "condition"]
-PAIRED += ["advantage", "advantage_low", "advantage_high", "effect_size", "wins", "num_tasks", "num_models"]
+PAIRED = ["first", "second", "kind", "num_rules", "width", "distribution", "advantage", "advantage_low"]
+PAIRED += ["advantage_high", "effect_size", "wins", "num_tasks", "num_models", "num_missing"]
 
 
-def protocol_section(study: Study) -> page.Section:
+def contents_section(study: Study) -> Section:
     """How the models were trained and evaluated, and how many there are."""
-    frame = pd.DataFrame([_row(cell) for cell in study.cells if cell.is_finished])
-    rows = []
-    for (arch, setting, search, protocol), cells in frame.groupby([*KIND, "protocol"], sort=False):
-        members = [member for cell in cells["members"] for member in cell]
-        rows.append(
+    table = study.contents()
+    text = (
+        f"{plural(table['models'].sum(), 'trained model')} in {plural(table['cells'].sum(), 'cell')}; "
+        f"checkpoint: {study.checkpoint}. A cell is one kind of task, number of rules R, width and variant; "
+        "its models differ in task and seed. A task is a data seed: cells of different R, setting, family "
+        "and width share its random numbers, so they are no more tasks."
+    )
+    intervals = (
+        f"Intervals: {study.level:.0%}, Student's t over tasks; all models that share a task are averaged "
+        "first. With one task there is none. docs/statistics.md shows how often such intervals are right."
+    )
+    tables = [Table.of(table)]
+    if study.cells:
+        tables.append(Table.of(_protocols(study)))
+    lost = table["diverged"].sum()
+    warnings = [f"{plural(lost, 'model')} diverged; no mean holds them."] if lost else []
+    return Section("What was run", [text, intervals], warnings, tables)
+
+
+def _protocols(study: Study) -> pd.DataFrame:
+    """How the cells of every protocol were trained and evaluated."""
+    rows = {}
+    for cell in study.cells:
+        if cell.is_finished and cell.protocol not in rows:
+            said = [f"version {cell.config['version']}"] if cell.config.get("version") else []
+            for part, settings in cell.definition.protocol.to_dict().items():
+                shown = ", ".join(f"{k} {v}" for k, v in settings.items() if v is not None)
+                said.append(f"{part}: {shown}")
+            rows[cell.protocol] = "; ".join(said)
+    return pd.DataFrame(rows.items(), columns=["protocol", "how"])
+
+
+def missing_section(study: Study, undrawn: Sequence[tuple[str, str]]) -> Section:
+    """Cells that are not there, and figures that could not be drawn."""
+    warnings = [f"Not drawn: {name}, because {reason}." for name, reason in undrawn]
+    if not study.cells:
+        return Section("What is missing", ["The results come without their folders."], warnings)
+    if study.missing.empty:
+        return Section(
+            "What is missing", ["No cell is missing from the grid that the results span."], warnings
+        )
+    counts = ", ".join(f"{n} {status}" for status, n in study.missing["status"].value_counts().items())
+    warnings.insert(0, f"Missing from the grid that the results span: {counts}.")
+    return Section("What is missing", (), warnings, [Table.of(study.missing, "missing.csv")])
+
+
+def claims_section(study: Study, judged: pd.DataFrame) -> Section:
+    """The verdict on every claim in every kind, and the number that decided it."""
+    text = (
+        "A kind of task supports a claim if the interval of every number it stands on lies where the claim "
+        "says. It contradicts it if one lies on the other side, after Holm's correction for the number of "
+        f"looks. Otherwise it is undecided; with fewer than {MIN_TASKS} tasks there are not enough runs."
+    )
+    details = decisive(judged)
+    kinds = list(dict.fromkeys(details["kind"]))
+    lines = []
+    for claim in in_words(judged).itertuples():
+        own = details[details["claim"] == claim.claim]
+        evidence = [(r["kind"], r["verdict"], evidence_words(r, study.level)) for _, r in own.iterrows()]
+        title = figure_title(claim.figure)
+        lines.append(
             {
-                "arch": arch,
-                "setting": setting,
-                "search": search,
-                "R": _listing(cells["num_rules"]),
-                "widths": _listing(cells["width"]),
-                "variants": ", ".join(variants_in(cells)),
-                "tasks": len({data_seed for data_seed, _ in members}),
-                "seeds": len({seed for _, seed in members}),
-                "cells": len(cells),
-                "models": len(members),
-                "protocol": protocol,
+                "text": claim.text,
+                "words": claim.words,
+                "statistic": CLAIMS[claim.claim].statistic,
+                "figure": {"title": title, "anchor": anchor(title)},
+                "verdicts": [verdict for _, verdict, _ in evidence],
+                "evidence": evidence,
             }
         )
-    total = sum(len(members) for members in frame["members"])
-    text = (
-        f"{total} trained models in {len(frame)} cells; checkpoint evaluated: {study.checkpoint}. A cell is "
-        "one architecture, setting, number of rules R, width and variant; its models differ in task, seed. "
-        f"Intervals: {study.bootstrap.level:.0%} percentiles of {study.bootstrap.resamples} bootstrap means, "
-        "tasks drawn anew first, then seeds within each task drawn (seed of the bootstrap: "
-        f"{study.bootstrap.seed}). With fewer than about five tasks such intervals are too narrow."
-    )
-    return page.Section("What was run", page.paragraph(text) + page.table(pd.DataFrame(rows)))
+    return Section("Claims of the paper", [text], claims=lines, kinds=kinds)
 
 
-def _row(cell: CellFolder) -> dict[str, object]:
-    """The values of a cell, its members, and how it was trained and evaluated, in words."""
-    said = [f"{name} {cell.config[name]}" for name in ("preset", "version") if cell.config.get(name)]
-    for part in ("training", "evaluation"):
-        settings = (cell.config.get(part) or {}).items()
-        said.append(f"{part}: " + ", ".join(f"{k} {v}" for k, v in settings if v is not None))
-    return {**cell.cell, "members": cell.members, "protocol": f"{cell.protocol}: {'; '.join(said)}"}
-
-
-def _listing(values: pd.Series) -> str:
-    return ", ".join(str(value) for value in dict.fromkeys(sorted(values)))
-
-
-def missing_section(missing: pd.DataFrame, undrawn: Sequence[tuple[str, str]]) -> page.Section:
-    """Cells that are not there, and figures that could not be drawn."""
-    if missing.empty:
-        body = page.paragraph("No cell is missing from the grid that the results span.")
-    else:
-        counts = ", ".join(f"{n} {status}" for status, n in missing["status"].value_counts().items())
-        body = page.paragraph(f"Missing from the grid that the results span: {counts}.", "missing")
-        body += page.table(missing, "missing.csv")
-    for name, reason in undrawn:
-        body += page.paragraph(f"Not drawn: {name}, because {reason}.", "missing")
-    return page.Section("What is missing", body)
-
-
-def claims_section(judged: pd.DataFrame, study: Study) -> page.Section:
-    """The verdict on every claim, and all the numbers behind it."""
-    text = (
-        "A claim is supported if the interval of every number it stands on lies where the claim says, "
-        "contradicted if one lies on the other side; otherwise there are not enough runs to tell, as with "
-        "fewer than 3 tasks. The number that decided is shown; all are in tables/claims.csv."
-    )
-    lines = claim_lines(judged, study.bootstrap.level)
-    return page.Section("Claims of the paper", page.paragraph(text) + page.claims_table(lines))
-
-
-def paired_table(study: Study) -> pd.DataFrame:
-    """Paired comparisons of every cell."""
-    by = [*KIND, "num_rules", "width", "condition", "measure", "scale", "seq_len"]
-    return compare_pairs(study.performance, by=by, bootstrap=study.bootstrap)
-
-
-def paired_section(paired: pd.DataFrame) -> page.Section:
-    """The comparisons, cell by cell."""
+def paired_section(paired: pd.DataFrame) -> Section:
+    """The paired comparisons, cell by cell."""
+    title = "Paired comparisons, cell by cell"
+    if paired.empty:
+        return Section(title, warnings=["No two variants share a task and seed."])
     text = (
         "Two variants on the same task and seed. advantage: by which share the first's loss or error is "
         "below the second's; effect size: mean gain over its standard deviation between pairs; wins: share "
         "of pairs won."
     )
-    if paired.empty:
-        return page.Section(
-            "Paired comparisons", page.paragraph("No two variants share a task and seed.", "missing")
-        )
-    body = page.paragraph(text) + page.table(paired[PAIRED], "paired_comparisons_by_cell.csv")
-    return page.Section("Paired comparisons, cell by cell", body)
+    return Section(title, [text], tables=[Table.of(paired[PAIRED], "paired_comparisons_by_cell.csv")])
 
 
-def measures_section() -> page.Section:
+def measures_section() -> Section:
     """What every measure means."""
     rows = [
         {
             "measure": m.name,
             "what it says": m.description,
             "range": f"{m.range[0]:g} to {m.range[1]:g}",
-            "perfect": f"{m.perfect:g}",
-            "better": "smaller" if m.smaller_is_better else "larger",
+            "perfect": "-" if m.perfect is None else f"{m.perfect:g}",
+            "better": {True: "smaller", False: "larger", None: "-"}[m.smaller_is_better],
         }
         for m in measures()
     ]
-    return page.Section("Measures", page.table(pd.DataFrame(rows)))
+    return Section("Measures", tables=[Table.of(pd.DataFrame(rows))])

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
 from modtf.metrics import best_permutation, module_use
+from modtf.training.callbacks.evaluate import EvaluateCallback
 
 PIXELS = 24  # of an image's cell
 SHOWN_MEMBERS = 5
@@ -17,7 +18,7 @@ PERFORMANCE = ("loss", "error")
 
 
 class TensorBoardWriter(keras.callbacks.Callback):
-    """Writes scalars, activation matrices and module use; a listener of `EvaluateCallback`.
+    """Writes scalars, activation matrices and module use after every evaluation.
 
     Every cell uses the same tags in a folder of its own, so that variants overlay in one chart. Values
     are means over members.
@@ -25,39 +26,28 @@ class TensorBoardWriter(keras.callbacks.Callback):
     Args:
         folder: where the event files go.
         settings: what HParams compares cells by.
-        num_members: P, for the speed in members x steps per second.
-        steps_per_epoch: training steps between evaluations.
+        evaluation: stands before this one in the list of callbacks.
     """
 
-    def __init__(
-        self, folder: str | Path, settings: Mapping[str, Any], num_members: int, steps_per_epoch: int
-    ):
+    def __init__(self, folder: str | Path, settings: Mapping[str, Any], evaluation: EvaluateCallback):
         super().__init__()
+        self.evaluation = evaluation
+        self.num_members = len(evaluation.evaluator.population)
         self.writer = tf.summary.create_file_writer(str(folder))
-        self.num_members, self.steps_per_epoch = num_members, steps_per_epoch
         with self.writer.as_default():
             hparams.hparams(dict(settings), trial_id=Path(folder).parent.name)
 
-    def __call__(self, step: int, record: Mapping[str, np.ndarray], activation: np.ndarray) -> None:
-        """One evaluation: record of measure -> values [P], activation [P, R, M]."""
-        with self.writer.as_default(step):
-            for measure, values in record.items():
-                if np.isfinite(values).all():
-                    group = "performance/validation_" if measure in PERFORMANCE else "measures/"
-                    tf.summary.scalar(group + measure, np.mean(values))
-            tf.summary.image("activation/rules_by_modules", heat_maps(activation), max_outputs=SHOWN_MEMBERS)
-            tf.summary.histogram("activation/module_use", [module_use(matrix) for matrix in activation])
-
-    def speed(self, step: int, seconds: float) -> None:
-        """Training speed since the last evaluation."""
-        rate = self.steps_per_epoch / seconds
-        with self.writer.as_default(step):
-            tf.summary.scalar("speed/steps_per_second", rate)
-            tf.summary.scalar("speed/members_times_steps_per_second", rate * self.num_members)
+    def on_train_begin(self, logs=None):
+        if self.evaluation.steps == [0]:
+            self._write_evaluation()
 
     def on_epoch_end(self, epoch, logs=None):
-        with self.writer.as_default((epoch + 1) * self.steps_per_epoch):
+        self._write_evaluation()
+        rate = self.params["steps"] / self.evaluation.seconds[-1]
+        with self.writer.as_default(self.evaluation.steps[-1]):
             tf.summary.scalar("performance/training_loss", (logs or {})["loss"])
+            tf.summary.scalar("speed/steps_per_second", rate)
+            tf.summary.scalar("speed/members_times_steps_per_second", rate * self.num_members)
 
     def final(self, step: int, scores: Mapping[str, float]) -> None:
         """The final evaluation on the test stream, which HParams shows beside the settings."""
@@ -67,6 +57,23 @@ class TensorBoardWriter(keras.callbacks.Callback):
                     tf.summary.scalar(f"test/{name}", value)
         self.writer.flush()
 
+    def _write_evaluation(self) -> None:
+        activation = self.evaluation.activations[-1]
+        with self.writer.as_default(self.evaluation.steps[-1]):
+            for measure, values in self.evaluation.latest.items():
+                if np.isfinite(values).all():
+                    tf.summary.scalar(self._group(measure) + measure, np.mean(values))
+            tf.summary.image("activation/rules_by_modules", heat_maps(activation), max_outputs=SHOWN_MEMBERS)
+            finite = [
+                matrix for matrix in activation if np.isfinite(matrix).all()
+            ]  # the others have diverged
+            tf.summary.histogram("activation/module_use", [module_use(matrix) for matrix in finite])
+
+    def _group(self, measure: str) -> str:
+        if measure in PERFORMANCE:
+            return "performance/validation_"
+        return "penalty/" if measure == self.evaluation.evaluator.penalty_name else "measures/"
+
 
 def heat_maps(activation: np.ndarray) -> np.ndarray:
     """Activation matrices [P, R, M] -> images [P, height, width, 3], modules matched to rules."""
@@ -75,6 +82,7 @@ def heat_maps(activation: np.ndarray) -> np.ndarray:
     colours = matplotlib.colormaps["viridis"]
     images = []
     for matrix in activation[:SHOWN_MEMBERS]:
-        ordered = matrix[:, best_permutation(matrix)] if matrix.shape[1] > 1 else matrix
+        matched = matrix.shape[1] > 1 and np.isfinite(matrix).all()
+        ordered = matrix[:, best_permutation(matrix)] if matched else matrix
         images.append(colours(np.kron(ordered, np.ones((PIXELS, PIXELS))))[..., :3])
     return np.stack(images).astype(np.float32)

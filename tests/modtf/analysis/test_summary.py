@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from simulated_results import simulate
 
-from modtf.results import CELL, load_history, load_results, performance_rows, random_baseline, summarise
+from modtf.analysis import IN, OUT, performance_rows, random_baseline, summarise
+from modtf.results import CELL, load_history, load_results
 
 
 @pytest.fixture(scope="module")
@@ -11,27 +13,28 @@ def frame(small_study):
 
 def test_means_are_those_of_pandas(frame):
     summary = summarise(frame)
-    by = [*CELL, "checkpoint", "measure", "scale"]
-    expected = frame.groupby(by)["value"].mean()
-    found = summary.set_index(by)["mean"]
+    by = [*CELL, "checkpoint", "measure", "condition"]
+    expected = frame.dropna().groupby(by, observed=True)["value"].mean()
+    found = summary.set_index(by)["mean"].dropna()
     np.testing.assert_allclose(found[expected.index], expected)
-    assert (summary["num_models"] == 6).all()
-    assert (summary["num_tasks"] == 3).all()
-    assert ((summary["low"] <= summary["mean"] + 1e-12) & (summary["mean"] <= summary["high"] + 1e-12)).all()
+    assert (summary["num_models"] + summary["num_missing"] == 6).all()
+    known = summary[summary["num_models"] > 0]
+    assert (known["num_tasks"] == 3).all()
+    assert ((known["low"] <= known["mean"]) & (known["mean"] <= known["high"])).all()
 
 
 def test_a_mean_over_different_things_is_refused(frame):
     with pytest.raises(ValueError, match="'setting'"):
-        summarise(frame, by=["variant", "measure", "scale", "checkpoint", "num_rules"])
+        summarise(frame, by=["variant", "measure", "condition", "checkpoint", "num_rules"])
     rows = frame[(frame["measure"] == "alignment") & (frame["checkpoint"] == "last")]
     with pytest.raises(ValueError, match="'num_rules'"):
         summarise(rows, by=["variant", "setting"])
     assert len(summarise(rows, by=["variant", "setting"], over=["num_rules"])) == 6
 
 
-def test_tasks_of_different_numbers_of_rules_are_different_tasks(frame):
+def test_tasks_of_different_numbers_of_rules_are_the_same_tasks(frame):
     rows = frame[(frame["measure"] == "alignment") & (frame["checkpoint"] == "last")]
-    assert (summarise(rows, by=["variant", "setting"], over=["num_rules"])["num_tasks"] == 9).all()
+    assert (summarise(rows, by=["variant", "setting"], over=["num_rules"])["num_tasks"] == 3).all()
 
 
 def test_unknown_columns_are_named(frame):
@@ -48,23 +51,21 @@ def test_history_is_summarised_by_step(small_study):
 
 def test_performance_is_loss_or_error_in_two_conditions(frame):
     rows = performance_rows(frame[frame["checkpoint"] == "last"])
-    assert rows.groupby("setting")["measure"].unique().map(list).to_dict() == {
-        "classification": ["error"],
-        "regression": ["loss"],
-    }
-    assert rows.groupby("condition")["scale"].unique().map(list).to_dict() == {
-        "in distribution": [1.0],
-        "out of distribution": [2.0],
-    }
+    found = rows.groupby("setting", observed=True)["measure"].unique().map(list).to_dict()
+    assert found == {"classification": ["error"], "regression": ["loss"]}
+    found = rows.groupby("distribution", observed=True)["condition"].unique().map(list).to_dict()
+    assert found == {IN: ["iid"], OUT: ["scale2"]}
 
 
-def test_lengths_of_the_conditions_are_the_published_ones(simulator, tmp_path):
-    simulator.simulate(
-        tmp_path, kinds=[("rnn", "")], settings=["regression"], rules=[2], data_seeds=[0], seeds=[0]
-    )
-    rows = performance_rows(load_results(tmp_path))
-    found = rows.groupby("condition")["seq_len"].unique().map(list).to_dict()
-    assert found == {"in distribution": [10], "out of distribution": [30]}
+def test_the_headline_condition_is_the_family_s(tmp_path):
+    kinds: list[tuple[str, dict]] = [("rnn", {}), ("mlp", {})]
+    grid = {"settings": ["regression"], "rules": [2], "data_seeds": [0], "seeds": [0]}
+    simulate(tmp_path, kinds=kinds, **grid)
+    rows = performance_rows(load_results(tmp_path)).query("distribution == @OUT")
+    found = rows.groupby("arch", observed=True)["condition"].unique().map(list).to_dict()
+    assert found == {"rnn": ["len30_scale2"], "mlp": ["scale2"]}
+    every = performance_rows(load_results(tmp_path), headline=False)
+    assert {"len3", "len20_scale2", "iid"} < set(every["condition"])
 
 
 def test_random_activation_never_collapses_and_tells_nothing():

@@ -1,59 +1,30 @@
-"""The table of `launch/run.py`, from results made up here."""
+"""The table of `launch/run.py`."""
 
 import numpy as np
-import pandas as pd
 import pytest
+from simulated_results import World, simulate
 
-from modtf.analysis.table import results_table
-from modtf.metrics import activation_measures
-from modtf.results.schema import VARIANTS, conform
-
-MEASURES = [measure.name for measure in activation_measures()]
+from modtf.analysis import Study, results_table, table_note
+from modtf.results import VARIANTS, load_results
 
 
-def made_up(setting="regression", arch="mlp", members=3):
-    length, longest = (None, None) if arch == "mlp" else (10, 30)
-    rows = []
-    for v, variant in enumerate(VARIANTS):
-        for seed in range(members):
-            value = {("loss", 1.0, length): 1.0 + v + 0.1 * seed, ("loss", 2.0, longest): 10.0 + v}
-            if setting == "classification":
-                value |= {("error", 1.0, length): 5.0 + v, ("error", 2.0, longest): 25.0 + v}
-            value |= {(name, 1.0, length): np.nan if v == 0 else 0.25 for name in MEASURES}
-            value["seconds", 1.0, length] = 12.0
-            for (measure, scale, seq_len), number in value.items():
-                rows.append(
-                    {
-                        "arch": arch,
-                        "setting": setting,
-                        "search": "",
-                        "num_rules": 4,
-                        "width": 8,
-                        "variant": variant,
-                        "data_seed": 0,
-                        "seed": seed,
-                        "num_parameters": 1000 + v,
-                        "steps": 5,
-                        "checkpoint": "last",
-                        "measure": measure,
-                        "scale": scale,
-                        "seq_len": seq_len,
-                        "value": number,
-                    }
-                )
-    return conform(pd.DataFrame(rows))
+def one_cell(out, setting="regression", arch="mlp", tasks=2, seeds=2, **changes):
+    grid = {"kinds": [(arch, {})], "settings": [setting], "rules": [4], "num_evaluations": 1}
+    simulate(out, data_seeds=range(tasks), seeds=range(seeds), **(grid | changes))
+    frame = load_results(out)
+    return frame[frame["checkpoint"] == "tail"]
 
 
-def cells(text):
-    return [line.split("  ") for line in text.splitlines()]
+def cells(line):
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
 @pytest.mark.parametrize("arch", ["mlp", "rnn"])
-def test_rows_and_columns(arch):
-    lines = results_table(made_up(arch=arch)).splitlines()
+def test_rows_and_columns(arch, tmp_path):
+    frame = one_cell(tmp_path, arch=arch)
+    lines = results_table(frame).splitlines()
     assert [line.split()[0] for line in lines[2:]] == [*VARIANTS, "random"]
-    header = [name.strip() for name in lines[0].split("  ") if name.strip()]
-    assert header == [
+    assert cells(lines[0]) == [
         "variant",
         "loss in",
         "loss out",
@@ -66,22 +37,57 @@ def test_rows_and_columns(arch):
         "seconds",
     ]
     assert set(lines[1]) == {"-"}
-    monolithic, modular, random = lines[2], lines[3], lines[-1]
-    assert "1.100 ±" in monolithic
-    assert "10.000" in monolithic
-    assert monolithic.split()[-2:] == ["1,000", "12"]
-    assert "0.250" not in monolithic
-    assert modular.count("0.250") == 5
-    assert random.split()[1:3] == ["0.000", "0.000"]  # uniform use collapses nothing
-    assert len(random.split()) == 6
+    assert len(lines[1]) == max(map(len, lines))
+    monolithic, random = cells(lines[2]), cells(lines[-1])
+    loss = frame.query("variant == 'monolithic' and measure == 'loss' and condition == 'iid'")
+    by_task = loss.groupby("data_seed")["value"].mean()
+    half = 12.706 * by_task.std() / np.sqrt(2)
+    assert monolithic[1] == f"{by_task.mean():.3f} ±{half:.3f}"
+    assert monolithic[3:] == ["-"] * 5 + ["35,000", "12"]
+    assert random[1:3] == ["0.000", "0.000"]  # uniform use collapses nothing
+    assert len(random) == 6
 
 
-def test_classification_shows_the_error_in_percent():
-    lines = results_table(made_up("classification")).splitlines()
-    assert "error % in" in lines[0]
-    assert "error % out" in lines[0]
-    assert "5.0" in lines[2].split()[1]
+def test_classification_shows_the_error_in_percent(tmp_path):
+    lines = results_table(one_cell(tmp_path, "classification")).splitlines()
+    assert cells(lines[0])[1:3] == ["error % in", "error % out"]
+    assert len(cells(lines[2])[1].partition(" ")[0].partition(".")[2]) == 1
 
 
-def test_one_member_has_no_interval():
-    assert "±" not in results_table(made_up(members=1))
+def test_one_task_has_no_interval_and_the_note_says_why(tmp_path):
+    frame = one_cell(tmp_path, tasks=1)
+    assert "±" not in results_table(frame)
+    assert table_note(frame).startswith(
+        "mean over 2 models of one task; other tasks may differ, so no interval"
+    )
+
+
+def test_the_note_says_what_the_interval_is_over(tmp_path):
+    note = table_note(one_cell(tmp_path, arch="rnn", tasks=3))
+    assert note.startswith("mean ±95% interval (Student's t) over 3 tasks, each the mean of its 2 seeds; ")
+    assert "smaller is better everywhere." in note
+    assert "out: inputs x 2, 30 tokens." in note
+    assert "checkpoint: tail." in note
+
+
+def test_models_that_diverged_are_shown(tmp_path):
+    world = World(diverged=(("modular", 0, 1), ("gt_modular", 0, 0), ("gt_modular", 0, 1)))
+    lines = results_table(one_cell(tmp_path, world=world)).splitlines()
+    assert cells(lines[3])[1].endswith("(1 lost)")
+    assert "±" not in cells(lines[5])[1]  # one task is left
+    assert cells(lines[5])[1].endswith("(2 lost)")
+
+
+def test_options_of_a_variant_are_part_of_its_name(tmp_path):
+    frame = one_cell(tmp_path, variants=["modular", ("modular", {"modules": 8})])
+    lines = results_table(frame).splitlines()
+    assert [cells(line)[0] for line in lines[2:4]] == ["modular", "modular (modules=8)"]
+
+
+def test_a_table_is_of_one_cell(tmp_path):
+    frame = one_cell(tmp_path, rules=[2, 8])
+    with pytest.raises(ValueError, match="one num_rules, received 2, 8"):
+        results_table(frame)
+    text = Study.read(tmp_path).table()
+    assert text.count("random") == 2
+    assert "MLP regression, R = 8, width 32" in text

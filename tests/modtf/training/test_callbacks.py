@@ -1,15 +1,18 @@
-"""The callbacks alone: best weights per member, checkpoints, the progress bar."""
+"""The callbacks alone: what was found, best weights per member, the tail, the progress bar."""
 
-import keras
 import numpy as np
 import pytest
 
-from modtf.training.callbacks.best import BestWeights
-from modtf.training.callbacks.checkpoint import CheckpointCallback
-from modtf.training.callbacks.progress import ProgressCallback
-from modtf.training.callbacks.tensorboard import heat_maps
 from modtf.models.build import build
+from modtf.population import Population
 from modtf.task import Task
+from modtf.training.callbacks.best import BestWeights
+from modtf.training.callbacks.evaluate import EvaluateCallback
+from modtf.training.callbacks.progress import ProgressCallback
+from modtf.training.callbacks.tail import EVALUATIONS, TailCallback
+
+TWO = Population.of([Task(), Task()], [0, 1])
+LOSSES = [[0.0, 0.0], [3.0, 1.0], [2.0, 2.0], [np.nan, 0.5], [2.0, 9.0]]  # the first before training
 
 
 def assign_all(model, value):
@@ -17,81 +20,92 @@ def assign_all(model, value):
         variable.assign(np.full(variable.shape, value))
 
 
-def test_best_weights_are_each_members_own():
-    model = build([Task(), Task()], "modular", 2, [0, 1])
-    best = BestWeights(model, 2)
-    for step, losses in enumerate([[3.0, 1.0], [2.0, 2.0], [np.nan, 0.5], [2.0, 9.0]]):
-        assign_all(model, step)
-        best(step, {"loss": np.array(losses)}, np.zeros([2, 2, 2]))
-    assert best.loss.tolist() == [2.0, 0.5]
-    assert best.step.tolist() == [1, 2]
+def test_what_was_found(prescribed, run_epochs):
+    evaluator = prescribed(TWO, {"loss": LOSSES, "even": LOSSES, ("loss", "scale2"): LOSSES})
+    callback = EvaluateCallback(evaluator)
+    logs = run_epochs(None, [callback], range(2))
+    assert callback.steps == [0, 5, 10]
+    assert {name: np.stack(values).tolist() for name, values in callback.records.items()} == {
+        "loss": LOSSES[:3],
+        "even": LOSSES[:3],
+    }
+    assert {name: values.tolist() for name, values in callback.latest.items()} == {
+        "loss": LOSSES[2],
+        "even": LOSSES[2],
+    }
+    assert len(callback.activations) == 3
+    assert len(callback.seconds) == 2
+    assert logs == {"loss": 0.5, "val_loss": 2.0, "even": 2.0}
+
+
+def test_a_resumed_training_is_not_measured_before_it(prescribed, run_epochs):
+    first, second = (EvaluateCallback(prescribed(TWO, {"loss": LOSSES})) for _ in range(2))
+    run_epochs(None, [first], range(2))
+    second.load_state({name: value.copy() for name, value in first.state().items()})
+    run_epochs(None, [second], [2])
+    assert second.steps == [0, 5, 10, 15]
+    assert [values.tolist() for values in second.records["loss"]] == [*LOSSES[:3], LOSSES[0]]
+
+
+@pytest.mark.parametrize("measure", ["loss", "error"])
+def test_best_weights_are_each_members_own(measure, prescribed, run_epochs):
+    """By the loss in regression, by the error in classification."""
+    setting = {"loss": "regression", "error": "classification"}[measure]
+    population = Population.of([Task(setting=setting)] * 2, [0, 1])
+    rising = [[float(i)] * 2 for i in range(5)]
+    series = {"loss": rising, "error": rising, measure: LOSSES}
+    model = build(population, "modular", 2)
+    evaluation = EvaluateCallback(prescribed(population, series))
+    best = BestWeights(evaluation)
+    for epoch in range(4):
+        assign_all(model, epoch)
+        run_epochs(model, [evaluation, best], [epoch], total=4)
+    assert best.value.tolist() == [2.0, 0.5]
+    assert best.step.tolist() == [10, 15]
     for values in best.weights:
         assert np.all(values[0] == 1)
         assert np.all(values[1] == 2)
 
 
-def test_best_weights_survive_a_kill():
-    model = build([Task(), Task()], "modular", 2, [0, 1])
-    best, resumed = BestWeights(model, 2), BestWeights(model, 2)
+def test_best_weights_survive_a_kill(prescribed, run_epochs):
+    model = build(TWO, "modular", 2)
+    evaluation = EvaluateCallback(prescribed(TWO, {"loss": [[0.0, 0.0], [1.0, 2.0], [0.5, 3.0]]}))
+    best = BestWeights(evaluation)
     assign_all(model, 7)
-    best(5, {"loss": np.array([1.0, 2.0])}, np.zeros([2, 2, 2]))
+    run_epochs(model, [evaluation, best], [0])
+    resumed = BestWeights(evaluation)
     resumed.load_state({name: value.copy() for name, value in best.state().items()})
     assert resumed.step.tolist() == [5, 5]
     assign_all(model, 8)
-    resumed(6, {"loss": np.array([0.5, 3.0])}, np.zeros([2, 2, 2]))
-    assert [float(values[0].max()) for values in resumed.weights[:1]] == [8.0]
-    assert [float(values[1].max()) for values in resumed.weights[:1]] == [7.0]
+    run_epochs(model, [evaluation, resumed], [1])
+    assert float(resumed.weights[0][0].max()) == 8.0
+    assert float(resumed.weights[0][1].max()) == 7.0
+    assert len(resumed.weights) == len(model.trainable_variables)
 
 
-def compiled(task):
-    model = build(task, "modular", 2)
-    model.compile("adam")
-    return model
+@pytest.mark.parametrize("total", [3, EVALUATIONS + 2])
+def test_the_tail_is_the_mean_over_the_last_ten_evaluations(total, prescribed, run_epochs):
+    series = {("loss", condition): [[float(i), 1.0] for i in range(total)] for condition in ("iid", "scale2")}
+    tail = TailCallback(prescribed(TWO, series))
+    run_epochs(None, [tail], range(total))
+    assert len(tail.found) == min(total, EVALUATIONS)
+    expected = [np.mean(range(min(total, EVALUATIONS))), 1.0]  # the evaluator counts from its first use
+    for condition in ("iid", "scale2"):
+        assert tail.scores().rows["loss", condition].tolist() == expected
 
 
-def test_a_checkpoint_holds_everything(tmp_path):
-    model, path = compiled(Task()), tmp_path / "checkpoint.npz"
-    saver = CheckpointCallback(path, settings={"steps": 8})
-    assert saver.restore(model) == 0
-    model.optimizer.build(model.trainable_variables)
-    model.optimizer.apply(
-        [keras.ops.ones_like(v) for v in model.trainable_variables], model.trainable_variables
-    )
-    saver.set_model(model)
-    saver.on_epoch_end(2)
-    fresh = compiled(Task())
-    assert CheckpointCallback(path, settings={"steps": 8}).restore(fresh) == 3
-    for a, b in zip(model.variables, fresh.variables, strict=True):
-        np.testing.assert_array_equal(a, b)
-    for a, b in zip(model.optimizer.variables, fresh.optimizer.variables, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.npz"]
-    with pytest.raises(
-        ValueError, match=r"another training: .* Train with the same arguments .* or delete it"
-    ):
-        CheckpointCallback(path, settings={"steps": 9}).restore(fresh)
-    with pytest.raises(ValueError, match="another training"):
-        CheckpointCallback(path, settings={"steps": 8}).restore(compiled(Task(num_rules=3)))
-
-
-def test_a_failed_write_keeps_the_last_checkpoint(tmp_path):
-    class Broken:
-        def state(self):
-            raise OSError("disk full")
-
-        def load_state(self, state):
-            raise NotImplementedError
-
-    model, path = compiled(Task()), tmp_path / "checkpoint.npz"
-    saver = CheckpointCallback(path)
-    saver.set_model(model)
-    saver.on_epoch_end(0)
-    content = path.read_bytes()
-    saver.others.append(Broken())
-    with pytest.raises(OSError, match="disk full"):
-        saver.on_epoch_end(1)
-    assert path.read_bytes() == content
-    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.npz"]
+def test_the_tail_survives_a_kill(prescribed, run_epochs):
+    whole, killed, resumed = (TailCallback(prescribed(TWO, {"loss": LOSSES})) for _ in range(3))
+    run_epochs(None, [whole], range(4))
+    run_epochs(None, [killed], range(2), total=4)
+    resumed.load_state(killed.state())
+    resumed.evaluator = killed.evaluator
+    run_epochs(None, [resumed], range(2, 4), total=4)
+    assert len(resumed.found) == 4
+    np.testing.assert_array_equal(resumed.scores().rows["loss", "iid"], whole.scores().rows["loss", "iid"])
+    empty = TailCallback(prescribed(TWO, {}))
+    empty.load_state(empty.state())
+    assert empty.found == []
 
 
 def test_progress_counts_every_step(capsys):
@@ -107,10 +121,3 @@ def test_progress_counts_every_step(capsys):
     shown = capsys.readouterr().err
     assert "cell" in shown
     assert "20/20" in shown
-
-
-def test_heat_maps_match_modules_to_rules():
-    images = heat_maps(np.stack([np.eye(3)[[2, 0, 1]], np.eye(3)]))
-    assert images.shape == (2, 72, 72, 3)
-    np.testing.assert_array_equal(images[0], images[1])
-    assert heat_maps(np.ones([1, 3, 1])).shape == (1, 72, 24, 3)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modtf import Task, build, execution, stream
+from modtf import Task, build, stream
+from modtf.training import execution
 from modtf.training.execution import (
     BYTES_PER_PROGRAM,
     largest_divisor,

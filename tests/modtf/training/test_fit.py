@@ -6,10 +6,14 @@ import pytest
 from keras import ops
 
 import modtf
-from modtf.training.callbacks.evaluate import EvaluateCallback
+from modtf.evaluation.evaluator import Evaluator
+from modtf.families import FAMILIES
 from modtf.metrics import activation_measures, measure_all
 from modtf.models.build import build
+from modtf.population import Population
+from modtf.protocol import Protocol
 from modtf.task import Task
+from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.fit import train
 
 TASKS = [Task(num_rules=3, data_seed=i) for i in range(2)]
@@ -28,7 +32,7 @@ class Counted:
             return original(features)
 
         self.model.call = call  # type: ignore[method-assign]
-        self.callback = EvaluateCallback(TASKS, sizes, STEPS // evaluations)
+        self.callback = EvaluateCallback(Evaluator(self.model, Population.of(TASKS), sizes, "validation"))
         self.history = train(
             self.model, TASKS, STEPS, batch_size=32, learning_rate=1e-2, evaluations=evaluations,
             evaluation=self.callback, verbose=False,
@@ -54,10 +58,10 @@ def test_history_names_everything(often):
     measures = {measure.name for measure in activation_measures()}
     assert set(often.history) == {"loss", "val_loss"} | measures
     assert all(len(values) == 8 for values in often.history.values())
-    assert often.callback.steps == [6 * i for i in range(1, 9)]
+    assert often.callback.steps == [6 * i for i in range(9)]  # the first before training
     for name, per_member in often.callback.records.items():
         shown = often.history["val_loss" if name == "loss" else name]
-        np.testing.assert_allclose([values.mean() for values in per_member], shown)
+        np.testing.assert_allclose([values.mean() for values in per_member[1:]], shown)
         assert all(values.shape == (2,) for values in per_member)
 
 
@@ -73,12 +77,13 @@ def test_it_is_traced_once(often, seldom):
 
 def test_activation_is_that_of_the_validation_stream(often, batches, numpy_activation, small_sizes):
     """The callback's matrix, against NumPy on the outputs of each member over the same batches."""
-    count = -(-small_sizes.tokens // small_sizes.batch_size)
+    batch_size = small_sizes.activation_batch_size
+    count = -(-small_sizes.tokens // batch_size)
     for i, task in enumerate(TASKS):
         alone = build(task, "modular", 8)
         for ours, variable in zip(alone.trainable_variables, often.model.trainable_variables, strict=True):
             ours.assign(variable.numpy()[i : i + 1])
-        elements = batches(task, count, batch_size=small_sizes.batch_size, split="validation")
+        elements = batches(task, count, batch_size=batch_size, split="validation")
         expected = numpy_activation(alone, elements, 3)
         np.testing.assert_allclose(often.callback.activations[-1][i], expected, atol=1e-6)
         for name, value in measure_all(expected).items():
@@ -122,9 +127,50 @@ def test_own_models_get_every_metric(make, small_sizes):
     history = train(model, task, 4, **options).history
     measures = {measure.name for measure in activation_measures()}
     assert set(history) == {"loss", "val_loss", "val_error"} | measures
-    scores = modtf.evaluate(model, task, sizes=small_sizes)
+    scores = modtf.evaluate(model, task, evaluation=small_sizes)
     assert set(scores) == {"loss", "error", "loss_scale2", "error_scale2"} | measures
     assert all(np.isfinite(value) for value in scores.values())
+
+
+class StoppedError(Exception):
+    """Ends a training once it is known what it would do."""
+
+
+@pytest.fixture
+def stop(monkeypatch):
+    """stop(name): what `train` calls by that name receives is kept, and training ends."""
+
+    def stop_at(name):
+        seen: list = []
+
+        def keep(*given, **options):
+            seen.append(given)
+            raise StoppedError
+
+        monkeypatch.setattr(f"modtf.training.fit.{name}", keep)
+        return seen
+
+    return stop_at
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_the_clip_rule_is_the_published_one(arch, stop):
+    seen = stop("compile_model")
+    options: list[dict] = [{}, {"clipnorm": None}, {"clipnorm": 0.5}]
+    for given in options:
+        with pytest.raises(StoppedError):
+            train(build(Task(arch), width=8), Task(arch), 2, verbose=False, **given)
+    published = Protocol.published(Task(arch)).training.clipnorm
+    assert [training.clipnorm for _, _, training in seen] == [published, None, 0.5]
+
+
+def test_seeds_are_the_models_own_unless_given(stop):
+    seen, model = stop("stream"), build(TASKS, "modular", 4, [5, 6])
+    given: list = [(TASKS, None), (TASKS, [1, 2]), (Population.of(TASKS, [3, 4]), None)]
+    for task, seed in given:
+        with pytest.raises(StoppedError):
+            train(model, task, 2, seed=seed, verbose=False)
+    assert [population.seeds for population, *_ in seen] == [(5, 6), (1, 2), (3, 4)]
 
 
 @pytest.mark.parametrize(

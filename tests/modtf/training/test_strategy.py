@@ -18,10 +18,13 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 import contextlib
 import numpy as np
 import modtf
+from modtf.evaluation.evaluator import Evaluator
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.strategy import choose_strategy
 
-sizes = modtf.Evaluation(batches=2, batch_size=8, tokens=160, draws=5, tokens_per_draw=80, lengths=())
+sizes = modtf.Evaluation(
+    batches=2, batch_size=8, activation_batch_size=8, tokens=160, draws=5, tokens_per_draw=80, conditions=()
+)
 results = {"auto": choose_strategy("auto", 8) is None}
 for function in (
     lambda: choose_strategy("mirrored", 7),
@@ -39,7 +42,8 @@ for name in ("one", "two"):
     tasks = [modtf.Task(arch="rnn", num_rules=2, data_seed=i) for i in range(2)]
     with mirrored.scope() if name == "two" else contextlib.nullcontext():
         model = modtf.build(tasks, width=4, seed=[0, 1])
-        callback = EvaluateCallback(tasks, sizes, 3)
+        population = modtf.Population.of(tasks)
+        callback = EvaluateCallback(Evaluator(model, population, sizes, "validation"))
         history = modtf.train(
             model, tasks, 6, batch_size=8, evaluations=2, evaluation=callback, clipnorm=0.05,
             learning_rate=0.03, steps_per_execution=3, jit_compile=False, verbose=False
@@ -50,13 +54,19 @@ for name in ("one", "two"):
         "activation": np.stack(callback.activations).tolist(),
         "weights": [v.numpy().tolist() for v in model.trainable_variables],
     }
+training = modtf.Training(steps=2, batch_size=8, evaluations=1)
+task = modtf.Task(num_rules=2)
+cell = modtf.Cell(task, 4, "modular", ((0, 0), (1, 0)), modtf.Protocol(training, sizes))
+folder = modtf.run_cell(cell, sys.argv[1], strategy=choose_strategy("mirrored", 8), verbose=False)
+results["cell"] = sorted(path.name for path in folder.iterdir())
 print("RESULTS" + json.dumps(results))
 """
 
 
 @pytest.fixture(scope="module")
-def results():
-    ran = subprocess.run([sys.executable, "-c", TWO_DEVICES], capture_output=True, text=True, check=False)
+def results(tmp_path_factory):
+    command = [sys.executable, "-c", TWO_DEVICES, str(tmp_path_factory.mktemp("runs"))]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
     printed, found = ran.stdout.split("RESULTS")
     return {"printed": printed, **json.loads(found)}
@@ -76,7 +86,11 @@ def test_two_devices_train_as_one(results):
 
 def test_it_says_what_keras_cannot_do_there(results):
     line = "2 replicas: training without XLA and one step per call (Keras supports neither here)."
-    assert results["printed"].strip().splitlines() == [line]
+    assert results["printed"].strip().splitlines() == [line, line]
+
+
+def test_a_cell_runs_there(results):
+    assert {"results.csv", "last.keras", "best.keras"} <= set(results["cell"])
 
 
 def test_a_batch_that_cannot_be_shared_is_refused(results):

@@ -8,27 +8,33 @@ import numpy as np
 import pytest
 from tensorboard import program
 
+from modtf.population import Population
+from modtf.task import Task
+from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.tensorboard import TensorBoardWriter, heat_maps
 
 # of TensorBoard itself
 pytestmark = pytest.mark.filterwarnings("ignore:html5lib's sanitizer is deprecated:DeprecationWarning")
 
+SECONDS: dict[str, list[float]] = {}
+
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A running TensorBoard over two cells of two evaluations each."""
+def server(tmp_path_factory, prescribed, run_epochs):
+    """A running TensorBoard over two cells of three evaluations each, one of them before training."""
     root = tmp_path_factory.mktemp("runs")
     for variant, activation in {
         "modular": np.full((2, 3, 3), 1 / 3),
         "gt_modular": np.stack([np.eye(3)] * 2),
     }.items():
-        board = TensorBoardWriter(root / variant / "tensorboard", {"variant": variant, "width": "32"}, 2, 10)
-        for epoch, step in enumerate((10, 20)):
-            board.on_epoch_end(epoch, {"loss": 0.5})
-            record = {"loss": np.array([1.0, 2.0]), "alignment": np.array([0.1, 0.3])}
-            board(step, record, activation)
-            board.speed(step, seconds=2.0)
-        board.final(20, {"loss_scale1": 0.25, "alignment_scale1": float("nan")})
+        series = {"loss": [[1.0, 2.0]] * 3, "alignment": [[0.1, 0.3]] * 3, "unevenness": [[0.2, 0.2]] * 3}
+        population = Population.of([Task(num_rules=3)] * 2, [0, 1])
+        evaluation = EvaluateCallback(prescribed(population, series, activation, "unevenness"))
+        settings = {"variant": variant, "width": "32"}
+        board = TensorBoardWriter(root / variant / "tensorboard", settings, evaluation)
+        run_epochs(None, [evaluation, board], range(2), steps=10)
+        SECONDS[variant] = evaluation.seconds
+        board.final(20, {"loss_scale2": 0.25, "alignment": float("nan")})
         board.writer.close()
     tensorboard = program.TensorBoard()
     tensorboard.configure(argv=[None, "--logdir", str(root), "--port", "0", "--load_fast", "false"])
@@ -64,15 +70,19 @@ def test_scalars_of_all_variants_share_their_tags(server):
         "measures/alignment",
         "speed/steps_per_second",
         "speed/members_times_steps_per_second",
-        "test/loss_scale1",
+        "penalty/unevenness",
+        "test/loss_scale2",
     }
     for served in tags.values():
         assert set(served) >= expected
-        assert "test/alignment_scale1" not in served
+        assert "test/alignment" not in served
     series = ask(server, "scalars/scalars?tag=measures/alignment&run=modular/tensorboard")
-    assert [(step, pytest.approx(value)) for _, step, value in series] == [(10, 0.2), (20, 0.2)]
+    assert [(step, pytest.approx(value)) for _, step, value in series] == [(0, 0.2), (10, 0.2), (20, 0.2)]
     speed = ask(server, "scalars/scalars?tag=speed/members_times_steps_per_second&run=modular/tensorboard")
-    assert speed[0][2] == pytest.approx(10 / 2.0 * 2)
+    assert [step for _, step, _ in speed] == [10, 20]
+    assert [value for _, _, value in speed] == pytest.approx(
+        [10 * 2 / s for s in SECONDS["modular"]], rel=1e-4
+    )
 
 
 def test_activation_matrices_are_images(server):
@@ -95,7 +105,7 @@ def test_hparams_compare_the_cells(server):
     groups = wait_for(sessions)
     assert {group["hparams"]["variant"] for group in groups} == {"modular", "gt_modular"}
     names = {metric["name"]["tag"] for group in groups for metric in group["metricValues"]}
-    assert {"measures/alignment", "test/loss_scale1"} <= names
+    assert {"measures/alignment", "test/loss_scale2"} <= names
 
 
 def test_heat_maps_put_the_matched_modules_on_the_diagonal():
@@ -103,3 +113,9 @@ def test_heat_maps_put_the_matched_modules_on_the_diagonal():
     (image,) = heat_maps(permuted)
     (identity,) = heat_maps(np.eye(3)[None])
     np.testing.assert_array_equal(image, identity)
+
+
+def test_a_diverged_member_is_shown_unordered():
+    images = heat_maps(np.stack([np.full((3, 3), np.nan), np.eye(3)]))
+    assert np.isfinite(images).all()
+    assert heat_maps(np.ones([1, 3, 1])).shape == (1, 72, 24, 3)
