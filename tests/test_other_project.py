@@ -61,14 +61,11 @@ def test_the_console_command(installed: Path, tmp_path: Path) -> None:
     (entry,) = installed.glob("modtf-*.dist-info/entry_points.txt")
     assert "modtf = modtf.launch.main:main" in entry.read_text().splitlines()
     run = subprocess.run(
-        [sys.executable, "-c", "import sys; from modtf.launch.main import main; sys.argv[0] = 'modtf'; main()",
-         "run", "--rules=1"],
+        [sys.executable, "-c", "from modtf.launch.main import main; main()", "run", "--rules=1"],
         cwd=tmp_path, env=outside(installed), capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 1
-    assert run.stderr == (
-        "modtf run: error: --rules=1 is not valid; expected an integer of at least 2.\n"
-    )
+    assert run.stderr == ("modtf run: error: --rules=1 is not valid; expected an integer of at least 2.\n")
 
 
 def test_a_keras_model_learns_the_rules(installed: Path, tmp_path: Path) -> None:
