@@ -35,12 +35,16 @@ class Evaluation:
 
     def smaller(self, factor: int, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
         """An evaluation used while training: `factor` times less data, the condition of training alone."""
+
+        def fewer(number: int, at_least: int) -> int:
+            return min(number, max(at_least, number // factor))
+
         return replace(
             self,
-            batches=max(1, self.batches // factor),
-            tokens=max(2_560, self.tokens // factor),
-            draws=max(5, self.draws // factor),
-            tokens_per_draw=max(2_560, self.tokens_per_draw // factor),
+            batches=fewer(self.batches, 1),
+            tokens=fewer(self.tokens, 2_560),
+            draws=fewer(self.draws, 5),
+            tokens_per_draw=fewer(self.tokens_per_draw, 2_560),
             conditions=conditions,
         )
 

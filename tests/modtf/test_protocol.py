@@ -84,7 +84,8 @@ def test_a_smaller_evaluation():
     )
     assert smaller.conditions == (IID,)
     assert smaller.batch_size == Evaluation().batch_size
-    assert Evaluation(batches=1).smaller(10).batches == 1
+    few = Evaluation(batches=1, tokens=100, draws=2, tokens_per_draw=80)
+    assert few.smaller(10, few.conditions) == few  # never more
     assert Evaluation().smaller(10, None).conditions is None
 
 
