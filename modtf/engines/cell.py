@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,14 @@ from modtf.version import __version__
 TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
 
 
-def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool = True) -> Path:
+def run_cell(
+    cell: Cell,
+    out: str | Path,
+    *,
+    strategy: Any = None,
+    verbose: bool = True,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> Path:
     """Runs a cell, or finishes one that was killed, or finds it finished.
 
     Args:
@@ -39,6 +47,7 @@ def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool
         out: the folder of the study; the cell has a folder of its own in it.
         strategy: a `tf.distribute.Strategy`, or None for the default device.
         verbose: whether to show a progress bar.
+        callbacks: more Keras callbacks, see `modtf.train`.
 
     Returns:
         The cell's folder: `config.json`, `results.csv` (written last), `history.csv`, `activation.npz`,
@@ -87,7 +96,7 @@ def _train_and_measure(cell: Cell, model: ModularModel, folder: Path, verbose: b
         evaluations=training.evaluations,
         evaluation=evaluation,
         checkpoint=checkpoint,
-        callbacks=[tail, best, board],
+        callbacks=[tail, best, board, *callbacks],
         verbose=verbose,
         label=cell.label,
     )
