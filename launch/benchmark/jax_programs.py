@@ -39,8 +39,9 @@ def synthetic_batches(model: ModularModel, batch_size: int, steps: int, seed: in
         "inputs": inputs,
         "rule": rng.integers(task.num_rules, size=tokens, dtype=np.int32),
     }
-    target = rng.standard_normal([*tokens, task.target_width] if task.target_width else tokens, np.float32)
-    return features, {"target": target if task.setting == "regression" else np.float32(target >= 0)}
+    width = [task.target_width] if task.target_width else []
+    target = np.asarray(rng.standard_normal([*tokens, *width]), np.float32)
+    return features, {"target": target if task.setting == "regression" else (target >= 0).astype(np.float32)}
 
 
 def training_steps(model: ModularModel) -> Callable[[Any, Any], Any]:

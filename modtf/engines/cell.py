@@ -73,11 +73,17 @@ def run_cell(
         )
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
-        _train_and_measure(cell, model, folder, verbose)
+        _train_and_measure(cell, model, folder, verbose, callbacks)
     return folder
 
 
-def _train_and_measure(cell: Cell, model: ModularModel, folder: Path, verbose: bool) -> None:
+def _train_and_measure(
+    cell: Cell,
+    model: ModularModel,
+    folder: Path,
+    verbose: bool,
+    callbacks: Sequence[keras.callbacks.Callback],
+) -> None:
     population, training, sizes = cell.population, cell.protocol.training, cell.protocol.evaluation
     evaluator = Evaluator(model, population, sizes)
     evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
