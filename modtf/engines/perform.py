@@ -13,6 +13,7 @@ from modtf.engines.lease import STALE_AFTER, Lease, LostLeaseError
 from modtf.engines.owner import Owner
 from modtf.engines.state import ERROR, state_of, write_error, write_manifest
 from modtf.engines.workplace import Workplace, leases
+from modtf.engines.xla_cache import use_xla_cache
 from modtf.plugins import load_plugin
 from modtf.registry import resolve
 
@@ -32,10 +33,20 @@ class Work:
     stale_after: float = STALE_AFTER
 
     def prepare(self) -> CellFunction:
-        """The function, in a process of its own: plug-ins are loaded first."""
+        """The function, in a process of its own: plug-ins are loaded first, compiled programs kept."""
         for plugin in self.plugins:
             load_plugin(plugin)
-        return resolve(self.function)
+        cache, function = use_xla_cache(), resolve(self.function)
+        if cache is None:
+            return function
+
+        def keeping(cell: Cell, out: Path, report: Report) -> None:
+            try:
+                function(cell, out, report)
+            finally:
+                cache.keep()
+
+        return keeping
 
 
 @dataclass(frozen=True)

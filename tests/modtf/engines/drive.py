@@ -17,7 +17,7 @@ if __name__ == "__main__":
         **{"training.steps": int(steps)},
     ).cells()
     print("started", flush=True)
-    work = Work(out, f"dummy:{function}", stale_after=5.0)
+    work = Work(out, function if ":" in function else f"dummy:{function}", stale_after=5.0)
     summary = run_study(cells, work, LocalEngine(int(workers), retries=10), shown=False)
     print(dict(summary.counts), summary.stopped, flush=True)
     sys.exit(not summary.is_good)
