@@ -8,6 +8,7 @@ from modtf.version import __version__
 # A command is a file of this folder with a function `command`, and a line here.
 COMMANDS = {
     "run": "train the variants on one cell and print how they compare",
+    "sweep": "run a study: many cells, resumable, on one machine or many",
     "report": "turn results into figures, tables, one page and verdicts on the paper's claims",
     "bench": "measure what a training step costs",
     "prepare": "write the finite splits of the data ahead of time",
@@ -17,6 +18,7 @@ Examples:
     modtf run                                           # minutes on two cores
     modtf run --arch=mha --search=v2 --rules=8
     modtf run --plugin=my_router.py --variant=modular,my_router
+    modtf sweep --study=quick --dry_run
     modtf report --results=runs --out=report --claims"""
 
 

@@ -17,6 +17,7 @@ MAY_NAME_FAMILIES = (
     "datasets/families/",
     "datasets/modarch_rules/",
     "models/architectures/",
+    "modtf/studies/",
     "tests/",
 )
 FAMILY_NAME = re.compile(r"['\"](mlp|mha|rnn)['\"]")

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,14 @@ from modtf.version import __version__
 TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
 
 
-def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool = True) -> Path:
+def run_cell(
+    cell: Cell,
+    out: str | Path,
+    *,
+    strategy: Any = None,
+    verbose: bool = True,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> Path:
     """Runs a cell, or finishes one that was killed, or finds it finished.
 
     Args:
@@ -39,6 +47,7 @@ def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool
         out: the folder of the study; the cell has a folder of its own in it.
         strategy: a `tf.distribute.Strategy`, or None for the default device.
         verbose: whether to show a progress bar.
+        callbacks: more Keras callbacks, see `modtf.train`.
 
     Returns:
         The cell's folder: `config.json`, `results.csv` (written last), `history.csv`, `activation.npz`,
@@ -64,11 +73,17 @@ def run_cell(cell: Cell, out: str | Path, *, strategy: Any = None, verbose: bool
         )
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
-        _train_and_measure(cell, model, folder, verbose)
+        _train_and_measure(cell, model, folder, verbose, callbacks)
     return folder
 
 
-def _train_and_measure(cell: Cell, model: ModularModel, folder: Path, verbose: bool) -> None:
+def _train_and_measure(
+    cell: Cell,
+    model: ModularModel,
+    folder: Path,
+    verbose: bool,
+    callbacks: Sequence[keras.callbacks.Callback],
+) -> None:
     population, training, sizes = cell.population, cell.protocol.training, cell.protocol.evaluation
     evaluator = Evaluator(model, population, sizes)
     evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
@@ -87,7 +102,7 @@ def _train_and_measure(cell: Cell, model: ModularModel, folder: Path, verbose: b
         evaluations=training.evaluations,
         evaluation=evaluation,
         checkpoint=checkpoint,
-        callbacks=[tail, best, board],
+        callbacks=[tail, best, board, *callbacks],
         verbose=verbose,
         label=cell.label,
     )

@@ -51,10 +51,10 @@ class Accumulator:
         return forward
 
     def run(self, dataset: Any) -> None:
-        """Resets the metric and feeds it a finite dataset of (features, y)."""
+        """Resets the metric and feeds it a finite dataset of (features, {output: y})."""
         # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
-        shape = tuple(dataset.element_spec[1].shape)
+        shape = tuple(dataset.element_spec[1][self.output].shape)
         self._forward.test_function = self._test_functions.get(shape)
         with no_retracing_advice():
-            self._forward.evaluate(dataset.map(lambda features, y: (features, {self.output: y})), verbose=0)
+            self._forward.evaluate(dataset, verbose=0)
         self._test_functions[shape] = self._forward.test_function

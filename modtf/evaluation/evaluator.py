@@ -5,13 +5,11 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-from modtf import metrics
 from modtf.checks import check_choice
-from modtf.datasets.streaming import stream
 from modtf.evaluation.accumulate import Accumulator
 from modtf.evaluation.accumulators import ActivationSums, PerformanceSums
+from modtf.evaluation.batches import evaluation_batches
 from modtf.evaluation.measures import measure_members, rates
 from modtf.evaluation.outputs import count_modules
 from modtf.evaluation.scores import Rows, Scores
@@ -83,14 +81,13 @@ class Evaluator:
         names = family.condition_names if evaluation.conditions is None else evaluation.conditions
         self.conditions = [family.condition(name) for name in dict.fromkeys([IID, *names])]
         self.evaluation, self.split = evaluation, split
-        self._datasets: dict[Any, Any] = {}
 
     def run(self) -> Scores:
         """Performance under every condition, the activation matrix and its measures, the router's penalty."""
         rows: Rows = {}
         for condition in self.conditions:
             steps = self.evaluation.batches
-            self._accumulate(self._of_target, condition.name, steps, **condition.stream_options())
+            self._accumulate(self._of_target, steps, **condition.stream_options())
             batches = float(self.performance.batches.numpy())
             rows["loss", condition.name] = self.performance.loss.numpy() / batches
             if self.population.task.setting == "classification":
@@ -105,16 +102,15 @@ class Evaluator:
 
     def activation_matrix(self) -> np.ndarray:
         """A [P, R, M], float64, from `evaluation.tokens` tokens; NaN for a member that has diverged."""
-        self._accumulate(self._of_activation, "activation", self._steps(self.evaluation.tokens))
+        self._accumulate(self._of_activation, self._steps(self.evaluation.tokens))
         counts = self.activation.rules.numpy().sum(axis=1)
         return rates(self.activation.by_rule.numpy(), counts)
 
     def _usage(self) -> dict[str, np.ndarray]:
         """Module use [P, K, M] under each of K rule distributions, and how often the rules came [P, K, R]."""
         draws = self.evaluation.draws
-        probs = metrics.rule_distributions(self.population.task.num_rules, draws)
         steps = draws * self._steps(self.evaluation.tokens_per_draw)
-        self._accumulate(self._of_activation, "usage", steps, rule_probs=probs)
+        self._accumulate(self._of_activation, steps, draws)
         sums, rules = (v.numpy()[:, :draws] for v in (self.activation.by_draw, self.activation.rules))
         counts = rules.sum(axis=2)
         return {
@@ -127,24 +123,11 @@ class Evaluator:
         batch = self.evaluation.activation_batch_size * self.population.family.num_training_tokens
         return -(-tokens // batch)
 
-    def _accumulate(self, accumulator: Accumulator, name: str, steps: int, **options: Any) -> None:
+    def _accumulate(
+        self, accumulator: Accumulator, steps: int, draws: int | None = None, **options: Any
+    ) -> None:
         """Accumulates `steps` batches of a stream with these options."""
-        if name not in self._datasets:  # building one costs more than a small evaluation
-            self._datasets[name] = self._dataset(accumulator.output, steps, **options)
-        accumulator.run(self._datasets[name])
-
-    def _dataset(self, output: str, steps: int, **options: Any) -> Any:
-        """(features, what the metric of an output needs): the target, or rule + R * draw of every token."""
-        sizes, num_rules = self.evaluation, self.population.task.num_rules
-        draws = len(options.get("rule_probs", [None]))
-
-        def needed(index, element):
-            features, target = element
-            if output == "target":
-                return features, target
-            rule = features["rule"]
-            return features, rule + num_rules * tf.cast(index % draws, rule.dtype)
-
+        output, sizes = accumulator.output, self.evaluation
         batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
-        dataset = stream(self.population, batch_size, self.split, **options)
-        return dataset.enumerate().map(needed).take(steps)
+        batches = evaluation_batches(self.population, output, batch_size, self.split, draws, **options)
+        accumulator.run(batches.take(steps))
