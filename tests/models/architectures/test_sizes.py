@@ -33,7 +33,7 @@ def test_published_parameter_counts(cell, expected):
 
 
 def test_the_state_target_has_a_wider_decoder():
-    """The released rnn regression predicts the state: 32 outputs in place of one, each h weights and a bias."""
+    """The released rnn regression predicts the state: 32 outputs in place of one, each h + 1 weights."""
     for variant in ROUTERS:
         plain, state = (
             build(Task("rnn", num_rules=8, target=target), variant, 32) for target in ("output", "state")

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,8 @@ def run(cluster, cells, tmp_path, monkeypatch):
 
     def begin(function, retries=2):
         work = Work(str(tmp_path / "out"), f"dummy:{function}", stale_after=5.0)
-        engine = ENGINES["ray"](retries=retries)
+        make: Any = ENGINES["ray"]
+        engine = make(retries=retries)
         summary = run_study(cells, work, engine, shown=False)
         return dict(summary.counts), summary
 
