@@ -9,12 +9,13 @@ Every number of a model is its mean over the last ten evaluations ("tail"), or o
 import argparse
 from pathlib import Path
 
-import modtf
 import numpy as np
 import pandas as pd
 from cells import CELLS, TAIL, VARIANTS
-from modtf.metrics import measure_all
 from scipy import stats
+
+import modtf
+from modtf.metrics import measure_all
 
 PERFORMANCE = ("loss", "loss_scale2", "error", "error_scale2")
 MEASURES = ("collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information")

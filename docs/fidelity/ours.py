@@ -8,7 +8,6 @@ A cell that is finished is not trained again.
 import argparse
 from pathlib import Path
 
-import modtf
 from cells import (
     ACTIVATION_EXAMPLES,
     BATCH_SIZE,
@@ -20,6 +19,8 @@ from cells import (
     WIDTH,
     Matched,
 )
+
+import modtf
 
 SMALLER = 10  # evaluations while training read a tenth
 

@@ -34,13 +34,13 @@ def synthetic_batches(model: ModularModel, batch_size: int, steps: int, seed: in
     tokens = [steps, batch_size]
     tokens += [len(population)] if population.has_axis else []
     tokens += [task.family.num_training_tokens] if task.is_sequence else []
-    inputs = np.asarray(rng.standard_normal([*tokens, task.token_width]), np.float32)
     features = {
-        "inputs": inputs,
+        "inputs": rng.standard_normal((*tokens, task.token_width), np.float32),
         "rule": rng.integers(task.num_rules, size=tokens, dtype=np.int32),
     }
-    target = rng.standard_normal([*tokens, task.target_width] if task.target_width else tokens, np.float32)
-    return features, {"target": target if task.setting == "regression" else np.float32(target >= 0)}
+    numbers = [task.target_width] if task.target_width else []
+    target = rng.standard_normal((*tokens, *numbers), np.float32)
+    return features, {"target": target if task.setting == "regression" else (target >= 0).astype(np.float32)}
 
 
 def training_steps(model: ModularModel) -> Callable[[Any, Any], Any]:

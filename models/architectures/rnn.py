@@ -30,12 +30,14 @@ class ModularRNN(ModularModel):
         modules = self.num_modules
         h = self.state_width = rnn_state(e, modules, gates)
         self.shared_state = SharedState(self.initial, CELLS[cell], modules, h, self.router, **shared)
+        alone = self.shared_state.use_bias  # the cell of PyTorch, all of it uniform in +-1/sqrt(h)
         self.from_input = Dense(
             self.initial,
             e,
             modules * self.shared_state.gates,
             "from_input",
-            use_bias=self.shared_state.use_bias,
+            use_bias=alone,
+            fan_in=h if alone else None,
             **shared,
         )
         self.loop = keras.layers.RNN(self.shared_state, return_sequences=True, **shared)

@@ -53,7 +53,7 @@ def test_an_unknown_command_is_one_line():
     done = modtf("fly", "--high")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "modtf: error: 'fly' is no command; expected one of run, report, bench, prepare. "
+        f"modtf: error: 'fly' is no command; expected one of {', '.join(COMMANDS)}. "
         "modtf --help says what they do.\n"
     )
 

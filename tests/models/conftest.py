@@ -22,7 +22,7 @@ def tasks_of_every_kind(arch):
     """A regression task of a family with every choice of its options that go together."""
     options = [option for option in FAMILIES[arch].options if option.choices]
     tasks = []
-    for values in product(*(option.choices for option in options)):
+    for values in product(*(option.choices or () for option in options)):
         try:
             named = {option.name: value for option, value in zip(options, values, strict=True)}
             tasks.append(Task(arch, "regression", RULES, **named))
@@ -46,7 +46,7 @@ KINDS = [
     for task in tasks_of_every_kind(arch)
     for options in options_of_every_kind(architecture)
 ]
-VARIANTS = [(name, {}) for name in ROUTERS] + [
+VARIANTS: list[tuple[str, dict[str, int]]] = [(name, {}) for name in ROUTERS] + [
     (name, {"modules": MODULES})
     for name in ROUTERS
     if "modules" in options_of(ROUTERS[name], "__init__", skip=2)

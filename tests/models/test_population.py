@@ -1,4 +1,4 @@
-"""A member of a population trains exactly as it would alone: same weights, clipping and penalties included."""
+"""A member of a population trains exactly as it would alone, clipping and penalties included."""
 
 import numpy as np
 import pytest

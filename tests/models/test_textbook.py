@@ -51,7 +51,7 @@ def test_values_and_gradients(kind, variant, random_batch):
 @pytest.mark.parametrize("variant", [name for name in plugin_routers.PLUGINS if name != "plugin_noisy"])
 @pytest.mark.parametrize("modules", [2, 6])
 def test_routers_of_ones_own(arch, variant, modules, plugins, random_batch):
-    """Asked in the rnn's scan, or, with weights, step by step; fewer modules than rules, and twice as many."""
+    """Asked in the rnn's scan, or, with weights, step by step; fewer modules than rules, and more."""
     tasks = [Task(arch, num_rules=3)] * 2
     model = build(tasks, variant, WIDTH, [0, 1], dtype="float64", router={"modules": modules})
     compare(model, *random_batch(tasks, batch=3, seq_len=3))

@@ -20,7 +20,7 @@ def things(tmp_path, monkeypatch):
     (tmp_path / "empty_thing.py").write_text("")
     (tmp_path / "things.py").write_text("registry = None\n")
     monkeypatch.syspath_prepend(tmp_path)
-    import things  # type: ignore[import-not-found]
+    import things
 
     things.registry = registry
     yield registry

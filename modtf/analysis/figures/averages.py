@@ -48,7 +48,7 @@ def average(study: Study, rows: pd.DataFrame, by: Sequence[str], *said: str) -> 
 def means(
     study: Study,
     rows: pd.DataFrame,
-    mark: Callable[..., None],
+    mark: Callable[..., object],
     x: str | None,
     name: str,
     title: str,

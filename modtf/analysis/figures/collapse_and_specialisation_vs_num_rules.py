@@ -5,7 +5,7 @@ from modtf.analysis.figures.rows import activation
 
 NAME = "collapse_and_specialisation_vs_num_rules"
 TITLE = "Collapse and specialisation against number of rules"
-SAID = ("0 is perfect", "random: modules picked at random")
+SAID = ("smaller is better unless said", "random: modules picked at random")
 
 
 @register_figure(NAME)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure, SubFigure
 from modtf.analysis.figures.base import Picture
 from modtf.analysis.figures.style import GREY, Look, looks
 
-Mark = Callable[[Axes, pd.DataFrame, Mapping[str, Look]], None]
+Mark = Callable[[Axes, pd.DataFrame, Mapping[str, Look]], object]
 
 STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
 STYLE |= {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True}
@@ -95,6 +95,5 @@ def _legend(body: SubFigure, looks: Mapping[str, Look], across: int) -> None:
         found.update(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
     names = [name for name in looks if name in found]
     if names:
-        handles, place = [found[name] for name in names], "outside lower center"
-        ncols = min(len(names), across)
-        body.legend(handles, names, loc=place, ncols=ncols, frameon=False, fontsize=9)
+        handles, style = [found[name] for name in names], {"frameon": False, "fontsize": 9}
+        body.legend(handles, names, loc="outside lower center", ncols=min(len(names), across), **style)

@@ -22,13 +22,8 @@ def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> 
     values = sorted(data[x].unique())
     for place, (name, look, line) in enumerate(_by_variant(data, looks, x)):
         shift = 2.0 ** (SPREAD * (place - (data["variant"].nunique() - 1) / 2))
-        style: dict[str, Any] = {
-            "color": look.colour,
-            "marker": look.marker,
-            "linestyle": look.line,
-            "label": name,
-        }
-        style |= {"markersize": 4.5, "linewidth": 1.4, "elinewidth": 1.0, "capsize": 2}
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
+        style |= {"label": name, "markersize": 4.5, "linewidth": 1.4, "elinewidth": 1.0, "capsize": 2}
         axes.errorbar(line[x] * shift, line["mean"], yerr=whiskers(line), **style)
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [f"{value:g}" for value in values])
@@ -40,12 +35,9 @@ def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> 
 def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
     """Mean of every variant against `x`, its interval as a band."""
     for name, look, line in _by_variant(data, looks, x):
-        style: dict[str, Any] = {
-            "color": look.colour,
-            "marker": look.marker if len(line) == 1 else "",
-            "linewidth": 1.4,
-        }
-        axes.plot(line[x], line["mean"], look.line, label=name, **style)
+        marker = look.marker if len(line) == 1 else ""
+        (drawn,) = axes.plot(line[x], line["mean"], look.line, label=name, linewidth=1.4)
+        drawn.set(color=look.colour, marker=marker)
         axes.fill_between(line[x], line["low"], line["high"], color=look.colour, alpha=0.18, linewidth=0)
     axes.xaxis.set_major_formatter(lambda v, _: f"{v / 1000:g}k" if v >= 1000 else f"{v:g}")
     axes.locator_params(axis="x", nbins=5)
@@ -87,7 +79,7 @@ def _axes(axes: Axes, data: pd.DataFrame, x: str = "") -> None:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
         axes.yaxis.set_minor_formatter(NullFormatter())
-    elif (means >= 0).all():
+    elif len(means) and (means >= 0).all():
         axes.set_ylim(0, 1.08 * data[["mean", "high"]].max(axis=None) or 1)
 
 

@@ -75,16 +75,8 @@ def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """Rules downwards, modules to the right."""
     values = data.pivot(index="rule", columns="module", values="probability")
     y, x = (1 if size <= 8 else size - 1 for size in values.shape)
-    style: dict[str, Any] = {
-        "vmin": 0,
-        "vmax": 1,
-        "cmap": COLOURS,
-        "cbar": False,
-        "square": values.shape[0] == values.shape[1],
-        "yticklabels": y,
-        "xticklabels": x,
-    }
-    seaborn.heatmap(values, ax=axes, **style)
+    style = {"square": values.shape[0] == values.shape[1], "yticklabels": y, "xticklabels": x}
+    seaborn.heatmap(values, vmin=0, vmax=1, cmap=COLOURS, cbar=False, ax=axes, **style)
     axes.set_anchor("W")
     axes.tick_params(labelsize=7, length=2, rotation=0)
     axes.set(xlabel=f"alignment {alignment(values):.2f}", ylabel="")

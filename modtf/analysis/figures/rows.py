@@ -60,7 +60,9 @@ def activation(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _with_measure(*values: str) -> str:
     """("regression", "loss") -> "regression: Loss"."""
-    return ": ".join([*values[:-1], MEASURES[values[-1]].axis_label])
+    measure = MEASURES[values[-1]]
+    better = " (larger is better)" if measure.smaller_is_better is False else ""
+    return ": ".join([*values[:-1], measure.axis_label + better])
 
 
 def _named(rows: pd.DataFrame, by: list[str], words: Callable[..., str]) -> pd.Categorical:

@@ -32,6 +32,22 @@ def test_published_parameter_counts(cell, expected):
     assert tuple(build(task, variant, width).num_parameters for variant in variants) == expected
 
 
+def test_the_state_target_has_a_wider_decoder():
+    """The released rnn regression predicts the state: 32 outputs in place of one, each h + 1 weights."""
+    for variant in ROUTERS:
+        plain, state = (
+            build(Task("rnn", num_rules=8, target=target), variant, 32) for target in ("output", "state")
+        )
+        assert state.num_parameters - plain.num_parameters == 31 * (plain.state_width + 1)
+
+
+def test_the_monolithic_cell_starts_as_that_of_pytorch():
+    model = build(Task("rnn"), "monolithic", 16)
+    for weight in (model.from_input.kernel, model.from_input.bias, model.shared_state.from_state.kernel):
+        largest = abs(weight.numpy()).max()
+        assert 0.9 * (4 * 16) ** -0.5 < largest <= (4 * 16) ** -0.5
+
+
 def test_parameters_are_those_of_one_member(kind, variant):
     (task, options), (name, router) = kind, variant
     alone = build(task, name, 5, router=router, **options)

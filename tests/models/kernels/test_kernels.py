@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
 from modtf.models.cells import CELLS
 from modtf.models.initial import InitialWeights
@@ -56,7 +57,7 @@ def test_project():
         return tf.reshape(kernel @ x + bias, [6, 2, 5, 7])
 
     arguments = [draw(2, 6, 4), draw(2, 6, 1), draw(2, 4, 35)]
-    compare(lambda *given: project(*given, [2, 5, 7]), plain, arguments)
+    compare(lambda kernel, bias, x: project(kernel, bias, x, [2, 5, 7]), plain, arguments)
 
 
 @pytest.mark.parametrize("modules", [2, 3, 16, 17, 32])
@@ -126,23 +127,26 @@ def test_scan(cell, modules, scored):
         compare(Scan(CELLS[cell], layout, by_rule), plain, arguments)
 
 
-def test_vector_jacobian():
-    """Also of a function that has written out its own gradient, in a compiled loop, and of a constant."""
+@pytest.mark.parametrize("function", [textbook.softmax, softmax])
+def test_vector_jacobian(function):
+    """Also of a function that has written out its own gradient, and in a compiled loop."""
     x, upstream = draw(2, 20, 5), draw(2, 20, 5, seed=1)
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = tf.nn.softmax(x, axis=1)
     expected = tape.gradient(y, x, upstream)
-    for function in (lambda x: tf.nn.softmax(x, axis=1), softmax):
 
-        @tf.function(jit_compile=True, autograph=False)
-        def summed(x, upstream, function=function):
-            return tf.while_loop(
-                lambda i, total: i < 3,
-                lambda i, total: (i + 1, total + vector_jacobian(function, x, upstream)),
-                [0, tf.zeros_like(x)],
-            )[1]
+    def three_times(x, upstream):
+        def step(_, total):
+            return total + vector_jacobian(function, x, upstream)
 
-        np.testing.assert_allclose(vector_jacobian(function, x, upstream), expected, rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(summed(x, upstream), 3 * expected, rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(vector_jacobian(tf.ones_like, x, upstream), tf.zeros_like(x))
+        return ops.fori_loop(0, 3, step, tf.zeros_like(x))
+
+    compiled = tf.function(three_times, jit_compile=True)
+    np.testing.assert_allclose(vector_jacobian(function, x, upstream), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(compiled(x, upstream), 3 * expected, rtol=1e-9, atol=1e-12)
+
+
+def test_vector_jacobian_of_a_constant():
+    x = draw(2, 3)
+    np.testing.assert_array_equal(vector_jacobian(tf.ones_like, x, x), tf.zeros_like(x))

@@ -58,13 +58,13 @@ def test_what_is_no_router_is_refused(router, message, registries):
 
 
 def test_a_name_that_is_taken_is_refused(registries):
-    with pytest.raises(ValueError, match="The variant 'modular', registered by .*, is there already"):
+    with pytest.raises(ValueError, match=r"The variant 'modular', registered by .*, is there already"):
         register_router("modular")(Whole)
 
 
 def test_the_example_of_the_documentation_works(registries, random_batch):
     """The router in the docstring of `Router`, as it stands there."""
-    text = inspect.getdoc(Router)
+    text = inspect.getdoc(Router) or ""
     code = text[text.index("@modtf.register_router") : text.index("Args:")]
     exec(textwrap.dedent("    " + code), {"modtf": modtf, "ops": ops, "__name__": "documentation"})
     task = Task(num_rules=3)
@@ -81,17 +81,17 @@ def test_the_example_of_the_documentation_works(registries, random_batch):
         (
             "plugin_even",
             {"heat": 1},
-            "heat=1 is no option .*'plugin_even'; its options: modules, strength, te",
+            r"heat=1 is no option .*'plugin_even'; its options: modules, st",
         ),
         (
             "plugin_even",
             {"temperature": 0},
-            r"temperature=0: temperature=0 must be above 0\. Its options: mod",
+            r"temperature=0: temperature=0 must be above 0\. Its options",
         ),
         (
             "plugin_even",
             {"temperature": "hot"},
-            "cannot be built with temperature='hot'.* Its options: modul",
+            r"cannot be built with temperature='hot'.* Its options: mod",
         ),
         ("modular", {"modules": 0}, "modules=0 is not valid; expected an integer of at least 1"),
         ("modular", {"modules": 2.5}, "modules=2.5 is not valid"),
@@ -111,7 +111,7 @@ def test_an_option_without_a_default(registries):
         def __init__(self, setup, *, sharpness):
             super().__init__(setup)
 
-    with pytest.raises(ValueError, match="The option 'sharpness' of .*'needy' has no default and was not gi"):
+    with pytest.raises(ValueError, match=r"The option 'sharpness' of .*'needy' has no default and was"):
         build(Task(), "needy", WIDTH)
     assert build(Task(), "needy", WIDTH, router={"sharpness": 1}).num_modules == 2
 

@@ -57,7 +57,7 @@ for name in ("one", "two"):
 training = modtf.Training(steps=2, batch_size=8, evaluations=1)
 task = modtf.Task(num_rules=2)
 cell = modtf.Cell(task, 4, "modular", ((0, 0), (1, 0)), modtf.Protocol(training, sizes))
-folder = modtf.run_cell(cell, sys.argv[1], strategy=choose_strategy("mirrored", 8), verbose=False)
+folder = modtf.run_cell(cell, sys.argv[1], strategy=mirrored, verbose=False)
 results["cell"] = sorted(path.name for path in folder.iterdir())
 print("RESULTS" + json.dumps(results))
 """
