@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from modtf.task import Task
 
 
+PRECISIONS = ("float32", "tf32")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Training:
     """How a model is trained. What a family publishes is in its `published` protocol."""
@@ -19,6 +22,10 @@ class Training:
     batch_size: int = 256
     clipnorm: float | None = None  # of one member's gradient
     evaluations: int = 20  # during training, evenly spaced; at each a checkpoint is written
+    precision: str = "float32"  # of matrix products; "tf32" is faster on GPUs that have it, and coarser
+
+    def __post_init__(self) -> None:
+        check_choice("precision", self.precision, PRECISIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
