@@ -13,6 +13,20 @@ if TYPE_CHECKING:
 PRECISIONS = ("float32", "tf32")
 
 
+TAIL = 10
+
+
+def tail_length(evaluations: int) -> int:
+    """Of how many evaluations at the end of training the checkpoint "tail" is the mean.
+
+    The last ten, and never more than half: the first half of training is not its end.
+
+    Args:
+        evaluations: after training began, at least one.
+    """
+    return max(1, min(TAIL, evaluations // 2))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Training:
     """How a model is trained. What a family publishes is in its `published` protocol."""
