@@ -33,7 +33,7 @@ from modtf.launch.settings import (
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import ROUTERS
-from modtf.protocol import PRESETS, preset
+from modtf.protocol import PRECISIONS, PRESETS, preset
 from modtf.task import Task
 
 RUN = "run.json"
@@ -57,6 +57,8 @@ def define_flags(values: flags.FlagValues) -> None:
     enum("setting", "regression", settings, "What is predicted.", flag_values=values)
     flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
     integer("batch_size", None, "Examples per member and step.", flag_values=values)
+    enum("precision", "float32", PRECISIONS, "Of matrix products; tf32: faster and coarser, on GPUs that "
+         "have it.", flag_values=values)  # fmt: skip
     flags.DEFINE_string("checkpoint", "tail", "Whose measures are printed: tail, the mean of the last ten "
                         "evaluations, last or best; all are written.", flag_values=values)  # fmt: skip
     enum("architecture", None, list(ARCHITECTURES), "Another network than the one made for the family.",
@@ -90,6 +92,7 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
     protocol = chosen_preset.protocol
     protocol = protocol.replace(steps=chosen("steps", protocol.training.steps, 1))
     protocol = protocol.replace(batch_size=chosen("batch_size", protocol.training.batch_size, 1))
+    protocol = protocol.replace(precision=given.precision)
     if given.learning_rate is not None:
         if not 0 < given.learning_rate < 1:
             raise ValueError(f"--learning_rate={given.learning_rate} must lie between 0 and 1.")

@@ -10,6 +10,23 @@ if TYPE_CHECKING:
     from modtf.task import Task
 
 
+PRECISIONS = ("float32", "tf32")
+
+
+TAIL = 10
+
+
+def tail_length(evaluations: int) -> int:
+    """Of how many evaluations at the end of training the checkpoint "tail" is the mean.
+
+    The last ten, and never more than half: the first half of training is not its end.
+
+    Args:
+        evaluations: after training began, at least one.
+    """
+    return max(1, min(TAIL, evaluations // 2))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Training:
     """How a model is trained. What a family publishes is in its `published` protocol."""
@@ -19,6 +36,10 @@ class Training:
     batch_size: int = 256
     clipnorm: float | None = None  # of one member's gradient
     evaluations: int = 20  # during training, evenly spaced; at each a checkpoint is written
+    precision: str = "float32"  # of matrix products; "tf32" is faster on GPUs that have it, and coarser
+
+    def __post_init__(self) -> None:
+        check_choice("precision", self.precision, PRECISIONS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,6 +100,7 @@ def _train_and_measure(
         learning_rate=training.learning_rate,
         clipnorm=training.clipnorm,
         evaluations=training.evaluations,
+        precision=training.precision,
         evaluation=evaluation,
         checkpoint=checkpoint,
         callbacks=[tail, best, board, *callbacks],

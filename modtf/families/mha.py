@@ -42,7 +42,7 @@ class MHA(Family):
         )
 
     def quick(self, task: Task) -> Preset:
-        return quick_preset(num_rules=2, tasks=1, seeds=2, steps=2_000, learning_rate=2e-3)
+        return quick_preset(num_rules=2, tasks=3, seeds=1, steps=2_000, learning_rate=2e-3)
 
 
 def num_fields(task: Task) -> int:

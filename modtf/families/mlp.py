@@ -26,4 +26,4 @@ class MLP(Family):
         )
 
     def quick(self, task: Task) -> Preset:
-        return quick_preset(num_rules=8, tasks=2, seeds=2, steps=10_000, learning_rate=3e-4)
+        return quick_preset(num_rules=8, tasks=5, seeds=1, steps=10_000, learning_rate=3e-4)

@@ -20,7 +20,7 @@ def quick_preset(
     width: int = 32,
 ) -> Preset:
     """Fewer members and steps, a higher learning rate: chosen so that four variants take minutes on two
-    cores and the table still shows their order."""
+    cores and the table still shows their order. More tasks than seeds: intervals are over tasks."""
     training = Training(steps=steps, learning_rate=learning_rate, clipnorm=clipnorm, evaluations=10)
     evaluation = Evaluation(batches=20, tokens=51_200, draws=20, tokens_per_draw=2_560)
     return Preset(num_rules, width, tasks, seeds, Protocol(training, evaluation))

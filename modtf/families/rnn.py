@@ -46,4 +46,4 @@ class RNN(Family):
         )
 
     def quick(self, task: Task) -> Preset:
-        return quick_preset(num_rules=2, tasks=1, seeds=2, steps=800, learning_rate=3e-3, clipnorm=CLIPNORM)
+        return quick_preset(num_rules=2, tasks=3, seeds=1, steps=800, learning_rate=3e-3, clipnorm=CLIPNORM)

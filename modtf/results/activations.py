@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.checks import check_choice
+from modtf.protocol import tail_length
 from modtf.results.cells import CellFolder, Source, find_cells
 from modtf.results.schema import ACTIVATION, CHECKPOINTS
-
-TAIL = 10  # evaluations that the checkpoint "tail" is the mean of
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,8 @@ class Activations:
         """
         check_choice("checkpoint", checkpoint, (*CHECKPOINTS, "pooled"))
         if checkpoint == "tail":
-            return self.history[self.steps > 0][-TAIL:].mean(axis=0)
+            trained = self.history[self.steps > 0]
+            return trained[-tail_length(len(trained)) :].mean(axis=0)
         if checkpoint == "pooled":
             return (self.last + self.best) / 2
         return self.last if checkpoint == "last" else self.best

@@ -1,4 +1,4 @@
-"""A first study: 24 cells of 2 or 4 models, in an hour or so on two cores.
+"""A first study: 24 cells of 3 or 5 models, in an hour or so on two cores.
 
     python launch/sweep.py --study=quick --out=runs/quick
 

@@ -2,6 +2,7 @@
 
 import keras
 
+from modtf.evaluation.precision import use_precision
 from modtf.population import Population
 from modtf.protocol import Training
 from modtf.training.loss import SettingLoss
@@ -23,7 +24,8 @@ def compile_model(
     Args:
         model: a model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`; built.
         population: what it is trained on.
-        training: the learning rate, and the largest norm of one member's gradient.
+        training: the learning rate, the largest norm of one member's gradient, and the precision, which is
+            then this process's.
         jit_compile: whether XLA compiles the step.
         steps_per_execution: steps between two returns to Python; it must divide those of an epoch.
 
@@ -31,6 +33,7 @@ def compile_model(
         >>> compile_model(model, Population.of(task), Protocol.published(task).training)
         >>> model.train_on_batch(features, {"target": target})
     """
+    use_precision(training.precision)
     optimizer = MemberAdam(
         training.learning_rate, num_members=len(population), member_clipnorm=training.clipnorm
     )

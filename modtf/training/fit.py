@@ -33,6 +33,7 @@ def train(
     learning_rate: float = 1e-4,
     clipnorm: float | str | None = "auto",
     evaluations: int = 20,
+    precision: str = "float32",
     evaluation: Evaluation | EvaluateCallback | None = None,
     checkpoint: str | Path | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -57,6 +58,7 @@ def train(
         clipnorm: largest norm of one member's gradient, None for any; "auto" is the published protocol's:
             1.0 for rnn and None for mlp and mha.
         evaluations: how many, evenly spaced; the largest divisor of `steps` not above it is taken.
+        precision: "float32", or "tf32" for TensorFloat-32 products on GPUs that have them.
         evaluation: how much data each reads, or an `EvaluateCallback` to read afterwards.
         checkpoint: a file `*.npz`; a killed run, started again with the same arguments, resumes from it
             and ends with the same weights. It stays when training ends: training again then returns at once.
@@ -86,6 +88,7 @@ def train(
         batch_size=check_integer("batch_size", batch_size, 1),
         clipnorm=clipnorm,
         evaluations=largest_divisor(steps, check_integer("evaluations", evaluations, 1)),
+        precision=precision,
     )
     per_epoch = steps // training.evaluations
     replicas = getattr(model.distribute_strategy, "num_replicas_in_sync", 1) if _is_tensorflow() else 1

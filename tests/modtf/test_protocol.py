@@ -3,7 +3,7 @@
 import pytest
 
 from modtf.families import FAMILIES, IID
-from modtf.protocol import PRESETS, Evaluation, Protocol, Training, preset
+from modtf.protocol import PRESETS, Evaluation, Protocol, Training, preset, tail_length
 from modtf.task import Task
 
 EVERY = [(arch, setting) for arch, family in FAMILIES.items() for setting in family.settings]
@@ -16,8 +16,8 @@ def test_presets(name, arch, setting):
     found = preset(name, task)
     training = found.protocol.training
     assert training.steps % training.evaluations == 0
-    assert training.evaluations >= 10  # the tail is the mean over ten
-    assert found.tasks * found.seeds >= 2  # so that there is an interval to show
+    assert tail_length(training.evaluations) >= 5
+    assert found.tasks >= 3  # so that there is an interval to show
     assert task.replace(num_rules=found.num_rules).num_rules >= 2
     assert found.width >= 1
     assert training.clipnorm == Protocol.published(task).training.clipnorm  # one clip rule
@@ -98,3 +98,7 @@ def test_replace():
         ValueError, match="protocol field='step' is not known; expected one of steps, learning_rate"
     ):
         protocol.replace(step=5)
+
+
+def test_the_tail_is_the_last_ten_evaluations_or_half_of_few():
+    assert [tail_length(n) for n in (1, 2, 3, 10, 20, 100)] == [1, 1, 1, 5, 10, 10]

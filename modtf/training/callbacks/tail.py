@@ -5,12 +5,11 @@ import numpy as np
 
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.scores import Scores, from_arrays, mean_scores, to_arrays
-
-EVALUATIONS = 10
+from modtf.protocol import tail_length
 
 
 class TailCallback(keras.callbacks.Callback):
-    """The mean over the last ten evaluations, or over all where there are fewer.
+    """The mean over the last ten evaluations, or the last half where there are few (`tail_length`).
 
     At a constant learning rate the last step alone is noise. The evaluation before training does not count.
 
@@ -24,7 +23,7 @@ class TailCallback(keras.callbacks.Callback):
         self.found: list[Scores] = []
 
     def on_epoch_end(self, epoch, logs=None):
-        if epoch >= self.params["epochs"] - EVALUATIONS:
+        if epoch >= self.params["epochs"] - tail_length(self.params["epochs"]):
             self.found.append(self.evaluator.run())
 
     def scores(self) -> Scores:

@@ -109,7 +109,7 @@ def test_saved_models_score_what_the_table_says(folder, small_cell):
 
 
 def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
-    """Of four evaluations, each on a tenth of the data: trained again, and measured by hand after each."""
+    """The last half of four, each on a tenth of the data: trained again, and measured by hand after each."""
     sizes = small_cell.protocol.evaluation.smaller(10, None)
     training, found = small_cell.protocol.training, []
     model = modtf.build(small_cell.population, small_cell.variant, small_cell.width)
@@ -130,6 +130,7 @@ def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
         verbose=False,
     )
     assert len(found) == 4
+    found = found[2:]  # the last half
     frame = load_results(str(folder))
     frame = frame[(frame["checkpoint"] == "tail") & ~frame["measure"].isin(CLOCK)]
     family = small_cell.task.family

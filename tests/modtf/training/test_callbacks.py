@@ -5,11 +5,12 @@ import pytest
 
 from modtf.models.build import build
 from modtf.population import Population
+from modtf.protocol import TAIL, tail_length
 from modtf.task import Task
 from modtf.training.callbacks.best import BestWeights
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.progress import ProgressCallback
-from modtf.training.callbacks.tail import EVALUATIONS, TailCallback
+from modtf.training.callbacks.tail import TailCallback
 
 TWO = Population.of([Task(), Task()], [0, 1])
 LOSSES = [[0.0, 0.0], [3.0, 1.0], [2.0, 2.0], [np.nan, 0.5], [2.0, 9.0]]  # the first before training
@@ -83,13 +84,13 @@ def test_best_weights_survive_a_kill(prescribed, run_epochs):
     assert len(resumed.weights) == len(model.trainable_variables)
 
 
-@pytest.mark.parametrize("total", [3, EVALUATIONS + 2])
-def test_the_tail_is_the_mean_over_the_last_ten_evaluations(total, prescribed, run_epochs):
+@pytest.mark.parametrize("total", [1, 7, TAIL * 2 + 2])
+def test_the_tail_is_the_mean_over_the_last_evaluations(total, prescribed, run_epochs):
     series = {("loss", condition): [[float(i), 1.0] for i in range(total)] for condition in ("iid", "scale2")}
     tail = TailCallback(prescribed(TWO, series))
     run_epochs(None, [tail], range(total))
-    assert len(tail.found) == min(total, EVALUATIONS)
-    expected = [np.mean(range(min(total, EVALUATIONS))), 1.0]  # the evaluator counts from its first use
+    assert len(tail.found) == tail_length(total)
+    expected = [np.mean(range(tail_length(total))), 1.0]  # the evaluator counts from its first use
     for condition in ("iid", "scale2"):
         assert tail.scores().rows["loss", condition].tolist() == expected
 
@@ -97,11 +98,12 @@ def test_the_tail_is_the_mean_over_the_last_ten_evaluations(total, prescribed, r
 def test_the_tail_survives_a_kill(prescribed, run_epochs):
     whole, killed, resumed = (TailCallback(prescribed(TWO, {"loss": LOSSES})) for _ in range(3))
     run_epochs(None, [whole], range(4))
-    run_epochs(None, [killed], range(2), total=4)
+    run_epochs(None, [killed], range(3), total=4)
     resumed.load_state(killed.state())
     resumed.evaluator = killed.evaluator
-    run_epochs(None, [resumed], range(2, 4), total=4)
-    assert len(resumed.found) == 4
+    run_epochs(None, [resumed], [3], total=4)
+    assert len(killed.found) == 1
+    assert len(resumed.found) == 2
     np.testing.assert_array_equal(resumed.scores().rows["loss", "iid"], whole.scores().rows["loss", "iid"])
     empty = TailCallback(prescribed(TWO, {}))
     empty.load_state(empty.state())
