@@ -14,6 +14,7 @@ RESULTS = "results.csv"  # its presence means that the cell is finished
 HISTORY = "history.csv"
 CONFIG = "config.json"  # `Cell.to_dict()` and "version"
 ACTIVATION = "activation.npz"
+PRIVATE = ".modtf"  # in a study's folder: cells that are worked on or were set aside, leases, logs
 
 VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")  # from least to most informed
 #: tail: mean over the last evaluations of training; last: after the last step; best: of the smallest
