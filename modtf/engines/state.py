@@ -74,11 +74,8 @@ def diverged(folder: Path) -> list[dict[str, int]]:
     if not set(HISTORY_COLUMNS) <= set(frame):
         return []
     # "loss" stands there whatever the setting; other measures may have no value for good reasons
-    first = (
-        frame[frame["value"].isna() & (frame["measure"] == "loss")]
-        .groupby(["data_seed", "seed"])["step"]
-        .min()
-    )
+    lost = frame[(frame["measure"] == "loss") & ~np.isfinite(frame["value"])]
+    first = lost.groupby(["data_seed", "seed"])["step"].min()
     return [{"data_seed": int(d), "seed": int(s), "step": int(step)} for (d, s), step in first.items()]
 
 
