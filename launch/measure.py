@@ -25,7 +25,11 @@ def define_flags(values: flags.FlagValues) -> None:
     def text(name: str, default: str | None, words: str) -> None:
         flags.DEFINE_string(name, default, words, flag_values=values)
 
-    text("activations", None, "An .npz file; or a folder of .npy files; or one .npy file, its labels beside it.")
+    text(
+        "activations",
+        None,
+        "An .npz file; or a folder of .npy files; or one .npy file, its labels beside it.",
+    )
     text("out", None, "The folder to write measures.html, tables and heat maps to.")
     flags.DEFINE_integer(
         "top_k", None, "Modules that a token is sent to: only their gates count.", flag_values=values

@@ -1,4 +1,4 @@
-"""A softmax mixture of four experts, trained in JAX on four linear tasks, and measured: a layer of its own."""
+"""A softmax mixture of four experts, trained in JAX on four linear tasks, measured before and after."""
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,9 @@ for key in keys:
     parameters = step(parameters, key)
 
 x, task, target = batch(before)
-print(f"loss {loss(start, x, task, target):.3f} before training, {loss(parameters, x, task, target):.4f} after")
+print(
+    f"loss {loss(start, x, task, target):.3f} before training, {loss(parameters, x, task, target):.4f} after"
+)
 layers = modtf.measure_activations(
     np.asarray(jnp.stack([gates(p, task) for p in (start, parameters)])), np.asarray(task)
 )

@@ -18,5 +18,7 @@ layers = modtf.measure_activations(logits, labels, from_logits=True, top_k=2)
 print(print_atlas(layers))
 for row in layers[0].module_rows():
     if row["by"] == "hard":
-        print(f"expert {row['module']}: {row['tokens']} tokens, {row['top_label_share']:.0%} of label", end=" ")
+        print(
+            f"expert {row['module']}: {row['tokens']} tokens, {row['top_label_share']:.0%} of label", end=" "
+        )
         print(f"{row['top_label']}, by chance {row['top_label_chance']:.0%}")

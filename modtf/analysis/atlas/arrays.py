@@ -4,7 +4,7 @@ import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,8 @@ class Arrays(Mapping[str, NDArray[Any]]):
         else:
             what = "is no .npz or .npy file" if self.path.exists() else "does not exist"
             raise ValueError(
-                f"{self.path} {what}. Write arrays with numpy.savez('x.npz', activations=..., labels=...), or "
-                "each with numpy.save into one folder."
+                f"{self.path} {what}. Write arrays with numpy.savez('x.npz', activations=..., labels=...), "
+                "or each with numpy.save into one folder."
             )
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -95,5 +95,5 @@ def _mapped(path: Path, file: IO[bytes]) -> NDArray[Any]:
         raise ValueError("it holds Python objects. Save numbers, and names as text: numpy.array(names, str)")
     if 0 in shape:
         return np.zeros(shape, dtype)
-    order = "F" if is_fortran else "C"
+    order: Literal["C", "F"] = "F" if is_fortran else "C"
     return np.memmap(path, dtype, mode="r", offset=file.tell(), shape=shape, order=order)

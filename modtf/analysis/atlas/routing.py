@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from modtf.analysis.atlas.arrays import Arrays
 from modtf.analysis.atlas.tables import Names
 from modtf.checks import check_integer
-from modtf.metrics.activation_matrix import check_rule_probs
 from modtf.metrics.atlas.inputs import Ints, check_gates, check_labels
 
 CHUNK = 2**16  # tokens between two steps of a progress bar
@@ -73,12 +72,14 @@ class Routing:
         names_of_labels = found or names_of_labels
         if names_of_labels is not None and num_tokens and classes.max() >= len(names_of_labels):
             raise ValueError(
-                f"labels go up to {classes.max()}, but there are {len(names_of_labels)} label_names; expected "
-                f"at least {classes.max() + 1}: label i has the name label_names[i]."
+                f"labels go up to {classes.max()}, but there are {len(names_of_labels)} label_names; "
+                f"expected at least {classes.max() + 1}: label i has the name label_names[i]."
             )
         names_of_layers = _names(_find_optional(arrays, "layer_names", layer_names))
         if names_of_layers is not None and len(names_of_layers) != num_layers:
-            raise ValueError(f"There are {len(names_of_layers)} layer_names; expected {num_layers}, one a layer.")
+            raise ValueError(
+                f"There are {len(names_of_layers)} layer_names; expected {num_layers}, one a layer."
+            )
         return cls(gates, classes, ids, Names(names_of_labels, names_of_layers))
 
     def check_top_k(self, top_k: int | None) -> None:
@@ -93,20 +94,23 @@ class Routing:
             return
         num_labels = len(np.unique(self.labels))
         if len(probs) != num_labels:
-            raise ValueError(f"There are {len(probs)} label_probs; expected {num_labels}, one a label that occurs.")
-        check_rule_probs(probs, num_labels)
+            raise ValueError(
+                f"There are {len(probs)} label_probs; expected {num_labels}, one a label that occurs."
+            )
+        if not (min(probs) >= 0 and abs(sum(probs) - 1.0) < 1e-6):
+            raise ValueError(f"label_probs sum to {sum(probs):.6g}; expected numbers from 0 that sum to 1.")
 
     @property
     def num_chunks(self) -> int:
         """How many chunks there are."""
         return -(-len(self.labels) // CHUNK)
 
-    def chunks(self) -> Iterator[tuple[NDArray[Any], Ints, Ints] | tuple[NDArray[Any], Ints]]:
-        """(activations, labels) or (activations, labels, documents) of some tokens after others."""
+    def chunks(self) -> Iterator[tuple[NDArray[Any], Ints, Ints | None]]:
+        """(activations, labels, documents or None) of some tokens after others."""
         for start in range(0, len(self.labels), CHUNK):
             part = slice(start, start + CHUNK)
-            gates, labels = self.activations[:, part], self.labels[part]
-            yield (gates, labels) if self.documents is None else (gates, labels, self.documents[part])
+            ids = None if self.documents is None else self.documents[part]
+            yield self.activations[:, part], self.labels[part], ids
 
 
 def _find(arrays: Arrays, name: str) -> NDArray[Any]:
@@ -124,7 +128,7 @@ def _find(arrays: Arrays, name: str) -> NDArray[Any]:
 def _find_optional(arrays: Arrays, usual: str, name: str | None) -> NDArray[Any] | None:
     if name is not None:
         return _find(arrays, name)
-    return arrays[usual] if usual in arrays else None
+    return arrays.get(usual)
 
 
 def _numbers(values: NDArray[Any], num_tokens: int, what: str) -> tuple[Ints, tuple[str, ...] | None]:

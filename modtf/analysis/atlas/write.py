@@ -17,13 +17,13 @@ from modtf.metrics import GROUPS, LayerMeasures
 
 PAGE = "measures.html"
 READ = (
-    "Everything is measured twice: by gate mass, the probability that modules are given, and by hard assignment, "
-    "the modules that are chosen. In brackets: the confidence interval. chance: the mean under permuted labels, "
-    "what is measured where modules know nothing of labels."
+    "Everything is measured twice: by gate mass, the probability that modules are given, and by hard "
+    "assignment, the modules that are chosen. In brackets: the confidence interval. chance: the mean under "
+    "permuted labels, what is measured where modules know nothing of labels."
 )
 ADJUSTED = (
-    "adjusted mutual information: what modules tell of labels beyond chance, as a share of what they could tell: 0 "
-    "where they know nothing, 1 where they tell all."
+    "adjusted mutual information: what modules tell of labels beyond chance, as a share of what they could "
+    "tell: 0 where they know nothing, 1 where they tell all."
 )
 Progress = Callable[[Sequence[LayerMeasures]], Iterable[LayerMeasures]]
 

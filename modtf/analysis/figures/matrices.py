@@ -94,5 +94,5 @@ def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], largest:
 
 
 def _label_every(index: pd.Index) -> int:
-    """How many rows or columns apart labels stand: all names, as long as there is room; of many numbers the ends."""
+    """How far apart labels stand: all names while there is room, of many numbers the ends."""
     return 1 if len(index) <= (NAMES if isinstance(index, pd.CategoricalIndex) else 8) else len(index) - 1
