@@ -45,9 +45,9 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     text("array", "activations", "Name of the array of gates, [tokens, M] or [layers, tokens, M].")
     text("labels", "labels", "Name of the array of labels, integers from 0 or names; or an .npy file.")
-    text("documents", None, "The same of the document of each token, which intervals need; if there is one.")
-    text("label_names", None, "The same of the names of labels, in the order of their numbers.")
-    text("layer_names", None, "The same of the names of layers.")
+    text("documents", None, "The same of the document of each token: intervals then hold for new ones.")
+    text("label_names", None, "The same of names of labels, in the order of their numbers.")
+    text("layer_names", None, "The same of names of layers.")
     flags.DEFINE_integer(
         "permutations", NUM_PERMUTATIONS, "Permutations for the chance level; 0 for none.", flag_values=values
     )

@@ -30,27 +30,21 @@ def loss(parameters: Parameters, x: jax.Array, task: jax.Array, target: jax.Arra
     return ((outputs - target) ** 2).mean()
 
 
-@jax.jit
-def step(parameters: Parameters, key: jax.Array) -> Parameters:
+def step(parameters: Parameters, key: jax.Array) -> tuple[Parameters, None]:
     slope = jax.grad(loss)(parameters, *batch(key))
-    return jax.tree.map(lambda value, change: value - 0.5 * change, parameters, slope)
+    return jax.tree.map(lambda value, change: value - 0.5 * change, parameters, slope), None
 
 
-parameters = {
+start = {
     "router": 0.1 * jax.random.normal(jax.random.key(1), (TASKS, EXPERTS)),
     "experts": 0.1 * jax.random.normal(jax.random.key(2), (EXPERTS, WIDTH)),
 }
-before, *keys = jax.random.split(jax.random.key(3), STEPS + 1)
-start = parameters
-for key in keys:
-    parameters = step(parameters, key)
+trained, _ = jax.jit(lambda keys: jax.lax.scan(step, start, keys))(jax.random.split(jax.random.key(3), STEPS))
 
-x, task, target = batch(before)
-print(
-    f"loss {loss(start, x, task, target):.3f} before training, {loss(parameters, x, task, target):.4f} after"
-)
+x, task, target = batch(jax.random.key(4))
+print(f"loss {loss(start, x, task, target):.3f} before training, {loss(trained, x, task, target):.4f} after")
 layers = modtf.measure_activations(
-    np.asarray(jnp.stack([gates(p, task) for p in (start, parameters)])), np.asarray(task)
+    np.asarray(jnp.stack([gates(p, task) for p in (start, trained)])), np.asarray(task)
 )
 for name, layer in zip(("before", "after"), layers, strict=True):
     print(f"\n{name} training:\n{print_atlas([layer])}")
