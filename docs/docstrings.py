@@ -1,4 +1,4 @@
-"""For the API page: the section that our docstrings call "Example" is the one that griffe calls "Examples"."""
+"""For the API page: what our docstrings call "Example" is the section that griffe calls "Examples"."""
 
 import re
 from typing import Any

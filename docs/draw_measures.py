@@ -1,6 +1,7 @@
 """Draws what the values of the measures look like: `python docs/draw_measures.py`.
 
-Writes docs/images/measures.png and docs/images/measures_other_sizes.png, and prints the table of docs/measures.md.
+Writes docs/images/measures.png and docs/images/measures_other_sizes.png, and prints the tables of
+docs/measures.md.
 """
 
 from pathlib import Path

@@ -1,6 +1,7 @@
 """The Python of README.md and docs/*.md runs: the blocks of a page in order, in one namespace."""
 
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,3 +104,12 @@ def test_links_lead_somewhere(page: str) -> None:
     path = PAGES[page]
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
+
+
+def test_the_tables_of_the_measures_are_what_the_pictures_show(tmp_path: Path) -> None:
+    drawn = runpy.run_path(str(ROOT / "docs" / "draw_measures.py"))
+    text = PAGES["docs/measures.md"].read_text(encoding="utf-8")
+    for name, (title, matrices) in drawn["PICTURES"].items():
+        assert drawn["table"](matrices) in text
+        assert f"images/{name}.png" in text
+        assert drawn["draw"](name, title, matrices, tmp_path).read_bytes().startswith(b"\x89PNG")
