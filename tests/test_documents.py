@@ -65,8 +65,15 @@ def readme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     )
     monkeypatch.setitem(PAGES, "README.md", tmp_path / "README.md")
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr(modtf, "train", lambda model, task, steps: train(model, task, 20, evaluation=SIZES))
-    monkeypatch.setattr(modtf, "evaluate", lambda model, task: evaluate(model, task, evaluation=SIZES))
+
+    def train_little(model: keras.Model, task: modtf.Task, steps: int, **options: Any) -> Any:
+        return train(model, task, min(steps, 20), **{**options, "evaluation": SIZES})
+
+    def evaluate_little(model: keras.Model, task: modtf.Task, **options: Any) -> Any:
+        return evaluate(model, task, **{**options, "evaluation": SIZES})
+
+    monkeypatch.setattr(modtf, "train", train_little)
+    monkeypatch.setattr(modtf, "evaluate", evaluate_little)
     return {
         "my_model": one_module_per_rule(modtf.Task("mha", search="v2", num_rules=8)),
         "matrix": [[1, 0], [0, 1]],
