@@ -48,6 +48,13 @@ def test_values_and_gradients(kind, variant, random_batch):
     compare(model, *random_batch(tasks, batch=3, seq_len=3))
 
 
+def test_other_routers(arch, other, random_batch):
+    """Values and gradients, with more modules than rules."""
+    tasks = [Task(arch, num_rules=3)] * 2
+    model = build(tasks, other, WIDTH, [0, 1], dtype="float64", router={"modules": 5})
+    compare(model, *random_batch(tasks, batch=8, seq_len=3))
+
+
 @pytest.mark.parametrize("variant", [name for name in plugin_routers.PLUGINS if name != "plugin_noisy"])
 @pytest.mark.parametrize("modules", [2, 6])
 def test_routers_of_ones_own(arch, variant, modules, plugins, random_batch):
