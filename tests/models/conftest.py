@@ -92,11 +92,13 @@ def other(request):
 
 
 @pytest.fixture
-def registries(monkeypatch):
-    """What a test registers is gone when it ends."""
-    for registry in (ROUTERS, ARCHITECTURES):
-        for name in ("_objects", "_origins"):
-            monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+def registries():
+    """What a test registers is gone when it ends; what of the tree was imported meanwhile stays."""
+    before = [(registry, set(registry.outside)) for registry in (ROUTERS, ARCHITECTURES)]
+    yield
+    for registry, names in before:
+        for name in set(registry.outside) - names:
+            del registry._objects[name], registry._origins[name]
 
 
 @pytest.fixture
