@@ -113,7 +113,16 @@ def test_wide_model(random_batch):
 
 def test_recurrence_compiled_for_any_batch(variant, random_batch):
     """One trace for all batch sizes, where shapes are not known before XLA compiles."""
-    tasks, (name, router) = [Task("rnn", num_rules=3)] * 2, variant
+    compare_compiled(*variant, random_batch)
+
+
+def test_a_hard_choice_compiled_for_any_batch(random_batch):
+    compare_compiled("top_k", {"modules": 5}, random_batch)
+
+
+def compare_compiled(name, router, random_batch):
+    """Gradients of a compiled recurrence and of its textbook form."""
+    tasks = [Task("rnn", num_rules=3)] * 2
     model = build(tasks, name, WIDTH, [0, 1], dtype="float64", router=router)
     features, _ = random_batch(tasks, batch=3)
     shapes = {k: tf.TensorSpec([None, *v.shape[1:]], v.dtype) for k, v in features.items()}
