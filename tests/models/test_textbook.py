@@ -113,7 +113,8 @@ def test_wide_model(random_batch):
 
 def test_recurrence_compiled_for_any_batch(variant, random_batch):
     """One trace for all batch sizes, where shapes are not known before XLA compiles."""
-    compare_compiled(*variant, random_batch)
+    name, router = variant
+    compare_compiled(name, router, random_batch)
 
 
 def test_a_hard_choice_compiled_for_any_batch(random_batch):
