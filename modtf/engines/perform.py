@@ -11,7 +11,7 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.engines.lease import STALE_AFTER, Lease, LostLeaseError
 from modtf.engines.owner import Owner
-from modtf.engines.state import ERROR, state_of, write_error, write_manifest
+from modtf.engines.state import ERROR, diverged, state_of, write_error, write_manifest
 from modtf.engines.workplace import Workplace, leases
 from modtf.engines.xla_cache import use_xla_cache
 from modtf.plugins import load_plugin
@@ -58,7 +58,7 @@ class Outcome:
     """
 
     status: str
-    reason: str = ""  # of "failed" and "stopped", in one line
+    reason: str = ""  # of "failed" and "stopped", in one line; of "finished" which members diverged, if any
     seconds: float = 0.0
 
 
@@ -133,7 +133,7 @@ def _with_lease(cell: Cell, work: Work, function: CellFunction, report: Report, 
         try:
             function(cell, place.root, report)
             write_manifest(place.private)
-            outcome = Outcome("finished")
+            outcome = Outcome("finished", _in_words(diverged(place.private)))
         except BaseException as error:
             if lease.is_lost:
                 raise LostLeaseError from error  # whatever went wrong: the place is gone
@@ -146,6 +146,11 @@ def _with_lease(cell: Cell, work: Work, function: CellFunction, report: Report, 
     except LostLeaseError:
         place.leave()
         return Outcome("lost")
+
+
+def _in_words(members: list[dict[str, int]]) -> str:
+    one = "task {data_seed}, seed {seed} at step {step}"
+    return f"diverged: {'; '.join(one.format(**member) for member in members)}" if members else ""
 
 
 def _record(error: Exception, folder: Path) -> str:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from modtf.cell import Cell
 from modtf.files import write_text
-from modtf.results.schema import CONFIG, RESULTS
+from modtf.results.schema import CONFIG, HISTORY, RESULTS
 from modtf.version import __version__
 
 MANIFEST = "manifest.json"  # the files of a finished cell, with sizes and checksums
@@ -47,13 +49,31 @@ def state_of(cell: Cell, out: str | Path, *, thorough: bool = False) -> State:
 
 
 def write_manifest(folder: Path) -> None:
-    """Records the files of a finished cell."""
+    """Records the files of a finished cell, and its members that diverged."""
     files = {
         path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "blake2b": _checksum(path)}
         for path in sorted(folder.iterdir())
         if path.is_file() and path.name != MANIFEST
     }
-    write_text(folder / MANIFEST, json.dumps({"version": __version__, "files": files}, indent=1))
+    record = {"version": __version__, "diverged": diverged(folder), "files": files}
+    write_text(folder / MANIFEST, json.dumps(record, indent=1))
+
+
+def diverged(folder: Path) -> list[dict[str, int]]:
+    """The members of a cell whose numbers are none any more: data_seed, seed and the step of the first such.
+
+    Example:
+        >>> diverged(Path("runs/quick/mlp_regression_r8_e32_modular-1f0c2a7b"))  # doctest: +SKIP
+        [{'data_seed': 0, 'seed': 1, 'step': 5000}]
+    """
+    path = folder / HISTORY
+    if not path.exists():
+        return []
+    frame = pd.read_csv(path)
+    if not {"data_seed", "seed", "step", "value"} <= set(frame):
+        return []
+    first = frame[frame["value"].isna()].groupby(["data_seed", "seed"])["step"].min()
+    return [{"data_seed": int(d), "seed": int(s), "step": int(step)} for (d, s), step in first.items()]
 
 
 def write_error(folder: Path, record: dict[str, Any]) -> None:

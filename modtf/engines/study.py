@@ -117,8 +117,8 @@ def _one_round(
                 summary.stopped = event.outcome.reason
                 break
             summary.outcomes[event.cell.folder] = event.outcome
-            if event.outcome.status == "failed":
-                progress.say(f"{event.cell.folder} failed: {event.outcome.reason}")
+            if event.outcome.reason:
+                progress.say(f"{event.cell.folder} {event.outcome.status}; {event.outcome.reason}")
     return again
 
 

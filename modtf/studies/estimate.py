@@ -58,7 +58,8 @@ def estimate(
     for place in (0, 1):  # the large shape of every kind, then a small one
         for kind, members in kinds.items():
             chosen = _to_measure(members, parameters[kind])
-            if len(chosen) > place and (is_known(chosen[place]) or time.monotonic() < end):
+            nothing = not any(measured.values())
+            if len(chosen) > place and (nothing or is_known(chosen[place]) or time.monotonic() < end):
                 say(f"measuring {chosen[place].label}")
                 measured[kind].append(speed_of(chosen[place]))
     factors = {kind: _factor(speeds, _tokens(kinds[kind][0])) for kind, speeds in measured.items() if speeds}

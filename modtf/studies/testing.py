@@ -3,8 +3,11 @@
     python launch/sweep.py --study=testing --out=/tmp/testing
 
 Every registered family in both settings with every variant, two rules, the smallest width that works, a
-handful of steps and a tiny evaluation. Its numbers mean nothing.
+handful of steps, and a tiny evaluation under the condition of training and one other. Its numbers mean
+nothing.
 """
+
+from dataclasses import replace
 
 from modtf.cell import Cell
 from modtf.families import FAMILIES, Family
@@ -14,9 +17,9 @@ from modtf.protocol import Evaluation, Protocol, Training
 from modtf.studies.grid import grid
 
 NUM_RULES = 2
-PROTOCOL = Protocol(
-    Training(steps=4, batch_size=8, evaluations=2),
-    Evaluation(batches=2, batch_size=8, tokens=80, activation_batch_size=8, draws=5, tokens_per_draw=80),
+TRAINING = Training(steps=4, batch_size=8, evaluations=2)
+EVALUATION = Evaluation(
+    batches=2, batch_size=8, tokens=80, activation_batch_size=8, draws=5, tokens_per_draw=80
 )
 
 
@@ -31,7 +34,7 @@ def cells() -> list[Cell]:
             num_rules=NUM_RULES,
             width=smallest_width(family),
             variant=list(ROUTERS),
-            protocol=PROTOCOL,
+            protocol=Protocol(TRAINING, replace(EVALUATION, conditions=(family.headline,))),
             members=((0, 0), (1, 1)),
         ).cells()
     ]

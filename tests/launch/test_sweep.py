@@ -144,7 +144,8 @@ STUDY = """
 import keras
 import modtf
 from modtf.studies import grid
-from modtf.studies.testing import PROTOCOL
+from modtf.protocol import Protocol
+from modtf.studies.testing import EVALUATION, TRAINING
 
 
 @modtf.register_router("broken")
@@ -153,6 +154,7 @@ class Broken(modtf.models.Router):
         raise RuntimeError("no route")
 
 
+PROTOCOL = Protocol(TRAINING, EVALUATION)
 SMALL = grid(arch="mlp", num_rules=2, width=4, protocol=PROTOCOL, members=((0, 0), (1, 1)))
 CELLS = (SMALL * grid(variant=["gt_modular", "broken"])).cells()
 """

@@ -84,3 +84,12 @@ def show_threads(cell, out, report):
 def refuse(cell, out, report):
     """For studies in which nothing is left to do."""
     raise AssertionError("nothing should have run")
+
+
+def large(cell, out, report):
+    """Writes some pages at every step."""
+
+    def write(step):
+        Path(out, cell.folder, f"part{step % 5}").write_bytes(bytes(8192))
+
+    return steps(cell, out, report, at=write)

@@ -66,6 +66,19 @@ def test_a_failure_is_recorded_and_left_alone_until_it_is_retried(cells, work, t
     assert not (tmp_path / "out" / cell.folder / "error.json").exists()
 
 
+def test_members_that_diverged_are_recorded(cells, work, tmp_path):
+    def train(cell, out, report):
+        folder = dummy.steps(cell, out, report)
+        rows = ["step,data_seed,seed,measure,condition,value", "5,0,0,loss,iid,1", "5,0,1,loss,iid,2"]
+        rows += ["10,0,0,loss,iid,1", "10,0,1,loss,iid,", "15,0,0,loss,iid,1", "15,0,1,loss,iid,"]
+        (folder / "history.csv").write_text("\n".join(rows))
+
+    outcome = perform(cells[0], work(), train)
+    assert (outcome.status, outcome.reason) == ("finished", "diverged: task 0, seed 1 at step 10")
+    manifest = json.loads((tmp_path / "out" / cells[0].folder / "manifest.json").read_text())
+    assert manifest["diverged"] == [{"data_seed": 0, "seed": 1, "step": 10}]
+
+
 def test_an_interrupted_cell_is_neither_failed_nor_locked(cells, work, tmp_path):
     def interrupt(step):
         if step == 5:

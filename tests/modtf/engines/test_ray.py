@@ -9,11 +9,10 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from modtf.engines import ENGINES
+from modtf.engines.on_ray import RayEngine
 from modtf.engines.perform import Work
 from modtf.engines.study import run_study
 from modtf.engines.workplace import PRIVATE
@@ -87,8 +86,7 @@ def run(cluster, cells, tmp_path, monkeypatch):
 
     def begin(function, retries=2):
         work = Work(str(tmp_path / "out"), f"dummy:{function}", stale_after=5.0)
-        make: Any = ENGINES["ray"]
-        engine = make(retries=retries)
+        engine = RayEngine(retries=retries)
         summary = run_study(cells, work, engine, shown=False)
         return dict(summary.counts), summary
 
