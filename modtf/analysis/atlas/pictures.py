@@ -14,10 +14,10 @@ LETTERS = 24  # of a label's name
 def draw_layer(layer: LayerMeasures, names: Names) -> Picture:
     """p(module | label) by gate mass and by hard assignment, modules in the order of their top labels."""
     rows = np.arange(len(layer.labels))
-    note = "Modules stand in the order of the labels that they are most active for, by gate mass."
-    if layer.label_counts is not None and len(rows) > NAMES:
-        rows = np.sort(np.argsort(-layer.label_counts, kind="stable")[:NAMES])
-        note += f" The {NAMES} most frequent of {len(layer.labels)} labels are shown."
+    note = "Modules stand in the order of the labels that are most frequent where they are active."
+    if layer.label_counts is not None and len(rows) > NAMES[0]:
+        rows = np.sort(np.argsort(-layer.label_counts, kind="stable")[: NAMES[0]])
+        note += f" The {NAMES[0]} most frequent of {len(layer.labels)} labels are shown."
     activation = layer.mass.activation
     modules = np.lexsort((-activation.max(axis=0), layer.mass.top_label))
     labels = [_short(names.label(int(number)), int(number)) for number in layer.labels[rows]]
@@ -28,7 +28,8 @@ def draw_layer(layer: LayerMeasures, names: Names) -> Picture:
         named = {"rule": _named(table["rule"], labels), "module": _named(table["module"], modules)}
         tables.append(table.assign(**named, said=said))
     largest = max(float(view.activation[rows].max()) for view in layer.views)
-    height, width = (float(np.clip(0.13 * n + 0.9, 2.0, 8.0)) for n in (len(rows), len(modules)))
+    height = float(np.clip(0.13 * len(rows) + 0.9, 2.0, 8.0))
+    width = float(np.clip(0.17 * len(modules) + 0.9, 2.0, 6.4))
     name = f"activation_layer_{layer.layer}"
     title = f"Activation matrices, layer {names.layer(layer.layer)}"
     words = name, title, note, None, "variant", (width + 0.07 * max(map(len, labels)), height)

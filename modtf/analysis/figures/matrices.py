@@ -1,5 +1,6 @@
 """Which activation matrices are drawn, and heat maps of them."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -21,7 +22,7 @@ from modtf.metrics import alignment
 from modtf.results import KIND, Activations
 
 COLOURS = "cividis"  # even in brightness for any colour vision
-NAMES = 64  # of rows or columns that a matrix has room for
+NAMES = (64, 32)  # of rows and of columns that a matrix has room for
 Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, place of the member to show
 
 
@@ -84,7 +85,7 @@ def heat_maps(tables: list[pd.DataFrame], *drawn: Any, rows: str = "rule", large
 def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], largest: float = 1.0) -> None:
     """Rules downwards, modules to the right."""
     values = data.pivot(index="rule", columns="module", values="probability")
-    y, x = map(_label_every, values.axes)
+    y, x = map(_label_every, values.axes, NAMES)
     style = {"square": values.shape[0] == values.shape[1], "yticklabels": y, "xticklabels": x}
     seaborn.heatmap(values, vmin=0, vmax=largest, cmap=COLOURS, cbar=False, ax=axes, **style)
     axes.set_anchor("W")
@@ -93,6 +94,8 @@ def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], largest:
     axes.set(xlabel=said, ylabel="")
 
 
-def _label_every(index: pd.Index) -> int:
-    """How far apart labels stand: all names while there is room, of many numbers the ends."""
-    return 1 if len(index) <= (NAMES if isinstance(index, pd.CategoricalIndex) else 8) else len(index) - 1
+def _label_every(index: pd.Index, most: int) -> int:
+    """How far apart labels stand: names as there is room for, of many numbers the ends."""
+    if isinstance(index, pd.CategoricalIndex):
+        return math.ceil(len(index) / most)
+    return 1 if len(index) <= 8 else len(index) - 1
