@@ -48,7 +48,7 @@ def test_what_is_not_given_is_the_quick_presets():
     cells = cells_of_flags(parse("--arch=mlp"))
     assert [cell.variant for cell in cells] == list(VARIANTS)
     assert all(cell.protocol == Protocol.quick(cell.task) for cell in cells)
-    assert {(cell.task.num_rules, cell.width, len(cell.members)) for cell in cells} == {(8, 32, 4)}
+    assert {(cell.task.num_rules, cell.width, len(cell.members)) for cell in cells} == {(8, 32, 5)}
     (paper,) = cells_of_flags(parse("--arch=mlp", "--variant=modular", "--preset=paper"))
     assert paper.protocol == Protocol.published(paper.task)
 
