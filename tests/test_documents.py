@@ -36,12 +36,12 @@ def run(page: str, namespace: dict[str, Any], first: int | None = None) -> None:
         exec(compile("\n" * line + block, str(PAGES[page]), "exec"), namespace)
 
 
-def one_module_per_rule(task: modtf.Task) -> keras.Model:
+def chosen_by_rule(task: modtf.Task) -> keras.Model:
     """The model that a reader of the README brings along."""
     length = [None][: task.is_sequence]
     inputs = keras.Input([*length, task.token_width], name="inputs")
     rule = keras.Input(length, dtype="int32", name="rule")
-    activation = keras.layers.Embedding(task.num_rules, task.num_rules, "identity")(rule)
+    activation = keras.layers.Softmax()(keras.layers.Embedding(task.num_rules, task.num_rules)(rule))
     target = keras.layers.Dense(1)(keras.layers.Concatenate()([inputs, activation]))[..., 0]
     return keras.Model({"inputs": inputs, "rule": rule}, {"target": target, "activation": activation})
 
@@ -75,7 +75,7 @@ def readme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setattr(modtf, "train", train_little)
     monkeypatch.setattr(modtf, "evaluate", evaluate_little)
     return {
-        "my_model": one_module_per_rule(modtf.Task("mha", search="v2", num_rules=8)),
+        "my_model": chosen_by_rule(modtf.Task("mha", search="v2", num_rules=8)),
         "matrix": [[1, 0], [0, 1]],
     }
 

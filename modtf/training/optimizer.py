@@ -30,7 +30,7 @@ class MemberAdam(keras.optimizers.Adam):
         self.member_clipnorm = member_clipnorm
 
     def apply(self, grads, trainable_variables=None):
-        grads = [None if grad is None else grad * self.num_members for grad in grads]
+        grads = [None if grad is None else _dense(grad) * self.num_members for grad in grads]
         if self.member_clipnorm is not None:
             grads = self._clip_members(grads)
         super().apply(grads, trainable_variables)
@@ -60,6 +60,15 @@ class MemberAdam(keras.optimizers.Adam):
             "num_members": self.num_members,
             "member_clipnorm": self.member_clipnorm,
         }
+
+
+def _dense(grad):
+    """A gradient with which one can compute: TensorFlow gives an Embedding's as the rows that were read."""
+    if keras.backend.backend() != "tensorflow":
+        return grad
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(grad)
 
 
 def _sum_over_replicas(grads):

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from modtf.training.optimizer import MemberAdam
 
@@ -87,3 +88,21 @@ def test_config_round_trip():
     assert isinstance(copy, MemberAdam)
     assert (copy.num_members, copy.member_clipnorm, copy.epsilon) == (4, 0.25, 1e-8)
     assert float(copy.learning_rate) == 0.5
+
+
+@pytest.mark.parametrize("clipnorm", [None, 1.0])
+def test_the_gradient_of_an_embedding_is_as_good_as_a_dense_one(clipnorm):
+    """Of a user's model: TensorFlow gives the rows that were read, some of them twice."""
+    rows, indices = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32), [0, 2, 0]
+    dense = np.array([[6.0, 8.0], [0.0, 0.0], [3.0, 4.0]], np.float32)
+    found = []
+    for gradient in (tf.IndexedSlices(rows, indices, dense_shape=(3, 2)), tf.constant(dense)):
+        table, optimizer = (
+            keras.Variable(np.ones((3, 2), np.float32)),
+            MemberAdam(0.1, member_clipnorm=clipnorm),
+        )
+        optimizer.build([table])
+        optimizer.apply([gradient], [table])
+        found.append(table.numpy())
+    np.testing.assert_array_equal(*found)
+    assert (found[0][[0, 2]] != 1).all()
