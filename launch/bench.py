@@ -33,7 +33,7 @@ from modtf.launch.benchmark.requests import BACKENDS, measure, requests_of_flags
 from modtf.launch.benchmark.table import COST, EVALUATION, cost_table, goal_lines, note_lines
 from modtf.launch.cli import check_writable, run_command
 from modtf.launch.settings import define_settings
-from modtf.models.routers import ROUTERS
+from modtf.models.routers import default_variants
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -42,7 +42,7 @@ def define_flags(values: flags.FlagValues) -> None:
     listed("arch", [next(iter(FAMILIES))], "Families of tasks, separated by commas.", flag_values=values)
     listed("rules", ["2", "32"], "Numbers of rules R.", flag_values=values)
     listed("width", ["32"], "Widths e.", flag_values=values)
-    listed("variant", list(ROUTERS), "Variants.", flag_values=values)
+    listed("variant", default_variants(), "Variants.", flag_values=values)
     boolean("all", False, "The whole table: all families, R 2, 8, 32, e 32, 128; some 25 minutes.",
             flag_values=values)  # fmt: skip
     flags.DEFINE_integer("members", None, "Members of the population; above 1, one alone is measured too. "

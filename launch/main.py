@@ -10,6 +10,7 @@ COMMANDS = {
     "run": "train the variants on one cell and print how they compare",
     "sweep": "run a study: many cells, resumable, on one machine or many",
     "report": "turn results into figures, tables, one page and verdicts on the paper's claims",
+    "measure": "say what the modules of any mixture of experts specialise in, from its activations",
     "bench": "measure what a training step costs",
     "prepare": "write the finite splits of the data ahead of time",
 }
@@ -19,7 +20,8 @@ Examples:
     modtf run --arch=mha --search=v2 --rules=8
     modtf run --plugin=my_router.py --variant=modular,my_router
     modtf sweep --study=quick --dry_run
-    modtf report --results=runs --out=report --claims"""
+    modtf report --results=runs --out=report --claims
+    modtf measure --activations=x.npz --out=atlas       # arrays: activations, labels"""
 
 
 def usage() -> str:

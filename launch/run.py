@@ -32,7 +32,7 @@ from modtf.launch.settings import (
 )
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_width
-from modtf.models.routers import ROUTERS
+from modtf.models.routers import ROUTERS, default_variants
 from modtf.protocol import PRECISIONS, PRESETS, preset
 from modtf.task import Task
 
@@ -45,7 +45,8 @@ def define_flags(values: flags.FlagValues) -> None:
     settings = list(dict.fromkeys(name for family in FAMILIES.values() for name in family.settings))
     enum("arch", next(iter(FAMILIES)), list(FAMILIES), "Family of tasks, and the network made for it.",
          flag_values=values)  # fmt: skip
-    flags.DEFINE_list("variant", list(ROUTERS), "Variants, separated by commas.", flag_values=values)
+    listed = f"Variants, separated by commas, of {', '.join(ROUTERS)}."
+    flags.DEFINE_list("variant", default_variants(), listed, flag_values=values)
     enum("preset", "quick", list(PRESETS), "quick: minutes on two cores, not the paper's protocol. "
          "paper: as published, many hours.", flag_values=values)  # fmt: skip
     flags.DEFINE_string("out", None, "Folder to write to; default runs/LABEL.", flag_values=values)

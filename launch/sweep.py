@@ -28,7 +28,7 @@ from modtf.families import FAMILIES
 from modtf.launch.cli import check_writable, run_command
 from modtf.launch.settings import define_settings
 from modtf.launch.sweep_cells import LISTS, cells_of_flags, choose_cells
-from modtf.models.routers import ROUTERS
+from modtf.models.routers import default_variants
 from modtf.protocol import PRESETS
 from modtf.studies import STUDIES, load_study
 from modtf.studies.check import check_cells
@@ -57,7 +57,7 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_list("setting", None, "What is predicted; default regression.", flag_values=values)
     flags.DEFINE_list("rules", None, "Numbers of rules R; default from the preset.", flag_values=values)
     flags.DEFINE_list("width", None, "Widths e of the encoders; default from the preset.", flag_values=values)
-    flags.DEFINE_list("variant", None, f"Default {','.join(ROUTERS)}.", flag_values=values)
+    flags.DEFINE_list("variant", None, f"Default {','.join(default_variants())}.", flag_values=values)
     flags.DEFINE_enum("preset", None, list(PRESETS), "Where the rest comes from; default quick.",
                       flag_values=values)  # fmt: skip
     integer("tasks", None, "How many tasks (data seeds 0, 1, ...).", flag_values=values)

@@ -9,7 +9,7 @@ from modtf.cell import Cell
 from modtf.checks import check_choice
 from modtf.families import FAMILIES
 from modtf.launch.settings import change_protocol, model_settings, router_settings, settings_given
-from modtf.models.routers import ROUTERS
+from modtf.models.routers import ROUTERS, default_variants
 from modtf.studies import Grid, grid
 
 #: flags that take several values -> what they are of a cell
@@ -78,7 +78,7 @@ def _of_family(arch: str, given: flags.FlagValues, settings: Any) -> list[Cell]:
     fields = {"steps": "training.steps", "batch_size": "training.batch_size"}
     fields |= {"learning_rate": "training.learning_rate", "tasks": "tasks", "seeds": "seeds"}
     axes |= {new: given[old].value for old, new in fields.items() if given[old].value is not None}
-    variants = _values(given, "variant") or list(ROUTERS)
+    variants = _values(given, "variant") or default_variants()
     for variant in variants:
         check_choice("--variant", variant, ROUTERS)
     router = router_settings(settings, variants)

@@ -9,6 +9,9 @@ from modtf.population import Population
 from modtf.protocol import Protocol
 from modtf.task import Task, science_hash
 
+#: the published ones, from least to most informed: what commands and studies run where nobody says which
+VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")
+
 
 @dataclass(frozen=True)
 class Cell:

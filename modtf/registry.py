@@ -77,6 +77,11 @@ class Registry(Mapping[str, T], Generic[T]):
         self._objects[name] = thing
         self._origins[name] = origin
 
+    @property
+    def outside(self) -> list[str]:
+        """The names that plug-ins registered: those that no module of the tree does."""
+        return [name for name in self._objects if name not in self._modules]
+
     def __getitem__(self, name: str) -> T:
         if name not in self._objects:
             if name not in self._modules:

@@ -16,7 +16,7 @@ from modtf.families import FAMILIES
 from modtf.launch.benchmark.measure import one_core_environment
 from modtf.launch.settings import check_names, model_settings, router_settings, settings_given
 from modtf.models.architectures.sizes import check_width
-from modtf.models.routers import ROUTERS
+from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin
 from modtf.task import Task
 
@@ -30,7 +30,7 @@ def whole_table() -> dict[str, list[str]]:
         "arch": list(FAMILIES),
         "rules": ["2", "8", "32"],
         "width": ["32", "128"],
-        "variant": list(ROUTERS),
+        "variant": default_variants(),
     }
 
 

@@ -79,9 +79,12 @@ class ActivationAccumulator:
             self.sums = Sums(num_layers, num_modules, self.num_groups, ids is not None)
         self.sums.check_chunk(num_layers, num_modules, ids is not None)
         self.sums.make_room(int(classes.max()) + 1)
+        before = int(self.sums.counts.sum())  # errors count tokens from the first of all chunks
         for start in range(0, num_tokens, SLICE):
             part = slice(start, start + SLICE)
-            self._add(self.sums, gates[:, part], classes[part], None if ids is None else ids[part], start)
+            self._add(
+                self.sums, gates[:, part], classes[part], None if ids is None else ids[part], before + start
+            )
 
     def _add(self, sums: Sums, gates: np.ndarray, labels: Ints, documents: Ints | None, start: int) -> None:
         if documents is None:

@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from modtf.cell import VARIANTS
 from modtf.registry import NAME, Registry
 
 if TYPE_CHECKING:
@@ -42,9 +43,19 @@ ROUTERS: Registry[type["Router"]] = Registry(
         "modular": "modtf.models.routers.self_scored",
         "modular_op": "modtf.models.routers.rule_only",
         "gt_modular": "modtf.models.routers.ground_truth",
+        "temperature": "modtf.models.routers.temperature",
+        "top_k": "modtf.models.routers.top_k",
+        "switch": "modtf.models.routers.switch",
+        "cosine": "modtf.models.routers.cosine",
+        "uniform": "modtf.models.routers.uniform",
     },
     check_router,
 )
+
+
+def default_variants() -> list[str]:
+    """What commands and studies run where nobody says: the published variants, and those of plug-ins."""
+    return [*VARIANTS, *ROUTERS.outside]
 
 
 def register_router(name: str) -> Callable[[type["Router"]], type["Router"]]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from modtf.cell import Cell
 from modtf.files import write_text
-from modtf.results.schema import CONFIG, HISTORY, RESULTS
+from modtf.results.schema import CONFIG, HISTORY, HISTORY_COLUMNS, RESULTS
 from modtf.version import __version__
 
 MANIFEST = "manifest.json"  # the files of a finished cell, with sizes and checksums
@@ -70,9 +71,11 @@ def diverged(folder: Path) -> list[dict[str, int]]:
     if not path.exists():
         return []
     frame = pd.read_csv(path)
-    if not {"data_seed", "seed", "step", "value"} <= set(frame):
+    if not set(HISTORY_COLUMNS) <= set(frame):
         return []
-    first = frame[frame["value"].isna()].groupby(["data_seed", "seed"])["step"].min()
+    # "loss" stands there whatever the setting; other measures may have no value for good reasons
+    lost = frame[(frame["measure"] == "loss") & ~np.isfinite(frame["value"])]
+    first = lost.groupby(["data_seed", "seed"])["step"].min()
     return [{"data_seed": int(d), "seed": int(s), "step": int(step)} for (d, s), step in first.items()]
 
 

@@ -9,14 +9,15 @@ stopped, and wakes up, finds its place gone; it cannot publish, whatever it has 
 publishing is renaming that place, too.
 """
 
+import glob
 import os
 import shutil
 from pathlib import Path
 
 from modtf.engines.lease import LostLeaseError
 from modtf.files import atomic_path
+from modtf.results.schema import PRIVATE
 
-PRIVATE = ".modtf"  # folder of what is no result
 OWNED = ".owned"  # stands in every place; one that a sleeper's writes have made again lacks it
 
 
@@ -44,7 +45,7 @@ class Workplace:
     def take_over(self) -> None:
         """Takes what a dead owner has left: from here on it cannot publish, even if it only slept."""
         self.root.parent.mkdir(parents=True, exist_ok=True)
-        for place in self.root.parent.glob(f"{self.published.name}~*"):
+        for place in self.root.parent.glob(f"{glob.escape(self.published.name)}~*"):
             if (place / OWNED).exists() and not self.root.exists():
                 os.rename(place, self.root)
                 _unshare(self.private)

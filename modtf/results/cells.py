@@ -10,7 +10,7 @@ from typing import Any
 
 from modtf.cell import Cell
 from modtf.families import FAMILIES
-from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, RESULTS
+from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, PRIVATE, RESULTS
 from modtf.task import science_hash
 
 Folder = str | os.PathLike[str]
@@ -90,6 +90,8 @@ def find_cells(directory: Source) -> list[CellFolder]:
 
 def _config_files(folder: Path) -> Iterable[Path]:
     for parent, folders, files in os.walk(folder):
+        if PRIVATE in folders:
+            folders.remove(PRIVATE)
         if CONFIG in files:
             yield Path(parent, CONFIG)
             folders.clear()  # a cell holds no cells, but may hold many TensorBoard files

@@ -8,14 +8,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from modtf.cell import VARIANTS as VARIANTS
 from modtf.files import atomic_path, write_text
 
 RESULTS = "results.csv"  # its presence means that the cell is finished
 HISTORY = "history.csv"
 CONFIG = "config.json"  # `Cell.to_dict()` and "version"
 ACTIVATION = "activation.npz"
+PRIVATE = ".modtf"  # in a study's folder: cells that are worked on or were set aside, leases, logs
 
-VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")  # from least to most informed
 #: tail: mean over the last evaluations of training; last: after the last step; best: of the smallest
 #: validation loss, in classification of the highest validation accuracy
 CHECKPOINTS = ("tail", "last", "best")

@@ -2,22 +2,23 @@
 
     python launch/sweep.py --study=quick --out=runs/quick
 
-Every registered family in both settings with every variant, in the sizes and by the short protocol of
-`launch/run.py`: enough for each figure of the report to show something, not for the paper's claims.
+Every registered family in both settings with the four published variants, in the sizes and by the short
+protocol of `launch/run.py`: enough for each figure of the report to show something, not for the paper's
+claims.
 """
 
 from modtf.cell import Cell
 from modtf.families import FAMILIES
-from modtf.models.routers import ROUTERS
+from modtf.models.routers import default_variants
 from modtf.studies.grid import grid
 
 
 def cells() -> list[Cell]:
-    """Every family x setting x variant, once plug-ins are loaded."""
+    """Every family x setting x published variant, and what plug-ins add."""
     return [
         cell
         for arch, family in FAMILIES.items()
         for cell in grid(
-            arch=arch, setting=list(family.settings), variant=list(ROUTERS), preset="quick"
+            arch=arch, setting=list(family.settings), variant=default_variants(), preset="quick"
         ).cells()
     ]

@@ -2,9 +2,9 @@
 
     python launch/sweep.py --study=testing --out=/tmp/testing
 
-Every registered family in both settings with every variant, two rules, the smallest width that works, a
-handful of steps, and a tiny evaluation under the condition of training and one other. Its numbers mean
-nothing.
+Every registered family in both settings with the four published variants, two rules, the smallest width
+that works, a handful of steps, and a tiny evaluation under the condition of training and one other. Its
+numbers mean nothing.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from dataclasses import replace
 from modtf.cell import Cell
 from modtf.families import FAMILIES, Family
 from modtf.models.architectures.sizes import check_width
-from modtf.models.routers import ROUTERS
+from modtf.models.routers import default_variants
 from modtf.protocol import Evaluation, Protocol, Training
 from modtf.studies.grid import grid
 
@@ -24,7 +24,7 @@ EVALUATION = Evaluation(
 
 
 def cells() -> list[Cell]:
-    """Every family x setting x variant, once plug-ins are loaded."""
+    """Every family x setting x published variant, and what plug-ins add."""
     return [
         cell
         for arch, family in FAMILIES.items()
@@ -33,7 +33,7 @@ def cells() -> list[Cell]:
             setting=list(family.settings),
             num_rules=NUM_RULES,
             width=smallest_width(family),
-            variant=list(ROUTERS),
+            variant=default_variants(),
             protocol=Protocol(TRAINING, replace(EVALUATION, conditions=(family.headline,))),
             members=((0, 0), (1, 1)),
         ).cells()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from absl import flags
 
+from modtf.cell import VARIANTS
 from modtf.launch.sweep import define_flags
 from modtf.launch.sweep_cells import cells_of_flags, choose_cells
-from modtf.models.routers import ROUTERS
 from modtf.protocol import Protocol
 from modtf.studies import load_study
 
@@ -46,9 +46,9 @@ def test_lists_are_combined():
 
 def test_what_is_not_given_is_the_quick_presets():
     cells = cells_of_flags(parse("--arch=mlp"))
-    assert [cell.variant for cell in cells] == list(ROUTERS)
+    assert [cell.variant for cell in cells] == list(VARIANTS)
     assert all(cell.protocol == Protocol.quick(cell.task) for cell in cells)
-    assert {(cell.task.num_rules, cell.width, len(cell.members)) for cell in cells} == {(8, 32, 4)}
+    assert {(cell.task.num_rules, cell.width, len(cell.members)) for cell in cells} == {(8, 32, 5)}
     (paper,) = cells_of_flags(parse("--arch=mlp", "--variant=modular", "--preset=paper"))
     assert paper.protocol == Protocol.published(paper.task)
 

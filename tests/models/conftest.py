@@ -1,4 +1,4 @@
-"""What the tests of the models loop over: every family, architecture, router and option in the registries."""
+"""What the tests of the models loop over: all families, architectures, routers and options there are."""
 
 from itertools import product
 
@@ -6,6 +6,7 @@ import numpy as np
 import plugin_routers
 import pytest
 
+from modtf.cell import VARIANTS
 from modtf.families import FAMILIES
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.cells import CELLS
@@ -46,11 +47,14 @@ KINDS = [
     for task in tasks_of_every_kind(arch)
     for options in options_of_every_kind(architecture)
 ]
-VARIANTS: list[tuple[str, dict[str, int]]] = [(name, {}) for name in ROUTERS] + [
+#: what the tests of every kind of model loop over; between them and `plugin_routers` is every capability of
+#: a router: scored or not, with weights or not, with a penalty, with a state
+PUBLISHED: list[tuple[str, dict[str, int]]] = [(name, {}) for name in VARIANTS] + [
     (name, {"modules": MODULES})
-    for name in ROUTERS
+    for name in VARIANTS
     if "modules" in options_of(ROUTERS[name], "__init__", skip=2)
 ]
+OTHERS = [name for name in ROUTERS if name not in VARIANTS]  # see routers/test_registered.py
 
 
 def kind_name(kind):
@@ -75,18 +79,26 @@ def arch(request):
     return request.param
 
 
-@pytest.fixture(params=VARIANTS, ids=variant_name)
+@pytest.fixture(params=PUBLISHED, ids=variant_name)
 def variant(request):
-    """(name, router options): every router, also with M = 5 where that is free."""
+    """(name, router options): the published routers, also with M = 5 where that is free."""
+    return request.param
+
+
+@pytest.fixture(params=OTHERS)
+def other(request):
+    """The name of every router that is not published, for tests of one small model per family."""
     return request.param
 
 
 @pytest.fixture
-def registries(monkeypatch):
-    """What a test registers is gone when it ends."""
-    for registry in (ROUTERS, ARCHITECTURES):
-        for name in ("_objects", "_origins"):
-            monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+def registries():
+    """What a test registers is gone when it ends; what of the tree was imported meanwhile stays."""
+    before = [(registry, set(registry.outside)) for registry in (ROUTERS, ARCHITECTURES)]
+    yield
+    for registry, names in before:
+        for name in set(registry.outside) - names:
+            del registry._objects[name], registry._origins[name]
 
 
 @pytest.fixture

@@ -48,6 +48,13 @@ def test_values_and_gradients(kind, variant, random_batch):
     compare(model, *random_batch(tasks, batch=3, seq_len=3))
 
 
+def test_other_routers(arch, other, random_batch):
+    """Values and gradients, with more modules than rules."""
+    tasks = [Task(arch, num_rules=3)] * 2
+    model = build(tasks, other, WIDTH, [0, 1], dtype="float64", router={"modules": 5})
+    compare(model, *random_batch(tasks, batch=8, seq_len=3))
+
+
 @pytest.mark.parametrize("variant", [name for name in plugin_routers.PLUGINS if name != "plugin_noisy"])
 @pytest.mark.parametrize("modules", [2, 6])
 def test_routers_of_ones_own(arch, variant, modules, plugins, random_batch):
@@ -106,7 +113,17 @@ def test_wide_model(random_batch):
 
 def test_recurrence_compiled_for_any_batch(variant, random_batch):
     """One trace for all batch sizes, where shapes are not known before XLA compiles."""
-    tasks, (name, router) = [Task("rnn", num_rules=3)] * 2, variant
+    name, router = variant
+    compare_compiled(name, router, random_batch)
+
+
+def test_a_hard_choice_compiled_for_any_batch(random_batch):
+    compare_compiled("top_k", {"modules": 5}, random_batch)
+
+
+def compare_compiled(name, router, random_batch):
+    """Gradients of a compiled recurrence and of its textbook form."""
+    tasks = [Task("rnn", num_rules=3)] * 2
     model = build(tasks, name, WIDTH, [0, 1], dtype="float64", router=router)
     features, _ = random_batch(tasks, batch=3)
     shapes = {k: tf.TensorSpec([None, *v.shape[1:]], v.dtype) for k, v in features.items()}

@@ -83,7 +83,15 @@ def plugin_learned(member, one_hot, rule_features, scores):
     return tf.nn.softmax(scores + member.dense(member.model.router.mixing, scores), axis=1)
 
 
-ROUTERS = {f.__name__: f for f in (monolithic, modular, modular_op, gt_modular, plugin_learned)}
+def cosine(member, one_hot, rule_features, scores):
+    router = member.model.router
+    tokens = tf.math.l2_normalize(member.dense(router.projection, tf.stack(scores, axis=1)), axis=1)
+    embeddings = tf.math.l2_normalize(member(router.embeddings.kernel), axis=1)
+    cosines = tokens @ tf.transpose(embeddings)
+    return tf.nn.softmax(cosines * tf.exp(member(router.log_sharpness)[0, 0]) / router.temperature, axis=1)
+
+
+ROUTERS = {f.__name__: f for f in (monolithic, modular, modular_op, gt_modular, cosine, plugin_learned)}
 
 
 def mix(p, answers):

@@ -54,6 +54,7 @@ def test_a_registered_thing_is_one_of_them():
         return 2
 
     assert list(registry) == ["first", "mine"]
+    assert registry.outside == ["mine"]
     assert registry["mine"] is mine
     assert registry.register("mine")(mine) is mine  # again is nothing new
 

@@ -1,6 +1,8 @@
 """Which activation matrices are drawn, and heat maps of them."""
 
+import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from modtf.metrics import alignment
 from modtf.results import KIND, Activations
 
 COLOURS = "cividis"  # even in brightness for any colour vision
+NAMES = (64, 32)  # of rows and of columns that a matrix has room for
 Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, place of the member to show
 
 
@@ -62,21 +65,37 @@ def as_table(values: NDArray[np.float64], **columns: Any) -> pd.DataFrame:
     return table.assign(**columns)
 
 
-def heat_maps(tables: list[pd.DataFrame], *drawn: Any) -> Picture:
-    """A picture of matrices with a colour bar; `drawn` as in `panels`."""
-    picture = panels(heat_map, pd.concat(tables, ignore_index=True), *drawn)
+def heat_maps(tables: list[pd.DataFrame], *drawn: Any, rows: str = "rule", largest: float = 1.0) -> Picture:
+    """A picture of matrices with a colour bar.
+
+    Args:
+        tables: from `as_table`. `rule` and `module` may be categories, shown by their names and in their
+            order; a column `said` is written below a matrix instead of its alignment.
+        *drawn: as in `panels`.
+        rows: what a reader calls the rows.
+        largest: probability that has the last colour.
+    """
+    picture = panels(partial(heat_map, largest=largest), pd.concat(tables, ignore_index=True), *drawn)
     (body,) = picture.figure.subfigs
-    colours = ScalarMappable(Normalize(0, 1), COLOURS)
-    body.colorbar(colours, ax=body.axes, label="p(module | rule)", aspect=30, fraction=0.04)
+    colours = ScalarMappable(Normalize(0, largest), COLOURS)
+    body.colorbar(colours, ax=body.axes, label=f"p(module | {rows})", aspect=30, fraction=0.04)
     return picture
 
 
-def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], largest: float = 1.0) -> None:
     """Rules downwards, modules to the right."""
     values = data.pivot(index="rule", columns="module", values="probability")
-    y, x = (1 if size <= 8 else size - 1 for size in values.shape)
+    y, x = map(_label_every, values.axes, NAMES)
     style = {"square": values.shape[0] == values.shape[1], "yticklabels": y, "xticklabels": x}
-    seaborn.heatmap(values, vmin=0, vmax=1, cmap=COLOURS, cbar=False, ax=axes, **style)
+    seaborn.heatmap(values, vmin=0, vmax=largest, cmap=COLOURS, cbar=False, ax=axes, **style)
     axes.set_anchor("W")
     axes.tick_params(labelsize=7, length=2, rotation=0)
-    axes.set(xlabel=f"alignment {alignment(values):.2f}", ylabel="")
+    said = data["said"].iloc[0] if "said" in data else f"alignment {alignment(values):.2f}"
+    axes.set(xlabel=said, ylabel="")
+
+
+def _label_every(index: pd.Index, most: int) -> int:
+    """How far apart labels stand: names as there is room for, of many numbers the ends."""
+    if isinstance(index, pd.CategoricalIndex):
+        return math.ceil(len(index) / most)
+    return 1 if len(index) <= 8 else len(index) - 1

@@ -18,7 +18,7 @@ class Table:
     columns: list[str]
     rows: list[list[str]]
     length: int  # of the whole
-    file: str = ""  # in tables/
+    file: str = ""  # that has all of it, beside the page
 
     @property
     def cut(self) -> bool:
@@ -39,15 +39,15 @@ class Shown:
     data: str  # base64 of the PNG
     title: str
     note: str
-    name: str
+    files: str  # beside the page
     width: int  # in pixels, unless the window is narrower
 
     @classmethod
-    def of(cls, picture: Any, png: bytes) -> "Shown":
+    def of(cls, picture: Any, png: bytes, files: str) -> "Shown":
         """Reads a `Picture` and its PNG."""
         inches = float(picture.figure.get_size_inches()[0])
         data = base64.b64encode(png).decode()
-        return cls(data, picture.title, picture.note, picture.name, round(96 * inches))
+        return cls(data, picture.title, picture.note, files, round(96 * inches))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from modtf.analysis.claims.text import evidence_words
 from modtf.analysis.contents import plural
 from modtf.analysis.report.page import Section, Table, anchor, figure_title
 from modtf.analysis.study import Study
-from modtf.metrics import measures
+from modtf.metrics import GROUPS, measures
 
 PAIRED = ["first", "second", "kind", "num_rules", "width", "distribution", "advantage", "advantage_low"]
 PAIRED += ["advantage_high", "effect_size", "wins", "num_tasks", "num_models", "num_missing"]
@@ -61,7 +61,7 @@ def missing_section(study: Study, undrawn: Sequence[tuple[str, str]]) -> Section
         )
     counts = ", ".join(f"{n} {status}" for status, n in study.missing["status"].value_counts().items())
     warnings.insert(0, f"Missing from the grid that the results span: {counts}.")
-    return Section("What is missing", (), warnings, [Table.of(study.missing, "missing.csv")])
+    return Section("What is missing", (), warnings, [Table.of(study.missing, "tables/missing.csv")])
 
 
 def claims_section(study: Study, judged: pd.DataFrame) -> Section:
@@ -101,11 +101,11 @@ def paired_section(paired: pd.DataFrame) -> Section:
         "below the second's; effect size: mean gain over its standard deviation between pairs; wins: share "
         "of pairs won."
     )
-    return Section(title, [text], tables=[Table.of(paired[PAIRED], "paired_comparisons_by_cell.csv")])
+    return Section(title, [text], tables=[Table.of(paired[PAIRED], "tables/paired_comparisons_by_cell.csv")])
 
 
-def measures_section() -> Section:
-    """What every measure means."""
+def measures_section(groups: Sequence[str] = GROUPS, texts: Sequence[str] = ()) -> Section:
+    """What every measure of some groups means."""
     rows = [
         {
             "measure": m.name,
@@ -115,5 +115,6 @@ def measures_section() -> Section:
             "better": {True: "smaller", False: "larger", None: "-"}[m.smaller_is_better],
         }
         for m in measures()
+        if m.group in groups
     ]
-    return Section("Measures", tables=[Table.of(pd.DataFrame(rows))])
+    return Section("Measures", texts, tables=[Table.of(pd.DataFrame(rows))])

@@ -63,7 +63,9 @@ def write_report(
         pictures, reasons = [], []
         try:
             for picture in FIGURES[name](study, Choice(**choice)):
-                pictures.append(page.Shown.of(picture, save(picture, out / "figures", out / "tables")))
+                files = f"figures/{picture.name}.png, .svg; tables/{picture.name}.csv"
+                png = save(picture, out / "figures", out / "tables")
+                pictures.append(page.Shown.of(picture, png, files))
         except NothingToDraw as reason:
             undrawn.append((name, str(reason)))
             reasons = [f"Not drawn: {reason}."]

@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 
 from modtf import Task, build, stream
+from modtf.cell import VARIANTS
 from modtf.families import FAMILIES
 from modtf.launch.benchmark import hlo
 from modtf.launch.benchmark.flops import step_flops
 from modtf.launch.benchmark.textbook import TEXTBOOK
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.routers import ROUTERS
 from modtf.training.loss import SettingLoss
 
 BATCH = 13  # sizes that no other axis is a multiple of, so that a shape gives a tensor away
@@ -50,7 +50,7 @@ def test_what_is_fused_is_not_in_memory() -> None:
     assert not hlo.module_tensors(compiled(fused, x), 6, 6, 10)
 
 
-@pytest.mark.parametrize("variant", list(ROUTERS))
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("arch", ["mlp", "mha"])
 def test_no_module_answers_in_memory(arch: str, variant: str) -> None:
     task = Task(arch, num_rules=8)
@@ -59,7 +59,7 @@ def test_no_module_answers_in_memory(arch: str, variant: str) -> None:
     assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch]) == []
 
 
-@pytest.mark.parametrize("variant", list(ROUTERS))
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_recurrence_writes_tokens_in_place(variant: str) -> None:
     """No iteration copies what is kept of all tokens."""
     task = Task("rnn", num_rules=4)
@@ -82,7 +82,7 @@ def test_the_textbook_has_them_in_memory(arch: str) -> None:
     assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch])
 
 
-@pytest.mark.parametrize("variant", list(ROUTERS))
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_flops_are_those_of_the_compiled_products(variant: str) -> None:
     """The mlp has products alone."""
     task = Task("mlp", num_rules=4)

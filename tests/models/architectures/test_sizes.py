@@ -2,9 +2,9 @@
 
 import pytest
 
+from modtf.cell import VARIANTS
 from modtf.models.architectures.sizes import check_width, mha_hidden, rnn_state
 from modtf.models.build import build
-from modtf.models.routers import ROUTERS
 from modtf.task import Task
 
 # (arch, search, R, e) -> parameters of monolithic, modular, modular_op, gt_modular, as published
@@ -34,7 +34,7 @@ def test_published_parameter_counts(cell, expected):
 
 def test_the_state_target_has_a_wider_decoder():
     """The released rnn regression predicts the state: 32 outputs in place of one, each h + 1 weights."""
-    for variant in ROUTERS:
+    for variant in VARIANTS:
         plain, state = (
             build(Task("rnn", num_rules=8, target=target), variant, 32) for target in ("output", "state")
         )
@@ -59,7 +59,7 @@ def test_parameters_are_those_of_one_member(kind, variant):
 def test_simple_cells_share_the_budget():
     """As with LSTM cells, the widths of the variants are solved for one budget."""
     task = Task(arch="rnn", num_rules=8)
-    counts = [build(task, variant, 64, cell="simple").num_parameters for variant in ROUTERS]
+    counts = [build(task, variant, 64, cell="simple").num_parameters for variant in VARIANTS]
     assert max(counts) < 1.03 * min(counts)
 
 

@@ -70,7 +70,8 @@ def test_members_that_diverged_are_recorded(cells, work, tmp_path):
     def train(cell, out, report):
         folder = dummy.steps(cell, out, report)
         rows = ["step,data_seed,seed,measure,condition,value", "5,0,0,loss,iid,1", "5,0,1,loss,iid,2"]
-        rows += ["10,0,0,loss,iid,1", "10,0,1,loss,iid,", "15,0,0,loss,iid,1", "15,0,1,loss,iid,"]
+        rows += ["10,0,0,loss,iid,1", "10,0,1,loss,iid,inf", "15,0,0,loss,iid,1", "15,0,1,loss,iid,"]
+        rows += ["5,0,0,other,iid,"]  # a measure that this model cannot have
         (folder / "history.csv").write_text("\n".join(rows))
 
     outcome = perform(cells[0], work(), train)

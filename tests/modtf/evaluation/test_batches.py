@@ -27,9 +27,9 @@ def test_the_target_is_the_streams():
 
 @pytest.mark.parametrize("draws", [None, 3])
 def test_activation_needs_rule_and_draw(draws):
-    options = {} if draws is None else {"rule_probs": rule_distributions(3, draws)}
+    rule_probs = None if draws is None else rule_distributions(3, draws)
     found = elements(evaluation_batches(POPULATION, "activation", 4, "validation", draws))
-    expected = elements(stream(POPULATION, 4, "validation", **options))
+    expected = elements(stream(POPULATION, 4, "validation", rule_probs=rule_probs))
     for step, ((_, needed), (features, _)) in enumerate(zip(found, expected, strict=True)):
         np.testing.assert_array_equal(needed["activation"], features["rule"] + 3 * (step % (draws or 1)))
 

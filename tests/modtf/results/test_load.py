@@ -9,7 +9,7 @@ from simulated_results import simulate, write_cell
 from modtf.cell import Cell
 from modtf.protocol import Protocol
 from modtf.results import find_cells, load_activations, load_history, load_results
-from modtf.results.schema import CELL, COLUMNS, MEMBER
+from modtf.results.schema import CELL, COLUMNS, MEMBER, PRIVATE
 from modtf.task import Task
 
 
@@ -83,6 +83,13 @@ def test_an_unfinished_cell_is_not_loaded(tmp_path):
     one_cell(tmp_path, num_rules=8, finished=False)
     assert set(load_results(tmp_path)["num_rules"]) == {2}
     assert [cell.is_finished for cell in find_cells(tmp_path)] == [True, False]
+
+
+def test_what_a_study_keeps_for_itself_is_not_loaded(tmp_path):
+    """A damaged result that was set aside, and the same cell, run again."""
+    one_cell(tmp_path)
+    one_cell(tmp_path / PRIVATE / "damaged" / "cell~token")
+    assert len(find_cells(tmp_path)) == 1
 
 
 def test_history_carries_its_cell(small_study):

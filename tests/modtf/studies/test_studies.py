@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from modtf.cell import VARIANTS
 from modtf.families import FAMILIES
-from modtf.models.routers import ROUTERS
 from modtf.protocol import Protocol
 from modtf.studies import STUDIES, load_study
 
@@ -43,7 +43,7 @@ def test_the_smallest_study_runs_everything():
         (arch, setting, variant)
         for arch, family in FAMILIES.items()
         for setting in family.settings
-        for variant in ROUTERS
+        for variant in VARIANTS
     }
 
 
