@@ -21,7 +21,9 @@ LANGUAGES = {"", "python", "bash"}  # "" is what a command prints
 
 # The first block of another page comes before these.
 AFTER = {"docs/studies.md": "docs/add_a_router.md"}
-SIZES = modtf.Evaluation(batches=2, tokens=2_560, draws=2, tokens_per_draw=2_560)
+SIZES = modtf.Evaluation(
+    batches=2, batch_size=16, tokens=2_560, draws=2, tokens_per_draw=2_560, conditions=("scale2",)
+)
 
 
 def blocks(page: str, language: str) -> list[tuple[int, str]]:
@@ -67,7 +69,7 @@ def readme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "data"))
 
     def train_little(model: keras.Model, task: modtf.Task, steps: int, **options: Any) -> Any:
-        return train(model, task, min(steps, 20), **{**options, "evaluation": SIZES})
+        return train(model, task, min(steps, 4), **{**options, "evaluations": 2, "evaluation": SIZES})
 
     def evaluate_little(model: keras.Model, task: modtf.Task, **options: Any) -> Any:
         return evaluate(model, task, **{**options, "evaluation": SIZES})
