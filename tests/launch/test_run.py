@@ -27,9 +27,10 @@ SMALL = [
 
 
 def run(*arguments, script=(str(SCRIPT),), cwd=None):
-    return subprocess.run(
-        [sys.executable, *script, *arguments], capture_output=True, text=True, check=False, cwd=cwd
-    )
+    # JAX, imported by another test, sets it for all processes begun from here
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    command = [sys.executable, *script, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
 
 
 @pytest.fixture(scope="module")
