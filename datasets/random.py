@@ -55,3 +55,15 @@ def choose_rule(uniform: tf.Tensor, num_rules: int, thresholds: np.ndarray | tf.
         return tf.reduce_sum(tf.cast(above, tf.int32), axis=-1)
     # u * R may round up to R itself
     return tf.minimum(tf.cast(uniform * num_rules, tf.int32), num_rules - 1)
+
+
+def check_rule_probs(rule_probs: object, num_rules: int) -> np.ndarray:
+    """Rule probabilities as float64 [K, R]; raises `ValueError` where they are none."""
+    probs = np.atleast_2d(np.asarray(rule_probs, np.float64))
+    if probs.ndim != 2 or probs.shape[1] != num_rules or probs.shape[0] == 0:
+        raise ValueError(
+            f"rule_probs needs the shape [{num_rules}] or [K, {num_rules}], received {probs.shape}."
+        )
+    if not np.all(probs >= 0) or not np.allclose(probs.sum(1), 1.0, atol=1e-6):
+        raise ValueError("rule_probs needs non-negative numbers that sum to 1; divide them by their sum.")
+    return probs / probs.sum(1, keepdims=True)

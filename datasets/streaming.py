@@ -5,39 +5,27 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from modtf.datasets.families import FAMILIES
-from modtf.datasets.families.base import Parameters, TaskFamily
-from modtf.datasets.random import choose_rule, uniforms
+from modtf.checks import check_choice, check_integer
+from modtf.datasets.families.base import Parameters, RuleData, check_shape, data_class
+from modtf.datasets.random import check_rule_probs, choose_rule, uniforms
+from modtf.population import Population
 from modtf.randomness import random_key
-from modtf.task import SPLITS, TRAINING_LENGTH, Task, as_members, check_choice, check_integer
+from modtf.task import SPLITS, Task
 
 NUMBERS_PER_BLOCK = 1 << 16  # random numbers a member draws at once: enough to hide the cost of a call
 FIELDS = ("rule", "inputs")  # each has a key of its own
 
 
-def task_family(task: Task | Sequence[Task]) -> TaskFamily:
-    """The rules of a task, or of the tasks of a population."""
-    tasks = [task] if isinstance(task, Task) else list(task)
-    return FAMILIES[tasks[0].arch](tasks)
-
-
-def check_rule_probs(rule_probs: object, num_rules: int) -> np.ndarray:
-    """Rule probabilities as float64 [K, R]; raises `ValueError` where they are none."""
-    probs = np.atleast_2d(np.asarray(rule_probs, np.float64))
-    if probs.ndim != 2 or probs.shape[1] != num_rules or probs.shape[0] == 0:
-        raise ValueError(
-            f"rule_probs needs the shape [{num_rules}] or [K, {num_rules}], received {probs.shape}."
-        )
-    if not np.all(probs >= 0) or not np.allclose(probs.sum(1), 1.0, atol=1e-6):
-        raise ValueError("rule_probs needs non-negative numbers that sum to 1; divide them by their sum.")
-    return probs / probs.sum(1, keepdims=True)
+def rule_data(population: Population) -> RuleData:
+    """What makes and labels the tokens of a population."""
+    return data_class(population.family)(population.tasks)
 
 
 def stream(
-    task: Task | Sequence[Task],
+    task: Task | Sequence[Task] | Population,
     batch_size: int = 256,
     split: str = "train",
-    seed: int | Sequence[int] = 0,
+    seed: int | Sequence[int] | None = None,
     *,
     scale: float = 1.0,
     seq_len: int | None = None,
@@ -64,13 +52,13 @@ def stream(
     but for about one number in 10^8. A step's tokens depend on `batch_size`, `seq_len` and `rule_probs` too.
 
     Args:
-        task: a task, or the tasks of a population.
+        task: a task, a list of tasks of one shape, or a `Population`.
         batch_size: B.
         split: "train", "validation" or "test"; they share no random number.
-        seed: of the member, or one per member.
+        seed: of the member, or one per member; 0, or the population's own, by default.
         scale: multiplies the inputs before they are labelled, above 0; 2.0 is the published
             out-of-distribution setting.
-        seq_len: N; 10 by default (mha and rnn alone have one).
+        seq_len: N, for families of sequences; by default that of training, 10 as published.
         rule_probs: probabilities [R] of the rules, uniform by default; or [K, R]: batch `step`
             follows row `step % K`.
         start_step: the first batch, to resume where another stream stopped.
@@ -83,28 +71,29 @@ def stream(
         >>> features["inputs"].shape, features["rule"].shape, target.shape
         (TensorShape([8, 2]), TensorShape([8]), TensorShape([8]))
     """
-    tasks, seeds, population = as_members(task, seed)
-    family = task_family(tasks)
+    population = Population.of(task, seed)
+    family, data = population.family, rule_data(population)
     check_choice("split", split, SPLITS)
     batch_size = check_integer("batch_size", batch_size, 1)
     start_step = check_integer("start_step", start_step, 0)
     if not 0.0 < scale < np.inf:
         raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0.")
     if seq_len is not None and not family.is_sequence:
-        raise ValueError(f"seq_len={seq_len} has no meaning for arch={tasks[0].arch!r}; leave it out.")
-    num_tokens = (TRAINING_LENGTH if seq_len is None else seq_len) if family.is_sequence else 1
+        raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")
+    num_tokens = family.num_training_tokens if seq_len is None else seq_len
     num_tokens = check_integer("seq_len", num_tokens, family.min_tokens)
     thresholds = None
     if rule_probs is not None:
-        thresholds = np.cumsum(check_rule_probs(rule_probs, family.num_rules), axis=1)[:, :-1]
+        thresholds = np.cumsum(check_rule_probs(rule_probs, data.num_rules), axis=1)[:, :-1]
 
-    length = ["length", num_tokens] if num_tokens != TRAINING_LENGTH else []
-    keys = [
-        [random_key(*member, split, *length, field) for field in FIELDS]
-        for member in zip(tasks, seeds, strict=True)
-    ]
-    width = family.num_uniforms(num_tokens)
+    length = ["length", num_tokens] if num_tokens != family.training_length else []
+    keys = [[random_key(*member, split, *length, field) for field in FIELDS] for member in population.members]
+    width = data.num_uniforms(num_tokens)
     steps = max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * width)))  # per block; never depends on P
+    examples = steps * batch_size
+    tokens = [examples, num_tokens] if family.is_sequence else [examples]
+    target_width = population.task.target_width
+    targets = tokens if target_width is None else [*tokens, target_width]
     dtype = tf.float32 if split == "train" else tf.float64
 
     def member_block(index: tf.Tensor, key: tf.Tensor, parameters: Parameters) -> Sequence[tf.Tensor]:
@@ -113,22 +102,23 @@ def stream(
         if thresholds is not None:
             rows = tf.repeat((index * steps + tf.range(steps, dtype=tf.int64)) % len(thresholds), batch_size)
             limits = tf.gather(thresholds, rows)[:, None, :]
-        examples = steps * batch_size
-        rule = choose_rule(uniforms(key[0], index, [examples, num_tokens], dtype), family.num_rules, limits)
-        inputs = family.inputs(uniforms(key[1], index, [examples, width], dtype), num_tokens)
+        rule = choose_rule(uniforms(key[0], index, [examples, num_tokens], dtype), data.num_rules, limits)
+        inputs = data.inputs(uniforms(key[1], index, [examples, width], dtype), num_tokens)
+        check_shape(f"{type(data).__name__}.inputs", inputs, [*tokens, population.task.token_width])
         if scale != 1.0:
             inputs *= tf.cast(scale, dtype)
         inputs = tf.cast(inputs, tf.float32)
-        rule = rule if family.is_sequence else rule[..., 0]
-        outputs = family.outputs(parameters, tf.cast(inputs, dtype), rule)
-        if tasks[0].setting == "classification":
+        rule = tf.reshape(rule, tokens)
+        outputs = data.outputs(parameters, tf.cast(inputs, dtype), rule)
+        check_shape(f"{type(data).__name__}.outputs", outputs, targets)
+        if population.task.setting == "classification":
             outputs = outputs >= 0
         return inputs, rule, tf.cast(outputs, tf.float32)
 
     def block(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """The blocks of all members: tensors [steps, B, (P,) ...], without the axis of one step."""
-        members = tf.constant(keys, tf.int64), {k: tf.constant(v, dtype) for k, v in family.stacked.items()}
-        if population:
+        members = tf.constant(keys, tf.int64), {k: tf.constant(v, dtype) for k, v in data.stacked.items()}
+        if population.has_axis:
             # A loop, as members one by one stay in the processor's cache
             types = (tf.float32, tf.int32, tf.float32)
             made = tf.map_fn(lambda member: member_block(index, *member), members, fn_output_signature=types)

@@ -1,54 +1,75 @@
-"""What all commands share: errors in one line, quiet libraries."""
+"""What all commands share: plug-ins, `--help`, errors in one line, quiet libraries."""
 
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from absl import app
+from absl import flags
+
+from modtf.launch.help import help_of, wants_help
+from modtf.launch.quiet import quiet_tensorflow
+from modtf.plugins import load_plugin
 
 
-def quiet_tensorflow() -> None:
-    """Imports TensorFlow without its start-up lines, which go to the terminal whatever its log level."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says later
-    with tempfile.TemporaryFile() as said:
-        terminal = os.dup(2)
-        os.dup2(said.fileno(), 2)
-        try:
-            import tensorflow  # noqa: F401
-        except BaseException:
-            said.seek(0)
-            os.write(terminal, said.read())
-            raise
-        finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)
-
-
-def run_command(main: Callable[[], None], resumes: bool = False) -> None:
-    """Parses the flags and runs `main`; bad input ends in one line and exit status 1.
+def run_command(
+    main: Callable[[flags.FlagValues], None],
+    define_flags: Callable[[flags.FlagValues], None],
+    resumes: bool = False,
+) -> None:
+    """Loads plug-ins, defines and parses flags, runs `main`; bad input is one line and exit status 1.
 
     Args:
-        main: the command.
+        main: the command, given its flags.
+        define_flags: adds its flags; plug-ins are loaded by then, so it may list what they register. The
+            docstring of its module and the flags, in their order, are what `--help` prints.
         resumes: whether the same command, given again, goes on where it was interrupted.
     """
-    name = Path(sys.argv[0]).name
+    name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
+    quiet_tensorflow()
+    try:
+        for location in plugins_given(arguments):
+            load_plugin(location)
+        given = flags.FlagValues()
+        define_flags(given)
+        define_plugin(given)
+        if wants_help(arguments):
+            print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name))
+            return
+        _, *stray = given([name, *arguments])
+        if stray:
+            raise ValueError(f"{stray[0]!r} was not expected; flags are written --name=value.")
+        main(given)
+    except (OSError, ValueError, flags.Error) as error:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        hint = "; the same command resumes where it was" if resumes else ""
+        print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
+        sys.exit(130)
 
-    def guarded(argv: Sequence[str]) -> None:
-        try:
-            if len(argv) > 1:
-                raise ValueError(f"{argv[1]!r} was not expected; flags are written --name=value.")
-            main()
-        except (OSError, ValueError) as error:
-            print(f"{name}: error: {error}", file=sys.stderr)
-            sys.exit(1)
-        except KeyboardInterrupt:
-            hint = "; the same command resumes where it was" if resumes else ""
-            print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
-            sys.exit(130)
 
-    app.run(guarded)
+def define_plugin(values: flags.FlagValues) -> None:
+    """Adds --plugin."""
+    flags.DEFINE_multi_string(
+        "plugin",
+        [],
+        "File or module that registers families, architectures, routers, measures or figures; repeatable.",
+        flag_values=values,
+    )
+
+
+def plugins_given(arguments: Sequence[str]) -> list[str]:
+    """The values of --plugin, which count before the other flags are known.
+
+    Example:
+        >>> plugins_given(["--arch=mine", "--plugin=mine.py", "--plugin", "more"])
+        ['mine.py', 'more']
+    """
+    values = flags.FlagValues()
+    define_plugin(values)
+    values(["command", *arguments], known_only=True)
+    return list(values.plugin)
 
 
 def check_writable(folder: str | Path) -> Path:

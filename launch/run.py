@@ -1,4 +1,4 @@
-"""Trains the four variants on one cell of the study and prints how they compare.
+"""Trains the variants on one cell of the study and prints how they compare.
 
 Streams a task whose rules are known, trains each variant on the same members (tasks x seeds, in
 lock-step as one program), measures performance in and out of distribution, collapse and
@@ -9,6 +9,7 @@ Examples:
     python launch/run.py --arch=mlp
     python launch/run.py --arch=mha --search=v2 --rules=8 --tasks=2 --seeds=3
     python launch/run.py --arch=rnn --preset=paper --out=runs/rnn
+    python launch/run.py --variant=modular,modular_op --set router.modules=16
 """
 
 import json
@@ -18,36 +19,54 @@ from pathlib import Path
 from absl import flags
 
 from modtf.cell import Cell
+from modtf.checks import check_choice, check_integer
+from modtf.families import FAMILIES
 from modtf.files import write_text
-from modtf.launch.cli import check_writable, quiet_tensorflow, run_command
-from modtf.models.routers import ROUTERS
-from modtf.models.sizes import check_width
-from modtf.presets import PRESETS
-from modtf.task import ARCHITECTURES, SEARCHES, SETTINGS, Task, check_choice, check_integer
+from modtf.launch.cli import check_writable, run_command
+from modtf.launch.settings import (
+    change_protocol,
+    define_settings,
+    model_settings,
+    router_settings,
+    settings_given,
+)
+from modtf.models.architectures import ARCHITECTURES
+from modtf.models.architectures.sizes import check_width
+from modtf.models.routers import ROUTERS, default_variants
+from modtf.protocol import PRECISIONS, PRESETS, preset
+from modtf.task import Task
 
-FLAGS = flags.FLAGS
 RUN = "run.json"
 
 
-def define_flags(values: flags.FlagValues = FLAGS) -> None:
+def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     enum, integer = flags.DEFINE_enum, flags.DEFINE_integer
-    enum("arch", "mlp", ARCHITECTURES, "Architecture, and the task made for it.", flag_values=values)
-    enum("search", None, SEARCHES, "mha only: how tokens search; default v1.", flag_values=values)
-    enum("setting", "regression", SETTINGS, "What is predicted.", flag_values=values)
-    flags.DEFINE_list("variant", list(ROUTERS), "Variants, separated by commas.", flag_values=values)
+    settings = list(dict.fromkeys(name for family in FAMILIES.values() for name in family.settings))
+    enum("arch", next(iter(FAMILIES)), list(FAMILIES), "Family of tasks, and the network made for it.",
+         flag_values=values)  # fmt: skip
+    listed = f"Variants, separated by commas, of {', '.join(ROUTERS)}."
+    flags.DEFINE_list("variant", default_variants(), listed, flag_values=values)
     enum("preset", "quick", list(PRESETS), "quick: minutes on two cores, not the paper's protocol. "
          "paper: as published, many hours.", flag_values=values)  # fmt: skip
-    integer("rules", None, "Rules of the task, and modules; default from the preset.", flag_values=values)
+    flags.DEFINE_string("out", None, "Folder to write to; default runs/LABEL.", flag_values=values)
+    integer("rules", None, "Rules R of the task; default from the preset.", flag_values=values)
     integer("width", None, "Width e of the encoders; the inner width is 4e.", flag_values=values)
     integer("tasks", None, "How many tasks (data seeds 0, 1, ...).", flag_values=values)
     integer("seeds", None, "How many seeds per task (0, 1, ...).", flag_values=values)
     integer("steps", None, "Training steps.", flag_values=values)
+    enum("setting", "regression", settings, "What is predicted.", flag_values=values)
     flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
     integer("batch_size", None, "Examples per member and step.", flag_values=values)
+    enum("precision", "float32", PRECISIONS, "Of matrix products; tf32: faster and coarser, on GPUs that "
+         "have it.", flag_values=values)  # fmt: skip
+    flags.DEFINE_string("checkpoint", "tail", "Whose measures are printed: tail, the mean of the last ten "
+                        "evaluations, last or best; all are written.", flag_values=values)  # fmt: skip
+    enum("architecture", None, list(ARCHITECTURES), "Another network than the one made for the family.",
+         flag_values=values)  # fmt: skip
     enum("strategy", "auto", ["auto", "mirrored"], "mirrored: all local GPUs share every batch. auto: so "
          "where there are several.", flag_values=values)  # fmt: skip
-    flags.DEFINE_string("out", None, "Folder to write to; default runs/LABEL.", flag_values=values)
+    define_settings(values)
 
 
 def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
@@ -56,43 +75,49 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
     Raises:
         ValueError: on values that have no meaning together.
     """
-    task = Task(arch=given.arch, setting=given.setting, search=given.search)
-    preset = PRESETS[given.preset](given.arch)
+    settings = settings_given(given)
+    task = Task(given.arch, given.setting, **settings["task"])
+    chosen_preset = preset(given.preset, task)
 
     def chosen(name: str, default: int, low: int) -> int:
         value = given[name].value
-        check_integer(f"--{name}", default if value is None else value, low)
-        return default if value is None else value
+        return check_integer(f"--{name}", default if value is None else value, low)
 
-    task = replace(task, num_rules=chosen("rules", preset.num_rules, 2))
-    width = chosen("width", preset.width, 1)
-    check_width(given.arch, width, task.num_rules)
+    task = task.replace(num_rules=chosen("rules", chosen_preset.num_rules, 2))
+    width = chosen("width", chosen_preset.width, 1)
     members = tuple(
         (data_seed, seed)
-        for data_seed in range(chosen("tasks", preset.tasks, 1))
-        for seed in range(chosen("seeds", preset.seeds, 1))
+        for data_seed in range(chosen("tasks", chosen_preset.tasks, 1))
+        for seed in range(chosen("seeds", chosen_preset.seeds, 1))
     )
-    training = replace(
-        preset.training,
-        steps=chosen("steps", preset.training.steps, 1),
-        batch_size=chosen("batch_size", preset.training.batch_size, 1),
-    )
+    protocol = chosen_preset.protocol
+    protocol = protocol.replace(steps=chosen("steps", protocol.training.steps, 1))
+    protocol = protocol.replace(batch_size=chosen("batch_size", protocol.training.batch_size, 1))
+    protocol = protocol.replace(precision=given.precision)
     if given.learning_rate is not None:
         if not 0 < given.learning_rate < 1:
             raise ValueError(f"--learning_rate={given.learning_rate} must lie between 0 and 1.")
-        training = replace(training, learning_rate=given.learning_rate)
+        protocol = protocol.replace(learning_rate=given.learning_rate)
+    protocol = change_protocol(protocol, settings, task.family)
     if not given.variant:
         raise ValueError(f"--variant is empty; expected some of {', '.join(ROUTERS)}.")
     for variant in given.variant:
-        check_choice("--variant", variant, tuple(ROUTERS))
+        check_choice("--variant", variant, ROUTERS)
     variants = [variant for variant in ROUTERS if variant in given.variant]
-    return [Cell(task, width, variant, members, training, preset.evaluation) for variant in variants]
+    architecture = given.architecture or task.family.architecture
+    check_width(architecture, width, task.num_rules, settings["router"].get("modules"))
+    router, model = router_settings(settings, variants), model_settings(settings, architecture)
+    return [
+        Cell(task, width, variant, members, protocol, router[variant], model, architecture)
+        for variant in variants
+    ]
 
 
 def check_folder(out: Path, cells: list[Cell]) -> str:
     """What `run.json` holds of these cells; raises `ValueError` if the one in `out` says otherwise."""
     configuration = cells[0].to_dict()
-    del configuration["cell"]["variant"]  # variants may be added later
+    for name in ("variant", "router"):
+        del configuration["cell"][name]  # variants may be added later
     text = json.dumps(configuration, indent=1, sort_keys=True)
     path = out / RUN
     if path.exists() and path.read_text(encoding="utf-8") != text:
@@ -100,45 +125,46 @@ def check_folder(out: Path, cells: list[Cell]) -> str:
     return text
 
 
-def main() -> None:
+def main(given: flags.FlagValues) -> None:
     """Runs the cells one after the other, then prints the table."""
-    cells = cells_of_flags(FLAGS)
-    label = cells[0].label.removesuffix(f"_{cells[0].variant}")
-    out = check_writable(FLAGS.out or Path("runs", f"{label}_{FLAGS.preset}"))
+    cells = cells_of_flags(given)
+    first, training = cells[0], cells[0].protocol.training
+    label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)
+    out = check_writable(given.out or Path("runs", f"{label}_{given.preset}"))
     configuration = check_folder(out, cells)
-    first = cells[0]
+    from modtf.results.schema import CHECKPOINTS, RESULTS  # pandas takes time
+
+    check_choice("--checkpoint", given.checkpoint, CHECKPOINTS)
     print(
-        f"{label}: {len(cells)} variants x {len(first.members)} members, {first.training.steps:,} steps at "
-        f"learning rate {first.training.learning_rate:g} (preset {FLAGS.preset}). Writing to {out}",
+        f"{label}: {len(cells)} variants x {len(first.members)} members, {training.steps:,} steps at "
+        f"learning rate {training.learning_rate:g} (preset {given.preset}). Writing to {out}",
         flush=True,
     )
-    from modtf.launch.table import results_table
-    from modtf.results import load_results
-    from modtf.results.schema import RESULTS
-
+    for name in dict.fromkeys(name for cell in cells for name in cell.router):
+        users = [cell.variant for cell in cells if name in cell.router]
+        if len(users) < len(cells):
+            print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
     unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
     if unfinished:
-        quiet_tensorflow()
-        from modtf.running import run_cell
-        from modtf.strategy import choose_strategy
+        from modtf.engines.cell import run_cell
+        from modtf.training.strategy import choose_strategy
 
-        strategy = choose_strategy(FLAGS.strategy, first.training.batch_size)
+        strategy = choose_strategy(given.strategy, training.batch_size)
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
         for cell in unfinished:
             run_cell(cell, out, strategy=strategy)
+    from modtf.analysis import results_table, table_note
+    from modtf.results import load_results
+
     frame = load_results([str(out / cell.folder) for cell in cells])
-    frame = frame[frame["checkpoint"] == "last"]
-    tasks, seeds = (len({member[i] for member in first.members}) for i in range(2))
-    print(f"\n{results_table(frame)}\n")
-    print(
-        f"mean ±95% interval over {len(first.members)} models a row ({tasks} tasks x {seeds} seeds); "
-        "smaller is better everywhere.\nout: inputs x 2"
-        + (", 30 tokens" if first.task.is_sequence else "")
-        + ". "
-        f"seconds: training, per model.\nLook inside: tensorboard --logdir {out}"
-    )
+    frame = frame[frame["checkpoint"] == given.checkpoint]
+    print(f"\n{results_table(frame)}\n\n{table_note(frame)}\nLook inside: tensorboard --logdir {out}")
+
+
+def command() -> None:
+    """The whole command."""
+    run_command(main, define_flags, resumes=True)
 
 
 if __name__ == "__main__":
-    define_flags()
-    run_command(main, resumes=True)
+    command()

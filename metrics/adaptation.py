@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix
 from modtf.metrics.distributions import Array, check_distributions
-from modtf.metrics.measure import Measure
+from modtf.metrics.registry import register_measure
 
 NUM_DRAWS = 100
 
@@ -33,7 +33,11 @@ def adaptation_from_usage(rule_distributions: ArrayLike, usage: ArrayLike) -> fl
     """mean over k of sum_i |p_k(i) - q_k(i)|, both sorted in descending order.
 
     Sorting frees the measure from which module serves which rule. The shorter of the two is padded with
-    zeros; with fewer modules than rules 0 is therefore out of reach. The published code halves the sum; this
+    zeros: a module that is missing is one that is never used, a rule that is missing one that never comes. So
+    modules that are never used change nothing. With fewer modules than rules 0 is out of reach: the rules
+    beyond the M most likely have no partner, and their probability, which the M modules carry besides their
+    own, counts on both sides, so no router gets below the mean over k of 2 sum_{i>M} p_k(i). Compare such
+    models with each other or with the random one, not with 0. The published code halves the sum; this
     function does not.
 
     Args:
@@ -63,51 +67,70 @@ def adaptation_from_usage(rule_distributions: ArrayLike, usage: ArrayLike) -> fl
     return float(np.clip(difference, 0.0, 2.0))
 
 
-def adaptation(A: ArrayLike, usage: ArrayLike | None = None, num_draws: int = NUM_DRAWS) -> float:
+@register_measure(
+    "adaptation",
+    group="specialisation",
+    range=(0.0, 2.0),
+    perfect=0.0,
+    description="Distance of sorted module use to sorted rule probabilities, over many of the latter.",
+    axis_label="Adaptation",
+)
+def adaptation(
+    A: ArrayLike,
+    usage: ArrayLike | None = None,
+    num_draws: int = NUM_DRAWS,
+    rule_frequencies: ArrayLike | None = None,
+) -> float:
     """`adaptation_from_usage` over `rule_distributions(R, num_draws)`.
 
     Without `usage` the use of modules under p is p @ A. That is exact where the activation of a token depends
     on its own rule and inputs alone (mlp; the variants modular_op and gt_modular).
 
+    Measured use comes from a sample of tokens, whose rules do not follow p exactly: compared with p itself,
+    even a perfect router is as far off as the sample. Compared with the `rule_frequencies` of that very
+    sample it scores exactly 0.
+
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
-        usage: measured module use `[K, M]` under the first K rule distributions; `num_draws` is then unused.
+        usage: measured module use `[K, M]`, mean activations over K samples of tokens, whose rules were drawn
+            from the first K rule distributions; `num_draws` is then unused.
         num_draws: number of rule distributions.
+        rule_frequencies: `[K, R]`, how often each rule occurred among the very tokens `usage` was measured
+            on; compared with instead of the rule distributions.
 
     Returns:
         0..2, 0 is perfect; NaN for one module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix, usage not distributions over its modules, or num_draws < 1.
+        ValueError: if A is no activation matrix, usage not distributions over its modules, rule_frequencies
+            not as many distributions over its rules, or num_draws < 1.
 
     Example:
         >>> adaptation([[0, 1], [1, 0]])
+        0.0
+        >>> adaptation([[0, 1], [1, 0]], usage=[[0.4, 0.6]], rule_frequencies=[[0.6, 0.4]])
         0.0
 
     Source: Mittal et al. (2022), Adaptation.
     """
     A = check_activation_matrix(A)
+    num_rules, num_modules = A.shape
     if usage is not None:
         usage = check_distributions(usage, "usage [draws, modules]", ndim=2)
-        if usage.shape[1] != A.shape[1]:
-            raise ValueError(f"usage has {usage.shape[1]} modules, the activation matrix {A.shape[1]}.")
+        if usage.shape[1] != num_modules:
+            raise ValueError(f"usage has {usage.shape[1]} modules, the activation matrix {num_modules}.")
+    if rule_frequencies is not None:
+        rule_frequencies = check_distributions(rule_frequencies, "rule_frequencies [draws, rules]", ndim=2)
+        if rule_frequencies.shape[1] != num_rules:
+            raise ValueError(
+                f"rule_frequencies has {rule_frequencies.shape[1]} rules, the activation matrix {num_rules}."
+            )
     if not can_specialise(A):
         return float("nan")
-    distributions = rule_distributions(len(A), num_draws if usage is None else len(usage))
-    return adaptation_from_usage(distributions, distributions @ A if usage is None else usage)
+    if rule_frequencies is None:
+        rule_frequencies = rule_distributions(num_rules, num_draws if usage is None else len(usage))
+    return adaptation_from_usage(rule_frequencies, rule_frequencies @ A if usage is None else usage)
 
 
 def _descending(rows: Array, length: int) -> Array:
     return np.pad(np.sort(rows, axis=1)[:, ::-1], ((0, 0), (0, length - rows.shape[1])))
-
-
-MEASURE = Measure(
-    name="adaptation",
-    group="specialisation",
-    range=(0.0, 2.0),
-    perfect=0.0,
-    smaller_is_better=True,
-    description="Distance of sorted module use to sorted rule probabilities, over many of the latter.",
-    axis_label="Adaptation",
-    function=adaptation,
-)

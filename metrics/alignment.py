@@ -5,16 +5,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, check_rule_probs
 from modtf.metrics.distributions import Array
-from modtf.metrics.measure import Measure
+from modtf.metrics.registry import register_measure
 
 
+@register_measure(
+    "alignment",
+    group="specialisation",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    description="Distance to the nearest match of rules and modules: 0 every rule has its own module.",
+    axis_label="Alignment",
+)
 def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """min over matches P of sum_r p(r) sum_m |A_rm - P_rm| / 2; for uniform rules sum |A - P| / (2R).
 
-    P is a 0/1 matrix that gives every rule one module. With as many modules as rules it is a permutation.
-    With more modules, no module serves two rules. With fewer, every module serves floor(R/M) or ceil(R/M)
-    rules. So 0 can be reached whatever R and M are. The largest value that occurs is 1 - 1/M: the matrix of
-    random activation.
+    P is a 0/1 matrix that gives every rule one module and shares the rules out as evenly as can be: every
+    module serves floor(R/M) or ceil(R/M) rules. With as many modules as rules that is a permutation, the
+    published definition. With more modules it is a one-to-one match of the rules with R of the modules (the
+    Hungarian algorithm on a rectangle). With fewer, ceil(R/M) places at each module are matched. So 0 can be
+    reached whatever R and M are, and the value stays the same when every rule is split into k equal ones, or
+    when modules are added that are never used. The largest value that occurs is 1 - 1/M: the mean over the
+    M cyclic shifts of any match is at most that, and random activation has it.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -86,15 +97,3 @@ def _match(A: Array, probs: Array) -> NDArray[np.intp]:
     filler[:, -num_modules:] = 0.0
     _, columns = linear_sum_assignment(np.concatenate([weights, filler]), maximize=True)
     return np.asarray(columns[:num_rules] % num_modules)
-
-
-MEASURE = Measure(
-    name="alignment",
-    group="specialisation",
-    range=(0.0, 1.0),
-    perfect=0.0,
-    smaller_is_better=True,
-    description="Distance to the nearest match of rules and modules: 0 every rule has its own module.",
-    axis_label="Alignment",
-    function=alignment,
-)

@@ -1,15 +1,24 @@
 """Every registered measure of one activation matrix, or of a population's."""
 
+from collections.abc import Iterable
+from numbers import Real
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import check_activation_matrix
 from modtf.metrics.distributions import Array, as_numbers, check_distributions
+from modtf.metrics.measure import MAIN_GROUPS
 from modtf.metrics.registry import activation_measures
 
 
 def measure_all(
-    A: ArrayLike, usage: ArrayLike | None = None, rule_probs: ArrayLike | None = None
+    A: ArrayLike,
+    usage: ArrayLike | None = None,
+    rule_probs: ArrayLike | None = None,
+    *,
+    rule_frequencies: ArrayLike | None = None,
+    groups: Iterable[str] = MAIN_GROUPS,
 ) -> dict[str, float]:
     """Every registered measure of an activation matrix.
 
@@ -18,30 +27,43 @@ def measure_all(
         usage: measured module use `[K, M]` under the first K of `rule_distributions`, for `adaptation`;
             without it, use is p @ A.
         rule_probs: p(r) `[R]`, uniform by default. `adaptation` does not depend on it.
+        rule_frequencies: `[K, R]`, how often each rule occurred among the very tokens `usage` was measured
+            on.
+        groups: the groups of measures; by default collapse and specialisation. `groups=GROUPS` computes the
+            diagnostics too.
 
     Returns:
         name -> value, in the order of the registry. All NaN for one module (the monolithic model) or one
         rule: some formulas would call a single module perfect.
 
     Raises:
-        ValueError: if A is no activation matrix, or usage or rule_probs do not fit it.
+        ValueError: if A is no activation matrix, a group is unknown, usage, rule_probs or rule_frequencies
+            do not fit, or a measure returns something else than a number.
 
     Example:
         >>> measure_all([[1, 0], [0, 1]])["alignment"]
         0.0
     """
     A = check_activation_matrix(A)
-    given = {"usage": usage, "rule_probs": rule_probs}
-    values = {}
-    for measure in activation_measures():
+    given = {"usage": usage, "rule_probs": rule_probs, "rule_frequencies": rule_frequencies}
+    values: dict[str, float] = {}
+    for measure in activation_measures(groups):
         assert measure.function is not None  # holds for every activation measure
         arguments = {name: value for name, value in given.items() if measure.accepts(name)}
-        values[measure.name] = measure.function(A, **arguments)
+        value = measure.function(A, **arguments)
+        if not isinstance(value, Real):
+            raise ValueError(f"The measure {measure.name!r} returned {value!r}; expected a number.")
+        values[measure.name] = float(value)
     return values
 
 
 def measure_population(
-    A: ArrayLike, usage: ArrayLike | None = None, rule_probs: ArrayLike | None = None
+    A: ArrayLike,
+    usage: ArrayLike | None = None,
+    rule_probs: ArrayLike | None = None,
+    *,
+    rule_frequencies: ArrayLike | None = None,
+    groups: Iterable[str] = MAIN_GROUPS,
 ) -> dict[str, Array]:
     """`measure_all` of every member of a population.
 
@@ -49,12 +71,14 @@ def measure_population(
         A: activation matrices `[P, R, M]`.
         usage: `[P, K, M]`, see `measure_all`.
         rule_probs: p(r) `[R]` for all members or `[P, R]`, uniform by default.
+        rule_frequencies: `[P, K, R]`, see `measure_all`.
+        groups: see `measure_all`.
 
     Returns:
         name -> float64 values `[P]`.
 
     Raises:
-        ValueError: if A is not P activation matrices, or usage or rule_probs do not fit it.
+        ValueError: if A is not P activation matrices, or something else does not fit it.
 
     Example:
         >>> measure_population(np.stack([np.eye(2), np.full((2, 2), 0.5)]))["alignment"].tolist()
@@ -62,11 +86,15 @@ def measure_population(
     """
     matrices = check_distributions(A, "The activation matrices [members, rules, modules]", ndim=3)
     num_members = len(matrices)
-    usages = _per_member(usage, "usage", num_members)
     if rule_probs is not None and np.ndim(rule_probs) == 1:
         rule_probs = np.tile(np.asarray(rule_probs), (num_members, 1))
-    all_rule_probs = _per_member(rule_probs, "rule_probs", num_members)
-    rows = [measure_all(*member) for member in zip(matrices, usages, all_rule_probs, strict=True)]
+    usages = _per_member(usage, "usage", num_members)
+    probs = _per_member(rule_probs, "rule_probs", num_members)
+    frequencies = _per_member(rule_frequencies, "rule_frequencies", num_members)
+    rows = [
+        measure_all(matrices[i], usages[i], probs[i], rule_frequencies=frequencies[i], groups=groups)
+        for i in range(num_members)
+    ]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 

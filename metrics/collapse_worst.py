@@ -4,13 +4,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, module_use
-from modtf.metrics.measure import Measure
+from modtf.metrics.registry import register_measure
 
 
+@register_measure(
+    "collapse_worst",
+    group="collapse",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    description="Shortfall of the least used module: 0 all used equally, 1 a module is never used.",
+    axis_label="Collapse (worst)",
+)
 def collapse_worst(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """1 - M min_m p(m), with p(m) the use of module m.
 
-    M stands where the published formula has R, as in `collapse_avg` and for the same reason.
+    M stands where the published formula has R, as in `collapse_avg` and for the same reason: the least used
+    of M modules has at most 1/M. With more modules than rules, one module per rule scores 1.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -33,15 +42,3 @@ def collapse_worst(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     if not can_specialise(A):
         return float("nan")
     return float(np.clip(1.0 - use.size * use.min(), 0.0, 1.0))
-
-
-MEASURE = Measure(
-    name="collapse_worst",
-    group="collapse",
-    range=(0.0, 1.0),
-    perfect=0.0,
-    smaller_is_better=True,
-    description="Shortfall of the least used module: 0 all used equally, 1 a module is never used.",
-    axis_label="Collapse (worst)",
-    function=collapse_worst,
-)

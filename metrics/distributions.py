@@ -13,6 +13,9 @@ TOLERANCE = 1e-3
 def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -> Array:
     """Returns `values [..., K]` as float64, every row along the last axis divided by its sum.
 
+    A row whose sum is 1 to rounding is returned as it is: two rows of the same numbers in another order stay
+    equal then, though their sums may differ in the last digit.
+
     Args:
         values: non-negative numbers whose last axis sums to 1 within `TOLERANCE`.
         name: what to call the values in an error.
@@ -44,7 +47,18 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
             f"{name} must hold probabilities on its last axis, but {where} sums to {sums[..., 0][index]:g} "
             "instead of 1. Divide by the sums if these are counts; transpose if the axes are swapped."
         )
-    return np.asarray(array / sums)
+    rounding = array.shape[-1] * np.finfo(np.float64).eps
+    return np.asarray(array / np.where(np.abs(sums - 1.0) <= rounding, 1.0, sums))
+
+
+def entropy(p: Array) -> Array:
+    """Entropy in nats, `[...]`, of the distributions `p [..., K]`.
+
+    Example:
+        >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).round(3).tolist()
+        [0.693, 0.0]
+    """
+    return -np.sum(p * np.log(p, out=np.zeros_like(p), where=p > 0.0), axis=-1) + 0.0  # no -0.0
 
 
 def as_numbers(values: ArrayLike, name: str) -> Array:

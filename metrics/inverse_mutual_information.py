@@ -4,15 +4,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, check_rule_probs
-from modtf.metrics.distributions import Array
-from modtf.metrics.measure import Measure
+from modtf.metrics.distributions import entropy
+from modtf.metrics.registry import register_measure
 
 
+@register_measure(
+    "inverse_mutual_information",
+    group="specialisation",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    description="Share of the rule's information that the module does not tell: 0 all told, 1 none.",
+    axis_label="Inverse mutual information",
+)
 def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
-    """1 - I(m; r) / H(r), where H(r) = log R for uniform rules.
+    """1 - I(m; r) / min(H(r), log M); for uniform rules 1 - I(m; r) / log min(R, M).
 
-    With fewer modules than rules the module cannot tell the rule: no less than 1 - log M / log R is reached
-    under uniform rules. With more modules, a rule spread over modules of its own still counts as told.
+    The published formula divides by log R, the most that a module can tell of R equally likely rules when
+    there are R modules. In general I(m; r) <= H(r), as nothing can tell more of the rule than there is, and
+    I(m; r) <= H(m) <= log M, as one of M modules cannot tell more than log M. The smaller bound is the
+    denominator, so that a few modules are not blamed for what they cannot tell: the value stays the same when
+    every rule is split into k equal ones, or when modules are added that are never used. 0 is reached when
+    M >= R, and for uniform rules when M divides R: otherwise equal use of the modules is out of reach, and
+    the best is the even match of `alignment` (R = 3, M = 2: 0.08). With more modules than rules, a rule
+    spread over modules of its own still counts as told.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -32,26 +46,9 @@ def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None
     """
     A = check_activation_matrix(A)
     probs = check_rule_probs(rule_probs, len(A))
-    rule_entropy = _entropy(probs)
-    if not can_specialise(A) or rule_entropy == 0.0:
+    most = min(entropy(probs), np.log(A.shape[1]))
+    if not can_specialise(A) or most == 0.0:
         return float("nan")
     # H(m) - H(m | r): no quotient of two small probabilities, so nothing overflows.
-    information = _entropy(probs @ A) - sum(p * _entropy(row) for p, row in zip(probs, A, strict=True))
-    return float(np.clip(1.0 - information / rule_entropy, 0.0, 1.0))
-
-
-def _entropy(p: Array) -> float:
-    positive = p[p > 0.0]
-    return float(-(positive * np.log(positive)).sum())
-
-
-MEASURE = Measure(
-    name="inverse_mutual_information",
-    group="specialisation",
-    range=(0.0, 1.0),
-    perfect=0.0,
-    smaller_is_better=True,
-    description="Share of the rule's information that the module does not tell: 0 all told, 1 none.",
-    axis_label="Inverse mutual information",
-    function=inverse_mutual_information,
-)
+    information = entropy(probs @ A) - probs @ entropy(A)
+    return float(np.clip(1.0 - information / most, 0.0, 1.0))

@@ -3,6 +3,7 @@
 import math
 
 from modtf.metrics.measure import Measure
+from modtf.metrics.registry import MEASURES
 
 LOSS = Measure(
     name="loss",
@@ -23,3 +24,6 @@ ERROR = Measure(
     description="Percentage of tokens classified wrongly.",
     axis_label="Error (%)",
 )
+
+for measure in (LOSS, ERROR):
+    MEASURES.add(measure.name, measure, __name__)

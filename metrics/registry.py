@@ -1,44 +1,131 @@
 """All measures by name; the only place in the project that is asked whether smaller is better.
 
-A new measure is one file that ends with `MEASURE = Measure(...)`, and one line here.
+A new measure is one file with a function under `@register_measure(...)`, and one line here. A user's own file
+needs only the decorator.
 """
 
-from modtf.metrics.measure import GROUPS, Measure
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from modtf.checks import check_choice
+from modtf.metrics.measure import GROUPS, MAIN_GROUPS, Measure
 from modtf.registry import Registry
+
+F = TypeVar("F", bound=Callable[..., float])
 
 # The order is that of the columns in tables.
 MEASURES: Registry[Measure] = Registry(
     "measure",
     {
-        "loss": "modtf.metrics.performance:LOSS",
-        "error": "modtf.metrics.performance:ERROR",
-        "collapse_avg": "modtf.metrics.collapse_avg:MEASURE",
-        "collapse_worst": "modtf.metrics.collapse_worst:MEASURE",
-        "alignment": "modtf.metrics.alignment:MEASURE",
-        "inverse_mutual_information": "modtf.metrics.inverse_mutual_information:MEASURE",
-        "adaptation": "modtf.metrics.adaptation:MEASURE",
+        "loss": "modtf.metrics.performance",
+        "error": "modtf.metrics.performance",
+        "collapse_avg": "modtf.metrics.collapse_avg",
+        "collapse_worst": "modtf.metrics.collapse_worst",
+        "alignment": "modtf.metrics.alignment",
+        "inverse_mutual_information": "modtf.metrics.inverse_mutual_information",
+        "adaptation": "modtf.metrics.adaptation",
+        "load_variation": "modtf.metrics.load_variation",
+        "routing_entropy": "modtf.metrics.routing_entropy",
+        "effective_experts": "modtf.metrics.effective_experts",
+        "effective_rank": "modtf.metrics.effective_rank",
+        "expert_overlap": "modtf.metrics.expert_overlap",
+        "top_label_share": "modtf.metrics.top_label_share",
     },
 )
+
+
+def register_measure(
+    name: str,
+    *,
+    group: str,
+    range: tuple[float, float],
+    perfect: float | None,
+    description: str,
+    axis_label: str,
+    smaller_is_better: bool | None = True,
+) -> Callable[[F], F]:
+    """A decorator that makes a function of the activation matrix a measure: in tables, figures and results.
+
+    Args:
+        name: lower-case letters, digits and underscores.
+        group: "collapse", "specialisation", or "diagnostic", which is shown only where it is asked for.
+        range: smallest and largest possible value; the largest may be infinite.
+        perfect: the end of the range that is the best, or None for a diagnostic without one (or whose best
+            value depends on the number of modules).
+        description: one line.
+        axis_label: for figures.
+        smaller_is_better: or None for a diagnostic of which neither end is better.
+
+    Returns:
+        The decorator; it returns the function itself. The function takes the activation matrix `A [R, M]`,
+        rows p(module | rule), and may ask, by having arguments of these names with defaults, for
+        `rule_probs [R]`, `usage [K, M]`, `rule_frequencies [K, R]` or `num_draws` (see `measure_all` and
+        `adaptation`). It returns a float, NaN where it has no meaning (one module, one rule).
+
+    Raises:
+        ValueError: if the name is none or is taken, or what is said of the measure contradicts itself
+            (see `Measure`).
+
+    Example:
+        >>> @register_measure(  # doctest: +SKIP
+        ...     "dead_modules", group="collapse", range=(0.0, 1.0), perfect=0.0,
+        ...     description="Share of modules that no rule uses.", axis_label="Dead modules",
+        ... )
+        ... def dead_modules(A):
+        ...     return float((A.max(axis=0) < 0.01).mean())
+    """
+    MEASURES.check_name(name)
+
+    def add(function: F) -> F:
+        measure = Measure(
+            name=name,
+            group=group,
+            range=range,
+            perfect=perfect,
+            smaller_is_better=smaller_is_better,
+            description=description,
+            axis_label=axis_label,
+            function=function,
+        )
+        MEASURES.add(name, measure, f"{function.__module__}:{function.__qualname__}")
+        return function
+
+    return add
 
 
 def measures(group: str | None = None) -> tuple[Measure, ...]:
     """All measures, or those of one group, in the order of the registry.
 
     Raises:
-        ValueError: if the group is not one of "performance", "collapse", "specialisation".
+        ValueError: if the group is not one of "performance", "collapse", "specialisation", "diagnostic".
 
     Example:
         >>> [measure.name for measure in measures("collapse")]
         ['collapse_avg', 'collapse_worst']
     """
-    if group is not None and group not in GROUPS:
-        raise ValueError(f"Unknown group of measures {group!r}; expected one of {', '.join(GROUPS)}.")
+    if group is not None:
+        check_choice("group", group, GROUPS)
     return tuple(measure for measure in MEASURES.values() if group in (None, measure.group))
 
 
-def activation_measures() -> tuple[Measure, ...]:
-    """The measures that are computed from an activation matrix, in the order of the registry."""
-    return tuple(measure for measure in MEASURES.values() if measure.function is not None)
+def activation_measures(groups: Iterable[str] = MAIN_GROUPS) -> tuple[Measure, ...]:
+    """The measures that are computed from an activation matrix, in the order of the registry.
+
+    Args:
+        groups: those of these groups; by default collapse and specialisation, that is the five published
+            ones and what users register there. `groups=GROUPS` gives the diagnostics too.
+
+    Raises:
+        ValueError: if a group is unknown.
+
+    Example:
+        >>> [measure.name for measure in activation_measures()][:3]
+        ['collapse_avg', 'collapse_worst', 'alignment']
+    """
+    wanted = (groups,) if isinstance(groups, str) else tuple(groups)
+    for group in wanted:
+        check_choice("group", group, GROUPS)
+    return tuple(m for m in MEASURES.values() if m.group in wanted and m.function is not None)
 
 
 def smaller_is_better(name: str) -> bool:
@@ -46,9 +133,16 @@ def smaller_is_better(name: str) -> bool:
 
     Raises:
         KeyError: if there is no measure of that name; the message lists those there are.
+        ValueError: if it is a diagnostic of which neither direction is better.
 
     Example:
         >>> smaller_is_better("error")
         True
     """
-    return MEASURES[name].smaller_is_better
+    smaller = MEASURES[name].smaller_is_better
+    if smaller is None:
+        raise ValueError(
+            f"The measure {name!r} has no better direction: models cannot be ranked by it. Rank by one of "
+            f"{', '.join(m.name for m in MEASURES.values() if m.smaller_is_better is not None)}."
+        )
+    return smaller

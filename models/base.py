@@ -1,105 +1,161 @@
-"""The boundary that all architectures share: from [B, P, ...] to feature-major tensors and back."""
+"""What all architectures share: a model of a population, with a router."""
 
-import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 from keras import ops
 
-from modtf.datasets.streaming import task_family
+from modtf.models import boundary
 from modtf.models.initial import InitialWeights
-from modtf.models.routers import ROUTERS
-from modtf.models.routers.base import Router, RouterInput
+from modtf.models.layers import Mixture, product_flops
+from modtf.models.options import check_options, options_of
+from modtf.models.routers.base import Router, RouterSetup
+from modtf.models.routers.make import make_router
+from modtf.population import Population
 from modtf.task import Task
 
 
 class ModularModel(keras.Model):
     """A model of a task, or of a population of tasks; `modtf.build` makes one.
 
+    An architecture is a subclass that writes `make_layers` and `forward`; every router, populations, saving,
+    training and evaluation then work. It speaks feature-major: P members, F numbers of a token, R rules,
+    M modules, N tokens of each of B examples, T = N x B.
+
+        from modtf.models import Dense, Mixture, ModularModel, flat
+
+        @modtf.register_architecture("plain")
+        class Plain(ModularModel):
+            def make_layers(self, hidden=32):  # its options, with defaults
+                self.router = self.make_router(self.num_rules)
+                M, F = self.num_modules, self.token_width + self.num_rules
+                shared = {"dtype": self.dtype_policy}
+                self.first = Dense(self.initial, F, M * hidden, "first", **shared)
+                self.last = Mixture(
+                    self.initial, M, hidden, self.target_width or 1, "last",
+                    with_scores=self.router.needs_scores, **shared,
+                )
+
+            def forward(self, inputs, rule):
+                rule = flat(rule)
+                h = ops.relu(self.first(ops.concatenate([flat(inputs), rule], axis=1)))
+                p = self.route(rule, rule, lambda: self.last.scores(h))
+                return self.last(h, p), p
+
+    What it can read: `width` e, `num_members` P, `num_rules`, `num_modules` (once `router` is set),
+    `token_width` F, `target_width` (None for a plain number), `is_sequence`, `tasks`, `population`, and
+    `initial`, which every layer with weights takes.
+
     Args:
-        tasks: the P tasks (dicts, when read back from a file).
-        seeds: the P seeds.
+        population: the P members (a dict, when read back from a file).
         variant: a name of `ROUTERS`.
         width: e.
-        population: whether features have a members axis (else P = 1).
+        router: the router's options.
         dtype: "float32", "float64" or a Keras dtype policy.
+        **options: the architecture's.
 
     Call arguments:
-        features: `{"inputs": [B, P, (N,) F], "rule": int [B, P, (N,)]}`; no P axis without `population`.
+        features: `{"inputs": [B, P, (N,) F], "rule": int [B, P, (N,)]}`; no P axis unless
+            `population.has_axis`.
 
     Returns:
         `{"target": [B, P, (N,)], "activation": [B, P, (N,) M]}`; the target is a logit for classification.
     """
 
+    router: Router
+
     def __init__(
         self,
-        tasks: Sequence[Task | dict],
-        seeds: Sequence[int],
+        population: Population | Mapping[str, Any],
         variant: str,
         width: int,
-        population: bool = False,
+        *,
+        router: Mapping[str, Any] | None = None,
         dtype: Any = None,
         name: str | None = None,
         **options: Any,
     ):
         super().__init__(name=name or variant, dtype=dtype)
-        self.tasks = [task if isinstance(task, Task) else Task(**task) for task in tasks]
-        self.seeds, self.variant, self.width = list(seeds), variant, width
-        self.population, self.options = population, options
-        self.num_members, self.num_rules = len(self.tasks), self.tasks[0].num_rules
-        family = task_family(self.tasks)
-        self.is_sequence, self.token_width = family.is_sequence, family.token_width
-        self.target_width = family.target_width
-        self.initial = InitialWeights(self.tasks, self.seeds)
-        self.router_class: type[Router] = ROUTERS[variant]
-        self.num_modules = self.router_class.num_modules(self.num_rules)
-        known = list(inspect.signature(self.make_layers).parameters)
-        for option in options:
-            if option not in known:
-                raise ValueError(
-                    f"{option}={options[option]!r} is no option of {type(self).__name__}; "
-                    f"its options: {', '.join(known) or 'none'}."
-                )
+        if not isinstance(population, Population):
+            tasks = tuple(Task(**task) for task in population["tasks"])
+            population = Population(tasks, tuple(population["seeds"]), population["has_axis"])
+        self.population, self.variant, self.width = population, variant, width
+        self.tasks, self.seeds = population.tasks, population.seeds
+        self.router_options, self.options = dict(router or {}), options
+        task = population.task
+        self.num_members, self.num_rules = len(population), task.num_rules
+        self.is_sequence, self.token_width = task.is_sequence, task.token_width
+        self.target_width = task.target_width
+        self.initial = InitialWeights(population)
+        check_options(
+            f"the architecture {type(self).__name__}", options, options_of(type(self), "make_layers")
+        )
         self.make_layers(**options)
+        if not isinstance(getattr(self, "router", None), Router):
+            raise ValueError(
+                f"{type(self).__name__}.make_layers must set self.router = self.make_router(...)."
+            )
         self.built = True
 
     # What an architecture writes.
 
-    make_layers: Callable[..., None]  # creates the layers; its keyword arguments are the `options`
-
-    def forward(self, inputs, rule):
-        """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, N, B], p [P, M, N, B]."""
+    def make_layers(self, *args: Any, **options: Any) -> None:
+        """Creates the layers, `self.router` among them; its keyword arguments are the `options`."""
         raise NotImplementedError
 
-    def make_router(self, offered: RouterInput) -> Router:
-        return self.router_class(self.initial, self.num_rules, offered, dtype=self.dtype_policy)
+    def forward(self, inputs, rule):
+        """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, T] and p [P, M, T], where O is
+        `target_width` or 1."""
+        raise NotImplementedError
 
-    # The boundary.
+    # What it uses.
+
+    def make_router(
+        self, rule_width: int, hidden: Callable[[int], int] | None = None, use_bias: bool = True
+    ) -> Router:
+        """The router of this model's variant.
+
+        Args:
+            rule_width: of the features of the rule that `route` will get.
+            hidden, use_bias: see `RouterSetup`.
+        """
+        setup = RouterSetup(self.initial, self.num_rules, rule_width, hidden, use_bias, self.dtype_policy)
+        return make_router(self.variant, setup, self.router_options)
+
+    def route(self, rule, rule_features, scores: Callable[[], Any] | None = None):
+        """Asks the router for p [P, M, T].
+
+        Args:
+            rule: one-hot, [P, R, T].
+            rule_features: what the model makes of it; the rule itself where it makes nothing.
+            scores: gives what every module scores itself with, [P, M, T]; called if the router needs it.
+        """
+        own = scores() if scores is not None and self.router.needs_scores else None
+        return self.router.route(rule, rule_features, own)
+
+    @property
+    def num_modules(self) -> int:
+        """M."""
+        return self.router.num_modules
+
+    # What Keras and users call.
 
     def call(self, features):
-        inputs, rule = ops.convert_to_tensor(features["inputs"]), ops.convert_to_tensor(features["rule"])
-        if not self.population:
-            inputs, rule = inputs[:, None], rule[:, None]
-        if not self.is_sequence:
-            inputs, rule = inputs[:, :, None], rule[:, :, None]
-        inputs = ops.cast(ops.transpose(inputs, [1, 3, 2, 0]), self.compute_dtype)
-        rules = ops.arange(self.num_rules, dtype=rule.dtype)[None, :, None, None]
-        one_hot = ops.cast(ops.transpose(rule, [1, 2, 0])[:, None] == rules, self.compute_dtype)
-        outputs, activation = self.forward(inputs, one_hot)
-        target = self._to_boundary(outputs)
+        inputs, rule = boundary.read(features, self.population, self.compute_dtype)
+        outputs, activation = self.forward(inputs, rule)
+        if self.router.penalty_name is not None:
+            # the mean over members, as of the loss: the optimizer undoes the division of both; and in the
+            # dtype in which Keras adds losses up, whatever the model's own
+            penalty = ops.mean(self.router.penalise(activation))
+            self.add_loss(ops.cast(penalty, keras.config.floatx()))
+        by_token = ops.shape(inputs)[2:]
+        target = boundary.write(outputs, self.population, [self.target_width or 1, *by_token])
         return {
             "target": target if self.target_width else target[..., 0],
-            "activation": self._to_boundary(activation),
+            "activation": boundary.write(activation, self.population, [self.num_modules, *by_token]),
         }
-
-    def _to_boundary(self, tensor):
-        """[P, F, N, B] -> [B, (P,) (N,) F]."""
-        tensor = ops.transpose(tensor, [3, 0, 2, 1])
-        if not self.is_sequence:
-            tensor = tensor[:, :, 0]
-        return tensor if self.population else tensor[:, 0]
 
     def build(self, input_shape=None):
         """Nothing is left to build: every shape is known from the task."""
@@ -107,15 +163,16 @@ class ModularModel(keras.Model):
     def one_member(self) -> "ModularModel":
         """A population of one, the first member's, with its initial weights."""
         config = self.get_config()
-        return type(self)(**{**config, "tasks": config["tasks"][:1], "seeds": self.seeds[:1]})
+        first = {name: config["population"][name][:1] for name in ("tasks", "seeds")}
+        return type(self)(**{**config, "population": {**config["population"], **first}})
 
     def get_config(self) -> dict[str, Any]:
+        members = {"tasks": [task.to_dict() for task in self.tasks], "seeds": list(self.seeds)}
         return {
-            "tasks": [task.to_dict() for task in self.tasks],
-            "seeds": self.seeds,
+            "population": {**members, "has_axis": self.population.has_axis},
             "variant": self.variant,
             "width": self.width,
-            "population": self.population,
+            "router": dict(self.router_options),
             "dtype": self.dtype_policy.name,
             "name": self.name,
             **self.options,
@@ -129,3 +186,18 @@ class ModularModel(keras.Model):
     def num_parameters(self) -> int:
         """Trainable numbers of one member."""
         return sum(math.prod(variable.shape) for variable in self.trainable_variables) // self.num_members
+
+    def forward_flops(self, num_tokens: int | None = None) -> int:
+        """Floating-point operations of the products of one member's forward pass on one example.
+
+        A multiplication and an addition per weight and token. Biases that are only added, and elementwise
+        functions, are not counted. An architecture that uses weights twice, or multiplies activations, adds
+        that to `super().forward_flops(num_tokens)`.
+
+        Args:
+            num_tokens: N, that of training by default.
+        """
+        num_tokens = num_tokens or self.population.family.num_training_tokens
+        kernels = [variable for variable in self.trainable_variables if variable.name.endswith("kernel")]
+        mixtures = [layer for layer in self.layers if isinstance(layer, Mixture) and layer.num_modules > 1]
+        return num_tokens * product_flops(kernels + [mixture.bias for mixture in mixtures])

@@ -1,21 +1,25 @@
 """`modtf.build`: architecture x router, for one task or a population."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from modtf.checks import check_choice, check_integer
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.base import ModularModel
 from modtf.models.routers import ROUTERS
-from modtf.task import Task, as_members, check_choice, check_integer
+from modtf.population import Population
+from modtf.task import Task
 
 
 def build(
-    task: Task | Sequence[Task],
+    task: Task | Sequence[Task] | Population,
     variant: str = "modular",
     width: int = 128,
-    seed: int | Sequence[int] = 0,
+    seed: int | Sequence[int] | None = None,
     *,
     dtype: str | None = None,
+    router: Mapping[str, Any] | None = None,
+    architecture: str | None = None,
     **options: Any,
 ) -> ModularModel:
     """Builds a model of a task, or of a population of them (lists of tasks and seeds).
@@ -25,26 +29,30 @@ def build(
 
     Args:
         task: a task, or the tasks of a population, of one shape.
-        variant: "monolithic", "modular", "modular_op" or "gt_modular".
+        variant: name of the router: "monolithic", "modular", "modular_op", "gt_modular" or a registered
+            one.
         width: e; the inner width is d = 4e.
-        seed: of the initial weights, or one per member.
+        seed: of the initial weights, or one per member; 0 by default.
         dtype: "float32" (default) or "float64".
+        router: the router's own options, such as `{"modules": 16}`.
+        architecture: its name; by default the one made for the task's family.
         **options: the architecture's own, such as `cell="simple"` (rnn).
 
     Returns:
         A `keras.Model`: `model(features)` gives `{"target": [B, ...], "activation": [B, ..., M]}`.
 
     Raises:
-        ValueError: on an unknown variant or option, or a width too small for the modules.
+        ValueError: on an unknown variant, architecture or option, or a width too small for the modules.
 
     Example:
         >>> model = modtf.build(modtf.Task(num_rules=8), variant="modular", width=128)
         >>> model.num_parameters
         564105
     """
-    tasks, seeds, population = as_members(task, seed)
-    check_choice("variant", variant, tuple(ROUTERS))
+    population = Population.of(task, seed)
+    if architecture is None:
+        architecture = population.family.architecture
+    check_choice("variant", variant, ROUTERS)
+    check_choice("architecture", architecture, ARCHITECTURES)
     check_integer("width", width, 1)
-    return ARCHITECTURES[tasks[0].arch](
-        tasks=tasks, seeds=seeds, variant=variant, width=width, population=population, dtype=dtype, **options
-    )
+    return ARCHITECTURES[architecture](population, variant, width, router=router, dtype=dtype, **options)

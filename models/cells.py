@@ -1,14 +1,28 @@
-"""Recurrent cells: what each module does with the shared state. One class and one line adds a cell.
+"""Recurrent cells: what each module does with the shared state. `@CELLS.register(name)` on a class adds one.
 
-`step` is enough. A cell that also has `activate`, `propose` and `gradient` trains faster (`models.scan`):
-there the G gates come one by one, each [P, M, h, B], and what is expensive is computed once.
+`step`, `num_gates` and `num_states` are enough. A cell that also has `num_kept`, `activate`, `propose` and
+`gradient` trains faster (`models.kernels.scan`): there the G gates come one by one, each [P, M, h, B], and
+what is expensive is computed once.
 """
+
+from typing import Any
 
 from keras import ops
 
 from modtf.registry import Registry
 
 
+def check_cell(name: str, cell: Any) -> None:
+    """Raises `ValueError` where a cell lacks what a recurrence asks of it."""
+    lacking = [needed for needed in ("num_gates", "num_states", "step") if not hasattr(cell, needed)]
+    if lacking:
+        raise ValueError(f"The recurrent cell {name!r} lacks {', '.join(lacking)}; see modtf.models.cells.")
+
+
+CELLS: Registry[Any] = Registry("recurrent cell", check=check_cell)
+
+
+@CELLS.register("lstm")
 class LSTMCell:
     """Gates i, f, o and candidate g; the state is (h, c)."""
 
@@ -52,6 +66,7 @@ class LSTMCell:
         return 0.5 * i + 0.5, 0.5 * f + 0.5, 0.5 * o + 0.5, g
 
 
+@CELLS.register("simple")
 class SimpleCell:
     """tanh(W x + U h); the state is h."""
 
@@ -73,8 +88,3 @@ class SimpleCell:
     @staticmethod
     def gradient(activated, kept, state, upstream):
         return (upstream[0] * (1 - activated[0] * activated[0]),), (None,)
-
-
-CELLS: Registry = Registry(
-    "recurrent cell", {"lstm": "modtf.models.cells:LSTMCell", "simple": "modtf.models.cells:SimpleCell"}
-)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from modtf.population import Population
 from modtf.randomness import random_key
-from modtf.task import Task
 
 
 class InitialWeights:
@@ -16,12 +16,11 @@ class InitialWeights:
     initial values of the weights they have in common, so that they are compared on equal terms.
 
     Args:
-        tasks: the P tasks.
-        seeds: the P seeds.
+        population: the members.
     """
 
-    def __init__(self, tasks: Sequence[Task], seeds: Sequence[int]):
-        self.members = list(zip(tasks, seeds, strict=True))
+    def __init__(self, population: Population):
+        self.members = population.members
 
     def uniform(self, name: str, shape: Sequence[int], fan_in: int) -> np.ndarray:
         """U(-1/sqrt(fan_in), 1/sqrt(fan_in)) numbers, float32 [P, *shape]."""

@@ -1,12 +1,24 @@
 """Layers whose weights carry a leading members axis. Tensors are [P, F, T] (see `models`)."""
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import keras
 from keras import ops
 
 from modtf.models.initial import InitialWeights
-from modtf.models.sums import weigh
+from modtf.models.kernels.sums import weigh
+
+
+def flat(x):
+    """Tokens of all examples in one axis, [P, F, N, B] -> [P, F, N * B]."""
+    return ops.reshape(x, [*ops.shape(x)[:2], -1])
+
+
+def product_flops(weights: Iterable[keras.Variable]) -> int:
+    """Operations of multiplying one token with one member's part of these weights [P, ...]."""
+    return sum(2 * math.prod(weight.shape[1:]) for weight in weights)
 
 
 class MemberLayer(keras.layers.Layer):
@@ -36,6 +48,7 @@ class Dense(MemberLayer):
     """W x + b: [P, inputs, T] -> [P, outputs, T].
 
     With `groups` G it is G separate layers of these sizes: [P, G, inputs, T] -> [P, G, outputs, T].
+    Initial weights are uniform in +-1/sqrt(fan_in), fan_in being the inputs unless it is given.
     """
 
     def __init__(
@@ -47,12 +60,13 @@ class Dense(MemberLayer):
         *,
         use_bias: bool = True,
         groups: int | None = None,
+        fan_in: int | None = None,
         dtype: Any = None,
     ):
         super().__init__(initial, name, dtype)
-        outer = [] if groups is None else [groups]
-        self.kernel = self.uniform("kernel", [*outer, outputs, inputs], inputs)
-        self.bias = self.uniform("bias", [*outer, outputs, 1], inputs) if use_bias else None
+        outer, fan_in = [] if groups is None else [groups], fan_in or inputs
+        self.kernel = self.uniform("kernel", [*outer, outputs, inputs], fan_in)
+        self.bias: Any = self.uniform("bias", [*outer, outputs, 1], fan_in) if use_bias else None
 
     def call(self, x):
         y = ops.matmul(self.kernel, x)

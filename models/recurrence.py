@@ -6,9 +6,11 @@ import keras
 from keras import ops
 
 from modtf.models.initial import InitialWeights
+from modtf.models.kernels.scan import Scan
+from modtf.models.kernels.scan_layout import ScanLayout
+from modtf.models.kernels.vjp import can_differentiate
 from modtf.models.layers import Dense, MemberLayer
 from modtf.models.routers.base import Router
-from modtf.models.scan import Scan
 
 
 class StateScore(MemberLayer):
@@ -28,9 +30,12 @@ class StateScore(MemberLayer):
 class SharedState(keras.layers.Layer):
     """M cells around one shared state: all tokens at once, or one as a cell of `keras.layers.RNN`.
 
-    `scan` is the fast way, for cells and routers that have written out their gradients. A loop of
-    `keras.layers.RNN` does for all others: it compiles in the same time whatever the length, and can be
-    differentiated under XLA, which `keras.ops.scan` cannot with TensorFlow.
+    `scan` is the fast way, for cells that have written out their gradients. A loop of `keras.layers.RNN`
+    does for all others: it compiles in the same time whatever the length, and can be differentiated under
+    XLA, which `keras.ops.scan` cannot with TensorFlow.
+
+    What both call `routing` is p, or, where the router needs scores and is asked at every step, the
+    one-hot rules.
 
     Args:
         initial: draws the initial weights.
@@ -47,30 +52,45 @@ class SharedState(keras.layers.Layer):
         self.cell, self.modules, self.width, self.router = cell, modules, width, router
         self.members, self.gates = len(initial.members), cell.num_gates * width
         self.state_size = [width] * cell.num_states
+        #: the published monolithic cell has biases, modules have none
+        self.use_bias = modules == 1 and not router.needs_scores
         self.from_state = Dense(
-            initial, width, modules * self.gates, "from_state", use_bias=modules == 1, dtype=dtype
+            initial, width, modules * self.gates, "from_state", use_bias=self.use_bias, dtype=dtype
         )
         if router.needs_scores:
             self.score = StateScore(initial, modules, self.gates, "score", dtype)
         self.built = True
 
+    @property
+    def can_scan(self) -> bool:
+        """Whether the gradient of a step is known without recording it: the cell's is written out, and a
+        router that is asked in the loop has neither weights nor a state."""
+        asked_outside = not self.router.needs_scores
+        return hasattr(self.cell, "gradient") and (
+            asked_outside or (can_differentiate() and not self.router.variables)
+        )
+
+    def _route(self, rule, scores):
+        return self.router.route(rule, rule, scores)
+
     def call(self, inputs, states):
         """One token.
 
         Args:
-            inputs: W x of all modules and, unless the router needs scores, p: [P, M * gates (+ M), B].
+            inputs: W x of all modules and the routing: [P, M * gates + M or R, B].
             states: shared states, each [P, h, B].
 
         Returns:
             Next state and p in one tensor [P, h + M, B], and the next states.
         """
-        driven, activation = inputs[:, : self.modules * self.gates], inputs[:, self.modules * self.gates :]
+        driven, routing = inputs[:, : self.modules * self.gates], inputs[:, self.modules * self.gates :]
         recurrent = self.from_state(states[0])
         if self.router.needs_scores:
             by_module = [self.members, self.modules, self.gates, -1]
-            activation = self.router(
-                scores=self.score(ops.reshape(driven, by_module), ops.reshape(recurrent, by_module))
-            )
+            scores = self.score(ops.reshape(driven, by_module), ops.reshape(recurrent, by_module))
+            activation = self._route(routing, scores)
+        else:
+            activation = routing
         gates = ops.reshape(
             driven + recurrent, [self.members, self.modules, self.cell.num_gates, self.width, -1]
         )
@@ -81,36 +101,43 @@ class SharedState(keras.layers.Layer):
             states = [ops.sum(activation[:, :, None] * proposal, axis=1) for proposal in proposals]
         return ops.concatenate([states[0], activation], axis=1), states
 
-    def scan(self, from_input: Dense, encoded, activation):
+    def scan(self, from_input: Dense, encoded, routing):
         """All tokens.
 
         Args:
             from_input: W of all modules.
             encoded: x [P, e, N, B].
-            activation: p [P, M, N, B]; None where the router needs scores.
+            routing: [P, M or R, N, B].
 
         Returns:
             States h [P, h, N, B] and p [P, M, N, B].
         """
-        tokens, scored = ops.transpose(encoded, [2, 0, 1, 3]), self.router.needs_scores
-        kernels = [from_input.kernel, self.from_state.kernel]
-        if from_input.bias is not None:  # the kernel of one input more, which is 1
+        tokens, routing = ops.transpose(encoded, [2, 0, 1, 3]), ops.transpose(routing, [2, 0, 1, 3])
+        kernels, score = [from_input.kernel, self.from_state.kernel], ops.zeros([1], tokens.dtype)
+        if self.use_bias:  # the kernel of one input more, which is 1
             tokens = ops.concatenate([tokens, ops.ones_like(tokens[:, :, :1])], axis=2)
             kernels.insert(1, from_input.bias + self.from_state.bias)
-        num_tokens, _, num_inputs, batch = ops.shape(tokens)
-        if scored:
-            activation = ops.zeros([num_tokens, self.members, self.modules, batch], tokens.dtype)
+        if self.router.needs_scores:
             score = ops.stack([self._gate_major(self.score.kernel[:, s]) for s in range(2)])
         else:
-            activation = ops.transpose(activation, [2, 0, 1, 3])
-            score = ops.zeros([1], tokens.dtype)
             kernels = [ops.concatenate(kernels, axis=2)]
         kernels = [
             ops.reshape(self._gate_major(kernel), [self.members, -1, kernel.shape[-1]]) for kernel in kernels
         ]
-        shape = [self.members, self.cell.num_gates, self.modules, self.width, batch]
-        scan = Scan(self.cell, self.router, shape, num_inputs, num_tokens, tokens.dtype)
-        states, activation = scan(tokens, activation, score, *kernels)
+        num_tokens, _, num_inputs, batch = ops.shape(tokens)
+        layout = ScanLayout(
+            members=self.members,
+            gates=self.cell.num_gates,
+            modules=self.modules,
+            width=self.width,
+            states=self.cell.num_states,
+            inputs=num_inputs,
+            num_tokens=num_tokens,
+            batch=batch,
+            scored=self.router.needs_scores,
+            dtype=tokens.dtype,
+        )
+        states, activation = Scan(self.cell, layout, self._route)(tokens, routing, score, *kernels)
         return ops.transpose(states, [1, 2, 0, 3]), ops.transpose(activation, [1, 2, 0, 3])
 
     def _gate_major(self, weight):

@@ -4,52 +4,39 @@ Names are imported on first use, so that `import modtf` loads no TensorFlow.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import wrapt
+from etils import epy
 
-if TYPE_CHECKING:
+from modtf.version import __version__ as __version__
+
+with epy.lazy_api_imports(globals()):
+    from modtf.analysis.figures import register_figure as register_figure
+    from modtf.analysis.study import Study as Study
+    from modtf.analysis.summary import summarise as summarise
     from modtf.cell import Cell as Cell
-    from modtf.cell import Evaluation as Evaluation
-    from modtf.cell import Training as Training
     from modtf.datasets.streaming import stream as stream
-    from modtf.evaluation import evaluate as evaluate
-    from modtf.loading import load_model as load_model
+    from modtf.engines.cell import run_cell as run_cell
+    from modtf.evaluation.evaluate import evaluate as evaluate
+    from modtf.families import Condition as Condition
+    from modtf.families import Family as Family
+    from modtf.families import Option as Option
+    from modtf.families import register_family as register_family
+    from modtf.metrics import measure_activations as measure_activations
+    from modtf.metrics import register_measure as register_measure
+    from modtf.models.architectures import register_architecture as register_architecture
     from modtf.models.build import build as build
+    from modtf.models.routers import register_router as register_router
+    from modtf.plugins import load_plugin as load_plugin
+    from modtf.population import Population as Population
+    from modtf.protocol import Evaluation as Evaluation
+    from modtf.protocol import Protocol as Protocol
+    from modtf.protocol import Training as Training
     from modtf.results import load_results as load_results
-    from modtf.results import summarise as summarise
     from modtf.task import Task as Task
-    from modtf.training import train as train
-
-__version__ = "0.1.0"
-
-_LAZY = {
-    "Task": "modtf.task",
-    "Cell": "modtf.cell",
-    "Training": "modtf.cell",
-    "Evaluation": "modtf.cell",
-    "stream": "modtf.datasets.streaming",
-    "build": "modtf.models.build",
-    "load_model": "modtf.loading",
-    "train": "modtf.training",
-    "evaluate": "modtf.evaluation",
-    "load_results": "modtf.results",
-    "summarise": "modtf.results",
-}
-
-__all__ = ["__version__", *_LAZY]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'modtf' has no attribute {name!r}")
-    value = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    from modtf.training.fit import train as train
+    from modtf.training.loading import load_model as load_model
 
 
 def _register_with_tfds(_: Any) -> None:

@@ -1,79 +1,78 @@
 """A cell of the study: one configuration and the members that train in lock-step."""
 
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from modtf.checks import check_integer
+from modtf.population import Population
+from modtf.protocol import Protocol
 from modtf.task import Task, science_hash
 
-
-@dataclass(frozen=True)
-class Training:
-    """How a cell is trained."""
-
-    steps: int = 100_000
-    learning_rate: float = 1e-4
-    batch_size: int = 256
-    clipnorm: float | None = None  # of one member's gradient
-    evaluations: int = 20  # during training, evenly spaced; at each a checkpoint is written
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How much data an evaluation reads."""
-
-    batches: int = 100  # of 256 examples, per length and scale
-    tokens: int = 1_000_000  # for the activation matrix
-    draws: int = 100  # rule distributions for `adaptation`
-    tokens_per_draw: int = 10_000
-    batch_size: int = 256
-    lengths: tuple[int, ...] = (3, 5, 10, 20, 30)  # mha and rnn
-    scales: tuple[float, ...] = (1.0, 2.0)  # 2.0 is out of distribution
-
-    def smaller(self, factor: int) -> "Evaluation":
-        """The evaluation used while training: `factor` times less data, the training setting alone."""
-        return Evaluation(
-            batches=max(1, self.batches // factor),
-            tokens=max(2_560, self.tokens // factor),
-            draws=max(5, self.draws // factor),
-            tokens_per_draw=max(2_560, self.tokens_per_draw // factor),
-            batch_size=self.batch_size,
-            lengths=(),
-            scales=(1.0,),
-        )
+#: the published ones, from least to most informed: what commands and studies run where nobody says which
+VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Architecture x setting x rules x width x variant, and the (data_seed, seed) of each member.
+    """Task x width x variant, and the (data_seed, seed) of each member.
 
     Example:
-        >>> Cell(Task("mlp", num_rules=8), width=32, variant="modular", members=((0, 0), (1, 0))).label
+        >>> Cell(Task(num_rules=8), width=32, variant="modular", members=((0, 0), (1, 0))).label
         'mlp_regression_r8_e32_modular'
     """
 
     task: Task  # of any member: its data_seed is not used
     width: int
-    variant: str
+    variant: str  # name of the router
     members: tuple[tuple[int, int], ...]
-    training: Training = field(default_factory=Training)
-    evaluation: Evaluation = field(default_factory=Evaluation)
+    protocol: Protocol = None  # type: ignore[assignment]  # the published one, if none is given
+    router: Mapping[str, Any] = field(default_factory=dict)  # options of the router
+    model: Mapping[str, Any] = field(default_factory=dict)  # options of the architecture
+    architecture: str | None = None  # its name; the family's own by default
+
+    def __post_init__(self) -> None:
+        check_integer("width", self.width, 1)
+        members = tuple((int(data_seed), int(seed)) for data_seed, seed in self.members)
+        if not members or len(set(members)) != len(members):
+            raise ValueError(f"members={self.members!r}: expected at least one (data_seed, seed), each once.")
+        object.__setattr__(self, "members", members)
+        if self.protocol is None:
+            object.__setattr__(self, "protocol", Protocol.published(self.task))
+        if self.architecture == self.task.family.architecture:
+            object.__setattr__(self, "architecture", None)
 
     @property
-    def tasks(self) -> list[Task]:
-        """One task per member."""
-        shared = self.task.to_dict()
-        return [Task(**{**shared, "data_seed": data_seed}) for data_seed, _ in self.members]
-
-    @property
-    def seeds(self) -> list[int]:
-        """One seed per member."""
-        return [seed for _, seed in self.members]
+    def population(self) -> Population:
+        """The tasks and seeds of the members."""
+        tasks = [self.task.replace(data_seed=data_seed) for data_seed, _ in self.members]
+        return Population.of(tasks, [seed for _, seed in self.members])
 
     @property
     def label(self) -> str:
         """A readable name, for folders and progress bars; never parsed."""
-        task = self.task.shape_key.name.removesuffix("_task0")
-        return f"{task}_e{self.width}_{self.variant}"
+        parts = [self.task.kind, f"r{self.task.num_rules}", f"e{self.width}", self.variant]
+        parts += [self.architecture] if self.architecture else []
+        options = {**self.router, **self.model}
+        return "_".join([*parts, *(f"{name}-{value}" for name, value in options.items())])
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What tells its models from those of other cells, as columns of the results.
+
+        Options stand in one column each for the task and the model, "search=v2" or "modules=16,cell=simple":
+        those that tell it from others, "" where there are none.
+        """
+        model = {"architecture": self.architecture} if self.architecture else {}
+        return {
+            "arch": self.task.arch,
+            "setting": self.task.setting,
+            "task_options": _text(self.task.named_options),
+            "num_rules": self.task.num_rules,
+            "width": self.width,
+            "variant": self.variant,
+            "model_options": _text({**model, **self.router, **self.model}),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """What defines the cell scientifically, JSON-able: no path, no device."""
@@ -81,14 +80,35 @@ class Cell:
         del task["data_seed"]
         return {
             "cell": {
-                **task,
+                "task": task,
                 "width": self.width,
                 "variant": self.variant,
+                "router": dict(self.router),
+                "model": dict(self.model),
+                "architecture": self.architecture,
                 "members": [list(m) for m in self.members],
             },
-            "training": asdict(self.training),
-            "evaluation": {f.name: _plain(getattr(self.evaluation, f.name)) for f in fields(Evaluation)},
+            **self.protocol.to_dict(),
         }
+
+    @classmethod
+    def from_dict(cls, config: Mapping[str, Any]) -> "Cell":
+        """The cell that `to_dict` described."""
+        from modtf.protocol import Evaluation, Training
+
+        cell, evaluation = config["cell"], dict(config["evaluation"])
+        if evaluation.get("conditions") is not None:
+            evaluation["conditions"] = tuple(evaluation["conditions"])
+        return cls(
+            Task(**cell["task"]),
+            cell["width"],
+            cell["variant"],
+            tuple((d, s) for d, s in cell["members"]),
+            Protocol(Training(**config["training"]), Evaluation(**evaluation)),
+            cell["router"],
+            cell["model"],
+            cell["architecture"],
+        )
 
     @property
     def hash(self) -> str:
@@ -100,5 +120,5 @@ class Cell:
         return f"{self.label}-{self.hash}"
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def _text(options: Mapping[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in options.items())

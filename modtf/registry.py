@@ -1,47 +1,113 @@
 """A registry: the one place where a name on the command line becomes code."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Names and the objects they stand for, imported on first use.
+    """Names and the objects they stand for; what the tree holds is imported on first use.
 
-    Listing the names costs nothing, so flags can be checked before TensorFlow is imported.
+    Listing the names costs nothing, so flags can be checked before TensorFlow is imported. A module of the
+    tree and a file of a user's register in the same way, with the decorator `register`; a module of the
+    tree is named in `modules` besides, so that it is found without being imported.
 
     Args:
-        kind: what is registered, for the error message: "architecture", "measure", ...
-        entries: name -> "package.module:attribute".
+        kind: what is registered, for errors: "architecture", "measure", ...
+        modules: name -> the module that registers it when it is imported.
+        check: called with (name, object) before it is registered; raises `ValueError` where something
+            is missing from it.
 
     Example:
-        >>> families = Registry("task family", {"mlp": "modtf.datasets.families.mlp:MLPFamily"})
-        >>> list(families)
-        ['mlp']
+        >>> SHAPES = Registry("shape", {"circle": "drawing.circle"})
+        >>> list(SHAPES)
+        ['circle']
     """
 
-    def __init__(self, kind: str, entries: Mapping[str, str]):
+    def __init__(
+        self,
+        kind: str,
+        modules: Mapping[str, str] | None = None,
+        check: Callable[[str, Any], None] | None = None,
+    ):
         self.kind = kind
-        self._entries = dict(entries)
+        self._modules = dict(modules or {})
+        self._check = check
+        self._objects: dict[str, T] = {}
+        self._origins: dict[str, str] = {}
 
-    def register(self, name: str, location: str) -> None:
-        """Adds one entry; raises `ValueError` if `name` is taken by something else."""
-        if self._entries.setdefault(name, location) != location:
-            raise ValueError(f"The {self.kind} {name!r} is registered already, as {self._entries[name]}.")
+    def register(self, name: str) -> Callable[[Any], Any]:
+        """A decorator that registers a class or a function under `name` and returns it.
+
+        Raises:
+            ValueError: if the name is none, is taken by something else, or `check` refuses the object.
+        """
+        self.check_name(name)
+
+        def add(thing: Any) -> Any:
+            self.add(name, thing, _origin(thing))
+            return thing
+
+        return add
+
+    def check_name(self, name: str) -> None:
+        """Raises `ValueError` unless `name` can stand on a command line and in a file's name."""
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ValueError(
+                f"{name!r} cannot name a {self.kind}; expected lower-case letters, digits and underscores, "
+                "a letter first."
+            )
+
+    def add(self, name: str, thing: Any, origin: str) -> None:
+        """Registers `thing`, which `origin` (module:name) defines; the same origin may do so again."""
+        taken = self._modules.get(name)
+        if name in self._objects:
+            taken = self._origins[name]
+        if taken is not None and origin not in (taken, f"{taken}:{origin.partition(':')[2]}"):
+            raise ValueError(
+                f"The {self.kind} {name!r}, registered by {origin}, is there already, from {taken}. "
+                "Choose another name."
+            )
+        if self._check is not None:
+            self._check(name, thing)
+        self._objects[name] = thing
+        self._origins[name] = origin
+
+    @property
+    def outside(self) -> list[str]:
+        """The names that plug-ins registered: those that no module of the tree does."""
+        return [name for name in self._objects if name not in self._modules]
 
     def __getitem__(self, name: str) -> T:
-        if name not in self._entries:
-            raise KeyError(f"Unknown {self.kind}: {name!r}. Known: {', '.join(self._entries)}.")
-        module, attribute = self._entries[name].split(":")
-        return getattr(import_module(module), attribute)
+        if name not in self._objects:
+            if name not in self._modules:
+                raise KeyError(f"Unknown {self.kind}: {name!r}. Known: {', '.join(self)}.")
+            import_module(self._modules[name])
+            if name not in self._objects:
+                raise KeyError(f"{self._modules[name]} does not register the {self.kind} {name!r}.")
+        return self._objects[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries  # without importing it
+        return name in self._modules or name in self._objects  # without importing it
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter(dict.fromkeys([*self._modules, *self._objects]))
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(list(iter(self)))
+
+
+def _origin(thing: Any) -> str:
+    return f"{thing.__module__}:{thing.__qualname__}"
+
+
+def resolve(reference: Any) -> Any:
+    """What a lazy reference "package.module:attribute" stands for; anything else stands for itself."""
+    if not isinstance(reference, str):
+        return reference
+    module, _, attribute = reference.partition(":")
+    return getattr(import_module(module), attribute)

@@ -57,6 +57,17 @@ def test_foreign_packages_of_the_same_names(installed: Path, tmp_path: Path) -> 
     assert Path(run.stdout.strip()).is_relative_to(installed)
 
 
+def test_the_console_command(installed: Path, tmp_path: Path) -> None:
+    (entry,) = installed.glob("modtf-*.dist-info/entry_points.txt")
+    assert "modtf = modtf.launch.main:main" in entry.read_text().splitlines()
+    run = subprocess.run(
+        [sys.executable, "-c", "from modtf.launch.main import main; main()", "run", "--rules=1"],
+        cwd=tmp_path, env=outside(installed), capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert run.stderr == ("modtf run: error: --rules=1 is not valid; expected an integer of at least 2.\n")
+
+
 def test_a_keras_model_learns_the_rules(installed: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "other_project", tmp_path / "project")
     run = subprocess.run(

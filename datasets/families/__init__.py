@@ -1,12 +1,1 @@
-"""Task families: how tokens are made and labelled. One file and one line here adds a family."""
-
-from modtf.registry import Registry
-
-FAMILIES: Registry = Registry(
-    "task family",
-    {
-        "mlp": "modtf.datasets.families.mlp:Affine",
-        "mha": "modtf.datasets.families.mha:Search",
-        "rnn": "modtf.datasets.families.rnn:LinearDynamics",
-    },
-)
+"""How tokens are made and labelled: one class of `RuleData` per family."""

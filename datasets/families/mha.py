@@ -1,41 +1,32 @@
 """y_n = alpha_c v_{s,c} + beta_c v'_{s',c}: each token searches the others (the paper's MHA task)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
-from modtf.datasets.families.base import Parameters, TaskFamily
+from modtf.datasets.families.base import Parameters, RuleData
 from modtf.datasets.families.mlp import Affine, weighted_sum
 from modtf.datasets.random import standard_normal, unit_vector
+from modtf.families.mha import KEY_WIDTH, num_fields
 from modtf.task import Task
 
-KEY_WIDTH = {"v1": 1, "v2": 2}  # scalar keys; unit vectors in the plane
 
-
-class Search(TaskFamily):
+class Search(RuleData):
     """Every token carries, for every rule, two search keys (q, q') and two values (v, v').
 
     v1: the nearest token has the smallest |q_n - q_i|. v2: the largest dot product. A token is never
     its own nearest. Only the token's own rule is searched, so labelling does not grow with R.
     """
 
-    min_tokens = 2  # there must be another token to find
-
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
         return Affine.parameters(task)
 
-    @property
-    def key_width(self) -> int:
-        return KEY_WIDTH[str(self.task.search)]
-
-    @property
-    def num_fields(self) -> int:
-        """Numbers per token and rule: q, q', v, v'."""
-        return 2 * self.key_width + 2
-
-    @property
-    def token_width(self) -> int:
-        return self.num_rules * self.num_fields
+    def __init__(self, tasks: Sequence[Task]):
+        super().__init__(tasks)
+        self.key_width = KEY_WIDTH[self.task.search]
+        self.num_fields = num_fields(self.task)
 
     def num_uniforms(self, num_tokens: int) -> int:
         return 4 * num_tokens * self.num_rules  # a key takes one, whatever its width, and so does a value
@@ -48,7 +39,7 @@ class Search(TaskFamily):
             fields = tf.concat([*unit_vector(first), *unit_vector(second), standard_normal(values)], axis=-1)
         fields = tf.reshape(fields, [-1, self.num_fields, num_tokens * self.num_rules])
         # one transposition is five times faster than tf.stack(..., axis=-1)
-        return tf.reshape(tf.transpose(fields, [0, 2, 1]), [-1, num_tokens, self.token_width])
+        return tf.reshape(tf.transpose(fields, [0, 2, 1]), [-1, num_tokens, self.num_rules * self.num_fields])
 
     def outputs(self, parameters: Parameters, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
         num_tokens, fields = inputs.shape[1], self.num_fields

@@ -3,20 +3,16 @@
 import numpy as np
 import tensorflow as tf
 
-from modtf.datasets.families.base import Parameters, TaskFamily
-from modtf.datasets.random import standard_normal
+from modtf.datasets.families.base import Parameters, RuleData
+from modtf.families.rnn import WIDTH
 from modtf.task import Task
 
-WIDTH = 32  # D: of a token and of the hidden state
 
-
-class LinearDynamics(TaskFamily):
+class LinearDynamics(RuleData):
     """A sequence of D standard normal numbers; every rule is a linear step of a D-wide state.
 
     The matrices have standard deviation 1/sqrt(D), which keeps the state from exploding.
     """
-
-    token_width = WIDTH
 
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
@@ -26,16 +22,6 @@ class LinearDynamics(TaskFamily):
         drive = rng.randn(task.num_rules, WIDTH, WIDTH) / np.sqrt(WIDTH)
         return {"A": transition, "B": drive, "w": rng.randn(WIDTH, 1)}
 
-    @property
-    def target_width(self) -> int | None:
-        return WIDTH if self.task.target == "state" else None
-
-    def num_uniforms(self, num_tokens: int) -> int:
-        return num_tokens * WIDTH
-
-    def inputs(self, uniforms: tf.Tensor, num_tokens: int) -> tf.Tensor:
-        return tf.reshape(standard_normal(uniforms), [-1, num_tokens, WIDTH])
-
     def outputs(self, parameters: Parameters, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
         drives = tf.unstack(_apply(parameters["B"], inputs, rule), axis=1)
         state, states = tf.zeros_like(drives[0]), []
@@ -43,7 +29,7 @@ class LinearDynamics(TaskFamily):
             state = _apply(parameters["A"], state, rules) + drive
             states.append(state)
         trajectory = tf.stack(states, axis=1)  # [G, N, D]
-        if self.task.target == "state":
+        if self.task.target_width is not None:
             return trajectory
         return tf.reduce_sum(trajectory * parameters["w"][:, 0], axis=-1)
 

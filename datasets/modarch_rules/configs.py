@@ -1,26 +1,23 @@
-"""The configurations of `modarch_rules`: one for each published task, others made from their name."""
+"""The configurations of `modarch_rules`: a grid over all families, and any other task by its name."""
 
 import dataclasses
 import difflib
 import itertools
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import cache
 
 import tensorflow_datasets as tfds
 
+from modtf.checks import check_integer
+from modtf.datasets.modarch_rules.names import task_from_name
 from modtf.datasets.modarch_rules.splits import PreparedSplit, default_sizes, prepared_splits
-from modtf.task import SETTINGS, Task, check_integer
+from modtf.families import FAMILIES, Family
+from modtf.task import Task
 
-PUBLISHED_FAMILIES = (("mlp", None), ("mha", "v1"), ("mha", "v2"), ("rnn", None))
 PUBLISHED_RULES = (2, 4, 8, 16, 32)
 PUBLISHED_DATA_SEEDS = range(5)
-
-NAME = re.compile(
-    r"(?P<arch>[a-z]+)(_(?P<search>v\d+))?_(?P<setting>[a-z]+)(?P<state>_state)?"
-    r"_r(?P<num_rules>\d{1,6})_task(?P<data_seed>\d{1,10})"
-    r"(_validation(?P<num_validation>\d{1,12})_test(?P<num_test>\d{1,12}))?"
-)
+NAME = re.compile(r"(?P<task>.+?)(_validation(?P<num_validation>\d{1,12})_test(?P<num_test>\d{1,12}))?")
 
 
 @dataclasses.dataclass(eq=False)
@@ -29,8 +26,8 @@ class RulesConfig(tfds.core.BuilderConfig):
 
     Args:
         task: any task.
-        num_validation: examples in `validation`; 10,000 (mlp) or 2,560 (mha, rnn) by default.
-        num_test: examples in every test split; 25,600 (mlp) or 5,120 (mha, rnn) by default.
+        num_validation: examples in `validation`; 10,000 (one token each) or 2,560 (sequences) by default.
+        num_test: examples in every test split; 25,600 (one token each) or 5,120 (sequences) by default.
 
     Raises:
         ValueError: on a size below 1.
@@ -55,7 +52,7 @@ class RulesConfig(tfds.core.BuilderConfig):
         if (self.num_validation, self.num_test) != sizes:
             self.name += f"_validation{self.num_validation}_test{self.num_test}"
         self.description = (
-            f"{self.task.family} {self.task.setting} with {self.task.num_rules} rules, "
+            f"{self.task.kind} with {self.task.num_rules} rules, "
             f"parameters drawn from seed {self.task.data_seed}."
         )
 
@@ -65,54 +62,72 @@ class RulesConfig(tfds.core.BuilderConfig):
         return prepared_splits(self.task, int(self.num_validation or 0), int(self.num_test or 0))
 
 
-def published_configs() -> Iterator[RulesConfig]:
-    """The 200 published tasks: families x settings x R x data seeds."""
-    grid = itertools.product(PUBLISHED_FAMILIES, SETTINGS, PUBLISHED_RULES, PUBLISHED_DATA_SEEDS)
-    for (arch, search), setting, num_rules, data_seed in grid:
-        yield RulesConfig(task=Task(arch, setting, num_rules, search, data_seed))
+@cache
+def family_configs(family: Family) -> dict[str, RulesConfig]:
+    """Options that are always named x settings x R x data seeds, by name; other options at their default."""
+    named = [option for option in family.options if option.always_named]
+    values = itertools.product(*(option.choices or (option.default,) for option in named))
+    grid = itertools.product(values, family.settings, PUBLISHED_RULES, PUBLISHED_DATA_SEEDS)
+    found = {}
+    for chosen, setting, num_rules, data_seed in grid:
+        options = {option.name: value for option, value in zip(named, chosen, strict=True)}
+        config = RulesConfig(task=Task(family.name, setting, num_rules, data_seed, **options))
+        found[config.name] = config
+    return found
 
 
-def config_from_name(name: str) -> RulesConfig | None:
-    """The configuration of that name, or None where no task has it.
+def find_config(name: str) -> RulesConfig:
+    """The configuration of that name, in the grid or not.
+
+    Raises:
+        ValueError: where no task has it.
 
     Example:
-        >>> config_from_name("rnn_regression_state_r3_task7").task
-        Task(arch='rnn', setting='regression', num_rules=3, search=None, data_seed=7, target='state')
+        >>> find_config("mha_v2_regression_r3_task7").task.search
+        'v2'
     """
+    config = CONFIGS.get(name)
+    if config is not None:
+        return config
+    close = difflib.get_close_matches(name, CONFIGS, n=3) or [next(iter(CONFIGS))]
+    kinds = dict.fromkeys(config.task.kind for config in CONFIGS.values())
+    raise ValueError(
+        f"{name!r} is no configuration of modarch_rules. Expected the name of a task, such as "
+        f"{', '.join(close)}: KIND_rRULES_taskSEED, a kind of {', '.join(kinds)} or one with other options, "
+        "at least 2 rules and a seed from 0."
+    )
+
+
+class ConfigsByName(Mapping[str, RulesConfig]):
+    """The grid of every family registered by now (the tree's have 200); other tasks are found as well."""
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain.from_iterable(family_configs(family) for family in FAMILIES.values())
+
+    def __len__(self) -> int:
+        return sum(len(family_configs(family)) for family in FAMILIES.values())
+
+    def __getitem__(self, name: str) -> RulesConfig:
+        config = _config_from_name(name)
+        if config is None:
+            raise KeyError(name)
+        return config
+
+
+def _config_from_name(name: str) -> RulesConfig | None:
     match = NAME.fullmatch(name)
-    if match is None:
+    task = task_from_name(match["task"]) if match else None
+    if match is None or task is None:
         return None
-    numbers = {
-        key: int(match[key]) for key in ("num_rules", "data_seed", "num_validation", "num_test") if match[key]
-    }
-    sizes = {key: numbers.pop(key) for key in ("num_validation", "num_test") if key in numbers}
+    listed = family_configs(task.family).get(name)
+    if listed is not None:
+        return listed
+    sizes = {key: int(match[key]) for key in ("num_validation", "num_test") if match[key]}
     try:
-        target = "state" if match["state"] else "output"
-        task = Task(match["arch"], match["setting"], search=match["search"], target=target, **numbers)
         config = RulesConfig(task=task, **sizes)
     except ValueError:
         return None
     return config if config.name == name else None
 
 
-class ConfigsByName(dict[str, RulesConfig]):
-    """The published configurations; any other task is found by its name as well."""
-
-    def __contains__(self, name: object) -> bool:
-        return self.get(name) is not None
-
-    def __missing__(self, name: str) -> RulesConfig:
-        config = config_from_name(name)
-        if config is None:
-            close = difflib.get_close_matches(name, self, n=3) or list(self)[:3]
-            raise ValueError(
-                f"{name!r} is no configuration of modarch_rules. Expected the name of a task, such as "
-                f"{', '.join(close)}: FAMILY_SETTING_rRULES_taskSEED, a family of mlp, mha_v1, mha_v2, rnn, "
-                f"a setting of {', '.join(SETTINGS)}, at least 2 rules and a seed from 0."
-            )
-        return config
-
-    def get(self, name: Any, default: Any = None) -> Any:
-        if dict.__contains__(self, name):
-            return self[name]
-        return (config_from_name(name) if isinstance(name, str) else None) or default
+CONFIGS = ConfigsByName()

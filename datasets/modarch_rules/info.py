@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from modtf.datasets.families import FAMILIES
 from modtf.datasets.modarch_rules.serialise import RecordLayout, float_field, integer_field
 from modtf.datasets.modarch_rules.splits import FiniteSplits, PreparedSplit
 from modtf.task import Task
@@ -15,7 +14,7 @@ SUPERVISED_KEYS = ({"inputs": "inputs", "rule": "rule"}, "target")  # the elemen
 
 
 def task_features(task: Task, seq_len: int | None = None) -> tfds.features.FeaturesDict:
-    """The features of one example; without `seq_len`, a sequence (mha, rnn) has any length."""
+    """The features of one example; without `seq_len`, a sequence has any length."""
     tokens = (seq_len,) if task.is_sequence else ()
     target = () if task.target_width is None else (task.target_width,)
     rule: Any = tfds.features.ClassLabel(names=[f"rule_{index}" for index in range(task.num_rules)])
@@ -28,26 +27,27 @@ def task_features(task: Task, seq_len: int | None = None) -> tfds.features.Featu
     )
 
 
-def record_layout(task: Task, seq_len: int | None) -> RecordLayout:
+def record_layout(task: Task, num_tokens: int) -> RecordLayout:
     """How an example with these features is written."""
-    tokens = seq_len or 1
     return RecordLayout(
         [
-            float_field("inputs", tokens * task.token_width),
-            integer_field("rule", tokens, task.num_rules - 1),
-            float_field("target", tokens * (task.target_width or 1)),
+            float_field("inputs", num_tokens * task.token_width),
+            integer_field("rule", num_tokens, task.num_rules - 1),
+            float_field("target", num_tokens * (task.target_width or 1)),
         ]
     )
 
 
 def split_bytes(task: Task, split: PreparedSplit) -> int:
     """Size of the records of a split, without the framing of the file format (16 bytes a TFRecord)."""
-    return split.num_examples * record_layout(task, split.seq_len).num_bytes
+    return split.num_examples * record_layout(task, split.num_tokens).num_bytes
 
 
 def task_metadata(task: Task) -> tfds.core.MetadataDict:
     """The task and the parameters of its rules as JSON: `Task(**metadata["task"])` is the task again."""
-    parameters = FAMILIES[task.arch].parameters(task)
+    from modtf.datasets.families.base import data_class  # imports TensorFlow: sizes and names do without
+
+    parameters = data_class(task.family).parameters(task)
     return tfds.core.MetadataDict(
         task=task.to_dict(), **{name: value.tolist() for name, value in parameters.items()}
     )
@@ -67,8 +67,8 @@ class RulesInfo(tfds.core.DatasetInfo):
 class OfLength(tfds.decode.PartialDecoding):
     """Decodes all features of sequences of one length, so that their shapes are known."""
 
-    def __init__(self, task: Task, seq_len: int | None):
-        self._of_length = task_features(task, seq_len)
+    def __init__(self, task: Task, num_tokens: int):
+        self._of_length = task_features(task, num_tokens)
         super().__init__(self._of_length)
 
     def extract_features(self, features: Any) -> tfds.features.FeaturesDict:

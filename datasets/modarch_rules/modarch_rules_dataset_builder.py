@@ -10,7 +10,7 @@ from tensorflow_datasets.core.dataset_builder import FileReaderBuilder
 from tensorflow_datasets.core.splits import AbstractSplit
 
 from modtf.datasets.modarch_rules import info
-from modtf.datasets.modarch_rules.configs import ConfigsByName, RulesConfig, published_configs
+from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config
 from modtf.datasets.modarch_rules.endless import endless_train
 from modtf.datasets.modarch_rules.locking import exclusive, is_complete
 from modtf.datasets.modarch_rules.splits import TRAIN, is_train
@@ -32,9 +32,14 @@ class Builder(FileReaderBuilder):
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
-    BUILDER_CONFIGS: ClassVar[list[RulesConfig]] = list(published_configs())
     DEFAULT_BUILDER_CONFIG_NAME = Task().name
-    builder_configs = ConfigsByName((config.name, config) for config in BUILDER_CONFIGS)
+    builder_configs = CONFIGS
+
+    @utils.classproperty
+    @classmethod
+    def BUILDER_CONFIGS(cls) -> list[RulesConfig]:  # noqa: N802  the name is TFDS's
+        """Those of all families registered by now."""
+        return list(CONFIGS.values())
 
     def __init__(self, *, task: Task | None = None, config: str | RulesConfig | None = None, **kwargs: Any):
         if task is not None:
@@ -45,9 +50,9 @@ class Builder(FileReaderBuilder):
 
     def _create_builder_config(self, builder_config: Any, version: Any) -> RulesConfig:
         if builder_config is None:
-            return self.builder_configs[self.DEFAULT_BUILDER_CONFIG_NAME]
+            builder_config = self.DEFAULT_BUILDER_CONFIG_NAME
         if isinstance(builder_config, str):
-            return self.builder_configs[builder_config]
+            return find_config(builder_config)
         if not isinstance(builder_config, RulesConfig):
             raise ValueError(
                 f"config={builder_config!r} is not known; expected a name or a RulesConfig. "
@@ -124,7 +129,7 @@ class Builder(FileReaderBuilder):
     def _as_dataset(self, split: Any, decoders: Any = None, **kwargs: Any) -> tf.data.Dataset:
         if decoders is None:
             parts = AbstractSplit.from_spec(split).to_absolute(self.info.splits)
-            lengths = {self.builder_config.splits[part.splitname].seq_len for part in parts}
+            lengths = {self.builder_config.splits[part.splitname].num_tokens for part in parts}
             if len(lengths) == 1:
                 decoders = info.OfLength(self.builder_config.task, lengths.pop())
         return super()._as_dataset(split, decoders=decoders, **kwargs)

@@ -6,11 +6,10 @@ from typing import Any
 
 from tensorflow_datasets.core.splits import ReadInstruction, SplitDict
 
-from modtf.task import TRAINING_LENGTH, Task
+from modtf.families import Condition
+from modtf.task import Task
 
 TRAIN = "train"
-TEST_LENGTHS = (3, 5, 10, 20, 30)  # tokens per sequence at test time, as published
-OOD_SCALE = 2.0  # factor on the inputs out of distribution, as published
 
 # The published evaluation averages 100 batches of 256 predictions. A sequence holds 3 to 30
 # predictions and up to 23 kB, so fewer of them give the same precision for less disk.
@@ -20,13 +19,13 @@ NUM_TEST = {"token": 25_600, "sequence": 5_120}
 
 @dataclass(frozen=True)
 class PreparedSplit:
-    """One split on disk: the first `num_examples` of a `modtf.stream` with these arguments and seed 0."""
+    """One split on disk: the first `num_examples` of a `modtf.stream` with seed 0 under a condition."""
 
     name: str
     split: str  # "validation" or "test" of the stream
     num_examples: int
-    scale: float = 1.0
-    seq_len: int | None = None  # None where an example is one token
+    num_tokens: int  # per example
+    condition: Condition
 
 
 def default_sizes(task: Task) -> tuple[int, int]:
@@ -36,18 +35,20 @@ def default_sizes(task: Task) -> tuple[int, int]:
 
 
 def prepared_splits(task: Task, num_validation: int, num_test: int) -> dict[str, PreparedSplit]:
-    """The finite splits of a task by name.
+    """The finite splits of a task by name: `validation`, and a test split for every condition of its family.
 
     Example:
         >>> list(prepared_splits(Task(), 10, 10))
-        ['validation', 'test', 'test_ood']
+        ['validation', 'test', 'test_scale2']
     """
-    training_length = TRAINING_LENGTH if task.is_sequence else None
-    splits = [PreparedSplit("validation", "validation", num_validation, seq_len=training_length)]
-    for name, scale in (("test", 1.0), ("test_ood", OOD_SCALE)):
-        for length in TEST_LENGTHS if task.is_sequence else (None,):
-            suffix = "" if length == training_length else f"_len{length}"
-            splits.append(PreparedSplit(name + suffix, "test", num_test, scale, length))
+    family = task.family
+
+    def prepared(split: str, condition: Condition, num_examples: int) -> PreparedSplit:
+        num_tokens = condition.seq_len or family.num_training_tokens
+        return PreparedSplit(condition.of(split), split, num_examples, num_tokens, condition)
+
+    splits = [prepared("validation", family.conditions[0], num_validation)]
+    splits += [prepared("test", condition, num_test) for condition in family.conditions]
     return {split.name: split for split in splits}
 
 

@@ -20,8 +20,8 @@ def serialised_examples(
     task: Task, split: PreparedSplit, progress: Callable[[int], object]
 ) -> Iterator[tuple[int, bytes]]:
     """The examples of a split with their index; `progress` hears of every batch."""
-    layout = record_layout(task, split.seq_len)
-    batches = stream(task, BATCH_SIZE, split.split, seed=0, scale=split.scale, seq_len=split.seq_len)
+    layout = record_layout(task, split.num_tokens)
+    batches = stream(task, BATCH_SIZE, split.split, seed=0, **split.condition.stream_options())
     done = 0
     for features, target in batches.take(math.ceil(split.num_examples / BATCH_SIZE)).as_numpy_iterator():
         count = min(BATCH_SIZE, split.num_examples - done)

@@ -27,7 +27,7 @@ def main() -> None:
     # "train" is endless and needs nothing on disk; the other splits are prepared on first use
     read = {"data_dir": options.data_dir, "batch_size": 256, "as_supervised": True}
     train = tfds.load(options.name, split="train", download=False, **read)
-    (test, test_ood), info = tfds.load(options.name, split=["test", "test_ood"], with_info=True, **read)
+    (test, scaled), info = tfds.load(options.name, split=["test", "test_scale2"], with_info=True, **read)
 
     model = build_model(info.features["rule"].num_classes)
     model.compile(keras.optimizers.Adam(0.02), loss="mean_absolute_error")
@@ -35,7 +35,7 @@ def main() -> None:
 
     print(f"modtf {modtf.__version__} in {modtf.__file__}")
     print(f"test loss {model.evaluate(test, verbose=0):.4f}")
-    print(f"test_ood loss {model.evaluate(test_ood, verbose=0):.4f}")
+    print(f"test_scale2 loss {model.evaluate(scaled, verbose=0):.4f}")
     table = model.get_layer("table").get_weights()[0]
     truth = np.stack([info.metadata["alpha"], info.metadata["beta"]], axis=1)
     for name, learned, true in zip(info.features["rule"].names, table, truth, strict=True):

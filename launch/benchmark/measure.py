@@ -11,17 +11,22 @@ from statistics import median
 # Does about n steps and returns the CPU seconds of one
 Run = Callable[[int], float]
 
+BATCH_SIZE = 256  # of what is measured
+PEAK_SIZE = 1024  # rows and columns of the matrices whose product is the core's peak
+PEAK_FLOPS = 2 * PEAK_SIZE**3
+
 SETTLING = 0.05  # seconds
 ENOUGH = 3  # measurements of a program that takes long
 
 
-def one_core_environment() -> dict[str, str]:
-    """Environment variables for a process that computes on one thread of the CPU; set before TensorFlow."""
+def one_core_environment(backend: str) -> dict[str, str]:
+    """Environment variables for a process that computes on one thread of the CPU; set before Keras."""
     threads = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return {
         **dict.fromkeys(threads, "1"),
         "CUDA_VISIBLE_DEVICES": "-1",
-        "KERAS_BACKEND": "tensorflow",
+        "JAX_PLATFORMS": "cpu",
+        "KERAS_BACKEND": backend,
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
 

@@ -1,57 +1,38 @@
-"""What is timed: the compiled step alone, `fit`, the stream, the textbook's `fit`, and the matrix peak."""
+"""What is timed with TensorFlow: the compiled step alone, `fit`, the stream, the textbook's `fit`, and the
+matrix peak."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from modtf.datasets.families.base import data_class
 from modtf.datasets.streaming import stream
-from modtf.execution import (
-    STEPS_PER_EXECUTION,
-    steps_per_program,
-    training_program,
-    use_large_programs,
-)
-from modtf.launch.benchmark.measure import Run, cpu_seconds
-from modtf.launch.benchmark.textbook import TEXTBOOK
-from modtf.launch.benchmark.textbook_data import textbook_dataset
-from modtf.losses import SettingLoss
+from modtf.launch.benchmark.measure import BATCH_SIZE, PEAK_SIZE, Run, cpu_seconds
+from modtf.launch.benchmark.textbook import MIXTURES, TEXTBOOK
+from modtf.launch.benchmark.textbook_data import LABELS, textbook_dataset
+from modtf.models.architectures import ARCHITECTURES
 from modtf.models.base import ModularModel
-from modtf.optimizer import MemberAdam
+from modtf.population import Population
+from modtf.protocol import Protocol
 from modtf.task import Task
-
-BATCH_SIZE = 256
-PEAK_SIZE = 1024
-PEAK_FLOPS = 2 * PEAK_SIZE**3
-CLIPNORM = {"mlp": None, "mha": None, "rnn": 1.0}
+from modtf.training.compile import STEPS_PER_EXECUTION, compile_model
+from modtf.training.execution import steps_per_program, training_program, use_large_programs
 
 
-def compile_model(model: ModularModel) -> None:
-    """Compiles a model as `modtf.train` does."""
-    task = model.tasks[0]
-    model.compile(
-        optimizer=MemberAdam(1e-4, num_members=model.num_members, member_clipnorm=CLIPNORM[task.arch]),
-        loss={"target": SettingLoss(task.setting)},
-        jit_compile=True,
-        steps_per_execution=STEPS_PER_EXECUTION,
-    )
-
-
-def batches_of(model: ModularModel) -> tf.data.Dataset:
-    """The training stream of a model, as `fit` reads it."""
-    tasks: Any = model.tasks if model.population else model.tasks[0]
-    seeds: Any = model.seeds if model.population else model.seeds[0]
-    data = stream(tasks, BATCH_SIZE, "train", seeds)
+def batches_of(population: Population) -> tf.data.Dataset:
+    """The training stream, as `fit` reads it."""
+    data = stream(population, BATCH_SIZE, "train")
     return data.map(lambda features, target: (features, {"target": target}))
 
 
 def step_run(model: ModularModel) -> Run:
     """The bare compiled loop over batches that stay in memory: the cost of the model alone."""
-    compile_model(model)
-    data = batches_of(model)
+    compile_model(model, model.population, Protocol.published(model.population.task).training)
+    data = batches_of(model.population)
     per_program = steps_per_program(data, STEPS_PER_EXECUTION)
     batches = next(iter(data.batch(per_program)))
     model.optimizer.build(model.trainable_variables)
@@ -72,13 +53,13 @@ def step_run(model: ModularModel) -> Run:
     return run
 
 
-def data_run(tasks: Task | Sequence[Task], seeds: int | Sequence[int]) -> Run:
+def data_run(population: Population) -> Run:
     """The stream alone: its batches are taken and dropped.
 
     It works ahead in the background, and the last batches it made are not taken: so every measurement
     starts and ends a stream of its own, long enough for that to be little.
     """
-    data = stream(tasks, BATCH_SIZE, "train", seeds)
+    data = stream(population, BATCH_SIZE, "train")
 
     @tf.function
     def draw(iterator, steps):
@@ -122,7 +103,7 @@ def fit_run(model: keras.Model, data: tf.data.Dataset, steps_per_execution: int)
 
 def own_fit_run(model: ModularModel, cached: bool) -> Run:
     """`fit` as `modtf.train` calls it, on the stream, or on one batch that stays in memory."""
-    data = batches_of(model)
+    data = batches_of(model.population)
     if cached:
         data = data.take(1).cache().repeat()
     if model.train_function is None:
@@ -130,12 +111,28 @@ def own_fit_run(model: ModularModel, cached: bool) -> Run:
     return fit_run(model, data, STEPS_PER_EXECUTION)
 
 
+def has_textbook(task: Task, variant: str) -> bool:
+    """Whether the task's data, its architecture and the variant are written in textbook form."""
+    architecture = ARCHITECTURES[task.family.architecture]
+    return data_class(task.family) in LABELS and architecture in TEXTBOOK and variant in MIXTURES
+
+
 def textbook_model(task: Task, variant: str, width: int) -> keras.Model:
-    """The textbook model, built and compiled by Keras's defaults."""
-    model = TEXTBOOK[task.arch](task, variant, width)
+    """The textbook form of `modtf.build(task, variant, width)`, built and compiled by Keras's defaults.
+
+    Raises:
+        ValueError: where there is none.
+    """
+    if not has_textbook(task, variant):
+        raise ValueError(
+            f"There is no textbook form of {task.arch} with variant={variant!r}; there is one of the "
+            f"published architectures with {', '.join(MIXTURES)}."
+        )
+    model = TEXTBOOK[ARCHITECTURES[task.family.architecture]](task, variant, width)
     features, _ = next(iter(textbook_dataset(task, batch_size=2)))
     model(features)  # creates its weights
-    optimizer = keras.optimizers.Adam(1e-4, epsilon=1e-8, global_clipnorm=CLIPNORM[task.arch])
+    clipnorm = Protocol.published(task).training.clipnorm
+    optimizer = keras.optimizers.Adam(1e-4, epsilon=1e-8, global_clipnorm=clipnorm)
     model.compile(optimizer=optimizer, loss="mean_absolute_error")
     return model
 

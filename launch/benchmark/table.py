@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from modtf.analysis.text import text_table
+
 Row = Mapping[str, Any]
 
 
@@ -51,16 +53,12 @@ EVALUATION = [
 ]
 
 
-def aligned(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """A table in plain text, which is also Markdown; columns without a value are left out."""
+def cost_table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+    """A table in plain text; columns without a value are left out."""
     used = [column for column in columns if any(column.of(row) for row in rows)]
-    body = [[column.heading for column in used], *([column.of(row) for column in used] for row in rows)]
-    widths = [max(len(line[i]) for line in body) for i in range(len(used))]
-    rule = ["-" * width for width in widths]
-    lines = [
-        [text.rjust(w) for text, w in zip(line, widths, strict=True)] for line in [body[0], rule, *body[1:]]
-    ]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return text_table(
+        [column.heading for column in used], [[column.of(row) for column in used] for row in rows]
+    )
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ GOALS = [
     Goal(
         "1 cost over monolithic",
         lambda row: row["to_monolithic"],
-        lambda row: 2.0 if row["arch"] == "rnn" else 1.25,
+        lambda row: 2.0 if "gate_units" in row else 1.25,
     ),
     Goal("2 cost over arithmetic at matrix peak", lambda row: 1 / row["peak_fraction"], _peak_limit),
     Goal(
@@ -120,3 +118,11 @@ def goal_lines(rows: Sequence[Row]) -> list[str]:
         verdict = "met" if met == len(judged) else f"NOT met in {len(judged) - met} of {len(judged)}"
         lines.append(f"goal {goal.name}: {verdict}; worst {value:.3g} (limit {limit:.3g}) at {cell}")
     return lines
+
+
+def note_lines(rows: Sequence[Row]) -> list[str]:
+    """What the table leaves empty, and why."""
+    alone = [f"{row['arch']} {row['variant']}" for row in rows if row.get("has_textbook") is False]
+    if not alone:
+        return []
+    return [f"Not compared with a textbook form, as there is none: {', '.join(dict.fromkeys(alone))}."]

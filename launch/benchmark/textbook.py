@@ -3,17 +3,19 @@
 They have exactly the parameters of `modtf.models` and none of its care; only their cost is of interest.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import layers, ops
 
-from modtf.models.sizes import mha_head, mha_hidden, mlp_hidden, rnn_state
-from modtf.registry import Registry
-from modtf.task import TRAINING_LENGTH, Task
-
-TEXTBOOK: Registry = Registry(
-    "textbook model",
-    {name: f"modtf.launch.benchmark.textbook:Textbook{name.upper()}" for name in ("mlp", "mha", "rnn")},
-)
+from modtf.checks import check_choice
+from modtf.models.architectures.mha import ModularMHA
+from modtf.models.architectures.mlp import ModularMLP
+from modtf.models.architectures.rnn import ModularRNN
+from modtf.models.architectures.sizes import mha_head, mha_heads, mha_hidden, mlp_hidden, rnn_state
+from modtf.models.base import ModularModel
+from modtf.task import Task
 
 
 def two_layer(hidden: int, outputs: int, use_bias: bool = True) -> keras.Sequential:
@@ -22,11 +24,34 @@ def two_layer(hidden: int, outputs: int, use_bias: bool = True) -> keras.Sequent
     )
 
 
+def weighted_sum(activation, answers):
+    """p [..., M] and answers [..., M, width] -> [..., width]."""
+    return ops.sum(activation[..., None] * answers, axis=-2)
+
+
+# Variant -> the mixture of answers [..., M, width (+ score)], given the model, rules and rule features
+MIXTURES: dict[str, Callable[..., Any]] = {
+    "monolithic": lambda model, answers, rule, features: answers[..., 0, :],
+    "modular": lambda model, answers, rule, features: weighted_sum(
+        ops.softmax(answers[..., -1]), answers[..., :-1]
+    ),
+    "modular_op": lambda model, answers, rule, features: weighted_sum(
+        ops.softmax(model.router(features)), answers
+    ),
+    "gt_modular": lambda model, answers, rule, features: weighted_sum(rule, answers),
+}
+
+
 class TextbookModel(keras.Model):
-    """Features to target. Subclasses make layers and answer with `[..., modules, width]`."""
+    """Features to target. Subclasses make layers and answer with `[..., modules, width]`.
+
+    Raises:
+        ValueError: on a variant that has no textbook form.
+    """
 
     def __init__(self, task: Task, variant: str, width: int):
         super().__init__()
+        check_choice("textbook variant", variant, MIXTURES)
         self.task, self.variant, self.width, self.num_rules = task, variant, width, task.num_rules
         self.num_modules = 1 if variant == "monolithic" else task.num_rules
         self.scored = 1 if variant == "modular" else 0
@@ -40,15 +65,7 @@ class TextbookModel(keras.Model):
 
     def mix(self, answers, rule, rule_features):
         """Answers [..., M, width (+ score)] -> their mixture [..., width]."""
-        if self.variant == "monolithic":
-            return answers[..., 0, :]
-        if self.variant == "modular":
-            activation, answers = ops.softmax(answers[..., -1]), answers[..., :-1]
-        elif self.variant == "modular_op":
-            activation = ops.softmax(self.router(rule_features))
-        else:
-            activation = rule
-        return ops.sum(activation[..., None] * answers, axis=-2)
+        return MIXTURES[self.variant](self, answers, rule, rule_features)
 
 
 class TextbookMLP(TextbookModel):
@@ -71,10 +88,11 @@ class TextbookMLP(TextbookModel):
 class TextbookMHA(TextbookModel):
     def make_layers(self) -> None:
         e, modules = self.width, self.num_modules
-        k = self.head_width = mha_head(e, self.num_rules)
+        heads = self.num_heads = mha_heads(self.num_rules, modules)
+        k = self.head_width = mha_head(e, heads)
         hidden = mha_hidden(e, self.num_rules, modules)
         self.encoder, self.decoder = two_layer(e, e), two_layer(e, 1)
-        self.query, self.key, self.value = (layers.Dense(2 * self.num_rules * k) for _ in range(3))
+        self.query, self.key, self.value = (layers.Dense(heads * k) for _ in range(3))
         self.bypass = layers.Dense(modules * k)
         self.first = layers.EinsumDense("bnmi,mih->bnmh", [None, modules, hidden], "relu", bias_axes="mh")
         self.second = layers.EinsumDense("bnmh,mho->bnmo", [None, modules, e + self.scored], bias_axes="mo")
@@ -82,14 +100,15 @@ class TextbookMHA(TextbookModel):
 
     def call(self, features):
         rule, modules, k = self.one_hot(features), self.num_modules, self.head_width
+        tokens = self.task.family.training_length
         x = self.encoder(ops.concatenate([features["inputs"], rule], axis=-1))
-        split = [-1, TRAINING_LENGTH, 2 * self.num_rules, k]
+        split = [-1, tokens, self.num_heads, k]
         query, key, value = (ops.reshape(f(x), split) for f in (self.query, self.key, self.value))
         scores = ops.einsum("bqhk,bthk->bhqt", query, key) / k**0.5
-        weights = ops.softmax(scores - 1e9 * ops.eye(TRAINING_LENGTH))
+        weights = ops.softmax(scores - 1e9 * ops.eye(tokens))
         heads = ops.einsum("bhqt,bthk->bqhk", weights, value)
-        heads = ops.reshape(heads, [-1, TRAINING_LENGTH, modules, 2 * self.num_rules // modules * k])
-        bypass = ops.reshape(self.bypass(x), [-1, TRAINING_LENGTH, modules, k])
+        heads = ops.reshape(heads, [-1, tokens, modules, self.num_heads // modules * k])
+        bypass = ops.reshape(self.bypass(x), [-1, tokens, modules, k])
         answers = self.second(self.first(ops.concatenate([heads, bypass], axis=-1)))
         return self.decoder(self.mix(answers, rule, rule))[..., 0]
 
@@ -134,7 +153,7 @@ class TextbookCell(layers.Layer):
 
 class TextbookRNN(TextbookModel):
     def make_layers(self) -> None:
-        e, state = self.width, rnn_state(self.width, self.num_rules, self.num_modules)
+        e, state = self.width, rnn_state(self.width, self.num_modules)
         self.encoder, self.decoder = two_layer(e, e), two_layer(state, 1)
         self.router = two_layer(state, self.num_rules, False) if self.variant == "modular_op" else None
         self.recurrence = layers.RNN(TextbookCell(self, state), return_sequences=True)
@@ -143,3 +162,11 @@ class TextbookRNN(TextbookModel):
         rule = self.one_hot(features)
         x = self.encoder(ops.concatenate([features["inputs"], rule], axis=-1))
         return self.decoder(self.recurrence(ops.concatenate([x, rule], axis=-1)))[..., 0]
+
+
+# Of an architecture; another's has no textbook form
+TEXTBOOK: dict[type[ModularModel], type[TextbookModel]] = {
+    ModularMLP: TextbookMLP,
+    ModularMHA: TextbookMHA,
+    ModularRNN: TextbookRNN,
+}

@@ -5,25 +5,27 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from modtf.datasets.streaming import task_family
-from modtf.task import TRAINING_LENGTH, Task
+from modtf.datasets.families.base import data_class
+from modtf.datasets.families.mha import Search
+from modtf.datasets.families.mlp import Affine
+from modtf.datasets.families.rnn import LinearDynamics
+from modtf.task import Task
 
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
 
 def textbook_labels(task: Task, inputs: np.ndarray, rule: np.ndarray) -> np.ndarray:
     """y of inputs [B, (N,) F] and rules [B, (N,)]."""
-    parameters = task_family(task).parameters(task)
-    return {"mlp": _affine, "mha": _search, "rnn": _dynamics}[task.arch](parameters, inputs, rule)
+    data = data_class(task.family)
+    return LABELS[data](data.parameters(task), inputs, rule)
 
 
 def textbook_batches(task: Task, batch_size: int, seed: int = 0) -> Iterator[Batch]:
     """Endless batches, as `modtf.stream` has them, of other random numbers."""
     rng = np.random.default_rng(seed)
-    family = task_family(task)
-    leading = [batch_size, TRAINING_LENGTH] if family.is_sequence else [batch_size]
+    leading = [batch_size, task.family.training_length] if task.is_sequence else [batch_size]
     while True:
-        inputs = rng.standard_normal([*leading, family.token_width])
+        inputs = rng.standard_normal([*leading, task.token_width])
         rule = rng.integers(task.num_rules, size=leading)
         target = textbook_labels(task, inputs, rule)
         features = {"inputs": inputs.astype(np.float32), "rule": rule.astype(np.int32)}
@@ -64,3 +66,6 @@ def _dynamics(parameters, inputs, rule):
         state = (state[:, None] @ transition + inputs[:, n, None] @ drive)[:, 0]
         labels.append(state @ parameters["w"][:, 0])
     return np.stack(labels, axis=1)
+
+
+LABELS = {Affine: _affine, Search: _search, LinearDynamics: _dynamics}

@@ -1,12 +1,61 @@
-"""Architectures: one file and one line here adds one; every router then works with it."""
+"""Architectures: one file and one line here adds one, and every router works with it;
+`modtf.register_architecture` does so from outside. No Keras is imported before an architecture is."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from modtf.registry import Registry
 
-ARCHITECTURES: Registry = Registry(
+if TYPE_CHECKING:
+    from modtf.models.base import ModularModel
+
+
+def check_architecture(name: str, architecture: Any) -> None:
+    """Raises `ValueError` where an architecture lacks what `ModularModel` asks of it."""
+    from modtf.models.base import ModularModel
+
+    if not (isinstance(architecture, type) and issubclass(architecture, ModularModel)):
+        raise ValueError(
+            f"The architecture {name!r} must be a subclass of modtf.models.ModularModel, received "
+            f"{architecture!r}."
+        )
+    lacking = [
+        method
+        for method in ("make_layers", "forward")
+        if getattr(architecture, method) is getattr(ModularModel, method)
+    ]
+    if lacking:
+        raise ValueError(
+            f"The architecture {name!r} lacks {', '.join(lacking)}; see modtf.models.ModularModel."
+        )
+
+
+ARCHITECTURES: Registry[type["ModularModel"]] = Registry(
     "architecture",
     {
-        "mlp": "modtf.models.architectures.mlp:ModularMLP",
-        "mha": "modtf.models.architectures.mha:ModularMHA",
-        "rnn": "modtf.models.architectures.rnn:ModularRNN",
+        "mlp": "modtf.models.architectures.mlp",
+        "mha": "modtf.models.architectures.mha",
+        "rnn": "modtf.models.architectures.rnn",
     },
+    check_architecture,
 )
+
+
+def register_architecture(name: str) -> Callable[[type["ModularModel"]], type["ModularModel"]]:
+    """A class decorator that makes a `modtf.models.ModularModel` known by a name: a family's
+    `architecture`, `modtf.build(..., architecture=name)`, `--architecture=name`.
+
+    Saved models are found by that name, too.
+
+    Raises:
+        ValueError: if the name is taken, or the class lacks a method.
+    """
+    register = ARCHITECTURES.register(name)
+
+    def add(architecture: type["ModularModel"]) -> type["ModularModel"]:
+        import keras
+
+        register(architecture)
+        return keras.saving.register_keras_serializable("modtf", name)(architecture)
+
+    return add

@@ -1,28 +1,28 @@
 """Modular multi-head attention: a module is two heads, a bypass and a two-layer network on them."""
 
-import keras
 from keras import ops
 
-from modtf.models.attention import attend, project
+from modtf.models.architectures import register_architecture
+from modtf.models.architectures.sizes import mha_head, mha_heads, mha_hidden
 from modtf.models.base import ModularModel
 from modtf.models.encoder import TokenEncoder
-from modtf.models.layers import Dense, Mixture, TwoLayer
-from modtf.models.routers.base import RouterInput
-from modtf.models.sizes import mha_head, mha_hidden
+from modtf.models.kernels.attention import attend, project
+from modtf.models.layers import Dense, Mixture, TwoLayer, flat
 
 
-@keras.saving.register_keras_serializable("modtf")
+@register_architecture("mha")
 class ModularMHA(ModularModel):
-    """Encoder, 2R heads shared out to the modules, modules on their heads and bypass, decoder."""
+    """Encoder, two heads per module (2R for monolithic), modules on their heads and bypass, decoder."""
 
     def make_layers(self) -> None:
-        e, rules, modules, shared = self.width, self.num_rules, self.num_modules, {"dtype": self.dtype_policy}
-        self.num_heads, self.head_width = 2 * rules, mha_head(e, rules)
-        k = self.head_width
+        e, rules, shared = self.width, self.num_rules, {"dtype": self.dtype_policy}
+        self.encoder = TokenEncoder(self.initial, self.token_width, rules, e, "encoder", **shared)
+        self.router = self.make_router(rules, hidden=lambda modules: mha_head(e, mha_heads(rules, modules)))
+        modules = self.num_modules
+        self.num_heads = mha_heads(rules, modules)
+        k = self.head_width = mha_head(e, self.num_heads)
         module_inputs = (self.num_heads // modules + 1) * k
         hidden = self.module_hidden = mha_hidden(e, rules, modules)
-        self.encoder = TokenEncoder(self.initial, self.token_width, rules, e, "encoder", **shared)
-        self.router = self.make_router(RouterInput(width=rules, hidden=k))
         # four products, because the gradient of one product's slices would cost more than is saved
         self.queries = Dense(self.initial, e, self.num_heads * k, "queries", **shared)
         self.keys = Dense(self.initial, e, self.num_heads * k, "keys", **shared)
@@ -36,22 +36,21 @@ class ModularMHA(ModularModel):
     def forward(self, inputs, rule):
         members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
         modules, heads, k = self.num_modules, self.num_heads, self.head_width
-        flat_rule = ops.reshape(rule, [members, self.num_rules, -1])
+        flat_rule = flat(rule)
         encoded = self.encoder((inputs, flat_rule))
         head = [k, num_tokens, batch]
         query, key, value = (
-            project(layer, encoded, head) for layer in (self.queries, self.keys, self.values)
+            project(layer.kernel, layer.bias, encoded, head)
+            for layer in (self.queries, self.keys, self.values)
         )
         attended = ops.reshape(attend(query, key, value), [members, modules, heads // modules * k, -1])
         bypass = ops.reshape(self.bypass(encoded), [members, modules, k, -1])
         h = ops.relu(self.first(ops.concatenate([attended, bypass], axis=2)))
         h = ops.reshape(h, [members, modules * self.module_hidden, -1])
-        if self.router.needs_scores:
-            activation = self.router(scores=self.mixture.scores(h))
-        else:
-            activation = self.router(rule=flat_rule, rule_features=flat_rule)
-        outputs = self.decoder(self.mixture(h, activation))
-        return (
-            ops.reshape(outputs, [members, 1, num_tokens, batch]),
-            ops.reshape(activation, [members, modules, num_tokens, batch]),
-        )
+        activation = self.route(flat_rule, flat_rule, lambda: self.mixture.scores(h))
+        return self.decoder(self.mixture(h, activation)), activation
+
+    def forward_flops(self, num_tokens=None):
+        num_tokens = num_tokens or self.population.family.num_training_tokens
+        scores = sums = 2 * num_tokens**2 * self.num_heads * self.head_width  # of every pair of tokens
+        return super().forward_flops(num_tokens) + scores + sums

@@ -1,24 +1,23 @@
 """The modular MLP (DESIGN: two digits and a rule in, one number out)."""
 
-import keras
 from keras import ops
 
+from modtf.models.architectures import register_architecture
+from modtf.models.architectures.sizes import mlp_hidden
 from modtf.models.base import ModularModel
-from modtf.models.layers import Dense, Mixture, TwoLayer
-from modtf.models.routers.base import RouterInput
-from modtf.models.sizes import mlp_hidden
+from modtf.models.layers import Dense, Mixture, TwoLayer, product_flops
 
 
-@keras.saving.register_keras_serializable("modtf")
+@register_architecture("mlp")
 class ModularMLP(ModularModel):
     """Digit encoder shared by both inputs, rule encoder, modules on z = [enc x1, enc x2, enc c], decoder."""
 
     def make_layers(self) -> None:
-        e, modules, shared = self.width, self.num_modules, {"dtype": self.dtype_policy}
-        d, hidden = 4 * e, mlp_hidden(e, modules)
+        e, d, shared = self.width, 4 * self.width, {"dtype": self.dtype_policy}
         self.digit_encoder = TwoLayer(self.initial, 1, e, e, "digit_encoder", **shared)
         self.rule_encoder = TwoLayer(self.initial, self.num_rules, e, e, "rule_encoder", **shared)
-        self.router = self.make_router(RouterInput(width=e, hidden=None))
+        self.router = self.make_router(e)
+        modules, hidden = self.num_modules, mlp_hidden(e, self.num_modules)
         self.first = Dense(self.initial, 3 * e, modules * hidden, "modules_first", **shared)
         scored = self.router.needs_scores
         self.mixture = Mixture(self.initial, modules, hidden, d, "modules_last", with_scores=scored, **shared)
@@ -33,9 +32,9 @@ class ModularMLP(ModularModel):
         encoded_rule = self.rule_encoder(rule)
         z = ops.concatenate([digits[:, :, 0], digits[:, :, 1], encoded_rule], axis=1)
         h = ops.relu(self.first(z))
-        if self.router.needs_scores:
-            activation = self.router(scores=self.mixture.scores(h))
-        else:
-            activation = self.router(rule=rule, rule_features=encoded_rule)
-        outputs = self.decoder(self.mixture(h, activation))
-        return outputs[:, :, None], activation[:, :, None]
+        activation = self.route(rule, encoded_rule, lambda: self.mixture.scores(h))
+        return self.decoder(self.mixture(h, activation)), activation
+
+    def forward_flops(self, num_tokens=None):
+        encoder = [layer.kernel for layer in (self.digit_encoder.first, self.digit_encoder.second)]
+        return super().forward_flops(num_tokens) + product_flops(encoder)  # there are two digits

@@ -3,17 +3,16 @@
 import keras
 from keras import ops
 
+from modtf.checks import check_choice
+from modtf.models.architectures import register_architecture
+from modtf.models.architectures.sizes import rnn_state
 from modtf.models.base import ModularModel
 from modtf.models.cells import CELLS
-from modtf.models.layers import Dense, TwoLayer
+from modtf.models.layers import Dense, TwoLayer, flat
 from modtf.models.recurrence import SharedState
-from modtf.models.routers.base import RouterInput
-from modtf.models.scan import can_scan
-from modtf.models.sizes import rnn_state
-from modtf.task import check_choice
 
 
-@keras.saving.register_keras_serializable("modtf")
+@register_architecture("rnn")
 class ModularRNN(ModularModel):
     """Encoder, R cells (one for monolithic) around one shared state, decoder.
 
@@ -22,40 +21,46 @@ class ModularRNN(ModularModel):
     """
 
     def make_layers(self, cell: str = "lstm") -> None:
-        e, modules, shared = self.width, self.num_modules, {"dtype": self.dtype_policy}
-        check_choice("cell", cell, tuple(CELLS))
-        h = self.state_width = rnn_state(e, self.num_rules, modules, CELLS[cell].num_gates)
+        check_choice("cell", cell, CELLS)
+        e, gates, shared = self.width, CELLS[cell].num_gates, {"dtype": self.dtype_policy}
         self.encoder = TwoLayer(self.initial, self.token_width + self.num_rules, e, e, "encoder", **shared)
-        self.router = self.make_router(RouterInput(width=self.num_rules, hidden=h, use_bias=False))
+        self.router = self.make_router(
+            self.num_rules, hidden=lambda modules: rnn_state(e, modules, gates), use_bias=False
+        )
+        modules = self.num_modules
+        h = self.state_width = rnn_state(e, modules, gates)
         self.shared_state = SharedState(self.initial, CELLS[cell], modules, h, self.router, **shared)
+        alone = self.shared_state.use_bias  # the cell of PyTorch, all of it uniform in +-1/sqrt(h)
         self.from_input = Dense(
-            self.initial, e, modules * self.shared_state.gates, "from_input", use_bias=modules == 1, **shared
+            self.initial,
+            e,
+            modules * self.shared_state.gates,
+            "from_input",
+            use_bias=alone,
+            fan_in=h if alone else None,
+            **shared,
         )
         self.loop = keras.layers.RNN(self.shared_state, return_sequences=True, **shared)
         self.decoder = TwoLayer(self.initial, h, h, self.target_width or 1, "decoder", **shared)
 
     def forward(self, inputs, rule):
-        members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
-        flat_rule, by_token = ops.reshape(rule, [members, self.num_rules, -1]), [num_tokens, batch]
-        tokens = ops.concatenate([ops.reshape(inputs, [members, self.token_width, -1]), flat_rule], axis=1)
-        encoded, activation = self.encoder(tokens), None
+        by_token, flat_rule = ops.shape(inputs)[2:], flat(rule)
+        encoded = self.encoder(ops.concatenate([flat(inputs), flat_rule], axis=1))
+        # the router is asked here, or, where the modules score themselves, with the rule at every step
+        routing, width = flat_rule, self.num_rules
         if not self.router.needs_scores:
-            activation = self.router(rule=flat_rule, rule_features=flat_rule)
-        if can_scan(self.shared_state.cell, self.router):
-            if activation is not None:
-                activation = ops.reshape(activation, [members, self.num_modules, *by_token])
-            encoded = ops.reshape(encoded, [members, self.width, *by_token])
-            states, activation = self.shared_state.scan(self.from_input, encoded, activation)
+            routing, width = self.route(flat_rule, flat_rule), self.num_modules
+        if self.shared_state.can_scan:
+            encoded = ops.reshape(encoded, [self.num_members, self.width, *by_token])
+            routing = ops.reshape(routing, [self.num_members, width, *by_token])
+            states, activation = self.shared_state.scan(self.from_input, encoded, routing)
         else:
-            states, activation = self._step_by_step(encoded, activation, num_tokens, batch)
-        outputs = self.decoder(ops.reshape(states, [members, self.state_width, -1]))
-        return ops.reshape(outputs, [members, self.target_width or 1, *by_token]), activation
+            states, activation = self._step_by_step(encoded, routing, *by_token)
+        return self.decoder(flat(states)), flat(activation)
 
-    def _step_by_step(self, encoded, activation, num_tokens, batch):
-        """As `SharedState.scan`, for cells and routers without a gradient of their own."""
-        sequence = self.from_input(encoded)  # [P, F, N * B]
-        if activation is not None:
-            sequence = ops.concatenate([sequence, activation], axis=1)
+    def _step_by_step(self, encoded, routing, num_tokens, batch):
+        """As `SharedState.scan`, for the cells and routers that it is not made for."""
+        sequence = ops.concatenate([self.from_input(encoded), routing], axis=1)  # [P, F, N * B]
         # [P, N, F, B], as `keras.layers.RNN` wants it
         sequence = ops.reshape(sequence, [self.num_members, -1, num_tokens, batch])
         sequence = ops.transpose(sequence, [0, 2, 1, 3])

@@ -1,13 +1,68 @@
-"""Routers: where the activation probabilities come from. One file and one line here adds a variant."""
+"""Routers: where the activation probabilities come from. One file and one line here adds a variant;
+`modtf.register_router` does so from outside. No Keras is imported before a router is."""
 
-from modtf.registry import Registry
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-ROUTERS: Registry = Registry(
+from modtf.cell import VARIANTS
+from modtf.registry import NAME, Registry
+
+if TYPE_CHECKING:
+    from modtf.models.routers.base import Router
+
+
+def check_router(name: str, router: Any) -> None:
+    """Raises `ValueError` where a router lacks what a model asks of it."""
+    from modtf.models.routers.base import Router
+
+    if not (isinstance(router, type) and issubclass(router, Router)):
+        raise ValueError(
+            f"The router {name!r} must be a subclass of modtf.models.Router, received {router!r}."
+        )
+    if router.call is Router.call:
+        raise ValueError(
+            f"The router {name!r} lacks call(rule, rule_features, scores); see modtf.models.Router."
+        )
+    if (router.penalty_name is None) != (router.penalty is Router.penalty):
+        raise ValueError(
+            f"The router {name!r} has penalty_name={router.penalty_name!r} and "
+            f"{'no' if router.penalty is Router.penalty else 'a'} method penalty(activation); give both or "
+            "neither."
+        )
+    if router.penalty_name is not None and not NAME.fullmatch(str(router.penalty_name)):
+        raise ValueError(
+            f"The router {name!r} has penalty_name={router.penalty_name!r}; expected lower-case letters, "
+            "digits and underscores, a letter first."
+        )
+
+
+ROUTERS: Registry[type["Router"]] = Registry(
     "variant",
     {
-        "monolithic": "modtf.models.routers.single:SingleModule",
-        "modular": "modtf.models.routers.self_scored:SelfScored",
-        "modular_op": "modtf.models.routers.rule_only:RuleOnly",
-        "gt_modular": "modtf.models.routers.ground_truth:GroundTruth",
+        "monolithic": "modtf.models.routers.single",
+        "modular": "modtf.models.routers.self_scored",
+        "modular_op": "modtf.models.routers.rule_only",
+        "gt_modular": "modtf.models.routers.ground_truth",
+        "temperature": "modtf.models.routers.temperature",
+        "top_k": "modtf.models.routers.top_k",
+        "switch": "modtf.models.routers.switch",
+        "cosine": "modtf.models.routers.cosine",
+        "uniform": "modtf.models.routers.uniform",
     },
+    check_router,
 )
+
+
+def default_variants() -> list[str]:
+    """What commands and studies run where nobody says: the published variants, and those of plug-ins."""
+    return [*VARIANTS, *ROUTERS.outside]
+
+
+def register_router(name: str) -> Callable[[type["Router"]], type["Router"]]:
+    """A class decorator that makes a `modtf.models.Router` known by a name: `modtf.build(task, name)`,
+    `--variant=name`.
+
+    Raises:
+        ValueError: if the name is taken, or the class is no whole router.
+    """
+    return ROUTERS.register(name)

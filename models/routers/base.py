@@ -2,48 +2,113 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
+from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
 
 
 @dataclass(frozen=True)
-class RouterInput:
-    """What an architecture offers a router that learns from the rule."""
+class RouterSetup:
+    """What a model offers its router.
 
+    `Dense` and `TwoLayer` of `modtf.models` take `initial` and `dtype`.
+    """
+
+    initial: InitialWeights  # draws initial weights
+    num_rules: int  # R
     width: int  # of `rule_features`
-    hidden: int | None  # hidden units of the router's network; None for a single dense layer
+    #: hidden units that the architecture gives a network on `rule_features`, by number of modules; None
+    #: where one dense layer is enough, because the features are learned already
+    hidden: Callable[[int], int] | None = None
     use_bias: bool = True
+    dtype: Any = None
 
 
 class Router(keras.layers.Layer):
     """Gives the activation probabilities p [P, M, T], which sum to 1 over the M modules.
 
+    A subclass writes `call`, and a constructor if it has options: keyword arguments, set by
+    `modtf.build(..., router={"strength": 0.5})`. It passes `modules` on if their number is free. P counts the
+    members, which never see each other, and T the tokens. Example: modules score themselves, and uneven use
+    has a price.
+
+        @modtf.register_router("even")
+        class Even(modtf.models.Router):
+            needs_scores = True
+            penalty_name = "unevenness"
+
+            def __init__(self, setup, *, modules=None, strength=0.1):
+                super().__init__(setup, modules=modules)
+                self.strength = strength
+
+            def call(self, rule=None, rule_features=None, scores=None):
+                return ops.softmax(scores, axis=1)
+
+            def penalty(self, activation):
+                usage = ops.mean(activation, axis=2)
+                return self.strength * ops.sum((usage - 1 / self.num_modules) ** 2, axis=1)
+
     Args:
-        initial: draws initial weights.
-        num_rules: R.
-        offered: sizes of what the architecture offers.
+        setup: what the model offers.
+        modules: M; R by default.
+
+    Raises:
+        ValueError: if `modules` is no integer of at least 1.
     """
 
-    needs_scores = False  # whether modules must score themselves
-    sees_only_rule = True  # whether p is a function of the rule alone
-    #: p [P, M, T] and its gradient -> that of the scores; a router that needs scores, has no weights and
-    #: writes it out trains faster in a recurrence
-    scores_gradient: Callable[[Any, Any], Any] | None = None
+    needs_scores: ClassVar[bool] = False  # whether modules must score themselves
+    #: a promise that p is a function of the rule alone: how modules are used under another distribution of
+    #: the rules then follows, and is not sampled
+    depends_only_on_rule: ClassVar[bool] = False
+    penalty_name: ClassVar[str | None] = None  # under which `penalty` is reported, if there is one
 
-    def __init__(self, initial: InitialWeights, num_rules: int, offered: RouterInput, dtype: Any = None):
-        super().__init__(name="router", dtype=dtype)
-        self.num_rules = num_rules
+    def __init__(self, setup: RouterSetup, *, modules: int | None = None):
+        super().__init__(name="router", dtype=setup.dtype)
+        self.num_members, self.num_rules = len(setup.initial.members), setup.num_rules
+        self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.built = True
 
-    @staticmethod
-    def num_modules(num_rules: int) -> int:
-        """M, as many modules as rules unless a router says otherwise."""
-        return num_rules
+    # What a router writes.
 
     def call(self, rule=None, rule_features=None, scores=None):
-        """One-hot rules [P, R, T], rule features [P, F, T], and, where `needs_scores`, scores [P, M, T]
-        (then alone) -> p [P, M, T]."""
+        """p of all tokens; in a recurrence, if it needs scores, of one step's.
+
+        Args:
+            rule: one-hot rules [P, R, T].
+            rule_features: what the architecture makes of them, [P, setup.width, T]; the rules themselves
+                where it makes nothing.
+            scores: what every module scores itself with, [P, M, T]; None unless `needs_scores`.
+
+        Returns:
+            p [P, M, T], at least 0 and with sum 1 over M.
+        """
         raise NotImplementedError
+
+    def penalty(self, activation):
+        """What is added to each member's loss: from p of a whole batch, [P, M, T], to [P]."""
+        raise NotImplementedError
+
+    # What models and evaluation call: the same, with the shapes checked.
+
+    def route(self, rule, rule_features, scores=None):
+        """`call`; raises `ValueError` where p has not the shape [P, M, T]."""
+        p = self(rule=rule, rule_features=rule_features, scores=scores)
+        if len(p.shape) != 3 or p.shape[1] not in (None, self.num_modules):
+            raise ValueError(
+                f"{type(self).__name__}.call gave p of shape {tuple(p.shape)}; expected [P, M, T] with "
+                f"M = {self.num_modules} modules."
+            )
+        return p
+
+    def penalise(self, activation):
+        """`penalty`; raises `ValueError` where it is not one number per member."""
+        penalty = self.penalty(activation)
+        if tuple(penalty.shape) != (self.num_members,):
+            raise ValueError(
+                f"{type(self).__name__}.penalty gave the shape {tuple(penalty.shape)}; expected one number "
+                f"per member, ({self.num_members},): reduce axes 1 and 2 of p [P, M, T], not axis 0."
+            )
+        return penalty

@@ -2,22 +2,26 @@
 
 from typing import Any
 
-from modtf.models.initial import InitialWeights
+from modtf.models.kernels.sums import softmax
 from modtf.models.layers import Dense, TwoLayer
-from modtf.models.routers.base import Router, RouterInput
-from modtf.models.sums import softmax
+from modtf.models.routers import register_router
+from modtf.models.routers.base import Router, RouterSetup
 
 
+@register_router("modular_op")
 class RuleOnly(Router):
-    def __init__(self, initial: InitialWeights, num_rules: int, offered: RouterInput, dtype: Any = None):
-        super().__init__(initial, num_rules, offered, dtype)
-        options: dict[str, Any] = {"use_bias": offered.use_bias, "dtype": dtype}
-        if offered.hidden is None:
-            self.logits = Dense(initial, offered.width, num_rules, "router_logits", **options)
+    """The softmax of one dense layer on the rule's features, or of two where these are not learned."""
+
+    depends_only_on_rule = True
+
+    def __init__(self, setup: RouterSetup, *, modules: int | None = None):
+        super().__init__(setup, modules=modules)
+        initial, width, outputs, name = setup.initial, setup.width, self.num_modules, "router_logits"
+        options: dict[str, Any] = {"use_bias": setup.use_bias, "dtype": setup.dtype}
+        if setup.hidden is None:
+            self.logits = Dense(initial, width, outputs, name, **options)
         else:
-            self.logits = TwoLayer(
-                initial, offered.width, offered.hidden, num_rules, "router_logits", **options
-            )
+            self.logits = TwoLayer(initial, width, setup.hidden(outputs), outputs, name, **options)
 
     def call(self, rule=None, rule_features=None, scores=None):
         return softmax(self.logits(rule_features))

@@ -1,51 +1,38 @@
-"""Results of a study: written by training, read as one tidy table, summarised, compared and ranked."""
+"""Results of cells on disk: their schema, finding them, reading them as one tidy table."""
 
 from modtf.results.activations import Activations, load_activations
 from modtf.results.cells import CellFolder, find_cells
-from modtf.results.load import load_history, load_results
-from modtf.results.missing import find_missing
-from modtf.results.paired import PAIRS, compare_pairs
-from modtf.results.performance import performance_rows
-from modtf.results.random_baseline import random_baseline
-from modtf.results.ranking import rank, votes
-from modtf.results.resampling import Bootstrap
+from modtf.results.load import load_history, load_results, with_categories
 from modtf.results.schema import (
     CELL,
+    CHECKPOINTS,
     COLUMNS,
-    CONDITION,
+    HISTORY_COLUMNS,
+    KIND,
     MEMBER,
-    TASK,
+    SCORE,
     VARIANTS,
     write_activations,
     write_history,
     write_results,
 )
-from modtf.results.study import Study
-from modtf.results.summary import summarise
 
 __all__ = [
     "CELL",
+    "CHECKPOINTS",
     "COLUMNS",
-    "CONDITION",
+    "HISTORY_COLUMNS",
+    "KIND",
     "MEMBER",
-    "PAIRS",
-    "TASK",
+    "SCORE",
     "VARIANTS",
     "Activations",
-    "Bootstrap",
     "CellFolder",
-    "Study",
-    "compare_pairs",
     "find_cells",
-    "find_missing",
     "load_activations",
     "load_history",
     "load_results",
-    "performance_rows",
-    "random_baseline",
-    "rank",
-    "summarise",
-    "votes",
+    "with_categories",
     "write_activations",
     "write_history",
     "write_results",

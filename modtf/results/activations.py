@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from modtf.checks import check_choice
+from modtf.protocol import tail_length
 from modtf.results.cells import CellFolder, Source, find_cells
-from modtf.results.schema import ACTIVATION
+from modtf.results.schema import ACTIVATION, CHECKPOINTS
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,20 @@ class Activations:
         """The place of a member, None if the cell does not have it."""
         found = np.flatnonzero((self.data_seeds == data_seed) & (self.seeds == seed))
         return int(found[0]) if found.size else None
+
+    def at(self, checkpoint: str) -> NDArray[np.float64]:
+        """The matrices `[P, R, M]` at a checkpoint; "tail" is the mean over the last evaluations.
+
+        Raises:
+            ValueError: if there is no such checkpoint.
+        """
+        check_choice("checkpoint", checkpoint, (*CHECKPOINTS, "pooled"))
+        if checkpoint == "tail":
+            trained = self.history[self.steps > 0]
+            return trained[-tail_length(len(trained)) :].mean(axis=0)
+        if checkpoint == "pooled":
+            return (self.last + self.best) / 2
+        return self.last if checkpoint == "last" else self.best
 
 
 def load_activations(directory: Source, **where: Any) -> list[Activations]:

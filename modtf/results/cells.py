@@ -3,12 +3,15 @@
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from modtf.results.schema import ACTIVATION, CELL, CONFIG, HISTORY, RESULTS
-from modtf.task import Task, science_hash
+from modtf.cell import Cell
+from modtf.families import FAMILIES
+from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, PRIVATE, RESULTS
+from modtf.task import science_hash
 
 Folder = str | os.PathLike[str]
 
@@ -20,25 +23,25 @@ class CellFolder:
     path: Path
     config: dict[str, Any]
 
-    @property
+    @cached_property
+    def definition(self) -> Cell:
+        """The cell that was run."""
+        return Cell.from_dict(self.config)
+
+    @cached_property
     def cell(self) -> dict[str, Any]:
-        """The values of `CELL`; `search` is "" where there is none."""
-        return {name: self.config["cell"].get(name) or "" for name in CELL}
+        """The values of `CELL`."""
+        return self.definition.columns
 
     @property
-    def members(self) -> list[tuple[int, int]]:
+    def members(self) -> tuple[tuple[int, int], ...]:
         """(data_seed, seed) of every member."""
-        return [(int(d), int(s)) for d, s in self.config["cell"]["members"]]
+        return self.definition.members
 
-    @property
+    @cached_property
     def protocol(self) -> str:
-        """Names how the cell was trained and evaluated, and what else its task is: the same for cells that
-        may be compared."""
-        defaults = {field.name: field.default for field in fields(Task)}
-        task = {k: v for k, v in self.config["cell"].items() if k not in (*CELL, "members")}
-        changed = {k: v for k, v in task.items() if v != defaults.get(k)}
-        how = {key: self.config.get(key) for key in ("training", "evaluation")}
-        return science_hash({**how, **({"task": changed} if changed else {})}, 4)
+        """Names how the cell was trained and evaluated: the same for cells that may be compared."""
+        return science_hash(self.definition.protocol.to_dict(), 4)
 
     @property
     def is_finished(self) -> bool:
@@ -63,7 +66,8 @@ def find_cells(directory: Source) -> list[CellFolder]:
 
     Raises:
         FileNotFoundError: if a folder does not exist or holds no cell.
-        ValueError: if a config cannot be read, or two folders hold the same cell, members and protocol.
+        ValueError: if a config cannot be read, is of a family that is not registered, or two folders hold
+            the same cell, members and protocol.
     """
     cells: dict[Path, CellFolder] = {}
     for item in [directory] if isinstance(directory, str | os.PathLike) else directory:
@@ -86,6 +90,8 @@ def find_cells(directory: Source) -> list[CellFolder]:
 
 def _config_files(folder: Path) -> Iterable[Path]:
     for parent, folders, files in os.walk(folder):
+        if PRIVATE in folders:
+            folders.remove(PRIVATE)
         if CONFIG in files:
             yield Path(parent, CONFIG)
             folders.clear()  # a cell holds no cells, but may hold many TensorBoard files
@@ -101,12 +107,24 @@ def _read(path: Path) -> CellFolder | None:
         ) from error
     if not isinstance(config, dict) or "cell" not in config:
         return None  # another program's config.json
-    absent = [name for name in (*CELL, "members") if name not in config["cell"] and name != "search"]
-    if absent:
-        raise ValueError(
-            f'{path}: "cell" lacks {", ".join(absent)}. Remove the folder and run its cell again.'
+    found = CellFolder(path.parent, config)
+    try:
+        _ = found.cell
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(_unreadable(path, config["cell"], error)) from error
+    return found
+
+
+def _unreadable(path: Path, cell: Any, error: Exception) -> str:
+    task = cell.get("task") if isinstance(cell, dict) else None
+    arch = task.get("arch") if isinstance(task, dict) else None
+    if arch is not None and arch not in FAMILIES:
+        return (
+            f"{path} is of the family {arch!r}, which is not registered (registered: {', '.join(FAMILIES)}). "
+            "Load what registers it: --plugin=FILE_OR_MODULE, or modtf.load_plugin."
         )
-    return CellFolder(path.parent, config)
+    reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+    return f"{path} describes no cell of this version ({reason}). Remove the folder and run its cell again."
 
 
 def _refuse_copies(cells: Iterable[CellFolder]) -> None:

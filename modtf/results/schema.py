@@ -8,37 +8,41 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from modtf.cell import VARIANTS as VARIANTS
 from modtf.files import atomic_path, write_text
 
 RESULTS = "results.csv"  # its presence means that the cell is finished
 HISTORY = "history.csv"
-CONFIG = "config.json"
+CONFIG = "config.json"  # `Cell.to_dict()` and "version"
 ACTIVATION = "activation.npz"
+PRIVATE = ".modtf"  # in a study's folder: cells that are worked on or were set aside, leases, logs
 
-VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")  # from least to most informed
-CHECKPOINTS = ("last", "best")
+#: tail: mean over the last evaluations of training; last: after the last step; best: of the smallest
+#: validation loss, in classification of the highest validation accuracy
+CHECKPOINTS = ("tail", "last", "best")
 
-CELL = ("arch", "setting", "search", "num_rules", "width", "variant")
+KIND = ("arch", "setting", "task_options")  # results of different kinds are never in one unit
+CELL = (*KIND, "num_rules", "width", "variant", "model_options")
 MEMBER = (*CELL, "data_seed", "seed")
-CONDITION = ("checkpoint", "measure", "scale", "seq_len")
-TASK = ("arch", "setting", "search", "num_rules", "data_seed")  # what is drawn anew with every data seed
+SCORE = ("checkpoint", "measure", "condition")
 
-# `search` is the empty string, and `seq_len` missing, where they have no meaning.
+# Options stand as text, "search=v2" or "modules=16,temperature=2", and are "" where there are none.
 COLUMNS: Mapping[str, str] = {
     "arch": "str",
     "setting": "str",
-    "search": "str",
+    "task_options": "str",
     "num_rules": "int64",
+    "num_modules": "int64",
     "width": "int64",
     "variant": "str",
+    "model_options": "str",
     "data_seed": "int64",
     "seed": "int64",
     "num_parameters": "int64",
     "steps": "int64",
     "checkpoint": "str",
     "measure": "str",
-    "scale": "float64",
-    "seq_len": "Int64",
+    "condition": "str",
     "value": "float64",
 }
 HISTORY_COLUMNS: Mapping[str, str] = {
@@ -46,14 +50,26 @@ HISTORY_COLUMNS: Mapping[str, str] = {
     "data_seed": "int64",
     "seed": "int64",
     "measure": "str",
+    "condition": "str",
     "value": "float64",
 }
+NOT_KEYS = (
+    "value",
+    "num_modules",
+    "num_parameters",
+    "steps",
+)  # two rows of one model may not differ in these
 
 
 def conform(
     frame: pd.DataFrame, columns: Mapping[str, str] = COLUMNS, source: str = "The table"
 ) -> pd.DataFrame:
     """The frame with exactly `columns`, in their order and with their dtypes.
+
+    Args:
+        frame: one row per member, measure and condition; missing options count as none.
+        columns: `COLUMNS` or `HISTORY_COLUMNS`.
+        source: what the frame is, for errors.
 
     Raises:
         ValueError: if a column is missing or unknown, a value does not fit its dtype, or two rows speak of
@@ -66,13 +82,13 @@ def conform(
             f"unknown {', '.join(map(str, unknown)) or 'none'}. Expected {', '.join(columns)}."
         )
     frame = frame[list(columns)].reset_index(drop=True)
-    if "search" in columns:
-        frame = frame.assign(search=frame["search"].fillna("").replace({None: ""}))
+    options = [name for name in ("task_options", "model_options") if name in columns]
+    frame = frame.assign(**{name: frame[name].astype(object).fillna("") for name in options})
     try:
         frame = frame.astype(dict(columns))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{source} holds a value of the wrong kind: {error}") from error
-    key = [c for c in columns if c not in ("value", "num_parameters", "steps")]
+    key = [c for c in columns if c not in NOT_KEYS]
     repeated = frame[frame.duplicated(key)]
     if len(repeated):
         raise ValueError(
@@ -87,7 +103,8 @@ def write_results(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
 
     Args:
         folder: the cell's folder; it must exist.
-        frame: one row per member and measure, with `COLUMNS`.
+        frame: one row per member, checkpoint, measure and condition, with `COLUMNS`. Measures of the
+            activation matrix, and what concerns training, such as "seconds", stand under the condition "iid".
 
     Raises:
         ValueError: see `conform`.

@@ -7,37 +7,46 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modtf.datasets.families import FAMILIES
 from modtf.datasets.streaming import stream
-from modtf.task import SEARCHES, SETTINGS, Task
+from modtf.families import FAMILIES, Family, register_family
+from modtf.task import Task
 
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def task_kinds(**options: Any) -> list[Task]:
-    """A task of every family, search, setting and target that go together."""
+def task_kinds(**given: Any) -> list[Task]:
+    """A task of every family, with all options and settings that go together."""
     tasks = []
-    for arch, search, setting, target in product(FAMILIES, (None, *SEARCHES), SETTINGS, ("output", "state")):
-        try:
-            tasks.append(Task(arch=arch, search=search, setting=setting, target=target, **options))
-        except ValueError:
-            continue
-    return list(dict.fromkeys(tasks))
+    for name, family in FAMILIES.items():
+        values = [option.choices or (option.default,) for option in family.options]
+        for setting, *chosen in product(family.settings, *values):
+            options = {option.name: value for option, value in zip(family.options, chosen, strict=True)}
+            try:
+                tasks.append(Task(name, setting, **options, **given))
+            except ValueError:
+                continue
+    return tasks
+
+
+def is_first_of_its_data(task: Task) -> bool:
+    """Whether setting and options are the default ones, those aside that are always named."""
+    always = {option.name for option in task.family.options if option.always_named}
+    return task.setting == task.family.settings[0] and set(task.named_options) <= always
 
 
 KINDS = task_kinds(num_rules=5, data_seed=1)
-FAMILY_KINDS = [task for task in KINDS if task.setting == "regression" and task.target == "output"]
+FAMILY_KINDS = [task for task in KINDS if is_first_of_its_data(task)]
 
 
 @pytest.fixture(params=KINDS, ids=lambda task: task.name)
 def any_task(request: pytest.FixtureRequest) -> Task:
-    """One task of every family x search x setting x target, R = 5."""
+    """One task of every family x option x setting, R = 5."""
     return request.param
 
 
-@pytest.fixture(params=FAMILY_KINDS, ids=lambda task: task.family)
+@pytest.fixture(params=FAMILY_KINDS, ids=lambda task: task.kind)
 def any_family(request: pytest.FixtureRequest) -> Task:
-    """One regression task of every family x search, R = 5."""
+    """One regression task of every family x option that is always named, R = 5."""
     return request.param
 
 
@@ -50,3 +59,15 @@ def batches(task: Task | Sequence[Task], count: int, **options: Any) -> Iterator
 def draw() -> Callable[..., list[Batch]]:
     """draw(task, count, **options of stream) -> the first `count` batches (inputs, rule, target)."""
     return lambda task, count, **options: list(batches(task, count, **options))
+
+
+@pytest.fixture
+def registered() -> Iterator[Callable[[type[Family]], str]]:
+    """registered(a subclass of Family) -> the name under which it is known until the end of the test."""
+
+    def register(family: type[Family]) -> str:
+        register_family("toy")(family)
+        return "toy"
+
+    yield register
+    FAMILIES._objects.pop("toy", None)

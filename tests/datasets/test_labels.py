@@ -1,13 +1,12 @@
 """The labels of every stream against a plain NumPy labeller, written from the equations."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from modtf.datasets.random import uniforms
-from modtf.datasets.streaming import task_family
+from modtf.datasets.streaming import rule_data
+from modtf.population import Population
 
 WIDTH = 32
 
@@ -74,7 +73,7 @@ def check(task, inputs, rule, target):
     [(5, "train", 2.0, 30), (2, "test", 2.0, 3)],
 )
 def test_stream_of_a_population(draw, any_task, num_rules, split, scale, seq_len):
-    tasks = [replace(any_task, num_rules=num_rules, data_seed=data_seed) for data_seed in (0, 3)]
+    tasks = [any_task.replace(num_rules=num_rules, data_seed=data_seed) for data_seed in (0, 3)]
     seq_len = seq_len if any_task.is_sequence else None
     [(inputs, rule, target)] = draw(
         tasks, 1, batch_size=8, split=split, seed=[4, 5], scale=scale, seq_len=seq_len
@@ -87,25 +86,23 @@ def test_stream_of_a_population(draw, any_task, num_rules, split, scale, seq_len
 
 def test_eagerly(any_family):
     """The same code without tf.data or a graph."""
-    family = task_family(any_family)
-    num_tokens = 4 if family.is_sequence else 1
-    drawn = uniforms(tf.constant(1, tf.int64), tf.constant(2, tf.int64), [6, family.num_uniforms(num_tokens)])
-    inputs = family.inputs(drawn, num_tokens)
+    data = rule_data(Population.of(any_family))
+    num_tokens = 4 if any_family.is_sequence else 1
+    drawn = uniforms(tf.constant(1, tf.int64), tf.constant(2, tf.int64), [6, data.num_uniforms(num_tokens)])
+    inputs = data.inputs(drawn, num_tokens)
     rule = np.arange(6 * num_tokens, dtype=np.int32).reshape(6, num_tokens) % any_family.num_rules
-    rule = rule if family.is_sequence else rule[:, 0]
-    parameters = {name: tf.constant(value[0], tf.float32) for name, value in family.stacked.items()}
-    check(any_family, inputs.numpy(), rule, family.outputs(parameters, inputs, tf.constant(rule)).numpy())
+    rule = rule if any_family.is_sequence else rule[:, 0]
+    parameters = {name: tf.constant(value[0], tf.float32) for name, value in data.stacked.items()}
+    check(any_family, inputs.numpy(), rule, data.outputs(parameters, inputs, tf.constant(rule)).numpy())
 
 
 @pytest.mark.parametrize("num_rules", [2, 5])
 def test_one_member_and_its_shapes(draw, any_task, num_rules):
-    task = replace(any_task, num_rules=num_rules)
+    task = any_task.replace(num_rules=num_rules)
     [(inputs, rule, target)] = draw(task, 1, batch_size=7)
     tokens = (10,) if task.is_sequence else ()
     width = () if task.target_width is None else (task.target_width,)
     assert inputs.shape == (7, *tokens, task.token_width)
     assert rule.shape == (7, *tokens)
     assert target.shape == (7, *tokens, *width)
-    assert task_family(task).token_width == task.token_width
-    assert task_family(task).target_width == task.target_width
     check(task, inputs, rule, target)

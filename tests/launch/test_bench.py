@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from absl import flags
 
-from modtf.launch.bench import define_flags, requests_of_flags
+from modtf.launch.bench import define_flags
+from modtf.launch.benchmark.requests import requests_of_flags
+from modtf.launch.cli import define_plugin
 
 SCRIPT = Path(__file__).parents[2] / "launch" / "bench.py"
 
@@ -16,6 +18,7 @@ SCRIPT = Path(__file__).parents[2] / "launch" / "bench.py"
 def given(*arguments: str) -> flags.FlagValues:
     values = flags.FlagValues()
     define_flags(values)
+    define_plugin(values)
     values(["bench.py", *arguments])
     return values
 
@@ -45,11 +48,30 @@ def test_chosen_cells_once_each_and_variants_in_order() -> None:
         ("--members=0", "--members=0"),
         ("--repeats=0", "--repeats=0"),
         ("--seconds=0", "above 0"),
+        ("--search=v2", "no meaning for arch='mlp'"),
+        ("--set=router.heat=2", "--set router.heat is not known"),
+        ("--set=training.steps=2", "--set training.steps is not known. The options of a benchmark"),
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(argument: str, expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         requests_of_flags(given("--arch=mlp", argument))
+
+
+def test_options_are_handed_on() -> None:
+    (request,) = requests_of_flags(
+        given(
+            "--arch=mha", "--rules=2", "--search=v2", "--set=router.modules=4", "--variant=modular,gt_modular"
+        )
+    )
+    assert request["task"] == {"search": "v2"}
+    assert request["router"] == {"modular": {"modules": 4}, "gt_modular": {}}
+    assert json.loads(json.dumps(request)) == request
+
+
+def test_evaluations_need_streams() -> None:
+    with pytest.raises(ValueError, match="--evaluation needs TensorFlow"):
+        requests_of_flags(given("--evaluation", "--backend=jax"))
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

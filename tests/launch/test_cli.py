@@ -1,4 +1,4 @@
-"""Errors in one line, and where a command may write."""
+"""Errors in one line, plug-ins before anything else, help, and where a command may write."""
 
 import subprocess
 import sys
@@ -6,7 +6,11 @@ import sys
 import pytest
 from absl import flags
 
-from modtf.launch.cli import check_writable, run_command
+from modtf.launch.cli import check_writable, plugins_given, run_command
+
+
+def define_rules(values):
+    flags.DEFINE_integer("rules", 2, "How many.", flag_values=values)
 
 
 @pytest.fixture
@@ -15,20 +19,27 @@ def command(monkeypatch):
 
     def run(main, *arguments, **options):
         monkeypatch.setattr(sys, "argv", ["folder/command.py", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            run_command(main, **options)
-        return stopped.value.code
+        try:
+            run_command(main, define_rules, **options)
+        except SystemExit as stopped:
+            return stopped.code
+        return 0
 
-    if not flags.FLAGS.is_parsed():
-        flags.FLAGS(["test"])
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))  # `run_command` adds to it
     return run
 
 
 def failing(error):
-    def main():
+    def main(given):
         raise error
 
     return main
+
+
+def test_main_is_given_the_flags(command):
+    seen = []
+    assert command(lambda given: seen.append(given.rules), "--rules=3") == 0
+    assert seen == [3]
 
 
 @pytest.mark.parametrize("error", [ValueError("rules=1 is too few"), OSError("rules=1 is too few")])
@@ -39,11 +50,18 @@ def test_an_error_is_one_line(command, capsys, error):
     assert captured.out == ""
 
 
-def test_a_stray_argument(command, capsys):
-    assert command(lambda: None, "mlp") == 1
-    assert capsys.readouterr().err == (
-        "command.py: error: 'mlp' was not expected; flags are written --name=value.\n"
-    )
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("mlp", "'mlp' was not expected; flags are written --name=value."),
+        ("--rules=many", "flag --rules=many: invalid literal for int() with base 10: 'many'"),
+        ("--rulse=3", "Unknown command line flag 'rulse'. Did you mean: rules ?"),
+        ("--plugin", "Missing value for flag --plugin"),
+    ],
+)
+def test_bad_arguments_are_one_line(command, capsys, argument, expected):
+    assert command(failing(AssertionError("it ran")), argument) == 1
+    assert capsys.readouterr().err == f"command.py: error: {expected}\n"
 
 
 @pytest.mark.parametrize(
@@ -54,10 +72,46 @@ def test_an_interruption(command, capsys, resumes, hint):
     assert capsys.readouterr().err == f"\ncommand.py: interrupted{hint}.\n"
 
 
-def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["command.py"])
+def test_a_mistake_of_ours_keeps_its_traceback(command):
     with pytest.raises(KeyError):
-        run_command(failing(KeyError("bug")))
+        command(failing(KeyError("bug")))
+
+
+def test_plugins_are_loaded_before_flags_are_defined(command, tmp_path, monkeypatch):
+    (tmp_path / "says_so.py").write_text("import sys\nsys.loaded_plugin = True\n")
+    monkeypatch.setattr(sys, "loaded_plugin", False, raising=False)
+    monkeypatch.delitem(sys.modules, "says_so", raising=False)
+    order = []
+    monkeypatch.setitem(globals(), "define_rules", lambda values: order.append(vars(sys)["loaded_plugin"]))
+    assert command(lambda given: order.append(given.plugin), f"--plugin={tmp_path / 'says_so.py'}") == 0
+    assert order == [True, [str(tmp_path / "says_so.py")]]
+
+
+def test_a_bad_plugin_is_one_line(command, capsys, tmp_path):
+    assert command(failing(AssertionError("it ran")), "--plugin", str(tmp_path / "none.py"), "--rules=x") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"command.py: error: The plug-in '{tmp_path / 'none.py'}' is no file.")
+
+
+def test_plugins_among_other_flags():
+    given = [
+        "--arch=mine",
+        "--plugin=a.py",
+        "--nobaseline",
+        "stray",
+        "--plugin",
+        "b",
+        "--set",
+        "x=--plugin=c",
+    ]
+    assert plugins_given(given) == ["a.py", "b"]
+
+
+def test_help_is_what_the_file_says_and_the_flags(command, capsys):
+    assert command(failing(AssertionError("it ran")), "--help") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(str(__doc__))
+    assert "  --rules=2                 How many.\n" in shown
 
 
 def test_check_writable(tmp_path):
@@ -71,7 +125,21 @@ def test_check_writable(tmp_path):
 
 def test_tensorflow_is_imported_in_silence():
     code = (
-        "import os; from modtf.launch.cli import quiet_tensorflow; quiet_tensorflow(); os.write(2, b'heard')"
+        "import os; from modtf.launch.quiet import quiet_tensorflow; quiet_tensorflow(); "
+        "import keras, tensorflow; os.write(2, b'heard'); print(tensorflow.constant(3).numpy())"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (result.stdout, result.stderr) == ("", "heard")
+    environment = {"KERAS_BACKEND": "tensorflow", "PYTHONPATH": ":".join(sys.path)}
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert (result.stdout, result.stderr) == ("3\n", "heard")
+
+
+def test_a_failing_import_is_heard(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("import os\nos.write(2, b'why')\nraise ImportError('broken')\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+    code += "from modtf.launch.quiet import quiet_tensorflow; quiet_tensorflow()\nimport tensorflow"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "why" in result.stderr
+    assert "ImportError: broken" in result.stderr

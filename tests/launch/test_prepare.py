@@ -37,7 +37,7 @@ def test_names_and_patterns() -> None:
         ((), "--configs"),
         (("--configs=mlp_regression_r1_task0",), "at least 2 rules"),
         (("--configs=mlp_*", "--data_dir={file}/data"), "cannot be written"),
-        (("mlp_*",), "Unexpected 'mlp_*'"),
+        (("mlp_*",), "'mlp_*' was not expected"),
         (("--configs=mlp_*", "--file_format=csv"), "tfrecord|array_record"),
     ],
 )

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from modtf.metrics import adaptation, adaptation_from_usage, rule_distributions
+from modtf.metrics import adaptation, adaptation_from_usage, from_counts, rule_distributions
 
 
 def test_rule_distributions_are_the_published_draws():
@@ -38,6 +38,32 @@ def test_sampled_usage_approaches_the_default():
         rules = generator.choice(4, size=10_000, p=p)
         usage.append(A[rules].mean(axis=0))
     assert adaptation(A, usage=usage) == pytest.approx(adaptation(A), abs=0.005)
+
+
+@pytest.mark.parametrize("num_rules", [2, 8, 32])
+def test_a_perfect_sampled_router_scores_exactly_zero(num_rules):
+    """Against the rules of the tokens themselves; against the nominal draws it is off by the sample."""
+    generator = np.random.default_rng(num_rules)
+    order = generator.permutation(num_rules)
+    draws = rule_distributions(num_rules)
+    counts = np.stack([generator.multinomial(2_001, p) for p in draws])
+    frequencies, usage = counts / 2_001, (counts / 2_001)[:, order]
+    A = np.eye(num_rules)[:, order]
+    assert adaptation(A, usage=usage) > 0.004
+    assert adaptation(A, usage=usage, rule_frequencies=frequencies) == 0.0
+    as_float32 = (usage.astype(np.float32), frequencies.astype(np.float32))
+    counted = tuple(from_counts(c, counts.sum(axis=1)) for c in (counts[:, order], counts))
+    for measured, rules in (as_float32, counted):
+        assert adaptation(A, usage=measured, rule_frequencies=rules) == 0.0
+    spare = np.pad(A, ((0, 0), (0, 3)))  # modules that are never used
+    assert adaptation(spare, usage=np.pad(usage, ((0, 0), (0, 3))), rule_frequencies=frequencies) == 0.0
+
+
+def test_frequencies_without_usage_are_the_distributions():
+    A = np.random.default_rng(0).dirichlet(np.ones(3), size=4)
+    frequencies = rule_distributions(4, num_draws=9)
+    assert adaptation(A, rule_frequencies=frequencies) == adaptation(A, num_draws=9)
+    assert adaptation(A, rule_frequencies=frequencies[:2]) == adaptation(A, num_draws=2)
 
 
 def test_usage_decides_the_number_of_draws():
@@ -85,6 +111,20 @@ def test_from_usage_rejects(arguments, message):
 def test_usage_of_other_modules():
     with pytest.raises(ValueError, match="usage has 3 modules, the activation matrix 2"):
         adaptation(np.eye(2), usage=np.full((5, 3), 1 / 3))
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "message"),
+    [
+        (np.full((5, 3), 1 / 3), "rule_frequencies has 3 rules, the activation matrix 2"),
+        (np.full((4, 2), 0.5), "usage has 5 rows; expected one for each of 4"),
+        (np.full((5, 2), 7), r"rule_frequencies \[draws, rules\].*sums to 14"),
+        ([0.5, 0.5], r"rule_frequencies .* shape \(2,\)"),
+    ],
+)
+def test_rejects_frequencies_of_something_else(frequencies, message):
+    with pytest.raises(ValueError, match=message):
+        adaptation(np.eye(2), usage=np.full((5, 2), 0.5), rule_frequencies=frequencies)
 
 
 @pytest.mark.parametrize("arguments", [(0, 5), (2, 0), (2, -1)])

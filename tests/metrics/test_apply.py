@@ -25,6 +25,19 @@ def test_passes_what_each_measure_asks_for(population):
     assert all(type(value) is float for value in values.values())
 
 
+def test_population_with_rule_frequencies(population):
+    usage = rule_distributions(4, num_draws=5) @ population
+    frequencies = np.random.default_rng(1).dirichlet(np.ones(4), size=(3, 5))
+    together = measure_population(population, usage=usage, rule_frequencies=frequencies)
+    for i in range(3):
+        value = adaptation(population[i], usage=usage[i], rule_frequencies=frequencies[i])
+        assert together["adaptation"][i] == value != adaptation(population[i], usage=usage[i])
+
+
+def test_groups_of_a_population(population):
+    assert list(measure_population(population, groups=["collapse"])) == ["collapse_avg", "collapse_worst"]
+
+
 def test_population_with_usage_and_rule_probs(population):
     usage = rule_distributions(4, num_draws=5) @ population
     per_member = np.array([[0.4, 0.3, 0.2, 0.1], [0.25] * 4, [0.1, 0.1, 0.1, 0.7]])
@@ -57,6 +70,7 @@ def test_monolithic_population():
         ),
         ({"usage": np.full((5, 4), 0.25)}, r"usage has shape \(5, 4\)"),
         ({"rule_probs": np.full((2, 4), 0.25)}, r"rule_probs has shape \(2, 4\)"),
+        ({"rule_frequencies": np.full((5, 4), 0.25)}, r"rule_frequencies has shape \(5, 4\)"),
         ({"rule_probs": 0.25}, r"rule_probs has shape \(\)"),
         ({"rule_probs": np.full(3, 1 / 3)}, "rule_probs has 3 entries.*4 rules"),
     ],

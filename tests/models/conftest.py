@@ -1,38 +1,70 @@
-"""What the tests of the models loop over: every architecture, task, router and option in the registries."""
+"""What the tests of the models loop over: all families, architectures, routers and options there are."""
 
 from itertools import product
 
 import numpy as np
+import plugin_routers
 import pytest
 
-from modtf.datasets.streaming import task_family
+from modtf.cell import VARIANTS
+from modtf.families import FAMILIES
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.cells import CELLS
-from modtf.models.routers import ROUTERS
-from modtf.task import SEARCHES, Task
+from modtf.models.options import options_of
+from modtf.models.routers import ROUTERS, register_router
+from modtf.task import Task
+
+RULES = 3  # divides no width evenly
+MODULES = 5  # more than rules
+CHOICES = {"cell": CELLS}  # of the architectures' options
 
 
-def tasks_of_every_kind():
-    """A regression task of every architecture, search and target that go together."""
+def tasks_of_every_kind(arch):
+    """A regression task of a family with every choice of its options that go together."""
+    options = [option for option in FAMILIES[arch].options if option.choices]
     tasks = []
-    for arch, search, target in product(ARCHITECTURES, (None, *SEARCHES), ("output", "state")):
+    for values in product(*(option.choices or () for option in options)):
         try:
-            tasks.append(Task(arch, "regression", 3, search, target=target))  # 3 divides no width evenly
+            named = {option.name: value for option, value in zip(options, values, strict=True)}
+            tasks.append(Task(arch, "regression", RULES, **named))
         except ValueError:
             continue
-    return list(dict.fromkeys(tasks))
+    return tasks
+
+
+def options_of_every_kind(architecture):
+    """Options of `build` that choose an architecture, with every choice of its own."""
+    known = [name for name in options_of(ARCHITECTURES[architecture], "make_layers") if name in CHOICES]
+    for values in product(*(CHOICES[name] for name in known)):
+        yield {"architecture": architecture, **dict(zip(known, values, strict=True))}
 
 
 KINDS = [
     (task, options)
-    for task in tasks_of_every_kind()
-    for options in ([{"cell": cell} for cell in CELLS] if task.arch == "rnn" else [{}])
+    for architecture in ARCHITECTURES
+    for arch in [name for name in FAMILIES if FAMILIES[name].architecture == architecture]
+    or list(FAMILIES)[:1]
+    for task in tasks_of_every_kind(arch)
+    for options in options_of_every_kind(architecture)
 ]
+#: what the tests of every kind of model loop over; between them and `plugin_routers` is every capability of
+#: a router: scored or not, with weights or not, with a penalty, with a state
+PUBLISHED: list[tuple[str, dict[str, int]]] = [(name, {}) for name in VARIANTS] + [
+    (name, {"modules": MODULES})
+    for name in VARIANTS
+    if "modules" in options_of(ROUTERS[name], "__init__", skip=2)
+]
+OTHERS = [name for name in ROUTERS if name not in VARIANTS]  # see routers/test_registered.py
 
 
 def kind_name(kind):
     task, options = kind
     return "_".join([task.name, *options.values()])
+
+
+def variant_name(variant):
+    name, router = variant
+    return "_".join([name, *(f"{option}{value}" for option, value in router.items())])
 
 
 @pytest.fixture(params=KINDS, ids=kind_name)
@@ -41,16 +73,39 @@ def kind(request):
     return request.param
 
 
-@pytest.fixture(params=tuple(ARCHITECTURES))
+@pytest.fixture(params=tuple(FAMILIES))
 def arch(request):
-    """The name of every architecture."""
+    """The name of every family."""
     return request.param
 
 
-@pytest.fixture(params=tuple(ROUTERS))
+@pytest.fixture(params=PUBLISHED, ids=variant_name)
 def variant(request):
-    """The name of every router."""
+    """(name, router options): the published routers, also with M = 5 where that is free."""
     return request.param
+
+
+@pytest.fixture(params=OTHERS)
+def other(request):
+    """The name of every router that is not published, for tests of one small model per family."""
+    return request.param
+
+
+@pytest.fixture
+def registries():
+    """What a test registers is gone when it ends; what of the tree was imported meanwhile stays."""
+    before = [(registry, set(registry.outside)) for registry in (ROUTERS, ARCHITECTURES)]
+    yield
+    for registry, names in before:
+        for name in set(registry.outside) - names:
+            del registry._objects[name], registry._origins[name]
+
+
+@pytest.fixture
+def plugins(registries):
+    """The routers of `plugin_routers`, registered."""
+    for name, router in plugin_routers.PLUGINS.items():
+        register_router(name)(router)
 
 
 @pytest.fixture(scope="session")
@@ -59,13 +114,13 @@ def random_batch():
 
     def make(tasks, batch=4, seq_len=4, seed=0):
         rng = np.random.default_rng(seed)
-        family, task = task_family(tasks), tasks[0]
-        tokens = [batch, len(tasks), *([seq_len] if family.is_sequence else [])]
+        task = tasks[0]
+        tokens = [batch, len(tasks), *([seq_len] if task.is_sequence else [])]
         features = {
-            "inputs": rng.standard_normal([*tokens, family.token_width]),
+            "inputs": rng.standard_normal([*tokens, task.token_width]),
             "rule": rng.integers(task.num_rules, size=tokens).astype(np.int32),
         }
-        target = rng.standard_normal([*tokens, *([family.target_width] if family.target_width else [])])
+        target = rng.standard_normal([*tokens, *([task.target_width] if task.target_width else [])])
         return features, (target >= 0) * 1.0 if task.setting == "classification" else target
 
     return make

@@ -1,69 +1,127 @@
-"""A member of a population trains exactly as it would alone: same data, same weights, clipping included."""
+"""A member of a population trains exactly as it would alone, clipping and penalties included."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from modtf.datasets.streaming import stream
-from modtf.losses import SettingLoss
 from modtf.models.build import build
-from modtf.optimizer import MemberAdam
+from modtf.population import Population
 from modtf.task import Task
+from modtf.training.loss import SettingLoss
+from modtf.training.optimizer import MemberAdam
 
-WIDTH, STEPS = 5, 30
+WIDTH, STEPS = 5, 8
 
 
-def trained(tasks, variant, seeds, clipnorm, dtype, options):
-    """Trains by hand in one compiled loop; returns the final weights."""
-    first, num_members = (tasks, 1) if isinstance(tasks, Task) else (tasks[0], len(tasks))
-    model = build(tasks, variant, WIDTH, seeds, dtype=dtype, **options)
-    optimizer = MemberAdam(1e-2, num_members=num_members, member_clipnorm=clipnorm)
-    optimizer.build(model.trainable_variables)
-    loss = SettingLoss(first.setting, dtype=dtype)
-    data = stream(tasks, 8, "train", seeds, seq_len=3 if first.is_sequence else None)
+def optimizer(population, clipnorm):
+    return MemberAdam(1e-2, num_members=len(population), member_clipnorm=clipnorm)
 
-    @tf.function
-    def step(features, target):
+
+def trained(population, variant, batches, dtype="float64", clipnorm=0.05, **options):
+    """Trains by hand, one batch after the other; returns the model."""
+    model = build(population, variant, WIDTH, dtype=dtype, **options)
+    loss, adam = SettingLoss(population.task.setting, dtype=dtype), optimizer(population, clipnorm)
+    adam.build(model.trainable_variables)
+    for features, target in batches:
         with tf.GradientTape() as tape:
             value = loss(target, model(features, training=True)["target"])
+            value = tf.add_n([value, *(tf.cast(x, value.dtype) for x in model.losses)])
         gradients = tape.gradient(value, [v.value for v in model.trainable_variables])
-        optimizer.apply(gradients, model.trainable_variables)
+        adam.apply(gradients, model.trainable_variables)
+    return model
 
-    for element in data.take(STEPS):
-        step(*element)
+
+def weights(model):
     return [v.numpy() for v in model.trainable_variables]
 
 
-def compare(task, variant, dtype, tolerance, options, clipnorm=0.05):
-    """Trains a population, and its second member alone."""
-    tasks = [task, Task(**{**task.to_dict(), "data_seed": 3})]
-    population = trained(tasks, variant, [0, 5], clipnorm, dtype, options)
-    alone = trained(tasks[1], variant, 5, clipnorm, dtype, options)
-    for both, single in zip(population, alone, strict=True):
-        np.testing.assert_allclose(both[1], single[0], rtol=tolerance, atol=tolerance)
-        assert not np.allclose(both[0], both[1])
+@pytest.fixture
+def compare(random_batch):
+    """Trains a population, and its second member alone, on the same numbers."""
+
+    def run(task, variant, tolerance=1e-9, **options):
+        tasks = [task, task.replace(data_seed=3)]
+        batches = [random_batch(tasks, batch=8, seq_len=3, seed=seed) for seed in range(STEPS)]
+        second = [({k: v[:, 1] for k, v in features.items()}, y[:, 1]) for features, y in batches]
+        population = trained(Population.of(tasks, [0, 5]), variant, batches, **options)
+        alone = trained(Population.of(tasks[1], 5), variant, second, **options)
+        for both, single in zip(weights(population), weights(alone), strict=True):
+            np.testing.assert_allclose(both[1], single[0], rtol=tolerance, atol=tolerance)
+            assert not np.allclose(both[0], both[1])
+
+    return run
 
 
-def test_every_kind(kind):
+def test_every_kind(kind, compare):
     """`modular`, where everything is coupled; test_boundary.py compares the outputs of every variant."""
     task, options = kind
-    compare(task, "modular", "float64", 1e-9, options)
+    compare(task, "modular", **options)
 
 
-def test_classification(arch):
-    compare(Task(arch, "classification", 3), "modular_op", "float64", 1e-9, {})
+def test_classification(arch, compare):
+    compare(Task(arch, "classification", 3), "modular_op", router={"modules": 5})
 
 
-def test_monolithic():
-    compare(Task(num_rules=3), "monolithic", "float64", 1e-9, {})
+def test_monolithic(compare):
+    compare(Task(num_rules=3), "monolithic")
 
 
-def test_float32():
-    compare(Task(num_rules=3), "modular", "float32", 1e-3, {})
+def test_float32(compare):
+    compare(Task(num_rules=3), "modular", 1e-3, dtype="float32")
 
 
-def test_a_population_of_one_is_the_member_alone():
+@pytest.mark.parametrize("variant", ["plugin_even", "plugin_learned", "switch"])
+def test_a_router_of_ones_own(arch, variant, plugins, compare):
+    """With a penalty, which is each member's own; with weights, asked step by step in the rnn."""
+    compare(Task(arch, num_rules=3), variant, router={"modules": 6})
+
+
+@pytest.mark.parametrize("variant", ["plugin_even", "plugin_frugal"])
+def test_penalties_are_added_to_the_loss(arch, variant, plugins, random_batch):
+    """The mean over members, as of the loss."""
+    tasks = [Task(arch, num_rules=3, data_seed=i) for i in range(2)]
+    features, _ = random_batch(tasks, batch=8)
+    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64")
+    p = np.moveaxis(model(features)["activation"].numpy(), [1, -1], [0, 1]).reshape([2, 3, -1])
+    (added,) = model.losses
+    penalty = model.router.penalty(p).numpy()
+    assert penalty.shape == (2,)
+    assert np.all(penalty > 0)
+    np.testing.assert_allclose(added, penalty.mean(), rtol=1e-6)
+
+
+def test_a_penalty_in_a_compiled_step(arch, plugins, random_batch):
+    """Keras, under XLA, logs and differentiates the sum."""
+    tasks = [Task(arch, num_rules=3, data_seed=i) for i in range(2)]
+    population, (features, target) = Population.of(tasks, [0, 1]), random_batch(tasks, batch=8, seq_len=3)
+    model = build(population, "plugin_even", WIDTH, dtype="float64")
+    expected = np.abs(model(features)["target"] - target).mean() + sum(model.losses)
+    loss = {"target": SettingLoss("regression", dtype="float64")}
+    model.compile(optimizer(population, 0.05), loss=loss, jit_compile=True)
+    np.testing.assert_allclose(model.train_on_batch(features, {"target": target}), expected, rtol=1e-6)
+    by_hand = trained(population, "plugin_even", [(features, target)])
+    for compiled, plain in zip(weights(model), weights(by_hand), strict=True):
+        np.testing.assert_allclose(compiled, plain, rtol=1e-6, atol=1e-8)
+
+
+def test_a_penalty_changes_what_is_learned(plugins, random_batch):
+    """A high price on uneven use makes use more even than none."""
     task = Task(num_rules=3)
-    listed = trained([task], "modular", [5], 0.05, "float32", {})
-    alone = trained(task, "modular", 5, 0.05, "float32", {})
-    for ours, single in zip(listed, alone, strict=True):
+    features, target = random_batch([task], batch=16, seq_len=3)
+    unevenness = []
+    for strength in (0.0, 100.0):
+        population, options = Population.of([task]), {"router": {"strength": strength}}
+        model = trained(population, "plugin_even", [(features, target)] * 20, clipnorm=None, **options)
+        usage = model(features)["activation"].numpy().reshape([-1, 3]).mean(axis=0)
+        unevenness.append(np.abs(usage - 1 / 3).sum())
+    assert unevenness[1] < 0.5 * unevenness[0]
+
+
+def test_a_population_of_one_is_the_member_alone(random_batch):
+    task = Task(num_rules=3)
+    batches = [random_batch([task], batch=8, seed=seed) for seed in range(STEPS)]
+    listed = trained(Population.of([task], [5]), "modular", batches, "float32")
+    batches = [({k: v[:, 0] for k, v in features.items()}, y[:, 0]) for features, y in batches]
+    alone = trained(Population.of(task, 5), "modular", batches, "float32")
+    for ours, single in zip(weights(listed), weights(alone), strict=True):
         np.testing.assert_array_equal(ours, single)

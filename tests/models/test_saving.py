@@ -48,9 +48,19 @@ def round_trip(model, features, path):
 
 
 def test_population(kind, variant, random_batch, tmp_path):
-    task, options = kind
+    (task, options), (name, router) = kind, variant
     features, _ = random_batch([task] * 2, batch=3)
-    round_trip(build([task] * 2, variant, WIDTH, [3, 4], **options), features, tmp_path / "model.keras")
+    model = build([task] * 2, name, WIDTH, [3, 4], router=router, **options)
+    round_trip(model, features, tmp_path / "model.keras")
+
+
+def test_a_router_of_ones_own(arch, plugins, random_batch, tmp_path):
+    task = modtf.Task(arch, num_rules=3)
+    router = {"modules": 6, "strength": 3, "temperature": 0.5}
+    model = build([task] * 2, "plugin_even", WIDTH, [3, 4], router=router)
+    round_trip(model, random_batch([task] * 2, batch=3)[0], tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert (loaded.router.strength, loaded.router.temperature, loaded.num_modules) == (3, 0.5, 6)
 
 
 def test_alone(kind, random_batch, left_over):
@@ -72,9 +82,8 @@ def test_a_fresh_process_loads_them(left_over):
 
 
 def test_dtype_survives(tmp_path):
-    model = build(modtf.Task(), "modular", WIDTH, dtype="float64")
+    model = build(modtf.Task(), "modular", WIDTH, 3, dtype="float64")
     model.save(tmp_path / "model.keras")
     loaded = modtf.load_model(tmp_path / "model.keras")
     assert loaded.trainable_variables[0].dtype == "float64"
-    assert loaded.tasks == model.tasks
-    assert loaded.seeds == model.seeds
+    assert loaded.population == model.population

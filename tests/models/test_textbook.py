@@ -3,25 +3,23 @@
 from types import SimpleNamespace
 
 import numpy as np
+import plugin_routers
 import pytest
 import tensorflow as tf
 import textbook
 
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.attention import attend
 from modtf.models.build import build
 from modtf.models.cells import CELLS
-from modtf.models.routers import ROUTERS
-from modtf.models.rows import LANES
-from modtf.models.scan import can_scan
+from modtf.models.kernels.rows import LANES
 from modtf.task import Task
 
 WIDTH = 5
 
 
 def test_everything_has_a_textbook_form():
+    """A router without weights needs none: it is asked for one member at a time."""
     assert set(textbook.ARCHITECTURES) == set(ARCHITECTURES), "write the new architecture in textbook.py"
-    assert set(textbook.ROUTERS) == set(ROUTERS), "write the new router in textbook.py"
     assert set(textbook.CELLS) == set(CELLS), "write the new cell in textbook.py"
 
 
@@ -44,15 +42,31 @@ def compare(model, features, weights):
 
 
 def test_values_and_gradients(kind, variant, random_batch):
-    task, options = kind
+    (task, options), (name, router) = kind, variant
     tasks = [task, task]
-    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64", **options)
+    model = build(tasks, name, WIDTH, [0, 1], dtype="float64", router=router, **options)
+    compare(model, *random_batch(tasks, batch=3, seq_len=3))
+
+
+def test_other_routers(arch, other, random_batch):
+    """Values and gradients, with more modules than rules."""
+    tasks = [Task(arch, num_rules=3)] * 2
+    model = build(tasks, other, WIDTH, [0, 1], dtype="float64", router={"modules": 5})
+    compare(model, *random_batch(tasks, batch=8, seq_len=3))
+
+
+@pytest.mark.parametrize("variant", [name for name in plugin_routers.PLUGINS if name != "plugin_noisy"])
+@pytest.mark.parametrize("modules", [2, 6])
+def test_routers_of_ones_own(arch, variant, modules, plugins, random_batch):
+    """Asked in the rnn's scan, or, with weights, step by step; fewer modules than rules, and more."""
+    tasks = [Task(arch, num_rules=3)] * 2
+    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64", router={"modules": modules})
     compare(model, *random_batch(tasks, batch=3, seq_len=3))
 
 
 @pytest.mark.parametrize("cell", list(CELLS))
 def test_a_batch_of_whole_vectors(cell, random_batch):
-    """Where `modtf.models.rows.lane_sums` has partial sums."""
+    """Where `modtf.models.kernels.rows.lane_sums` has partial sums."""
     tasks = [Task("rnn", num_rules=4)] * 2
     model = build(tasks, "modular", WIDTH, [0, 1], dtype="float64", cell=cell)
     compare(model, *random_batch(tasks, batch=2 * LANES, seq_len=3))
@@ -61,14 +75,34 @@ def test_a_batch_of_whole_vectors(cell, random_batch):
 @pytest.mark.parametrize("cell", list(CELLS))
 def test_recurrence_without_a_gradient_of_its_own(cell, variant, random_batch):
     """A cell that has `step` alone, in the loop of Keras."""
-    tasks = [Task("rnn", num_rules=3)] * 2
-    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64", cell=cell)
+    tasks, (name, router) = [Task("rnn", num_rules=3)] * 2, variant
+    model = build(tasks, name, WIDTH, [0, 1], dtype="float64", cell=cell, router=router)
     state = model.shared_state
-    assert can_scan(state.cell, state.router)
+    assert state.can_scan
     names = ("num_gates", "num_states", "step")
     state.cell = SimpleNamespace(**{name: getattr(CELLS[cell], name) for name in names})
-    assert not can_scan(state.cell, state.router)
+    assert not state.can_scan
     compare(model, *random_batch(tasks, batch=3, seq_len=3))
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [("plugin_even", True), ("plugin_prior", True), ("plugin_frugal", True), ("plugin_learned", False)],
+)
+def test_who_can_scan(variant, expected, plugins):
+    """A router with weights that is asked at every step cannot: see `plugin_routers`."""
+    assert build(Task("rnn"), variant, WIDTH).shared_state.can_scan == expected
+
+
+def test_a_router_with_a_state(arch, plugins, random_batch):
+    """Noise differs from call to call, and from step to step of a recurrence."""
+    task = Task(arch, num_rules=3)
+    model = build([task], "plugin_noisy", WIDTH, router={"noise": 1.0})
+    features, _ = random_batch([task], batch=1, seq_len=3)
+    features = {name: np.repeat(value[:1], 4, axis=0) for name, value in features.items()}
+    first, second = (model(features)["activation"].numpy() for _ in range(2))
+    assert not np.allclose(first, second)
+    assert not np.allclose(first[0], first[1])
 
 
 def test_wide_model(random_batch):
@@ -79,8 +113,18 @@ def test_wide_model(random_batch):
 
 def test_recurrence_compiled_for_any_batch(variant, random_batch):
     """One trace for all batch sizes, where shapes are not known before XLA compiles."""
+    name, router = variant
+    compare_compiled(name, router, random_batch)
+
+
+def test_a_hard_choice_compiled_for_any_batch(random_batch):
+    compare_compiled("top_k", {"modules": 5}, random_batch)
+
+
+def compare_compiled(name, router, random_batch):
+    """Gradients of a compiled recurrence and of its textbook form."""
     tasks = [Task("rnn", num_rules=3)] * 2
-    model = build(tasks, variant, WIDTH, [0, 1], dtype="float64")
+    model = build(tasks, name, WIDTH, [0, 1], dtype="float64", router=router)
     features, _ = random_batch(tasks, batch=3)
     shapes = {k: tf.TensorSpec([None, *v.shape[1:]], v.dtype) for k, v in features.items()}
 
@@ -95,36 +139,3 @@ def test_recurrence_compiled_for_any_batch(variant, random_batch):
     expected = tape.gradient(value, [v.value for v in model.trainable_variables])
     for ours, other in zip(gradients(features), expected, strict=True):
         np.testing.assert_allclose(ours, tf.convert_to_tensor(other), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("width", [4, 32, 34])
-def test_gradient_of_attention(width):
-    """Heads summed in one piece and in several, against a softmax differentiated by TensorFlow."""
-    rng = np.random.default_rng(0)
-    query, key, value, weights = (tf.constant(rng.standard_normal([2, width, 3, 4])) for _ in range(4))
-
-    def plain(query, key, value):
-        scores = tf.einsum("gknb,gkmb->gbnm", query, key) / width**0.5 - 1e9 * tf.eye(3, dtype=tf.float64)
-        return tf.einsum("gbnm,gkmb->gknb", tf.nn.softmax(scores), value)
-
-    found = []
-    for function in (attend, plain):
-        with tf.GradientTape() as tape:
-            tape.watch([query, key, value])
-            attended = function(query, key, value)
-            loss = tf.reduce_sum(weights * attended)
-        found.append([attended, *tape.gradient(loss, [query, key, value])])
-    for ours, expected in zip(*found, strict=True):
-        np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
-
-
-def test_a_token_never_attends_to_itself():
-    """Heads alone: the answer for a token must not change with its own key and value."""
-    rng = np.random.default_rng(0)
-    query, key, value = (rng.standard_normal([2, 3, 4, 5]) for _ in range(3))
-    before = attend(*map(tf.constant, (query, key, value))).numpy()
-    key[:, :, 1] += 1.0
-    value[:, :, 1] -= 1.0
-    after = attend(*map(tf.constant, (query, key, value))).numpy()
-    np.testing.assert_allclose(after[:, :, 1], before[:, :, 1], rtol=1e-12)
-    assert not np.allclose(after[:, :, 0], before[:, :, 0])

@@ -8,6 +8,8 @@ import math
 
 import tensorflow as tf
 
+from modtf.models.architectures import ARCHITECTURES as ARCHITECTURE_CLASSES
+
 
 class Member:
     """One member of a model: its weights, dense layers as they were before fusion, and its shapes."""
@@ -63,7 +65,33 @@ def gt_modular(member, one_hot, rule_features, scores):
     return one_hot
 
 
-ROUTERS = {f.__name__: f for f in (monolithic, modular, modular_op, gt_modular)}
+def by_itself(member, one_hot, rule_features, scores):
+    """A router without weights is asked for one member alone."""
+    router = member.model.router
+    assert not router.variables, f"write {type(router).__name__} in textbook.py: it has weights"
+
+    def feature_major(x):
+        return tf.transpose(x)[None]
+
+    own = feature_major(tf.stack(scores, axis=1)) if router.needs_scores else None
+    p = router.call(feature_major(one_hot), feature_major(rule_features), own)
+    return tf.transpose(p[0])
+
+
+def plugin_learned(member, one_hot, rule_features, scores):
+    scores = tf.stack(scores, axis=1)
+    return tf.nn.softmax(scores + member.dense(member.model.router.mixing, scores), axis=1)
+
+
+def cosine(member, one_hot, rule_features, scores):
+    router = member.model.router
+    tokens = tf.math.l2_normalize(member.dense(router.projection, tf.stack(scores, axis=1)), axis=1)
+    embeddings = tf.math.l2_normalize(member(router.embeddings.kernel), axis=1)
+    cosines = tokens @ tf.transpose(embeddings)
+    return tf.nn.softmax(cosines * tf.exp(member(router.log_sharpness)[0, 0]) / router.temperature, axis=1)
+
+
+ROUTERS = {f.__name__: f for f in (monolithic, modular, modular_op, gt_modular, cosine, plugin_learned)}
 
 
 def mix(p, answers):
@@ -91,7 +119,8 @@ def mlp(member, router, inputs, one_hot):
 def mha(member, router, inputs, one_hot):
     """inputs [batch, N, F], one_hot [batch, N, R] -> outputs [batch, N, 1], p [batch, N, M]."""
     model, num_tokens, modules = member.model, inputs.shape[1], member.num_modules
-    heads, k = 2 * member.num_rules, 4 * model.width // (2 * member.num_rules)
+    heads = 2 * (modules if modules > 1 else member.num_rules)
+    k = 4 * model.width // heads
 
     tokens = [
         member.two_layer(model.encoder, tf.concat([inputs[:, n], one_hot[:, n]], axis=1))
@@ -166,13 +195,18 @@ def rnn(member, router, inputs, one_hot):
 ARCHITECTURES = {f.__name__: f for f in (mlp, mha, rnn)}
 
 
+def architecture_of(model):
+    return next(name for name, architecture in ARCHITECTURE_CLASSES.items() if type(model) is architecture)
+
+
 def textbook(model, features):
     """The outputs of a population's model, [B, P, ...], computed as above."""
     outputs, activations = [], []
     for i, task in enumerate(model.tasks):
         inputs, rule = (tf.convert_to_tensor(features[name])[:, i] for name in ("inputs", "rule"))
         one_hot = tf.one_hot(rule, task.num_rules, dtype=tf.float64)
-        output, p = ARCHITECTURES[task.arch](Member(model, i), ROUTERS[model.variant], inputs, one_hot)
+        form, router = ARCHITECTURES[architecture_of(model)], ROUTERS.get(model.variant, by_itself)
+        output, p = form(Member(model, i), router, inputs, one_hot)
         outputs.append(output if task.target_width else output[..., 0])
         activations.append(p)
     return {"target": tf.stack(outputs, axis=1), "activation": tf.stack(activations, axis=1)}

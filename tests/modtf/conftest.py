@@ -5,13 +5,12 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from modtf.cell import Cell, Evaluation, Training
+from modtf.cell import Cell
 from modtf.datasets.streaming import stream
+from modtf.protocol import Evaluation, Protocol, Training
 from modtf.task import Task
 
-SIZES = Evaluation(
-    batches=2, tokens=160, draws=5, tokens_per_draw=80, batch_size=16, lengths=(3, 10), scales=(1.0, 2.0)
-)
+SIZES = Evaluation(batches=2, tokens=160, draws=5, tokens_per_draw=80, batch_size=16, activation_batch_size=8)
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +23,7 @@ def small_sizes() -> Evaluation:
 def small_cell() -> Cell:
     """An mlp cell of two members and four evaluations."""
     training = Training(steps=8, learning_rate=1e-2, batch_size=16, evaluations=4)
-    return Cell(Task(num_rules=3), 8, "modular", ((0, 0), (1, 2)), training, SIZES)
+    return Cell(Task(num_rules=3), 8, "modular", ((0, 0), (1, 2)), Protocol(training, SIZES))
 
 
 @pytest.fixture(scope="session")

@@ -1,96 +1,112 @@
-"""A cell's name, hash and members; the presets."""
+"""A cell's name, hash, columns and members."""
 
 import json
 from dataclasses import fields, replace
 
 import pytest
 
-from modtf.cell import Cell, Evaluation, Training
-from modtf.models.sizes import check_width
-from modtf.presets import PRESETS
-from modtf.task import ARCHITECTURES, Task
+from modtf.cell import Cell
+from modtf.families import FAMILIES
+from modtf.protocol import Evaluation, Protocol, Training
+from modtf.task import Task
 
 CELL = Cell(Task(num_rules=8), 32, "modular", ((0, 0), (1, 0), (1, 1)))
 
 
 def test_members():
-    assert [task.data_seed for task in CELL.tasks] == [0, 1, 1]
-    assert CELL.seeds == [0, 0, 1]
-    assert all(task == replace(CELL.task, data_seed=task.data_seed) for task in CELL.tasks)
+    population = CELL.population
+    assert [task.data_seed for task in population.tasks] == [0, 1, 1]
+    assert population.seeds == (0, 0, 1)
+    assert population.has_axis
+    assert all(task == CELL.task.replace(data_seed=task.data_seed) for task in population.tasks)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"), [((), "at least one"), (((0, 0), (0, 0)), r"\(0, 0\)\): expected .* each once")]
+)
+def test_members_that_are_refused(members, message):
+    with pytest.raises(ValueError, match=message):
+        replace(CELL, members=members)
+
+
+def test_a_width_that_is_refused():
+    with pytest.raises(ValueError, match="width=0"):
+        replace(CELL, width=0)
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_the_published_protocol_is_the_default(arch):
+    cell = Cell(Task(arch), 32, "modular", ((0, 0),))
+    assert cell.protocol == Protocol.published(cell.task)
 
 
 def test_label_and_folder():
     assert CELL.label == "mlp_regression_r8_e32_modular"
     assert CELL.folder == f"{CELL.label}-{CELL.hash}"
-    assert (
-        Cell(Task("mha", search="v2"), 8, "monolithic", ((0, 0),)).label
-        == "mha_v2_regression_r2_e8_monolithic"
+    mha = Cell(Task("mha", search="v2"), 8, "even", ((0, 0),), router={"modules": 4}, architecture="plain")
+    assert mha.label == "mha_v2_regression_r2_e8_even_plain_modules-4"
+
+
+def test_columns():
+    assert CELL.columns == {
+        "arch": "mlp",
+        "setting": "regression",
+        "task_options": "",
+        "num_rules": 8,
+        "width": 32,
+        "variant": "modular",
+        "model_options": "",
+    }
+    rnn = Cell(
+        Task("rnn", target="state"), 8, "modular", ((0, 0),), router={"modules": 4}, model={"cell": "simple"}
     )
+    assert rnn.columns["task_options"] == "target=state"
+    assert rnn.columns["model_options"] == "modules=4,cell=simple"
+    assert Cell(Task("mha"), 8, "modular", ((0, 0),)).columns["task_options"] == "search=v1"
+
+
+def test_the_familys_own_architecture_is_none():
+    assert replace(CELL, architecture="mlp") == CELL
+    assert replace(CELL, architecture="mha").columns["model_options"] == "architecture=mha"
 
 
 def test_the_hash_is_pinned():
     """Results on disk are found by it: it must survive new versions, machines and Pythons."""
-    assert CELL.hash == "4a9f3bd0"
-    assert len(CELL.hash) == 8
+    assert CELL.hash == "28b3fe16"
 
 
 def test_the_hash_depends_on_the_science_alone():
-    assert (
-        CELL.hash == replace(CELL, task=replace(CELL.task, data_seed=4)).hash
-    )  # members have the data seeds
+    assert CELL.hash == replace(CELL, task=CELL.task.replace(data_seed=4)).hash  # members have the data seeds
     others = [
         replace(CELL, width=64),
         replace(CELL, variant="monolithic"),
         replace(CELL, members=((0, 0),)),
         replace(CELL, task=Task(num_rules=4)),
         replace(CELL, task=Task(num_rules=8, setting="classification")),
-        replace(CELL, training=replace(CELL.training, steps=7)),
-        replace(CELL, training=replace(CELL.training, learning_rate=1e-3)),
-        replace(CELL, evaluation=replace(CELL.evaluation, tokens=7)),
+        replace(CELL, protocol=CELL.protocol.replace(steps=7)),
+        replace(CELL, protocol=CELL.protocol.replace(learning_rate=1e-3)),
+        replace(CELL, protocol=CELL.protocol.replace(tokens=7)),
+        replace(CELL, protocol=CELL.protocol.replace(conditions=("iid",))),
+        replace(CELL, router={"modules": 4}),
+        replace(CELL, model={"hidden": 4}),
+        replace(CELL, architecture="mha"),
     ]
     assert len({cell.hash for cell in [CELL, *others]}) == len(others) + 1
 
 
-def test_the_dictionary_is_json_and_complete():
-    plain = CELL.to_dict()
-    assert json.loads(json.dumps(plain)) == plain
-    assert set(plain["training"]) == {field.name for field in fields(Training)}
-    assert set(plain["evaluation"]) == {field.name for field in fields(Evaluation)}
-    assert plain["cell"]["members"] == [[0, 0], [1, 0], [1, 1]]
-    assert "data_seed" not in plain["cell"]
-
-
-def test_a_smaller_evaluation():
-    smaller = Evaluation().smaller(10)
-    assert (smaller.batches, smaller.tokens, smaller.draws, smaller.tokens_per_draw) == (
-        10,
-        100_000,
-        10,
-        2_560,
+def test_the_dictionary_is_json_complete_and_the_cell_again():
+    evaluation = Evaluation(conditions=("iid", "scale2"))
+    cell = replace(
+        CELL,
+        protocol=Protocol(Training(steps=4), evaluation),
+        router={"modules": 4},
+        model={"cell": "simple"},
     )
-    assert smaller.scales == (1.0,)
-    assert smaller.lengths == ()
-    assert Evaluation(batches=1).smaller(10).batches == 1
-
-
-@pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_presets(name, arch):
-    preset = PRESETS[name](arch)
-    check_width(arch, preset.width, preset.num_rules)
-    Task(arch=arch, num_rules=preset.num_rules)
-    assert preset.training.steps % preset.training.evaluations == 0
-    assert preset.training.clipnorm == (1.0 if arch == "rnn" else None)
-    assert preset.tasks * preset.seeds >= 2  # so that there is an interval to show
-
-
-@pytest.mark.parametrize(("arch", "steps"), [("mlp", 100_000), ("mha", 500_000), ("rnn", 500_000)])
-def test_the_paper_preset_is_the_published_protocol(arch, steps):
-    preset = PRESETS["paper"](arch)
-    training, evaluation = preset.training, preset.evaluation
-    assert (training.steps, training.learning_rate, training.batch_size) == (steps, 1e-4, 256)
-    assert (preset.tasks, preset.seeds) == (5, 5)
-    assert (evaluation.batches, evaluation.batch_size, evaluation.tokens) == (100, 256, 1_000_000)
-    assert (evaluation.draws, evaluation.tokens_per_draw) == (100, 10_000)
-    assert evaluation.lengths == (3, 5, 10, 20, 30)
-    assert evaluation.scales == (1.0, 2.0)
+    for one in (CELL, cell):
+        plain = one.to_dict()
+        assert json.loads(json.dumps(plain)) == plain
+        assert set(plain["training"]) == {field.name for field in fields(Training)}
+        assert set(plain["evaluation"]) == {field.name for field in fields(Evaluation)}
+        assert plain["cell"]["members"] == [[0, 0], [1, 0], [1, 1]]
+        assert "data_seed" not in plain["cell"]["task"]
+        assert Cell.from_dict(plain) == one

@@ -1,41 +1,123 @@
-"""Names become code on first use, and an unknown name says what is known."""
+"""Names become code on first use, everybody registers in the same way, and errors say what is known."""
 
+import subprocess
 import sys
 
 import pytest
 
-from modtf.datasets.families import FAMILIES
-from modtf.datasets.families.base import TaskFamily
-from modtf.registry import Registry
-from modtf.task import ARCHITECTURES
+from modtf.registry import Registry, resolve
 
 
-def test_looks_up_on_first_use():
-    registry: Registry = Registry("thing", {"decoder": "json:JSONDecoder", "missing": "no_such_module:x"})
-    assert list(registry) == ["decoder", "missing"]
-    assert len(registry) == 2
-    assert "missing" in registry
-    assert "other" not in registry
-    assert registry["decoder"] is sys.modules["json"].JSONDecoder
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        registry["missing"]
+@pytest.fixture
+def things(tmp_path, monkeypatch):
+    """A registry of two things of the tree, in modules of which one does not register what it should."""
+    registry: Registry = Registry(
+        "thing", {"whole": "whole_thing", "empty": "empty_thing", "gone": "no_such"}
+    )
+    (tmp_path / "whole_thing.py").write_text(
+        "from things import registry\n\n@registry.register('whole')\ndef whole():\n    return 1\n"
+    )
+    (tmp_path / "empty_thing.py").write_text("")
+    (tmp_path / "things.py").write_text("registry = None\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import things
+
+    things.registry = registry
+    yield registry
+    for name in ("things", "whole_thing", "empty_thing"):
+        sys.modules.pop(name, None)
 
 
-def test_unknown_name():
-    with pytest.raises(KeyError, match=r"Unknown thing: 'c'. Known: a, b."):
-        Registry("thing", {"a": "x:a", "b": "x:b"})["c"]
+def test_looks_up_on_first_use(things):
+    assert list(things) == ["whole", "empty", "gone"]
+    assert len(things) == 3
+    assert "empty" in things
+    assert "whole_thing" not in sys.modules
+    assert things["whole"]() == 1
+    with pytest.raises(ModuleNotFoundError, match="no_such"):
+        things["gone"]
+    with pytest.raises(KeyError, match="empty_thing does not register the thing 'empty'"):
+        things["empty"]
 
 
-def test_register():
-    registry: Registry = Registry("thing", {})
-    registry.register("a", "json:loads")
-    registry.register("a", "json:loads")
-    assert registry["a"]("1") == 1
-    with pytest.raises(ValueError, match="thing 'a' is registered already, as json:loads"):
-        registry.register("a", "json:dumps")
+def test_unknown_name(things):
+    with pytest.raises(KeyError, match=r"Unknown thing: 'other'. Known: whole, empty, gone."):
+        things["other"]
+    assert "other" not in things
 
 
-def test_families():
-    assert tuple(FAMILIES) == ARCHITECTURES
-    for family in FAMILIES.values():
-        assert issubclass(family, TaskFamily)
+def test_a_registered_thing_is_one_of_them():
+    registry: Registry = Registry("thing", {"first": "no_such"})
+
+    @registry.register("mine")
+    def mine():
+        return 2
+
+    assert list(registry) == ["first", "mine"]
+    assert registry.outside == ["mine"]
+    assert registry["mine"] is mine
+    assert registry.register("mine")(mine) is mine  # again is nothing new
+
+
+def test_a_clash_names_both():
+    registry: Registry = Registry("thing", {"taken": "somewhere"})
+
+    def mine():
+        return 3
+
+    with pytest.raises(
+        ValueError, match=r"The thing 'taken', registered by .*mine, is there already, from some"
+    ):
+        registry.register("taken")(mine)
+    registry.register("own")(mine)
+    with pytest.raises(
+        ValueError, match=r"The thing 'own', registered by .*other, is there .* Choose another"
+    ):
+
+        @registry.register("own")
+        def other():
+            return 4
+
+    assert registry["own"] is mine
+
+
+@pytest.mark.parametrize("name", ["", "Mine", "my thing", "1st", "a-b", "a.b", None, 3])
+def test_names_that_stand_on_no_command_line_are_refused(name):
+    registry: Registry = Registry("thing")
+    with pytest.raises(ValueError, match=r"cannot name a thing; expected lower-case letters"):
+        registry.register(name)
+
+
+def test_a_thing_that_the_check_refuses_is_not_registered():
+    def check(name, thing):
+        if not callable(thing):
+            raise ValueError(f"{name} lacks a call")
+
+    registry: Registry = Registry("thing", check=check)
+    with pytest.raises(ValueError, match="poor lacks a call"):
+        registry.add("poor", object(), "here:poor")
+    assert "poor" not in registry
+
+
+def test_resolve():
+    assert resolve("json:loads")("1") == 1
+    assert resolve(test_resolve) is test_resolve
+
+
+REGISTRIES = """
+import sys
+from modtf.analysis.figures import FIGURES
+from modtf.families import FAMILIES
+from modtf.metrics.registry import MEASURES
+from modtf.models.architectures import ARCHITECTURES
+from modtf.models.routers import ROUTERS
+for registry in (FIGURES, FAMILIES, MEASURES, ARCHITECTURES, ROUTERS):
+    assert len(list(registry)) >= 2, registry.kind
+    assert "no_such_name" not in registry
+print([name for name in ("tensorflow", "keras", "jax") if name in sys.modules])
+"""
+
+
+def test_listing_names_imports_no_framework():
+    ran = subprocess.run([sys.executable, "-c", REGISTRIES], capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == "[]", ran.stderr

@@ -42,6 +42,6 @@ def mha(data_dir: Path) -> tfds.core.DatasetBuilder:
 @pytest.fixture(scope="session")
 def rnn(data_dir: Path) -> tfds.core.DatasetBuilder:
     """`rnn` regression of the state with 2 rules, prepared."""
-    builder = tfds.builder("modarch_rules/rnn_regression_state_r2_task0_validation3_test2", data_dir=data_dir)
+    builder = tfds.builder("modarch_rules/rnn_state_regression_r2_task0_validation3_test2", data_dir=data_dir)
     builder.download_and_prepare()
     return builder

@@ -19,7 +19,7 @@ def sources(mlp, tmp_path_factory):
 
 def test_all_finite_splits(sources) -> None:
     assert {name: len(source) for name, source in sources.items()} == {
-        "validation": 300, "test": 40, "test_ood": 40,
+        "validation": 300, "test": 40, "test_scale2": 40,
     }  # fmt: skip
 
 

@@ -15,9 +15,9 @@ from modtf.task import Task
 
 SEQUENCE_SPLITS = {
     "validation", "test", "test_len3", "test_len5", "test_len20", "test_len30",
-    "test_ood", "test_ood_len3", "test_ood_len5", "test_ood_len20", "test_ood_len30",
+    "test_scale2", "test_len3_scale2", "test_len5_scale2", "test_len20_scale2", "test_len30_scale2",
 }  # fmt: skip
-COMPARED = {"validation", "test_ood", "test_len3"}
+COMPARED = {"validation", "test_scale2", "test_len3"}
 
 
 def load(builder: tfds.core.DatasetBuilder, split: str) -> dict[str, np.ndarray]:
@@ -30,14 +30,14 @@ def test_splits_are_the_start_of_the_stream(fixture: str, request: pytest.Fixtur
     builder = request.getfixturevalue(fixture)
     config, task = builder.builder_config, builder.builder_config.task
     assert set(builder.info.splits) == (
-        SEQUENCE_SPLITS if task.is_sequence else {"validation", "test", "test_ood"}
+        SEQUENCE_SPLITS if task.is_sequence else {"validation", "test", "test_scale2"}
     )
     seen: set[bytes] = set()
     for name, split in prepared_splits(task, config.num_validation, config.num_test).items():
         found = load(builder, name)
         assert builder.info.splits[name].num_examples == len(found["target"]) == split.num_examples
         if name in COMPARED:
-            batches = stream(task, 256, split.split, scale=split.scale, seq_len=split.seq_len).unbatch()
+            batches = stream(task, 256, split.split, **split.condition.stream_options()).unbatch()
             features, target = next(iter(batches.batch(split.num_examples)))
             for key, value in {**features, "target": target}.items():
                 np.testing.assert_array_equal(found[key], value)
@@ -95,8 +95,8 @@ def test_slices_lists_and_even_splits(mlp) -> None:
 
 def test_all_splits_at_once(mlp) -> None:
     by_name = mlp.as_dataset()
-    assert list(by_name) == ["train", "validation", "test", "test_ood"]
-    assert len(by_name["test_ood"]) == 40
+    assert list(by_name) == ["train", "validation", "test", "test_scale2"]
+    assert len(by_name["test_scale2"]) == 40
 
 
 def test_as_supervised_is_the_structure_of_the_stream(mlp) -> None:
@@ -118,7 +118,7 @@ def test_decoders_of_the_user_are_followed(mlp) -> None:
 
 def test_sequences_have_static_shapes(mha) -> None:
     assert mha.as_dataset(split="test").element_spec["inputs"].shape == (10, 18)
-    assert mha.as_dataset(split="test_ood_len30", batch_size=2).element_spec["rule"].shape == (None, 30)
+    assert mha.as_dataset(split="test_len30_scale2", batch_size=2).element_spec["rule"].shape == (None, 30)
     assert mha.as_dataset(split="test+test_len3").element_spec["inputs"].shape.as_list() == [None, 18]
     examples = tfds.as_numpy(mha.as_dataset(split="test_len3[:2]+test[:1]"))
     assert [len(example["target"]) for example in examples] == [3, 3, 10]
@@ -147,7 +147,7 @@ def test_the_ground_truth_travels_with_the_data(mlp) -> None:
     reader = tfds.builder_from_directory(mlp.data_dir)
     alpha, beta = (np.array(reader.info.metadata[name]) for name in ("alpha", "beta"))
     assert Task(**reader.info.metadata["task"]) == mlp.builder_config.task
-    for example in itertools.islice(tfds.as_numpy(reader.as_dataset(split="test_ood")), 10):
+    for example in itertools.islice(tfds.as_numpy(reader.as_dataset(split="test_scale2")), 10):
         rule, x = example["rule"], example["inputs"].astype(np.float64)
         np.testing.assert_allclose(example["target"], alpha[rule] * x[0] + beta[rule] * x[1], rtol=1e-6)
 

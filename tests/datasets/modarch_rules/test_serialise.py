@@ -9,10 +9,10 @@ from modtf.task import Task
 
 
 @pytest.mark.parametrize("num_rules", [2, 32, 128, 129, 20_000])
-@pytest.mark.parametrize(("arch", "seq_len"), [("mlp", None), ("rnn", 3)])
-def test_tfds_reads_what_was_written(arch: str, seq_len: int | None, num_rules: int) -> None:
-    task = Task(arch, num_rules=num_rules, target="state" if arch == "rnn" else "output")
-    features = task_features(task, seq_len)
+@pytest.mark.parametrize(("task", "num_tokens"), [(Task("mlp"), 1), (Task("rnn", target="state"), 3)])
+def test_tfds_reads_what_was_written(task: Task, num_tokens: int, num_rules: int) -> None:
+    task = task.replace(num_rules=num_rules)
+    features = task_features(task, num_tokens)
     rng = np.random.default_rng(0)
     batch = {
         name: rng.integers(num_rules, size=(5, *info.shape))
@@ -21,7 +21,7 @@ def test_tfds_reads_what_was_written(arch: str, seq_len: int | None, num_rules: 
         for name, info in features.get_tensor_info().items()
     }
     batch["rule"].flat[0] = num_rules - 1
-    layout = record_layout(task, seq_len)
+    layout = record_layout(task, num_tokens)
     records = list(layout.records(batch))
     assert {len(record) for record in records} == {layout.num_bytes}
     for index, record in enumerate(records):

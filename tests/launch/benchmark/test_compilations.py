@@ -7,9 +7,9 @@ from pathlib import Path
 
 SCRIPT = """
 import modtf
-from modtf.models.architectures.{arch} import Modular{name} as model_class
+from modtf.models.architectures import ARCHITECTURES
 
-traces = []
+model_class, traces = ARCHITECTURES["{arch}"], []
 call = model_class.call
 model_class.call = lambda self, features: traces.append(features["inputs"].shape) or call(self, features)
 tasks = [modtf.Task("{arch}", num_rules=2, data_seed=i % 5) for i in range({members})]
@@ -17,13 +17,13 @@ model = modtf.build(tasks, "modular", 8, list(range({members})))
 traces.clear()
 
 modtf.train(model, tasks, 8, batch_size=4, evaluations=2, evaluation=modtf.Evaluation(batches=1, tokens=8,
-            draws=1, tokens_per_draw=8, batch_size=8, lengths=(), scales=(1.0,)), verbose=False)
+            draws=1, tokens_per_draw=8, batch_size=8, conditions=("iid",)), verbose=False)
 print("traces", len([shape for shape in traces if shape[0] == 4]))
 """
 
 
 def programs_and_traces(arch: str, members: int, dump: Path) -> tuple[int, int]:
-    script = SCRIPT.format(arch=arch, name=arch.upper(), members=members)
+    script = SCRIPT.format(arch=arch, members=members)
     environment = {**os.environ, "XLA_FLAGS": f"--xla_dump_to={dump}", "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(
         [sys.executable, "-c", script],

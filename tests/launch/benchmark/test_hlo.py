@@ -9,15 +9,16 @@ import pytest
 import tensorflow as tf
 
 from modtf import Task, build, stream
+from modtf.cell import VARIANTS
+from modtf.families import FAMILIES
 from modtf.launch.benchmark import hlo
-from modtf.launch.benchmark.flops import forward_flops, step_flops
+from modtf.launch.benchmark.flops import step_flops
 from modtf.launch.benchmark.textbook import TEXTBOOK
-from modtf.losses import SettingLoss
-from modtf.models.routers import ROUTERS
-from modtf.task import TRAINING_LENGTH
+from modtf.models.architectures import ARCHITECTURES
+from modtf.training.loss import SettingLoss
 
 BATCH = 13  # sizes that no other axis is a multiple of, so that a shape gives a tensor away
-TOKENS = {"mlp": BATCH, "mha": BATCH * TRAINING_LENGTH}
+TOKENS = {arch: BATCH * FAMILIES[arch].num_training_tokens for arch in ("mlp", "mha")}
 WIDTHS = {"mlp": 28, "mha": 44}
 ANSWERS = {"mlp": 4 * WIDTHS["mlp"], "mha": WIDTHS["mha"]}  # width of a module's answer
 
@@ -49,7 +50,7 @@ def test_what_is_fused_is_not_in_memory() -> None:
     assert not hlo.module_tensors(compiled(fused, x), 6, 6, 10)
 
 
-@pytest.mark.parametrize("variant", list(ROUTERS))
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("arch", ["mlp", "mha"])
 def test_no_module_answers_in_memory(arch: str, variant: str) -> None:
     task = Task(arch, num_rules=8)
@@ -58,7 +59,7 @@ def test_no_module_answers_in_memory(arch: str, variant: str) -> None:
     assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch]) == []
 
 
-@pytest.mark.parametrize("variant", list(ROUTERS))
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_recurrence_writes_tokens_in_place(variant: str) -> None:
     """No iteration copies what is kept of all tokens."""
     task = Task("rnn", num_rules=4)
@@ -68,20 +69,20 @@ def test_recurrence_writes_tokens_in_place(variant: str) -> None:
     assert first is not None
     in_loops = [i for i in hlo.in_memory(text) if i.computation != first[1] and i.opcode == "copy"]
     token = model.shared_state.gates * model.num_modules * BATCH
-    assert all(math.prod(shape) < TRAINING_LENGTH * token for i in in_loops for shape in i.shapes)
+    assert all(math.prod(shape) < task.family.training_length * token for i in in_loops for shape in i.shapes)
 
 
 @pytest.mark.parametrize("arch", ["mlp", "mha"])
 def test_the_textbook_has_them_in_memory(arch: str) -> None:
     task = Task(arch, num_rules=8)
-    model = TEXTBOOK[arch](task, "gt_modular", WIDTHS[arch])
+    model = TEXTBOOK[ARCHITECTURES[arch]](task, "gt_modular", WIDTHS[arch])
     features, _ = next(iter(stream(task, BATCH)))
     model(features)
     text = compiled(tf.function(lambda f: model(f), jit_compile=True), features)
     assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch])
 
 
-@pytest.mark.parametrize("variant", list(ROUTERS))
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_flops_are_those_of_the_compiled_products(variant: str) -> None:
     """The mlp has products alone."""
     task = Task("mlp", num_rules=4)
@@ -89,15 +90,15 @@ def test_flops_are_those_of_the_compiled_products(variant: str) -> None:
     features, _ = next(iter(stream(task, BATCH)))
     forward = tf.function(lambda f: model(f), jit_compile=True)
     text = forward.experimental_get_compiler_ir(features)(stage="hlo")
-    assert hlo.product_flops(text) == BATCH * forward_flops(model)
-    assert step_flops(model, BATCH) == 3 * BATCH * forward_flops(model)
+    assert hlo.product_flops(text) == BATCH * model.forward_flops()
+    assert step_flops(model, BATCH) == 3 * BATCH * model.forward_flops()
 
 
 def test_flops_of_attention_and_recurrence() -> None:
     mha = build(Task("mha", num_rules=2), "monolithic", 8)
     products = sum(np.prod(v.shape) for v in mha.trainable_variables if v.name == "kernel")
     heads, k, tokens = 4, 8, 10
-    assert forward_flops(mha) == 2 * tokens * products + 2 * 2 * tokens * tokens * heads * k
+    assert mha.forward_flops() == 2 * tokens * products + 2 * 2 * tokens * tokens * heads * k
     rnn = build(Task("rnn", num_rules=2), "gt_modular", 8)
     products = sum(np.prod(v.shape) for v in rnn.trainable_variables if v.name == "kernel")
-    assert forward_flops(rnn) == 2 * tokens * products
+    assert rnn.forward_flops() == 2 * tokens * products

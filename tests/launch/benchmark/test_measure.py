@@ -3,7 +3,7 @@
 import pytest
 
 from modtf.launch.benchmark.measure import calibrate, interleave, paired_ratio
-from modtf.launch.benchmark.table import COST, aligned, goal_lines
+from modtf.launch.benchmark.table import COST, cost_table, goal_lines, note_lines
 
 ROW = {
     "arch": "mlp", "num_rules": 2, "width": 32, "members": 1, "flops": 100, "train_ms": 1.1, "data_ms": 0.1,
@@ -53,7 +53,7 @@ def test_ratios_are_of_the_same_round() -> None:
 
 
 def test_table_has_only_the_columns_it_can_fill() -> None:
-    heading = aligned(rows(1.2), COST).splitlines()[0]
+    heading = cost_table(rows(1.2), COST).splitlines()[0]
     assert "/mono" in heading
     assert "fit" in heading
     assert "textbook" not in heading
@@ -67,3 +67,16 @@ def test_goals(step_ms: float, verdict: str) -> None:
     assert "modular" in lines["goal 1 cost over monolithic"]
     assert "met; worst 0.05" in lines["goal 4 fit over bare loop, smallest cell"]
     assert not any("textbook" in line or "7 evaluation" in line for line in lines)
+
+
+def test_a_recurrence_may_cost_more() -> None:
+    recurrent = [{**row, "gate_units": 1.0} for row in rows(1.9)]
+    assert "met; worst 1.9 (limit 2)" in next(line for line in goal_lines(recurrent) if "goal 1" in line)
+
+
+def test_what_is_not_compared_is_said() -> None:
+    compared, mine = {**ROW, "variant": "modular", "has_textbook": True}, {**ROW, "variant": "mine"}
+    assert note_lines([compared, mine]) == []
+    assert note_lines([compared, {**mine, "has_textbook": False}]) == [
+        "Not compared with a textbook form, as there is none: mlp mine."
+    ]

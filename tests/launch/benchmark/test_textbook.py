@@ -5,21 +5,21 @@ import numpy as np
 import pytest
 
 from modtf import Task, build, stream
-from modtf.launch.benchmark.programs import textbook_model, textbook_run
+from modtf.families import FAMILIES
+from modtf.launch.benchmark.programs import has_textbook, textbook_model, textbook_run
+from modtf.launch.benchmark.textbook import MIXTURES
 from modtf.launch.benchmark.textbook_data import textbook_dataset, textbook_labels
-from modtf.models.routers import ROUTERS
-from modtf.task import ARCHITECTURES
 
 
-@pytest.mark.parametrize("variant", list(ROUTERS))
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("variant", list(MIXTURES))
+@pytest.mark.parametrize("arch", list(FAMILIES))
 def test_same_number_of_parameters(arch: str, variant: str) -> None:
     task = Task(arch, num_rules=3)
     textbook, own = textbook_model(task, variant, 8), build(task, variant, 8)
     assert sum(np.prod(v.shape) for v in textbook.trainable_variables) == own.num_parameters
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", list(FAMILIES))
 def test_same_labels_and_shapes(arch: str) -> None:
     task = Task(arch, num_rules=3)
     features, target = next(iter(stream(task, 16)))
@@ -39,3 +39,10 @@ def test_it_trains(arch: str) -> None:
     for old, new in zip(before, model.trainable_variables, strict=True):
         assert np.all(np.isfinite(new))
         assert not np.array_equal(old, new)
+
+
+def test_what_has_no_textbook_is_not_taken_for_something_else() -> None:
+    assert has_textbook(Task(), "modular")
+    assert not has_textbook(Task(), "gt")
+    with pytest.raises(ValueError, match="no textbook form of mlp with variant='gt'"):
+        textbook_model(Task(), "gt", 8)

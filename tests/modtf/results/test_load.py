@@ -2,89 +2,121 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
+from simulated_results import simulate, write_cell
 
-from modtf.results import find_cells, find_missing, load_activations, load_history, load_results
-from modtf.results.schema import CELL, COLUMNS
-from modtf.results.study import select
+from modtf.cell import Cell
+from modtf.protocol import Protocol
+from modtf.results import find_cells, load_activations, load_history, load_results
+from modtf.results.schema import CELL, COLUMNS, MEMBER, PRIVATE
+from modtf.task import Task
 
 
-def one_cell(simulator, out, **changes):
-    cell = {
-        "arch": "mlp",
-        "setting": "regression",
-        "search": "",
-        "num_rules": 2,
-        "width": 32,
-        "variant": "modular",
-    }
-    training = {"steps": 4000} | changes.pop("training", {})
-    members = changes.pop("members", [(0, 0), (0, 1)])
-    finished = changes.pop("finished", True)
-    return simulator.write_cell(out, cell | changes, members, simulator.World(), training, 2, finished)
+def one_cell(out, num_rules=2, variant="modular", members=((0, 0), (0, 1)), finished=True, **protocol):
+    task = Task("mlp", "regression", num_rules)
+    cell = Cell(task, 32, variant, members, Protocol.quick(task).replace(**protocol))
+    return write_cell(out, cell, num_evaluations=2, finished=finished)
+
+
+def change_config(folder, *path, to):
+    config = json.loads((folder / "config.json").read_text())
+    place = config
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = to
+    (folder / "config.json").write_text(json.dumps(config))
 
 
 def test_all_finished_cells_are_one_tidy_table(small_study):
     frame = load_results(small_study)
     assert list(frame)[: len(COLUMNS)] == list(COLUMNS)
-    assert len(frame.drop_duplicates([*CELL, "data_seed", "seed"])) == 2 * 3 * 4 * 6
-    assert frame["seq_len"].isna().all()
-    assert (frame["search"] == "").all()
+    assert len(frame.drop_duplicates(list(MEMBER))) == 2 * 3 * 4 * 6
+    assert set(frame["condition"]) == {"iid", "scale2"}
+    assert (frame["model_options"] == "").all()
     assert frame["protocol"].nunique() == 1
+    for name, dtype in COLUMNS.items():
+        assert frame[name].dtype == ("category" if dtype == "str" else dtype), name
 
 
-def test_values_survive_the_file_exactly(simulator, tmp_path):
-    folder = one_cell(simulator, tmp_path)
+def test_texts_are_in_the_order_of_tables(small_study):
+    frame = load_results(small_study)
+    order = ["monolithic", "modular", "modular_op", "gt_modular"]
+    assert frame["variant"].cat.categories.tolist() == order
+    assert frame.groupby("variant", observed=True).size().index.tolist() == order
+    assert frame["checkpoint"].cat.categories.tolist() == ["tail", "last", "best"]
+    assert frame["measure"].cat.categories[:3].tolist() == ["loss", "error", "collapse_avg"]
+
+
+def test_values_survive_the_file_exactly(tmp_path):
+    folder = one_cell(tmp_path)
     text = (folder / "results.csv").read_text().splitlines()
     values = [float(line.rsplit(",", 1)[1]) for line in text[1:]]
     np.testing.assert_array_equal(load_results(tmp_path)["value"], values)
 
 
-def test_the_name_of_a_folder_does_not_matter(simulator, tmp_path):
-    folder = one_cell(simulator, tmp_path / "a" / "b")
+def test_options_are_columns(tmp_path):
+    grid = {"settings": ["regression"], "rules": [2], "data_seeds": [0], "num_evaluations": 1}
+    wide = ("modular", {"modules": 4, "temperature": 0.5})
+    simulate(tmp_path, kinds=[("mha", {"search": "v2"})], variants=["monolithic", wide], **grid)
+    simulate(tmp_path, kinds=[("rnn", {"target": "state"})], variants=["monolithic"], **grid)
+    frame = load_results(tmp_path)
+    found = frame.drop_duplicates([*CELL]).sort_values(["arch", "variant"])
+    assert found[["arch", "task_options", "variant", "model_options", "num_modules"]].to_numpy().tolist() == [
+        ["mha", "search=v2", "monolithic", "", 1],
+        ["mha", "search=v2", "modular", "modules=4,temperature=0.5", 4],
+        ["rnn", "target=state", "monolithic", "", 1],
+    ]
+    assert {"iid", "scale2", "len3", "len30_scale2"} < set(frame["condition"])
+
+
+def test_the_name_of_a_folder_does_not_matter(tmp_path):
+    folder = one_cell(tmp_path / "a" / "b")
     before = load_results(tmp_path)
     folder.rename(tmp_path / "renamed")
     after = load_results([tmp_path / "renamed"])
-    assert before.drop(columns="folder").equals(after.drop(columns="folder"))
+    pd.testing.assert_frame_equal(before.drop(columns="folder"), after.drop(columns="folder"))
 
 
-def test_an_unfinished_cell_is_missing_not_loaded(simulator, tmp_path):
-    one_cell(simulator, tmp_path)
-    one_cell(simulator, tmp_path, num_rules=8, finished=False)
+def test_an_unfinished_cell_is_not_loaded(tmp_path):
+    one_cell(tmp_path)
+    one_cell(tmp_path, num_rules=8, finished=False)
     assert set(load_results(tmp_path)["num_rules"]) == {2}
-    missing = find_missing(tmp_path).set_index(["num_rules", "variant"])["status"]
-    assert missing[8, "modular"] == "unfinished"
-    assert missing[2, "monolithic"] == "absent"
-    assert (2, "modular") not in missing
+    assert [cell.is_finished for cell in find_cells(tmp_path)] == [True, False]
 
 
-def test_missing_models_of_a_cell_are_counted(simulator, tmp_path):
-    one_cell(simulator, tmp_path, members=[(0, 0), (1, 0), (2, 0)])
-    one_cell(simulator, tmp_path, variant="gt_modular", members=[(0, 0)])
-    missing = find_missing(tmp_path, variants=["modular", "gt_modular"])
-    assert missing[["variant", "status"]].to_numpy().tolist() == [["gt_modular", "fewer models"]]
-    assert missing["detail"].iloc[0].startswith("2 of 3")
-
-
-def test_nothing_is_missing_from_a_whole_grid(small_study):
-    assert find_missing(small_study).empty
+def test_what_a_study_keeps_for_itself_is_not_loaded(tmp_path):
+    """A damaged result that was set aside, and the same cell, run again."""
+    one_cell(tmp_path)
+    one_cell(tmp_path / PRIVATE / "damaged" / "cell~token")
+    assert len(find_cells(tmp_path)) == 1
 
 
 def test_history_carries_its_cell(small_study):
     history = load_history(small_study)
-    assert set(CELL) < set(history)
-    assert sorted(history["step"].unique()) == [1333, 2666, 4000]
+    assert list(history)[: len(CELL)] == list(CELL)
+    assert sorted(history["step"].unique()) == [0, 1333, 2666, 4000]
     assert "error" in set(history.loc[history["setting"] == "classification", "measure"])
 
 
 def test_activations_are_chosen_by_cell(small_study):
     (found,) = load_activations(small_study, setting="regression", variant="modular", num_rules=8)
     assert found.last.shape == (6, 8, 8)
-    assert found.history.shape == (3, 6, 8, 8)
+    assert found.history.shape == (4, 6, 8, 8)
     assert found.index(1, 1) == 3
     assert found.index(9, 9) is None
     with pytest.raises(ValueError, match="no 'rules'"):
         load_activations(small_study, rules=8)
+
+
+def test_activations_at_a_checkpoint(small_study):
+    (found,) = load_activations(small_study, setting="regression", variant="modular", num_rules=8)
+    np.testing.assert_array_equal(found.at("last"), found.last)
+    np.testing.assert_array_equal(
+        found.at("tail"), found.history[3:].mean(axis=0)
+    )  # the last of three after step 0
+    with pytest.raises(ValueError, match="checkpoint='worst'"):
+        found.at("worst")
 
 
 def test_folders_that_hold_nothing_are_refused(tmp_path):
@@ -95,44 +127,67 @@ def test_folders_that_hold_nothing_are_refused(tmp_path):
         load_results(tmp_path)
 
 
-def test_a_model_that_is_there_twice_is_refused(simulator, tmp_path):
-    folder = one_cell(simulator, tmp_path / "a")
+def test_a_model_that_is_there_twice_is_refused(tmp_path):
+    folder = one_cell(tmp_path / "a")
     shutil.copytree(folder, tmp_path / "b" / "copy")
     with pytest.raises(ValueError, match="count twice"):
         load_results(tmp_path)
     assert len(find_cells([tmp_path / "a", tmp_path / "a"])) == 1  # the same folder twice is one
 
 
-def test_results_that_contradict_their_config_are_refused(simulator, tmp_path):
-    folder = one_cell(simulator, tmp_path)
-    config = json.loads((folder / "config.json").read_text())
-    config["cell"]["width"] = 64
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="width"):
+def test_results_that_contradict_their_config_are_refused(tmp_path):
+    change_config(one_cell(tmp_path), "cell", "width", to=64)
+    with pytest.raises(ValueError, match="speaks of width=32, its config of 64"):
         load_results(tmp_path)
 
 
-def test_a_damaged_config_names_its_file(simulator, tmp_path):
-    folder = one_cell(simulator, tmp_path)
-    (folder / "config.json").write_text('{"cell": ')
-    with pytest.raises(ValueError, match=r"config\.json cannot be read"):
+def test_a_family_that_is_not_loaded_is_named(tmp_path):
+    change_config(one_cell(tmp_path), "cell", "task", "arch", to="trees")
+    with pytest.raises(ValueError, match=r"family 'trees', which is not registered .* --plugin="):
         find_cells(tmp_path)
 
 
-def test_two_protocols_are_not_mixed(simulator, tmp_path):
-    one_cell(simulator, tmp_path)
-    one_cell(simulator, tmp_path, variant="gt_modular", training={"steps": 8000})
-    frame = load_results(tmp_path)
-    with pytest.raises(ValueError, match="2 different ways"):
-        select(frame)
-    protocol = frame.loc[frame["variant"] == "modular", "protocol"].iloc[0]
-    assert set(select(frame, [protocol])["variant"]) == {"modular"}
-    with pytest.raises(ValueError, match="protocol='unknown'"):
-        select(frame, ["unknown"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"cell": ', r"config\.json cannot be read"),
+        ('{"cell": {"task": {"arch": "mlp"}}}', r"describes no cell .* lacks 'evaluation'"),
+        ('{"cell": []}', "describes no cell"),
+    ],
+)
+def test_a_damaged_config_names_its_file(text, words, tmp_path):
+    folder = one_cell(tmp_path)
+    (folder / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=words):
+        find_cells(tmp_path)
 
 
-def test_no_finished_cell_gives_an_empty_table(simulator, tmp_path):
-    one_cell(simulator, tmp_path, finished=False)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text.replace(",value\n", ",score\n", 1), "has the columns .*score, expected"),
+        (lambda text: text.replace(",32,", ",wide,"), "is not a table"),
+        (lambda text: text + text.splitlines()[1] + "\n", "a value twice"),
+        (lambda text: "", "is not a table"),
+    ],
+)
+def test_a_damaged_table_names_its_file(change, words, tmp_path):
+    path = one_cell(tmp_path) / "results.csv"
+    path.write_text(change(path.read_text()))
+    with pytest.raises(ValueError, match=rf"results\.csv .*{words}"):
+        load_results(tmp_path)
+
+
+def test_protocols_are_told_apart(tmp_path):
+    one_cell(tmp_path)
+    one_cell(tmp_path, variant="gt_modular", steps=8000)
+    one_cell(tmp_path, variant="monolithic", steps=8000)
+    protocols = load_results(tmp_path).drop_duplicates("variant").set_index("variant")["protocol"]
+    assert protocols["gt_modular"] == protocols["monolithic"] != protocols["modular"]
+
+
+def test_no_finished_cell_gives_an_empty_table(tmp_path):
+    one_cell(tmp_path, finished=False)
     assert load_results(tmp_path).empty
     assert list(load_results(tmp_path))[: len(COLUMNS)] == list(COLUMNS)
     assert load_history(tmp_path).empty

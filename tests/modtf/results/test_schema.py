@@ -7,18 +7,19 @@ from modtf.results.schema import COLUMNS, conform, write_activations, write_hist
 ROW = {
     "arch": "mha",
     "setting": "regression",
-    "search": "v1",
+    "task_options": "search=v1",
     "num_rules": 8,
+    "num_modules": 8,
     "width": 32,
     "variant": "modular",
+    "model_options": "",
     "data_seed": 0,
     "seed": 1,
     "num_parameters": 30_000,
     "steps": 100,
     "checkpoint": "last",
     "measure": "loss",
-    "scale": 1.0,
-    "seq_len": 10,
+    "condition": "len30_scale2",
     "value": 0.5,
 }
 
@@ -32,10 +33,9 @@ def test_columns_come_in_order_with_their_dtypes(tmp_path):
     ]
 
 
-def test_search_and_length_may_be_missing():
-    frame = conform(pd.DataFrame([ROW | {"arch": "mlp", "search": None, "seq_len": None}]))
-    assert frame["search"].tolist() == [""]
-    assert frame["seq_len"].isna().all()
+def test_options_may_be_missing():
+    frame = conform(pd.DataFrame([ROW | {"task_options": None, "model_options": np.nan}]))
+    assert frame[["task_options", "model_options"]].to_numpy().tolist() == [["", ""]]
 
 
 def test_nothing_else_is_left_in_the_folder(tmp_path):
@@ -58,6 +58,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path):
         (pd.DataFrame([ROW]).drop(columns="seed"), "missing seed"),
         (pd.DataFrame([ROW | {"width": "wide"}]), "wrong kind"),
         (pd.DataFrame([ROW, ROW | {"value": 0.7}]), "twice"),
+        (pd.DataFrame([ROW, ROW | {"num_parameters": 7}]), "twice"),
     ],
 )
 def test_a_table_that_is_none_is_refused(frame, words):
@@ -66,8 +67,8 @@ def test_a_table_that_is_none_is_refused(frame, words):
 
 
 def test_history_and_activations_are_written(tmp_path):
-    history = pd.DataFrame([{"step": 1, "data_seed": 0, "seed": 0, "measure": "loss", "value": 1.0}])
-    assert write_history(tmp_path, history).name == "history.csv"
+    row = {"step": 1, "data_seed": 0, "seed": 0, "measure": "loss", "condition": "iid", "value": 1.0}
+    assert write_history(tmp_path, pd.DataFrame([row])).name == "history.csv"
     matrix = np.full((1, 2, 2), 0.5)
     path = write_activations(
         tmp_path, last=matrix, best=matrix, history=matrix[None], steps=[1], data_seeds=[0], seeds=[0]

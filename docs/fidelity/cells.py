@@ -1,0 +1,43 @@
+"""The cells that are trained twice: by the released code and by modtf. No library is needed here."""
+
+from dataclasses import dataclass
+
+VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")
+WIDTH = 32  # e; the inner width is 4e
+BATCH_SIZE = 256
+LEARNING_RATE = 1e-4
+EVALUATIONS = 30  # evenly spaced, besides the one at step 0
+TAIL = 10  # of which the last ten are averaged
+EVALUATION_BATCHES = 20  # of 256 examples, under each condition
+ACTIVATION_EXAMPLES = 25_600
+
+
+@dataclass(frozen=True)
+class Matched:
+    """One cell: where the released code keeps it, and its size."""
+
+    arch: str
+    setting: str
+    num_rules: int
+    steps: int
+    seq_len: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.arch}_{self.setting}_r{self.num_rules}"
+
+    @property
+    def folder(self) -> str:
+        """In a checkout of the released code."""
+        return f"{self.arch.upper()}/{self.setting.capitalize()}"
+
+
+CELLS = {
+    cell.name: cell
+    for cell in (
+        Matched("mlp", "regression", 8, 30_000),
+        Matched("mlp", "classification", 8, 30_000),
+        Matched("rnn", "classification", 2, 5_000, seq_len=10),
+        Matched("mha", "regression", 2, 10_000, seq_len=10),  # search v1
+    )
+}

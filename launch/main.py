@@ -1,0 +1,64 @@
+"""The console command `modtf`: the commands of this folder, each with the flags of its own file."""
+
+import sys
+from importlib import import_module
+
+from modtf.version import __version__
+
+# A command is a file of this folder with a function `command`, and a line here.
+COMMANDS = {
+    "run": "train the variants on one cell and print how they compare",
+    "sweep": "run a study: many cells, resumable, on one machine or many",
+    "report": "turn results into figures, tables, one page and verdicts on the paper's claims",
+    "measure": "say what the modules of any mixture of experts specialise in, from its activations",
+    "bench": "measure what a training step costs",
+    "prepare": "write the finite splits of the data ahead of time",
+}
+EXAMPLES = """\
+Examples:
+    modtf run                                           # minutes on two cores
+    modtf run --arch=mha --search=v2 --rules=8
+    modtf run --plugin=my_router.py --variant=modular,my_router
+    modtf sweep --study=quick --dry_run
+    modtf report --results=runs --out=report --claims
+    modtf measure --activations=x.npz --out=atlas       # arrays: activations, labels"""
+
+
+def usage() -> str:
+    """One screen: the commands, and where to read on."""
+    width = max(map(len, COMMANDS))
+    return "\n".join(
+        [
+            f"modtf {__version__}: do the modules of a modular neural network specialise, and does it help?",
+            "",
+            "Usage: modtf COMMAND [--flag=value ...]; modtf COMMAND --help lists its flags.",
+            "",
+            "Commands:",
+            *(f"    {name.ljust(width)}  {words}" for name, words in COMMANDS.items()),
+            "",
+            EXAMPLES,
+        ]
+    )
+
+
+def main() -> None:
+    """Runs the command that the first argument names; without one, prints the commands."""
+    name, *rest = sys.argv[1:] or ["--help"]
+    if name in COMMANDS:
+        sys.argv = [f"modtf {name}", *rest]
+        import_module(f"modtf.launch.{name}").command()
+    elif name in ("--help", "-help", "-h", "help"):
+        print(usage())
+    elif name == "--version":
+        print(__version__)
+    else:
+        print(
+            f"modtf: error: {name!r} is no command; expected one of {', '.join(COMMANDS)}. "
+            "modtf --help says what they do.",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

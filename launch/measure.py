@@ -1,0 +1,115 @@
+"""Measures what the modules of any mixture of experts specialise in, from its activations and token labels.
+
+Examples:
+    python launch/measure.py --activations=x.npz --out=atlas       # arrays: activations, labels
+    python launch/measure.py --activations=x.npz --logits --top_k=2 --out=atlas
+    python launch/measure.py --activations=gates.npy --labels=domains.npy --out=atlas
+"""
+
+import numpy as np
+from absl import flags
+from tqdm import tqdm
+
+import modtf
+from modtf.analysis.atlas import Routing, print_atlas, write_atlas
+from modtf.checks import check_integer, check_number
+from modtf.launch.cli import check_writable, run_command
+from modtf.metrics.atlas.chance import NUM_PERMUTATIONS
+
+OBSERVED, UNIFORM = "observed", "uniform"
+
+
+def define_flags(values: flags.FlagValues) -> None:
+    """Adds the flags of this command."""
+
+    def text(name: str, default: str | None, words: str) -> None:
+        flags.DEFINE_string(name, default, words, flag_values=values)
+
+    text(
+        "activations",
+        None,
+        "An .npz file; or a folder of .npy files; or one .npy file, its labels beside it.",
+    )
+    text("out", None, "The folder to write measures.html, tables and heat maps to.")
+    flags.DEFINE_integer(
+        "top_k", None, "Modules that a token is sent to: only their gates count.", flag_values=values
+    )
+    flags.DEFINE_bool(
+        "logits", False, "Activations are the router's logits, before the softmax.", flag_values=values
+    )
+    text(
+        "label_probs",
+        OBSERVED,
+        f"How often labels occur where it matters: {OBSERVED}, as among the tokens; {UNIFORM}; or one number "
+        "for each, with commas between.",
+    )
+    text("array", "activations", "Name of the array of gates, [tokens, M] or [layers, tokens, M].")
+    text("labels", "labels", "Name of the array of labels, integers from 0 or names; or an .npy file.")
+    text("documents", None, "The same of the document of each token: intervals then hold for new ones.")
+    text("label_names", None, "The same of names of labels, in the order of their numbers.")
+    text("layer_names", None, "The same of names of layers.")
+    flags.DEFINE_integer(
+        "permutations", NUM_PERMUTATIONS, "Permutations for the chance level; 0 for none.", flag_values=values
+    )
+    flags.DEFINE_float("confidence", 0.95, "Of the intervals.", flag_values=values)
+    flags.DEFINE_integer("seed", 0, "Of the permutations.", flag_values=values)
+
+
+def main(given: flags.FlagValues) -> None:
+    """Reads, measures, prints and writes.
+
+    Raises:
+        OSError, ValueError: in one line, if it cannot.
+    """
+    if not given.activations or not given.out:
+        raise ValueError(
+            "Give --activations=x.npz, with arrays `activations` and `labels`, and --out=DIR, where to write."
+        )
+    out = check_writable(given.out)
+    probs = label_probs(given.label_probs)
+    check_integer("--permutations", given.permutations, 0)
+    check_number("--confidence", given.confidence, 0.5, 0.9999)
+    routing = Routing.read(
+        given.activations, given.array, given.labels, given.documents, given.label_names, given.layer_names
+    )
+    routing.check_top_k(given.top_k)
+    routing.check_label_probs(probs)
+    layers = modtf.measure_activations(
+        tqdm(routing.chunks(), "tokens", routing.num_chunks, unit="chunk"),
+        from_logits=given.logits,
+        top_k=given.top_k,
+        label_probs=probs,
+        permutations=given.permutations,
+        confidence=given.confidence,
+        seed=given.seed,
+    )
+    print(print_atlas(layers, routing.names))
+    how = [
+        f"Read from {given.activations}, as {'logits' if given.logits else 'gates'}"
+        + (f", the {given.top_k} largest of each token" if given.top_k else "")
+        + f". Labels as frequent as {given.label_probs}. Intervals: {given.confidence:.0%}"
+        + (", tokens of one document kept together." if routing.documents is not None else ".")
+    ]
+    page = write_atlas(layers, out, routing.names, lambda items: tqdm(items, "layers", unit="layer"), how)
+    print(f"Wrote {page}")
+
+
+def label_probs(text: str) -> str | list[float] | None:
+    """What `--label_probs` means to `modtf.measure_activations`."""
+    if text in (OBSERVED, UNIFORM):
+        return None if text == OBSERVED else text
+    try:
+        return np.array(text.split(","), float).tolist()
+    except ValueError:
+        raise ValueError(
+            f"--label_probs={text} is not valid; expected {OBSERVED}, {UNIFORM} or one number for each label."
+        ) from None
+
+
+def command() -> None:
+    """The whole command."""
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,126 @@
+"""Runs a study: all its cells that are not finished, here, as a job of an array, or on a cluster.
+
+A study is a short Python file (`modtf/studies/` holds testing, quick and paper), or what the flags say:
+their lists are combined. Look before you start: --dry_run lists the cells and says what they will cost. A
+study that is killed, or extended, goes on where it was when the same command is given again; several
+processes and machines may share --out.
+
+Examples:
+    python launch/sweep.py --study=quick --dry_run
+    python launch/sweep.py --study=my_study.py --out=runs/mine --workers=4
+    python launch/sweep.py --arch=mlp,mha --rules=2,8 --width=32
+    python launch/sweep.py --study=paper --shard=$SLURM_ARRAY_TASK_ID/100 --out=/shared/paper
+    python launch/sweep.py --study=paper --engine=ray --cpus_per_cell=1 --out=/shared/paper
+"""
+
+import inspect
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags
+
+from modtf.cell import Cell
+from modtf.engines import ENGINES
+from modtf.engines.shard import shard_of
+from modtf.families import FAMILIES
+from modtf.launch.cli import check_writable, run_command
+from modtf.launch.settings import define_settings
+from modtf.launch.sweep_cells import LISTS, cells_of_flags, choose_cells
+from modtf.models.routers import default_variants
+from modtf.protocol import PRESETS
+from modtf.studies import STUDIES, load_study
+from modtf.studies.check import check_cells
+
+SHOWN = 10  # failures that are listed
+
+
+def define_flags(values: flags.FlagValues) -> None:
+    """Adds the flags of this command."""
+    string, integer = flags.DEFINE_string, flags.DEFINE_integer
+    string("study", None, f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). "
+           f"{', '.join(f'--{name}' for name in LISTS)} then choose among its cells.",
+           flag_values=values)  # fmt: skip
+    string("out", None, "Folder to write to; default runs/STUDY.", flag_values=values)
+    flags.DEFINE_bool("dry_run", False, "List the cells and estimate what they cost; run nothing.",
+                      flag_values=values)  # fmt: skip
+    flags.DEFINE_enum("engine", "local", list(ENGINES), "Who runs the cells.", flag_values=values)
+    integer("workers", None, "local: processes; default one per processor, or one where there is a GPU.",
+            flag_values=values)  # fmt: skip
+    flags.DEFINE_float("cpus_per_cell", 1.0, "ray: processors that a cell asks for.", flag_values=values)
+    flags.DEFINE_float("gpus_per_cell", 0.0, "ray: GPUs that a cell asks for; 0.5 lets two share one.",
+                       flag_values=values)  # fmt: skip
+    string("shard", None, "i/n: every n-th cell from the i-th (from 0), for job arrays.", flag_values=values)
+    flags.DEFINE_bool("retry_failed", False, "Run cells again that failed before.", flag_values=values)
+    flags.DEFINE_list("arch", None, f"Families: {', '.join(FAMILIES)}.", flag_values=values)
+    flags.DEFINE_list("setting", None, "What is predicted; default regression.", flag_values=values)
+    flags.DEFINE_list("rules", None, "Numbers of rules R; default from the preset.", flag_values=values)
+    flags.DEFINE_list("width", None, "Widths e of the encoders; default from the preset.", flag_values=values)
+    flags.DEFINE_list("variant", None, f"Default {','.join(default_variants())}.", flag_values=values)
+    flags.DEFINE_enum("preset", None, list(PRESETS), "Where the rest comes from; default quick.",
+                      flag_values=values)  # fmt: skip
+    integer("tasks", None, "How many tasks (data seeds 0, 1, ...).", flag_values=values)
+    integer("seeds", None, "How many seeds per task (0, 1, ...).", flag_values=values)
+    integer("steps", None, "Training steps.", flag_values=values)
+    flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
+    integer("batch_size", None, "Examples per member and step.", flag_values=values)
+    define_settings(values)
+
+
+def main(given: flags.FlagValues) -> None:
+    """Previews or runs the study; exit status 1 unless every cell is finished at the end."""
+    plugins = list(given.plugin)
+    if given.study is not None:
+        study = load_study(given.study)
+        name, cells = study.name, choose_cells(study.cells, given)
+        plugins += [study.plugin] if study.plugin else []
+    else:
+        name, cells = "sweep", cells_of_flags(given)
+        check_cells(cells)
+    if given.shard is not None:
+        cells = shard_of(cells, given.shard)
+    out = check_writable(given.out or Path("runs", name))
+    models = sum(len(cell.members) for cell in cells)
+    print(f"{name}: {len(cells):,} cells, {models:,} models. Writing to {out}", flush=True)
+    if given.dry_run:
+        from modtf.launch.preview import preview
+
+        preview(cells, out, given.workers)
+        return
+    _run(cells, out, plugins, given)
+
+
+def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues) -> None:
+    from modtf.engines.perform import Work
+    from modtf.engines.study import run_study
+    from modtf.plugins import load_plugin
+
+    places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
+    work = Work(str(out.absolute()), plugins=places, retry_failed=given.retry_failed)
+    chosen = ENGINES[given.engine]
+    options = {"workers": given.workers, "cpus": given.cpus_per_cell, "gpus": given.gpus_per_cell}
+    known = inspect.signature(chosen).parameters
+    engine = chosen(**{name: value for name, value in options.items() if name in known})
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # workers leave in order
+    summary = run_study(cells, work, engine)
+    counts = summary.counts
+    print(f"{counts['finished']} cells finished now, {counts['skipped']} before, {counts['failed']} failed.")
+    for folder, reason in list(summary.failed.items())[:SHOWN]:
+        print(f"  {out / folder}/error.json: {reason}")
+    if counts["failed"] > SHOWN:
+        print(f"  and {counts['failed'] - SHOWN} more")
+    if summary.stopped:
+        raise ValueError(summary.stopped)
+    if not summary.is_good:
+        sys.exit(1)
+    print(f"Look at it: modtf report --results={out}")
+
+
+def command() -> None:
+    """The whole command."""
+    run_command(main, define_flags, resumes=True)
+
+
+if __name__ == "__main__":
+    command()

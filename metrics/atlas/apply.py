@@ -1,0 +1,104 @@
+"""Measure a mixture of experts from anywhere: `measure_activations`."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import check_activation_matrix
+from modtf.metrics.atlas.accumulator import NUM_GROUPS, ActivationAccumulator
+from modtf.metrics.atlas.chance import NUM_PERMUTATIONS
+from modtf.metrics.atlas.inputs import check_gates, chunks_of, is_stream
+from modtf.metrics.atlas.layer import LayerMeasures
+from modtf.metrics.atlas.summarise import measure_matrix
+from modtf.metrics.measure import GROUPS
+
+
+def measure_activations(
+    activations: Any,
+    labels: ArrayLike | None = None,
+    *,
+    documents: ArrayLike | None = None,
+    from_logits: bool = False,
+    top_k: int | None = None,
+    label_probs: ArrayLike | None = None,
+    groups: Iterable[str] = GROUPS,
+    permutations: int = NUM_PERMUTATIONS,
+    confidence: float = 0.95,
+    num_groups: int = NUM_GROUPS,
+    seed: int = 0,
+) -> list[LayerMeasures]:
+    """Do the modules of a mixture of experts specialise in labels of its tokens: domain, language, class?
+
+    Everything is measured twice: by gate mass, the probability that modules are given, and by hard
+    assignment, the modules that are chosen (argmax, or the k largest at 1/k each; the first of equals). The
+    two can tell different stories.
+
+    The intervals are those of a jackknife over groups of tokens, given the labels as they occurred. Tokens of
+    one document are alike, so a million tokens may be worth a thousand: say with `documents` which belong
+    together, and they stay in one group. Without it runs of neighbouring tokens of a label do, which helps as
+    long as documents are shorter than a hundredth of their label's tokens. A perfect router has intervals
+    without width: no group of its tokens differs from another. At the other end, where modules know nothing
+    of labels or all modules are used equally, noise has one direction only and no interval is right (see
+    `modtf.metrics.atlas.jackknife`): look at the chance level there.
+
+    The chance level is what permuted labels give: what the measure is if modules know nothing of labels,
+    given as many tokens, labels and modules, and as unequal. It takes tokens as independent.
+
+    Args:
+        activations: one of
+            - gates `[tokens, M]` or `[layers, tokens, M]`, probabilities that sum to 1, with `labels`;
+            - logits of the same shapes, with `from_logits=True`;
+            - an iterable, not a list, of chunks (activations, labels) or (activations, labels, documents), of
+              any lengths: of any number of tokens, in memory that does not grow with it;
+            - without labels: an activation matrix `[R, M]`, or `[layers, R, M]`, rows p(module | label).
+        labels: integers from 0, `[tokens]`.
+        documents: integers from 0, `[tokens]`.
+        from_logits: whether activations are logits, before the softmax.
+        top_k: the number of modules that a token is sent to. Only these gates count then, renormalised.
+        label_probs: p(label) `[R]`, of the labels that occur; "uniform"; or None, as observed (of a bare
+            matrix: uniform). With observed ones module use is the load that there was.
+        groups: which measures; by default all, the practitioners' diagnostics too.
+        permutations: how often labels are permuted; 0 for no chance level.
+        confidence: of the intervals.
+        num_groups: of tokens, for the intervals.
+        seed: of the permutations.
+
+    Returns:
+        One `LayerMeasures` per layer; `to_rows()` of it gives one dict per measure, `module_rows()` one per
+        module. Besides the measures there is `adjusted_mutual_information`, the share of what modules could
+        tell of labels beyond chance (see `modtf.metrics.atlas.estimate.estimates`). The warnings of a layer
+        name the modules with too few tokens to judge: fewer than 5 for each label.
+
+    Raises:
+        ValueError: where something is not as above; the message says what and how to mend it.
+
+    Example:
+        >>> import numpy as np
+        >>> labels = np.arange(1000) % 4
+        >>> gates = 0.6 * np.eye(4)[labels] + 0.1
+        >>> (layer,) = measure_activations(gates, labels, permutations=20)
+        >>> round(layer.mass.values["alignment"].value, 3), layer.hard.values["alignment"].value
+        (0.3, 0.0)
+    """
+    if labels is None and not is_stream(activations):
+        if documents is not None or from_logits or top_k is not None:
+            raise ValueError(
+                "Without labels activations are an activation matrix, rows p(module | label), to which "
+                "documents, from_logits and top_k do not apply. Give labels [tokens]."
+            )
+        matrices = check_gates(activations)
+        return [
+            measure_matrix(check_activation_matrix(A), i, label_probs, groups) for i, A in enumerate(matrices)
+        ]
+    accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k, num_groups=num_groups)
+    if labels is not None:
+        accumulator.update(activations, labels, documents)
+    elif documents is not None:
+        raise ValueError("Hand in documents with the chunks: (activations, labels, documents).")
+    else:
+        for chunk in chunks_of(activations):
+            accumulator.update(*chunk)
+    return accumulator.result(
+        label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed
+    )

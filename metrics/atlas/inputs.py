@@ -1,0 +1,85 @@
+"""Checks of what users hand in, and the cutting of it into chunks."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Ints = NDArray[np.int64]
+Chunk = tuple[Any, Any, Any]  # activations, labels, documents or None
+
+
+def is_stream(activations: Any) -> bool:
+    """Whether these are chunks to iterate over, and not an array or nested lists of numbers."""
+    array_like = hasattr(activations, "__array__") or isinstance(activations, (list, tuple))
+    return not array_like and isinstance(activations, Iterable)
+
+
+def chunks_of(stream: Iterable[Any]) -> Iterator[Chunk]:
+    """The chunks of an iterable of (activations, labels) or (activations, labels, documents).
+
+    Raises:
+        ValueError: if a chunk is something else.
+    """
+    for number, chunk in enumerate(stream):
+        if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3):
+            raise ValueError(
+                f"Chunk {number} is {_describe(chunk)}; expected (activations, labels) or (activations, "
+                "labels, documents). To hand in arrays at once, give labels=... as well."
+            )
+        activations, labels, *documents = chunk
+        yield activations, labels, documents[0] if documents else None
+
+
+def check_gates(activations: ArrayLike) -> NDArray[Any]:
+    """Activations as a float array `[layers, tokens, M]`.
+
+    Raises:
+        ValueError: if they are no numbers, or have another number of dimensions.
+    """
+    try:
+        array = np.asarray(activations)
+        if array.dtype.kind not in "fiub":  # bfloat16 of ml_dtypes, lists of tensors, ...
+            array = array.astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"activations must be a rectangular array of numbers: {error}") from error
+    if array.ndim not in (2, 3) or 0 in array.shape[-1:] + array.shape[:-2]:
+        raise ValueError(
+            f"activations have shape {array.shape}; expected [tokens, modules] or [layers, tokens, modules]. "
+            "Flatten batch and sequence into tokens: activations.reshape(-1, modules)."
+        )
+    return array[np.newaxis] if array.ndim == 2 else array
+
+
+def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels") -> Ints:
+    """Labels (or documents) as int64 `[tokens]`.
+
+    Raises:
+        ValueError: if they are not one non-negative integer for every token.
+    """
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} are of type {array.dtype}; expected integers from 0. Numbers for other things: "
+            f"names, {name} = np.unique({name}, return_inverse=True)."
+        )
+    if array.shape != (num_tokens,):
+        raise ValueError(
+            f"{name} have shape {array.shape}; expected ({num_tokens},), one for every token. Activations "
+            "are [tokens, modules] or [layers, tokens, modules]; transpose them if these axes are swapped."
+        )
+    if array.size and array.min() < 0:
+        index = int(np.argmin(array))
+        raise ValueError(
+            f"{name} hold {array[index]} at token {index}; expected integers from 0. Leave out tokens "
+            "without one: keep = labels >= 0, then activations[..., keep, :] and labels[keep]."
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def _describe(thing: Any) -> str:
+    if isinstance(thing, (list, tuple)):
+        return f"a {type(thing).__name__} of {len(thing)}"
+    shape = getattr(thing, "shape", None)
+    return f"of type {type(thing).__name__}" + ("" if shape is None else f" and shape {tuple(shape)}")

@@ -1,0 +1,69 @@
+"""Intervals for whatever is computed from an activation matrix: leave out one group of tokens at a time.
+
+Why not a bootstrap: the measures are biased in samples (noise looks like information, and like the under-use
+of some module), and a resampled sample has that bias twice. The jackknife estimates the bias and takes it
+away, needs no random numbers, and one evaluation per group. Student's t with as many degrees of freedom as
+there are groups less one allows for their small number.
+
+How often 95% intervals held the truth, of 200 samples of independent tokens with four unequally frequent
+labels and five modules: 4,000 tokens of a router that specialises, 93% to 98% over all measures; of one that
+hardly does, 91% to 98%; 500 tokens, 89% to 97%. Of 400 documents with 20 tokens each, 94% to 97%; without
+being told the documents 67% to 80%, of 2,000 documents 86% to 93%.
+
+Of a router that knows nothing of labels and uses all modules equally: 86% to 89% for collapse, 78% for
+adaptation, 73% for alignment, 44% for the effective rank. There a measure is at a corner, the least of many
+equal shares or the best of many equal matches: any noise moves it the same way, and neither jackknife nor
+bootstrap is right. Permuted labels tell what to expect there.
+
+Source: F. M. T. A. Busing, E. Meijer and R. van der Leeden (1999), "Delete-m Jackknife for Unequal m".
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from modtf.metrics.atlas.inputs import Ints
+from modtf.metrics.distributions import Array
+
+NAN = float("nan")
+
+
+def jackknife(
+    sums: Array, counts: Ints, measure: Callable[[Array], Mapping[str, float]], confidence: float
+) -> dict[str, tuple[float, float]]:
+    """Centre and half-width of a confidence interval for every value that `measure` returns.
+
+    Args:
+        sums: activations added up per group and label, `[groups, R, M]`.
+        counts: the number of tokens `[groups, R]`; every label has some.
+        measure: from an activation matrix `[R, M]` to values by name.
+        confidence: of the interval, 0.95 for 95%.
+
+    Returns:
+        name -> (centre, half-width); the centre is the value less its estimated bias. Both are NaN for fewer
+        than two groups, or where the value is NaN for all tokens or without some group.
+    """
+    from scipy.special import stdtrit  # slow to import
+
+    used = counts.sum(axis=1) > 0
+    sums, counts = sums[used], counts[used]
+    all_sums, all_counts = sums.sum(axis=0), counts.sum(axis=0)
+    values = measure(all_sums / all_counts[:, np.newaxis])
+    names, num_groups = list(values), len(counts)
+    if num_groups < 2:
+        return dict.fromkeys(names, (NAN, NAN))
+    without = []
+    for group_sums, group_counts in zip(sums, counts, strict=True):
+        rest = all_counts - group_counts
+        # A label that is in one group alone would be gone: it stays, as if it were known.
+        kept = np.where(rest > 0, rest, all_counts)[:, np.newaxis]
+        matrix = np.where(rest[:, np.newaxis] > 0, all_sums - group_sums, all_sums) / kept
+        replicate = measure(np.maximum(matrix, 0.0))  # a difference of sums may be -1e-17
+        without.append([replicate[name] for name in names])
+    value, left_out = np.array([values[name] for name in names]), np.array(without)
+    inverse_share = (all_counts.sum() / counts.sum(axis=1))[:, np.newaxis]
+    centre = num_groups * value - ((1.0 - 1.0 / inverse_share) * left_out).sum(axis=0)
+    pseudo = inverse_share * value - (inverse_share - 1.0) * left_out
+    variance = ((pseudo - centre) ** 2 / (inverse_share - 1.0)).mean(axis=0)
+    half = stdtrit(num_groups - 1, (1.0 + confidence) / 2.0) * np.sqrt(variance)
+    return {name: (float(c), float(h)) for name, c, h in zip(names, centre, half, strict=True)}

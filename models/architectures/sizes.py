@@ -1,0 +1,80 @@
+"""Layer widths of the architectures, without Keras: a size that cannot work is refused at once.
+
+R rules, M modules (R as published, or 1 for monolithic), e the width, d = 4e.
+"""
+
+import math
+from collections.abc import Callable
+
+
+def mlp_hidden(width: int, num_modules: int) -> int:
+    """Hidden units of one MLP module, floor(d / M)."""
+    return _at_least_one(4 * width // num_modules, width, num_modules)
+
+
+def mha_heads(num_rules: int, num_modules: int) -> int:
+    """Attention heads: two per module; the monolithic model has as many as one with R modules."""
+    return 2 * (num_rules if num_modules == 1 else num_modules)
+
+
+def mha_head(width: int, num_heads: int) -> int:
+    """Width k of an attention head, floor(d / heads)."""
+    return _at_least_one(4 * width // num_heads, width, num_heads // 2)
+
+
+def mha_hidden(width: int, num_rules: int, num_modules: int) -> int:
+    """Hidden units I of one attention module's network: 2e for one module, else as published for M = R.
+
+    What follows the heads has the monolithic model's numbers: M modules have M I (3k + e) with k = d / 2M,
+    that one 2e ((2R + 1) d / 2R + e); I is where both are equal, rounded down.
+    """
+    if num_modules == 1:
+        return 2 * width
+    e, R, M, d = width, num_rules, num_modules, 4 * width
+    return _at_least_one(2 * e * (2 * R * (d + e) + d) // (R * (3 * d + 2 * M * e)), width, M)
+
+
+def rnn_state(width: int, num_modules: int, num_gates: int = 4) -> int:
+    """The state's width h: d for one module, else where M cells and decoder have that one's parameters.
+
+    For 4 gates the latter is the published formula for M = R, the positive root of
+    (4M+1) h^2 + (4Me+1) h = 5 d^2 + d (4e+1), rounded down: M cells without bias, 4h (e + h) each, and
+    the decoder's h^2 + h, against one cell's 4d (e + d) and d^2 + d.
+    """
+    if num_modules == 1:
+        return 4 * width
+    e, g, d = width, num_gates, 4 * width
+    linear, square = g * num_modules * e + 1, g * num_modules + 1
+    budget = (g + 1) * d * d + d * (g * e + 1)
+    h = (math.isqrt(linear * linear + 4 * square * budget) - linear) // (2 * square)
+    return _at_least_one(h, width, num_modules)
+
+
+_CHECKS: dict[str, Callable[[int, int, int], object]] = {
+    "mlp": lambda e, R, M: mlp_hidden(e, M),
+    "mha": lambda e, R, M: (mha_head(e, mha_heads(R, M)), mha_hidden(e, R, M)),
+    "rnn": lambda e, R, M: rnn_state(e, M),
+}
+
+
+def check_width(architecture: str, width: int, num_rules: int, num_modules: int | None = None) -> None:
+    """Raises `ValueError` where a module of this architecture would have no unit.
+
+    An architecture that is not of this folder is not judged before it is built.
+
+    Args:
+        architecture: its name.
+        num_modules: M; R by default.
+    """
+    check = _CHECKS.get(architecture)
+    if check is not None:
+        check(width, num_rules, num_rules if num_modules is None else num_modules)
+
+
+def _at_least_one(size: int, width: int, num_modules: int) -> int:
+    if size < 1:
+        raise ValueError(
+            f"width={width} is too small for {num_modules} modules: each would have less than one unit. "
+            "Take a larger width or fewer rules."
+        )
+    return size

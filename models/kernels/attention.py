@@ -1,0 +1,72 @@
+"""Softmax attention among few tokens in narrow heads, written for the batch as the innermost axis.
+
+Products and sums of broadcast tensors: heads are too narrow (2 to 128) and sequences too short for matrix
+products, which cost several times more here. The gradient is written out because XLA's sums over wide heads
+are slow in the one TensorFlow derives: a training step at R=2, e=32 would take a third longer.
+
+What is written how decides what XLA keeps in memory, and that decides the speed on a CPU. It fuses a product
+with the sum or maximum over it, so the scores are scaled by their last operation; and it never repeats a
+division, so the gradient of the scores, which is read once per unit of a head, ends in one.
+"""
+
+import math
+
+from keras import ops
+
+from modtf.models.kernels.sums import sum_of_products
+
+
+def project(kernel, bias, x, head_shape):
+    """W x + b, cut into heads of shape (k, N, B): [P, inputs, T] -> [P * heads, k, N, B].
+
+    The members are merged where the bias is added, and only there: its gradient then reads the sum that
+    is the gradient of a head in another shape than the kernel's does, so XLA computes that sum by itself
+    and not inside a reshape, where it takes many times as long.
+
+    Args:
+        kernel, bias: W [P, heads * k, inputs] and b [P, heads * k, 1].
+        x: [P, inputs, T], T = N x B.
+        head_shape: (k, N, B).
+    """
+    width = kernel.shape[0] * kernel.shape[1]
+    y = ops.reshape(ops.matmul(kernel, x), [1, width, -1])
+    y = y + ops.reshape(bias, [1, width, 1])
+    return ops.reshape(y, [width // head_shape[0], *head_shape])
+
+
+@ops.custom_gradient
+def attend(query, key, value):
+    """Attention of every token to the others, never to itself; scores are divided by sqrt(k).
+
+    Args:
+        query, key, value: [G, k, N, B]; G counts the heads of all members.
+
+    Returns:
+        [G, k, N, B].
+    """
+    scale = 1 / math.sqrt(query.shape[1])
+    itself = 1e9 * ops.eye(query.shape[2], dtype=query.dtype)[:, :, None]
+    scores = (sum_of_products(query, key, every_pair) - itself) * scale  # [G, N, N, B]
+    weights = ops.exp(scores - ops.max(scores, axis=2, keepdims=True))
+    total = ops.sum(weights, axis=2)[:, None]
+    attended = ops.sum(weights[:, None] * value[:, :, None], axis=3) / total
+
+    def gradient(*args, upstream=None):
+        root = ops.sqrt(total)  # half of the division here, half below: both results are kept in memory
+        given = (args[0] if upstream is None else upstream) / root
+        along = ops.sum(given * attended, axis=1)[:, :, None]
+        of_weights = sum_of_products(given, value, every_pair) - along
+        of_scores = weights * of_weights / (root[:, 0, :, None] / scale)
+        given = given / root
+        return (
+            ops.sum(of_scores[:, None] * key[:, :, None], axis=3),
+            ops.sum(of_scores[:, None] * query[:, :, :, None], axis=2),
+            ops.sum(weights[:, None] * given[:, :, :, None], axis=2),
+        )
+
+    return attended, gradient
+
+
+def every_pair(a, b):
+    """a_n b_i of all tokens n and i: two tensors [G, k, N, B] -> [G, k, N, N, B]."""
+    return a[:, :, :, None] * b[:, :, None]

@@ -1,0 +1,118 @@
+"""All tokens of a modular recurrence as one operation with a gradient of its own.
+
+One product per token takes [x ; h] to the gates of all modules. What TensorFlow would derive copies every
+tensor of every token into lists; here each is written once, tokens outermost, and little is kept: the
+gates, or where modules score themselves the two products they are computed from, and the scores.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from modtf.models.kernels.rows import row, sum_modules, with_row
+from modtf.models.kernels.scan_gradient import ScanGradient
+from modtf.models.kernels.scan_layout import ScanLayout
+
+
+class Scan:
+    """The recurrence of one batch.
+
+    Args:
+        cell: with a gradient, see `modtf.models.cells`.
+        layout: the sizes.
+        route: where modules score themselves, p [P, M, B] from a token's one-hot rules [P, R, B] and scores
+            [P, M, B]; it is differentiated by the scores alone, and must hold no weight.
+    """
+
+    def __init__(self, cell: Any, layout: ScanLayout, route: Callable[[Any, Any], Any]):
+        self.cell, self.layout, self.route = cell, layout, route
+
+    def __call__(self, tokens, routing, score, *kernels):
+        """Runs it.
+
+        Args:
+            tokens: x [N, P, k, B].
+            routing: p [N, P, M, B], or where modules score themselves the rules [N, P, R, B].
+            score: where they do, what module m's score weighs ReLU(W_m x) and ReLU(U_m h) with,
+                [2, P, G, M, h, 1]; else of any value.
+            kernels: [W U] [P, G * M * h, k + h]; where they do, W and U.
+
+        Returns:
+            Shared states h [N, P, h, B] and p [N, P, M, B].
+        """
+        return ops.custom_gradient(self._with_gradient)(tokens, routing, score, *kernels)
+
+    def _with_gradient(self, tokens, routing, score, *kernels):
+        kept, last = self._forward(tokens, routing, score, kernels)
+        hidden = ops.concatenate([kept["inputs"][1:, :, self.layout.inputs :], last[0][None]], axis=0)
+
+        def gradient(*args, upstream=None):
+            given = args if upstream is None else upstream
+            given = given if len(given) == 2 else given[0]  # JAX gives one tuple
+            way_back = ScanGradient(self.cell, self.layout, self.route, routing, score, kernels, kept)
+            return way_back(*given)
+
+        return (hidden, kept["activation"] if self.layout.scored else routing), gradient
+
+    def _forward(self, tokens, routing, score, kernels):
+        """Everything the gradient needs, by token, and the last states."""
+        cell, layout = self.cell, self.layout
+
+        def step(n, carry):
+            kept, scratch, states = carry
+            inputs = ops.concatenate([row(tokens, n), states[0]], axis=1)
+            products = [
+                ops.reshape(ops.matmul(kernel, inputs[:, rows]), layout.by_gate)
+                for kernel, rows in zip(kernels, layout.reads, strict=True)
+            ]
+            activated = cell.activate(total(products))
+            new = {"inputs": inputs, "states": states[1:]}
+            if layout.scored:
+                scores = self.scores(products, score)
+                p = self.route(row(routing, n), scores)
+                new |= {"gates": products, "scores": scores, "activation": p}
+            else:
+                p = row(routing, n)
+                new |= {"gates": [activated]}
+            proposals, new["squashed"] = cell.propose([activated[:, k] for k in range(layout.gates)], states)
+            kept = {name: _write(rows, n, new[name]) for name, rows in kept.items()}
+            weighted = proposals
+            if layout.modules > 1:
+                weighted = [p[:, :, None] * proposal for proposal in proposals]
+            scratch, states = sum_modules(scratch, n, weighted)
+            return kept, tuple(scratch), tuple(states)
+
+        carry = self._keep(), layout.scratch(), layout.zeros(layout.states, *layout.by_state)
+        kept, _, last = ops.fori_loop(0, layout.num_tokens, step, carry)
+        return kept, last
+
+    def _keep(self):
+        """What is kept by token, still empty; a tuple where there are several of a kind."""
+        layout, by_weight = self.layout, [self.layout.members, self.layout.modules, self.layout.batch]
+        keep = {
+            "inputs": layout.token_rows(1, layout.members, layout.inputs + layout.width, layout.batch)[0],
+            "states": layout.token_rows(layout.states - 1, *layout.by_state),
+            "gates": layout.token_rows(len(layout.reads), *layout.by_gate),
+            "squashed": layout.token_rows(self.cell.num_kept, *layout.by_module),
+        }
+        if layout.scored:
+            keep["scores"], keep["activation"] = layout.token_rows(2, *by_weight)
+        return keep
+
+    def scores(self, products, score):
+        """What every module scores itself with, [P, M, B]."""
+        weighted = total([ops.relu(product) * score[s] for s, product in enumerate(products)])
+        return self.layout.sum_width(ops.sum(weighted, axis=1))
+
+
+def _write(rows, n, value):
+    """Row n of a tensor, or of each of a tuple."""
+    if not isinstance(rows, tuple):
+        return with_row(rows, n, value)
+    return tuple(with_row(each, n, new) for each, new in zip(rows, value, strict=True))
+
+
+def total(terms):
+    """Sum of a list of tensors."""
+    return sum(terms[1:], start=terms[0])

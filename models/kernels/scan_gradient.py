@@ -1,0 +1,126 @@
+"""The gradient of `modtf.models.kernels.scan`: from the last token to the first."""
+
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from modtf.models.kernels.rows import lane_sums, part, row, sum_modules, with_part, with_row
+from modtf.models.kernels.scan_layout import ScanLayout
+from modtf.models.kernels.vjp import vector_jacobian
+
+
+class ScanGradient:
+    """The way back through one scan. What is called of_x is the gradient of x.
+
+    The kernels' gradients are summed up token by token, while the gates' are still in the cache.
+
+    Args:
+        cell, layout, route: of the `Scan`.
+        routing, score, kernels: as it was given.
+        kept: what it kept, by token.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        layout: ScanLayout,
+        route: Callable[[Any, Any], Any],
+        routing: Any,
+        score: Any,
+        kernels: tuple,
+        kept: dict[str, Any],
+    ):
+        self.cell, self.layout, self.route = cell, layout, route
+        self.routing, self.score, self.kernels, self.kept = routing, score, kernels, kept
+        self.activation = kept["activation"] if layout.scored else routing
+        self.transposed = [ops.transpose(kernel, [0, 2, 1]) for kernel in kernels]
+
+    def __call__(self, of_hidden, of_activation):
+        """From the gradients of what the scan returned to those of its arguments, in their order."""
+        layout = self.layout
+        zeros = {
+            "tokens": layout.token_rows(1, layout.members, layout.inputs, layout.batch)[0],
+            "routing": () if layout.scored else (ops.zeros_like(of_activation),),
+            "score": tuple(ops.zeros_like(lane_sums(rows[0])) for rows in self.kept["gates"])
+            if layout.scored
+            else (),
+            "kernels": tuple(ops.zeros_like(kernel) for kernel in self.kernels),
+            "gates": layout.zeros(1, *layout.by_gate)[0],
+        }
+
+        def step(i, carry):
+            n = layout.num_tokens - 1 - i
+            return self._step(n, row(of_hidden, n), row(of_activation, n), *carry)
+
+        carry = zeros, layout.scratch(), layout.zeros(layout.states, *layout.by_state)
+        found, _, _ = ops.fori_loop(0, layout.num_tokens, step, carry)
+        (of_routing,) = found["routing"] or (ops.zeros_like(self.routing),)
+        of_score = ops.zeros_like(self.score)
+        if layout.scored:
+            of_score = ops.stack([ops.sum(sums, axis=-1, keepdims=True) for sums in found["score"]])
+        return found["tokens"], of_routing, of_score, *found["kernels"]
+
+    def _step(self, n, of_hidden, of_p, found, scratch, of_states):
+        """Token n."""
+        layout, cell, kept = self.layout, self.cell, self.kept
+        inputs, p = row(kept["inputs"], n), row(self.activation, n)
+        states = (inputs[:, layout.inputs :], *(row(rows, n) for rows in kept["states"]))
+        squashed = tuple(row(rows, n) for rows in kept["squashed"])
+        activated = self._activated(n)
+        of_states = [of_states[0] + of_hidden, *of_states[1:]]
+        upstream = [of_state[:, None] for of_state in of_states]
+        if layout.modules > 1:
+            proposals, _ = cell.propose(activated, states, squashed)
+            of_p = of_p + layout.sum_width(sum(a * b for a, b in zip(upstream, proposals, strict=True)))
+            upstream = [p[:, :, None] * of_state for of_state in upstream]
+        by_gate, by_state = cell.gradient(activated, squashed, states, upstream)
+        of_gates = found["gates"]
+        for k, of_gate in enumerate(by_gate):
+            of_gates = with_part(of_gates, k, of_gate)
+
+        of_products, of_score = self._of_products(n, of_p, of_gates, found["score"])
+        of_inputs = [ops.matmul(k, of) for k, of in zip(self.transposed, of_products, strict=True)]
+        of_kernels = [
+            of_kernel + ops.matmul(of, ops.transpose(inputs[:, rows], [0, 2, 1]))
+            for of_kernel, of, rows in zip(found["kernels"], of_products, layout.reads, strict=True)
+        ]
+        if not layout.scored:
+            of_inputs = [of_inputs[0][:, : layout.inputs], of_inputs[0][:, layout.inputs :]]
+        scratch, direct = sum_modules(scratch, n, [of for of in by_state if of is not None])
+        sums = iter(direct)
+        of_states = [0.0 if of is None else next(sums) for of in by_state]
+        of_states[0] = of_states[0] + of_inputs[1]
+        found = {
+            "tokens": with_row(found["tokens"], n, of_inputs[0]),
+            "routing": tuple(with_row(rows, n, of_p) for rows in found["routing"]),
+            "score": of_score,
+            "kernels": tuple(of_kernels),
+            "gates": of_gates,
+        }
+        return found, tuple(scratch), tuple(of_states)
+
+    def _activated(self, n):
+        """The activated gates of a token, one by one."""
+        gates, count = self.kept["gates"], self.layout.gates
+        if not self.layout.scored:
+            return [part(gates[0], n, k) for k in range(count)]
+        activated = self.cell.activate(row(gates[0], n) + row(gates[1], n))
+        return [activated[:, k] for k in range(count)]
+
+    def _of_products(self, n, of_p, of_gates, of_score):
+        """Each kernel's product feeds the gates and, where modules score themselves, the score."""
+        layout, shape = self.layout, [self.layout.members, -1, self.layout.batch]
+        if not layout.scored:
+            return [ops.reshape(of_gates, shape)], of_score
+        rule = row(self.routing, n)
+        of_scores = vector_jacobian(lambda s: self.route(rule, s), row(self.kept["scores"], n), of_p)
+        of_scores = of_scores[:, None, :, None]
+        found, sums = [], []
+        for s, (rows, of) in enumerate(zip(self.kept["gates"], of_score, strict=True)):
+            product = row(rows, n)
+            found.append(
+                ops.reshape(of_gates + ops.where(product > 0, of_scores * self.score[s], 0.0), shape)
+            )
+            sums.append(of + lane_sums(of_scores * ops.relu(product)))
+        return found, tuple(sums)

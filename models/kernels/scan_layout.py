@@ -1,0 +1,62 @@
+"""What `modtf.models.kernels.scan` and its gradient agree on: sizes, orders of axes, sums."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from keras import ops
+
+
+@dataclass(frozen=True)
+class ScanLayout:
+    """The sizes of one scan. The rows of a product of all gates are ordered [G, M, h].
+
+    Where modules score themselves (`scored`), the products of the token and of the state are apart, because
+    a score weighs both; else they are one.
+    """
+
+    members: int  # P
+    gates: int  # G
+    modules: int  # M
+    width: int  # h, of a state
+    states: int
+    inputs: int  # k, of a token
+    num_tokens: Any  # N
+    batch: Any  # B
+    scored: bool
+    dtype: Any
+
+    @property
+    def by_state(self) -> list:
+        """Shape of a shared state."""
+        return [self.members, self.width, self.batch]
+
+    @property
+    def by_module(self) -> list:
+        """Shape of what the modules propose for it."""
+        return [self.members, self.modules, self.width, self.batch]
+
+    @property
+    def by_gate(self) -> list:
+        """Shape of the gates."""
+        return [self.members, self.gates, self.modules, self.width, self.batch]
+
+    @property
+    def reads(self) -> list[slice]:
+        """The rows of [x ; h] that each product reads."""
+        return [slice(0, self.inputs), slice(self.inputs, None)] if self.scored else [slice(None)]
+
+    def zeros(self, count, *shape):
+        return tuple(ops.zeros(shape, self.dtype) for _ in range(count))
+
+    def token_rows(self, count, *shape):
+        """Zeros with a row per token, to be written in the loop."""
+        return self.zeros(count, self.num_tokens, *shape)
+
+    def scratch(self):
+        """For `sum_modules`."""
+        return self.zeros(self.states if self.modules > 1 else 0, 2, *self.by_module)
+
+    def sum_width(self, terms):
+        """Sum over the width, [P, M, h, B] -> [P, M, B], as a product with ones: that is vectorised."""
+        ones = ops.repeat(ops.eye(self.modules, dtype=self.dtype), self.width, axis=1)
+        return ops.matmul(ones, ops.reshape(terms, [self.members, self.modules * self.width, self.batch]))

@@ -1,0 +1,42 @@
+"""The options of routers and architectures: keyword arguments of one of their methods."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+REQUIRED = inspect.Parameter.empty  # the default of an option that must be given
+
+
+def options_of(owner: type, method: str, skip: int = 1) -> dict[str, Any]:
+    """The options that `owner.method` takes, and their defaults.
+
+    Where it passes on others (`**options`), those of the class it is derived from are its own, too.
+
+    Args:
+        skip: how many arguments come before the options, `self` included.
+
+    Example:
+        >>> options_of(ModularRNN, "make_layers")
+        {'cell': 'lstm'}
+    """
+    found: dict[str, Any] = {}
+    for written_by in owner.__mro__:
+        if method not in vars(written_by):
+            continue
+        parameters = list(inspect.signature(vars(written_by)[method]).parameters.values())[skip:]
+        named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+        found = {p.name: p.default for p in named} | found
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+            break
+    return found
+
+
+def check_options(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Raises `ValueError`, naming all options, on one that `what` does not have or that it lacks."""
+    listed = f"its options: {', '.join(known) or 'none'}"
+    for name, value in given.items():
+        if name not in known:
+            raise ValueError(f"{name}={value!r} is no option of {what}; {listed}.")
+    for name, default in known.items():
+        if default is REQUIRED and name not in given:
+            raise ValueError(f"The option {name!r} of {what} has no default and was not given; {listed}.")

@@ -1,0 +1,124 @@
+"""A number that a claim stands on: where it lies, how sure that is, and where the claim says it lies."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from modtf.analysis.intervals import LEVEL, data_seed_means, t_interval
+from modtf.analysis.ranking import share_error
+
+MIN_TASKS = 3  # with fewer, no interval means anything
+MOST_TASKS = 1000  # beyond that, nobody will run them
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A mean over tasks (data seeds). The claim says: it is above `above`, or within +-`within` of 0."""
+
+    name: str
+    value: float = math.nan
+    error: float = math.nan  # standard error over tasks
+    num_tasks: int = 0
+    num_models: int = 0  # values that the mean is over
+    num_missing: int = 0  # values left out because a model diverged
+    above: float = 0.0
+    within: float | None = None
+    level: float = LEVEL
+    limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which the number cannot lie
+
+    @property
+    def expected(self) -> str:
+        return f"> {self.above:g}" if self.within is None else f"within {self.within:g} of 0"
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are enough tasks for a verdict."""
+        return self.num_tasks >= MIN_TASKS and math.isfinite(self.value) and math.isfinite(self.error)
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """low, high; NaN for one task or none."""
+        if self.num_tasks < 2:
+            return math.nan, math.nan
+        deviation = self.error * math.sqrt(self.num_tasks)
+        low, high = t_interval(self.value, deviation, self.num_tasks, self.level)
+        return max(float(low), self.limits[0]), min(float(high), self.limits[1])
+
+    @property
+    def supports(self) -> bool:
+        """Whether the whole interval lies where the claim says."""
+        low, high = self.interval
+        if self.within is not None:
+            return self.is_enough and -self.within < low and high < self.within
+        return self.is_enough and low > self.above
+
+    @property
+    def p_against(self) -> float:
+        """How probable a number so far off the claimed side is, if the claim holds by a hair; or NaN."""
+        if not self.is_enough:
+            return math.nan
+        if self.within is None:
+            return self._tail(self.value - self.above)
+        return self._tail(self.within - abs(self.value))
+
+    def _tail(self, distance: float) -> float:
+        """P(as small a distance from the border), where the true one is 0."""
+        if self.error == 0.0:
+            return 1.0 if distance > 0 else 0.0
+        return float(stats.t.cdf(distance / self.error, self.num_tasks - 1))
+
+    @property
+    def margin(self) -> float:
+        """Distance into the claimed side, in standard errors."""
+        distance = self.value - self.above if self.within is None else self.within - abs(self.value)
+        return distance / self.error if self.error > 0 else math.copysign(math.inf, distance)
+
+    def tasks_needed(self, looks: int = 1) -> int | None:
+        """About how many tasks would decide, if mean and spread stayed as observed; None: over a thousand.
+
+        Args:
+            looks: numbers that the correction of a contradiction is for.
+        """
+        distance = abs(self.value - self.above if self.within is None else self.within - abs(self.value))
+        deviation = self.error * math.sqrt(self.num_tasks)
+        tasks = np.arange(MIN_TASKS, MOST_TASKS + 1)
+        half = stats.t.ppf(1 - (1 - self.level) / 2 / looks, tasks - 1) * deviation / np.sqrt(tasks)
+        enough = tasks[half < distance]
+        return int(enough[0]) if enough.size else None
+
+
+def mean_evidence(
+    frame: pd.DataFrame,
+    value: str,
+    name: str,
+    above: float = 0.0,
+    within: float | None = None,
+    level: float = LEVEL,
+) -> Evidence:
+    """The mean of a column, every data seed weighing the same, as evidence.
+
+    Args:
+        frame: rows with `data_seed`; what else they differ in is averaged over within a data seed.
+    """
+    bounds = {"above": above, "within": within, "level": level}
+    if frame.empty:
+        return Evidence(name, **bounds)  # type: ignore[arg-type]
+    sample = data_seed_means(frame, (), value)[value].to_numpy(np.float64)
+    finite = int(np.isfinite(frame[value].to_numpy(np.float64)).sum())
+    count = len(sample)
+    mean = float(sample.mean()) if count else math.nan
+    error = float(sample.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
+    return Evidence(name, mean, error, count, finite, len(frame) - finite, **bounds)  # type: ignore[arg-type]
+
+
+def share_evidence(cast: pd.DataFrame, name: str, above: float, level: float = LEVEL) -> Evidence:
+    """The share of votes, the column `vote`, as evidence; see `share_error`."""
+    found = mean_evidence(cast, "vote", name, above, level=level)
+    if not found.num_models:
+        return found
+    least = float(share_error(pd.Series([found.value]), pd.Series([found.num_models])).iloc[0])
+    return replace(found, error=max(found.error, least), limits=(0.0, 1.0))

@@ -1,0 +1,21 @@
+"""The figures of the report, one file each, behind a registry. Names are imported on first use."""
+
+from etils import epy
+
+with epy.lazy_api_imports(globals()):
+    from modtf.analysis.figures.averages import average as average
+    from modtf.analysis.figures.averages import means as means
+    from modtf.analysis.figures.averages import note as note
+    from modtf.analysis.figures.averages import overview_and_widths as overview_and_widths
+    from modtf.analysis.figures.base import Choice as Choice
+    from modtf.analysis.figures.base import NothingToDraw as NothingToDraw
+    from modtf.analysis.figures.base import Picture as Picture
+    from modtf.analysis.figures.base import Pictures as Pictures
+    from modtf.analysis.figures.layout import panels as panels
+    from modtf.analysis.figures.marks import bars as bars
+    from modtf.analysis.figures.marks import curves as curves
+    from modtf.analysis.figures.marks import lines as lines
+    from modtf.analysis.figures.registry import FIGURES as FIGURES
+    from modtf.analysis.figures.registry import register_figure as register_figure
+    from modtf.analysis.figures.rows import performance as performance
+    from modtf.analysis.study import Study as Study

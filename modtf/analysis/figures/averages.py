@@ -1,0 +1,139 @@
+"""Means for a picture, over the same for every variant, and the note that says what they stand on."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from modtf.analysis.contents import listing, plural
+from modtf.analysis.figures.base import Picture, Pictures
+from modtf.analysis.figures.layout import panels
+from modtf.analysis.labels import RANDOM
+from modtf.analysis.performance import OUT, headline_label
+from modtf.analysis.study import Study
+from modtf.analysis.summary import summarise
+from modtf.families import FAMILIES
+from modtf.results import KIND, VARIANTS
+
+OVER = (*KIND, "num_rules", "width", "protocol")  # what a mean may be over, besides tasks and seeds
+
+
+def average(study: Study, rows: pd.DataFrame, by: Sequence[str], *said: str) -> tuple[pd.DataFrame, str]:
+    """The mean and interval for every combination of `by`, over kinds, R and widths that are not in it.
+
+    Args:
+        study: where the rows come from.
+        rows: results, with `kind`.
+        by: columns, "variant" among them. Where the variants of a point were run with different sizes,
+            those that all of them have are kept.
+        said: goes into the note.
+
+    Returns:
+        What `summarise` gives, and a note: how many models, which intervals, checkpoint, what is missing.
+    """
+    point = [name for name in by if name != "variant"]
+    over = [name for name in OVER if name not in by]
+    wanted = rows.groupby(point, observed=True)["variant"].transform("nunique")
+    kept = rows[rows.groupby([*point, *over], observed=True)["variant"].transform("nunique") == wanted]
+    summary = summarise(kept, by, over, level=study.level)
+    models = summary[summary["variant"] != RANDOM]
+    lacking = _lacking(models, point, VARIANTS[1:] if len(models) < len(summary) else VARIANTS)
+    lacking += ["sizes that not all variants were run with are left out"] if len(kept) < len(rows) else []
+    words = [counts(study, models), *sizes(kept, point), *said]
+    words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
+    return summary, note(words, lacking)
+
+
+def means(
+    study: Study,
+    rows: pd.DataFrame,
+    mark: Callable[..., object],
+    x: str | None,
+    name: str,
+    title: str,
+    *said: str,
+    row: str | None = None,
+    column: str | None = None,
+) -> Picture:
+    """Averages as a picture: `average`, then `panels`.
+
+    Args:
+        study, rows, said: as in `average`; rows have the columns `measure` and `kind`.
+        mark: `lines`, `curves` or `bars`, or another `mark(axes, part, looks, x)`.
+        x: column on the horizontal axis; None where the mark takes none.
+        name, title, row, column: as in `panels`.
+    """
+    by = dict.fromkeys([row, "measure", column, x, "variant"])
+    table, text = average(study, rows, [name for name in by if name], *said)
+    return panels(partial(mark, x=x) if x else mark, table, name, title, text, row, column)
+
+
+def overview_and_widths(
+    study: Study, rows: pd.DataFrame, *drawn: Any, overview: str | None, detail: str, column: str
+) -> Pictures:
+    """A picture of averages, a row for each `overview`; then, where it hides something, one per width.
+
+    Args:
+        study, rows, drawn, column: as in `means`.
+        overview, detail: `row` of the first picture, and of the others.
+    """
+    yield means(study, rows, *drawn, row=overview, column=column)
+    if len(rows[[detail, "width"]].drop_duplicates()) > (rows[overview].nunique() if overview else 1):
+        mark, x, name, title, *said = drawn
+        for width, part in rows.groupby("width"):
+            named = (f"{name}_e{width}", f"{title}, width {width}", *said)
+            yield means(study, part, mark, x, *named, row=detail, column=column)
+
+
+def note(words: Iterable[str], lacking: Sequence[str] = ()) -> str:
+    """A sentence of `words`, and one on what is missing."""
+    text = "; ".join(words)
+    return f"{text[0].upper()}{text[1:]}." + (f" Incomplete: {'; '.join(lacking)}." if lacking else "")
+
+
+def counts(study: Study, summary: pd.DataFrame, word: str = "model") -> str:
+    """How many models and tasks stand behind each mean, and what its interval is."""
+    tasks, level = summary["num_tasks"], f"{study.level:.0%} Student's t intervals over tasks"
+    interval = level if tasks.max() > 1 else "no intervals, as there is one task"
+    return f"each mean over {_span(summary['num_models'], word)} of {_span(tasks, 'task')}; {interval}"
+
+
+def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
+    """The widths and R of what is shown, what means are over, and what out of distribution is."""
+    said: list[str] = []
+    over: list[str] = []
+    groups = kept.groupby(list(point), observed=True)
+    for name, word in {"width": "width ", "num_rules": "R = ", "kind": ""}.items():
+        number = groups[name].transform("nunique")
+        values = word + listing(kept.loc[number == number.max(), name])
+        if name not in point and (word or number.max() > 1):
+            (over if number.max() > 1 else said).append(values)
+    said += [f"means over {' and over '.join(over)}"] if over else []
+    if "distribution" in kept and (kept["distribution"] == OUT).any():
+        labels = {arch: headline_label(arch) for arch in kept["arch"].drop_duplicates().sort_values()}
+        for label in dict.fromkeys(labels.values()):
+            titles = ", ".join(FAMILIES[arch].title for arch in labels if labels[arch] == label)
+            said.append(f"out of distribution ({titles}): {label}")
+    return said
+
+
+def _lacking(summary: pd.DataFrame, point: Sequence[str], expected: Sequence[str]) -> list[str]:
+    """Missing variants and points, values that are not finite, unequal numbers of models."""
+    absent = [name for name in expected if name not in set(summary["variant"])]
+    points = len(summary[list(point)].drop_duplicates()) * summary["variant"].nunique() - len(summary)
+    infinite = summary["num_missing"].sum()
+    unequal = (summary.groupby(list(point), observed=True)["num_models"].nunique() > 1).any()
+    said = {
+        f"no {', '.join(absent)}": absent,
+        f"{plural(points, 'point')} not run": points,
+        f"{plural(infinite, 'value')} not finite and left out": infinite,
+        "variants stand on unequal numbers of models": unequal,
+    }
+    return [words for words, true in said.items() if true]
+
+
+def _span(numbers: pd.Series, word: str) -> str:
+    """ "3 tasks", or "2 to 3 tasks" where they differ."""
+    low, high = int(numbers.min()), int(numbers.max())
+    return plural(low, word) if low == high else f"{low} to {high} {word}s"

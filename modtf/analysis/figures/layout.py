@@ -1,0 +1,99 @@
+"""A picture of equal panels: a title, a note, labelled rows and columns, one legend for all."""
+
+import textwrap
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Any
+
+import matplotlib
+import pandas as pd
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+
+from modtf.analysis.figures.base import Picture
+from modtf.analysis.figures.style import GREY, Look, looks
+
+Mark = Callable[[Axes, pd.DataFrame, Mapping[str, Look]], object]
+
+STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
+STYLE |= {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True}
+STYLE |= {"xtick.color": "#999999", "xtick.labelcolor": "black", "text.color": "black"}
+NUMBERS = {"num_rules": "R", "num_modules": "M"}  # what a reader calls columns
+
+
+def panels(
+    mark: Mark,
+    table: pd.DataFrame,
+    name: str,
+    title: str,
+    note: str,
+    row: str | None = None,
+    column: str | None = None,
+    size: tuple[float, float] = (2.4, 1.75),
+) -> Picture:
+    """Draws every part of a table in a panel of its own.
+
+    Args:
+        mark: `mark(axes, part, looks)` draws one panel, see `modtf.analysis.figures.marks`. What it labels
+            with the name of a variant stands in the legend.
+        table: what is drawn, long; the looks of the variants follow from its column `variant`.
+        name, title, note: of the picture; the note also stands in it, below the title.
+        row, column: columns of the table, None for a single row or column. Panels stand in the order of
+            the values, texts in that of the table; what follows ": " in a value gets a line of its own.
+        size: of a panel with its ticks, in inches (width, height).
+    """
+    keys = [table[name] if name else pd.Series("", table.index) for name in (row, column)]
+    rows, columns = map(_values, keys)
+    width = max(7.0, size[0] * len(columns) + (1.2 if row else 0.3))
+    look = looks(table["variant"])
+    text = textwrap.wrap(note, int(16 * width))
+    across = max(1, int(12.5 * width / (max(map(len, look)) + 6)))  # names in a line of the legend
+    lines = len(text) + 3 + (len(look) - 1) // across
+    figure = Figure(figsize=(width, size[1] * len(rows) + 0.17 * lines + 0.8), dpi=100)
+    figure.set_layout_engine("constrained", w_pad=0.07, h_pad=0.07)
+    figure.suptitle(title, x=0.1 / width, ha="left", weight="bold", size=12)
+    body = figure.subfigures(1, 1, squeeze=False)[0, 0]  # constrained layout has room for one title in each
+    body.suptitle("\n".join(text), x=0.1 / width, ha="left", size=8, color=GREY)
+    with matplotlib.rc_context(STYLE):
+        axes = body.subplots(len(rows), len(columns), squeeze=False)
+    for (r, value), (c, other) in product(enumerate(rows), enumerate(columns)):
+        part = table[(keys[0] == value) & (keys[1] == other)]
+        if part.empty:
+            axes[r, c].set(xticks=[], yticks=[])
+            axes[r, c].text(0.5, 0.5, "not run", transform=axes[r, c].transAxes, ha="center", color=GREY)
+        else:
+            mark(axes[r, c], part, look)
+        if r == 0:
+            axes[r, c].set_title(_wrapped(column, other, 10.5 * size[0]), size=9.5)
+        if c == 0:
+            style = {"rotation": 0, "ha": "right", "va": "center", "weight": "bold"}
+            axes[r, c].set_ylabel(_wrapped(row, value, 14), **style)
+    body.align_ylabels(axes[:, 0])
+    seaborn.despine(fig=body, left=True)
+    _legend(body, look, across)
+    return Picture(name, title, note, figure, table)
+
+
+def _values(key: pd.Series) -> list[Any]:
+    values = key.drop_duplicates()
+    ordered = isinstance(values.dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(values)
+    return list(values.sort_values() if ordered else values)
+
+
+def _wrapped(column: str | None, value: object, characters: float) -> str:
+    """A label in lines: what stands behind a colon in one of its own; a number says of what."""
+    text = value if isinstance(value, str) else f"{NUMBERS.get(str(column), column)} = {value:,}"
+    lines = (textwrap.fill(part, int(characters), break_long_words=False) for part in text.split(": "))
+    return "\n".join(lines)
+
+
+def _legend(body: SubFigure, looks: Mapping[str, Look], across: int) -> None:
+    """What the panels labelled, once, in the order of the variants."""
+    found: dict[str, Any] = {}
+    for axes in body.axes:
+        found.update(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+    names = [name for name in looks if name in found]
+    if names:
+        handles, style = [found[name] for name in names], {"frameon": False, "fontsize": 9}
+        body.legend(handles, names, loc="outside lower center", ncols=min(len(names), across), **style)

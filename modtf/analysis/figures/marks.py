@@ -1,0 +1,92 @@
+"""What stands in a panel: lines with intervals, curves with bands, bars."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogFormatter, NullFormatter, NullLocator
+from numpy.typing import NDArray
+
+from modtf.analysis.figures.style import Look
+from modtf.metrics import MEASURES
+
+LOG_FROM = 12.0  # values that span more than this factor are drawn on a logarithmic axis
+SPREAD = 0.05  # variants stand this far apart, in powers of two, so that their intervals can be seen
+X_LABELS = {"num_rules": "Number of rules R", "step": "Steps"}
+
+
+def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
+    """Mean and interval of every variant against `x`, in powers of two."""
+    values = sorted(data[x].unique())
+    for place, (name, look, line) in enumerate(_by_variant(data, looks, x)):
+        shift = 2.0 ** (SPREAD * (place - (data["variant"].nunique() - 1) / 2))
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
+        style |= {"label": name, "markersize": 4.5, "linewidth": 1.4, "elinewidth": 1.0, "capsize": 2}
+        axes.errorbar(line[x] * shift, line["mean"], yerr=whiskers(line), **style)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(values[0] / 1.35, values[-1] * 1.35)
+    _axes(axes, data, x)
+
+
+def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
+    """Mean of every variant against `x`, its interval as a band."""
+    for name, look, line in _by_variant(data, looks, x):
+        marker = look.marker if len(line) == 1 else ""
+        (drawn,) = axes.plot(line[x], line["mean"], look.line, label=name, linewidth=1.4)
+        drawn.set(color=look.colour, marker=marker)
+        axes.fill_between(line[x], line["low"], line["high"], color=look.colour, alpha=0.18, linewidth=0)
+    axes.xaxis.set_major_formatter(lambda v, _: f"{v / 1000:g}k" if v >= 1000 else f"{v:g}")
+    axes.locator_params(axis="x", nbins=5)
+    axes.set_xlim(0, data[x].max() or 1)
+    _axes(axes, data, x)
+
+
+def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """A bar with its interval for every variant; one too low to be seen says so."""
+    for place, (name, look, line) in enumerate(_by_variant(data, looks)):
+        hollow = {"facecolor": "none", "edgecolor": look.colour, "linestyle": "--"}
+        style: dict[str, Any] = hollow if look.line == "--" else {"color": look.colour}
+        errors = whiskers(line) if whiskers(line).any() else None
+        axes.bar(place, line["mean"], 0.75, yerr=errors, capsize=2.5, label=name, **style)
+        if abs(line["mean"].iloc[0]) < 0.005:
+            axes.annotate("0", (place, 0), (0, 2), "data", "offset points", ha="center", color=look.colour)
+    axes.grid(False, axis="x")
+    axes.set_xticks([])
+    _axes(axes, data)
+    axes.set_ylim(bottom=0)
+
+
+def whiskers(rows: pd.DataFrame, *names: str) -> NDArray[np.float64]:
+    """Lengths `[2, N]` of the intervals below and above the means; 0 where there is none."""
+    mean, low, high = (rows[name].to_numpy(float) for name in names or ("mean", "low", "high"))
+    return np.nan_to_num([mean - low, high - mean]).clip(min=0)
+
+
+def _axes(axes: Axes, data: pd.DataFrame, x: str = "") -> None:
+    """The whole range of a bounded measure; performance from 0, or logarithmic if it spans magnitudes."""
+    place = axes.get_subplotspec()
+    if x and place is not None and place.is_last_row():
+        axes.set_xlabel(X_LABELS.get(x, x.capitalize()))
+    measure, means = MEASURES.get(data["measure"].iloc[0]), data["mean"].dropna()
+    if measure is not None and measure.group != "performance" and np.isfinite(measure.range[1]):
+        low, high = measure.range
+        axes.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
+    elif (means > 0).all() and means.max() > LOG_FROM * means.min():
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    elif len(means) and (means >= 0).all():
+        axes.set_ylim(0, 1.08 * data[["mean", "high"]].max(axis=None) or 1)
+
+
+def _by_variant(
+    data: pd.DataFrame, looks: Mapping[str, Look], x: str = "variant"
+) -> Iterator[tuple[str, Look, pd.DataFrame]]:
+    for name, look in looks.items():
+        line = data[data["variant"] == name]
+        if len(line):
+            yield name, look, line.sort_values(x)

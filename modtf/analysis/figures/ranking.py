@@ -1,0 +1,67 @@
+"""Who wins: the shares of the votes, overall and by kind."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, note, panels, register_figure
+from modtf.analysis.figures.averages import sizes
+from modtf.analysis.figures.rows import performance
+from modtf.analysis.figures.style import Look
+from modtf.analysis.labels import with_kinds
+from modtf.analysis.ranking import UNIT, rank, votes
+from modtf.results import VARIANTS
+
+FIELDS = {"all four": VARIANTS, "modular against monolithic": ("monolithic", "modular")}
+OVERALL = "overall"
+
+
+@register_figure("ranking")
+def draw(study: Study, choice: Choice) -> Pictures:
+    """One picture: bars of shares, a panel for each field of candidates and distribution."""
+    table, text = shares(study)
+    size = (4.9, 0.7 + 0.24 * table["kind"].nunique())
+    yield panels(_mark, table, "ranking", "Ranking", text, row="field", column="distribution", size=size)
+
+
+def shares(study: Study) -> tuple[pd.DataFrame, str]:
+    """field, distribution, kind ("overall" first), variant, share, low, high, num_votes; and a note.
+
+    Raises:
+        NothingToDraw: if no task was run with all candidates of any field.
+    """
+    rows = performance(study.results)
+    most, tables, lacking = len(rows[list(UNIT)].drop_duplicates()), [], []
+    for field, candidates in FIELDS.items():
+        cast = votes(rows, candidates)
+        absent = most - len(cast[list(UNIT)].drop_duplicates())
+        lacking += [f"{absent} of {most} votes on '{field}' lack a candidate"] if absent else []
+        if len(cast):
+            overall = rank(cast, ["distribution"], study.level).assign(kind=OVERALL)
+            by_kind = rank(with_kinds(cast), ["distribution", "kind"], study.level).astype({"kind": str})
+            tables.append(pd.concat([overall, by_kind]).assign(field=field))
+    if not tables:
+        raise NothingToDraw("no task was run with both modular and monolithic")
+    table = pd.concat(tables, ignore_index=True)
+    table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
+    models = len(rows[["folder", "data_seed", "seed"]].drop_duplicates())
+    words = ["every task of every cell, its seeds averaged, gives one vote to the variant that does best"]
+    words += [f"ties are shared; n: votes; {models} models", *sizes(rows, [*UNIT, "kind"])]
+    return table, note([*words, f"checkpoint {study.checkpoint}"], lacking)
+
+
+def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    kinds = list(data["kind"].unique())
+    for place, kind in enumerate(kinds):
+        row, start = data[data["kind"] == kind].set_index("variant"), 0.0
+        for name in (name for name in looks if name in row.index):
+            share, tint = float(row["share"][name]), looks[name].colour
+            bar = axes.barh(place, share, 0.74, start, label=name, color=tint, edgecolor="white")
+            axes.bar_label(bar, [f"{share:.0%}" * (share >= 0.1)], label_type="center", color="white", size=8)
+            start += share
+        axes.text(1.015, place, f"n = {int(row['num_votes'].iloc[0])}", va="center", size=7.5)
+    axes.set_yticks(range(len(kinds)), kinds)
+    axes.set(xlim=(0, 1), ylim=(len(kinds) - 0.5, -0.5))
+    axes.xaxis.set_major_formatter("{x:.0%}")
+    axes.grid(False)

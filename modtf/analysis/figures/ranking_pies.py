@@ -1,0 +1,34 @@
+"""The overall ranking as pies, the form of the paper."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from modtf.analysis.figures import Choice, Pictures, Study, panels, register_figure
+from modtf.analysis.figures.ranking import OVERALL, shares
+from modtf.analysis.figures.style import Look
+
+
+@register_figure("ranking_pies")
+def draw(study: Study, choice: Choice) -> Pictures:
+    """One picture: a pie for every field of candidates and distribution."""
+    table, text = shares(study)
+    table = table[table["kind"] == OVERALL]
+    table = table.assign(panel=table["field"] + ": " + table["distribution"].astype(str))
+    yield panels(_mark, table, "ranking_pies", "Ranking, all cells together", text, None, "panel", (2.1, 2.1))
+
+
+def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    shares = data.set_index("variant")["share"]
+    names = [name for name in looks if shares.get(name, 0) > 0]
+    style: dict[str, Any] = {
+        "wedgeprops": {"edgecolor": "white"},
+        "textprops": {"color": "white", "size": 8.5},
+    }
+    style |= {"startangle": 90, "counterclock": False, "autopct": lambda p: f"{p:.0f}%" * bool(p >= 8)}
+    axes.pie(shares[names], colors=[looks[name].colour for name in names], **style)
+    for name in names:
+        axes.bar(0, 0, color=looks[name].colour, label=name)  # for the legend
+    axes.set_xlabel(f"n = {int(data['num_votes'].iloc[0])} votes")

@@ -1,0 +1,81 @@
+"""Votes: for every task, the variant that is best on average over the seeds gets one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.intervals import LEVEL, intervals, t_interval
+from modtf.metrics import smaller_is_better
+from modtf.results.schema import KIND, VARIANTS
+
+UNIT = (*KIND, "num_rules", "width", "data_seed", "distribution", "measure")
+
+
+def votes(rows: pd.DataFrame, variants: Sequence[str] = VARIANTS) -> pd.DataFrame:
+    """One vote for each task of each cell and condition.
+
+    A task votes only where every variant is there; variants are averaged over the seeds that all of them
+    have, so that no variant profits from an easier seed. Variants that tie share the vote.
+
+    Args:
+        rows: performance rows with a `distribution`, see `performance_rows`.
+        variants: the candidates.
+
+    Returns:
+        The columns of `UNIT`, `variant`, `vote` (0..1, they sum to 1) and `num_seeds`. No rows where no task
+        is complete.
+
+    Raises:
+        ValueError: if a model is there twice, for example for two checkpoints or protocols.
+    """
+    variants = list(variants)
+    rows = rows[rows["variant"].isin(variants) & np.isfinite(rows["value"])]
+    key = [*UNIT, "seed"]
+    if rows.duplicated([*key, "variant"]).any():
+        raise ValueError(
+            "The rows hold a model more than once for a condition. Choose one checkpoint and protocol first."
+        )
+    rows = rows.astype({name: object for name in (*UNIT, "variant") if rows[name].dtype == "category"})
+    wide = rows.set_index([*key, "variant"])["value"].unstack("variant").reindex(columns=variants).dropna()
+    if wide.empty:
+        return pd.DataFrame(columns=[*UNIT, "variant", "vote", "num_seeds"])
+    grouped = wide.groupby(list(UNIT))
+    means = grouped.mean()
+    counts = grouped.size().rename("num_seeds")
+    sign = means.index.get_level_values("measure").map(lambda name: 1.0 if smaller_is_better(name) else -1.0)
+    scores = means.to_numpy() * np.asarray(sign, float)[:, np.newaxis]
+    best = scores == scores.min(axis=1, keepdims=True)
+    share = pd.DataFrame(best / best.sum(axis=1, keepdims=True), means.index, means.columns)
+    result = share.reset_index().melt(id_vars=list(UNIT), var_name="variant", value_name="vote")
+    return result.merge(counts.reset_index(), on=list(UNIT))
+
+
+def rank(cast: pd.DataFrame, by: Sequence[str] = ("distribution",), level: float = LEVEL) -> pd.DataFrame:
+    """The share of the votes of every variant.
+
+    Args:
+        cast: from `votes`.
+        by: columns of `UNIT`; votes are counted for each combination of their values.
+        level: of the interval over data seeds.
+
+    Returns:
+        The columns of `by`, variant, share (every data seed weighs the same), low, high, num_tasks,
+        num_votes.
+    """
+    table = intervals(cast, [*by, "variant"], "vote", level)
+    least = share_error(table["mean"], table["num_models"]) * np.sqrt(table["num_tasks"])
+    low, high = t_interval(table["mean"], least, table["num_tasks"], level)
+    table["low"] = np.minimum(table["low"], low).clip(0, 1)
+    table["high"] = np.maximum(table["high"], high).clip(0, 1)
+    return table.rename(columns={"mean": "share", "num_models": "num_votes"}).drop(columns="num_missing")
+
+
+def share_error(share: pd.Series, num_votes: pd.Series) -> pd.Series:
+    """The least standard error of a share of votes.
+
+    Three tasks that all vote alike have no spread, yet do not prove that the fourth would. So the error is at
+    least that of as many independent votes, with one vote more on each side.
+    """
+    smoothed = (share * num_votes + 1) / (num_votes + 2)
+    return np.sqrt(smoothed * (1 - smoothed) / num_votes)

@@ -1,0 +1,82 @@
+"""Writes a study's report: the page, its figures, its tables."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from modtf.analysis.figures import FIGURES, Choice, NothingToDraw
+from modtf.analysis.figures.save import save
+from modtf.analysis.labels import with_kinds
+from modtf.analysis.paired import SAME, compare_pairs
+from modtf.analysis.report import page, sections
+from modtf.analysis.study import Study
+from modtf.checks import check_choice
+from modtf.files import write_text
+
+PAGE = "report.html"
+
+
+def write_report(
+    study: Study,
+    out: Path,
+    figures: Sequence[str] = (),
+    progress: Callable[[Sequence[str]], Iterable[str]] = iter,
+    judged: pd.DataFrame | None = None,
+    **choice: Any,
+) -> Path:
+    """Writes report.html, figures/ and tables/.
+
+    Args:
+        study: what to report.
+        out: the folder; it is made where there is none.
+        figures: names of registered figures; all by default.
+        progress: wraps the names of the figures, for example `tqdm`.
+        judged: from `study.claims()`; judged here if not given.
+        **choice: fields of `modtf.analysis.figures.Choice`.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        ValueError: if a figure is not registered.
+        OSError: if `out` cannot be written.
+    """
+    for name in figures:
+        check_choice("figure", name, FIGURES)
+    for folder in ("figures", "tables"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    judged = study.claims() if judged is None else judged
+    paired = with_kinds(compare_pairs(study.performance, by=SAME, level=study.level))
+    tables = {
+        "results": study.results,
+        "summary": study.summary(),
+        "claims": judged,
+        "paired_comparisons_by_cell": paired,
+    }
+    tables |= {"missing": study.missing} if study.cells else {}
+    for name, frame in tables.items():
+        frame.to_csv(out / "tables" / f"{name}.csv", index=False)
+    drawn, undrawn = [], []
+    for name in progress(list(figures or FIGURES)):
+        pictures, reasons = [], []
+        try:
+            for picture in FIGURES[name](study, Choice(**choice)):
+                files = f"figures/{picture.name}.png, .svg; tables/{picture.name}.csv"
+                png = save(picture, out / "figures", out / "tables")
+                pictures.append(page.Shown.of(picture, png, files))
+        except NothingToDraw as reason:
+            undrawn.append((name, str(reason)))
+            reasons = [f"Not drawn: {reason}."]
+        drawn.append(page.Section(page.figure_title(name), warnings=reasons, pictures=pictures))
+    parts = [
+        sections.contents_section(study),
+        sections.missing_section(study, undrawn),
+        sections.claims_section(study, judged),
+        *drawn,
+        sections.paired_section(paired),
+        sections.measures_section(),
+    ]
+    write_text(out / PAGE, page.render("modtf report", parts))
+    return out / PAGE

@@ -1,0 +1,141 @@
+"""A study: results that may be compared with each other, and every table and figure of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from modtf.analysis import contents
+from modtf.analysis.intervals import LEVEL
+from modtf.analysis.loaded import LoadedStudy, where
+from modtf.analysis.summary import summarise
+from modtf.results import find_cells, load_results
+from modtf.results.load import Progress
+from modtf.results.schema import CELL, SCORE
+
+if TYPE_CHECKING:
+    from modtf.analysis.figures import Picture
+
+
+class Study(LoadedStudy):
+    """Results of cells that may be compared: one protocol for every kind of task, one checkpoint.
+
+    A variant that was run with options has a name of its own here, "modular (modules=16)"; the column
+    `router` keeps the plain one.
+
+    Args:
+        results: as `load_results` gives it.
+        history: as `load_history` gives it; read from `cells` when it is first asked for, if not given.
+        checkpoint: "tail", "last", "best" or "pooled", which is the mean of last and best.
+        protocols: keep the cells of these protocols only.
+        cells: where the results come from.
+        level: of all intervals.
+
+    Raises:
+        ValueError: if the results hold no such checkpoint or protocol, or a kind was trained in several ways.
+
+    Example:
+        >>> study = modtf.Study.read("runs")  # doctest: +SKIP
+        >>> study.claims()  # doctest: +SKIP
+    """
+
+    @classmethod
+    def read(
+        cls,
+        folders: str | Path | Sequence[str | Path],
+        checkpoint: str = "tail",
+        protocols: Sequence[str] = (),
+        level: float = LEVEL,
+        progress: Progress = iter,
+    ) -> "Study":
+        """The study of all finished cells in one folder or several.
+
+        Args:
+            folders: where training wrote; cells may lie at any depth.
+            checkpoint, protocols, level: see `Study`.
+            progress: wraps the list of cells, for example `tqdm`.
+
+        Raises:
+            FileNotFoundError: if a folder does not exist or holds no cell.
+            ValueError: if no cell is finished, a file is not what training writes, or the cells cannot be
+                compared.
+        """
+        cells = find_cells(folders)
+        finished = [cell for cell in cells if cell.is_finished]
+        if not finished:
+            names = [folders] if isinstance(folders, str | Path) else folders
+            raise ValueError(
+                f"None of the {len(cells)} cells in {', '.join(map(str, names))} is finished. "
+                "Let training end, then try again."
+            )
+        return cls(
+            load_results(finished, progress),
+            checkpoint=checkpoint,
+            protocols=protocols,
+            cells=cells,
+            level=level,
+            progress=progress,
+        )
+
+    def contents(self) -> pd.DataFrame:
+        """One row per kind: its sizes, variants, numbers of models, how many diverged."""
+        return contents.contents(self.results)
+
+    def summary(
+        self, by: Sequence[str] = (*CELL, *SCORE), over: Sequence[str] = (), **chosen: Any
+    ) -> pd.DataFrame:
+        """`modtf.summarise` of the results that match `chosen`, with the intervals of the study.
+
+        Example:
+            >>> study.summary(["variant", "num_rules"], ["width"], measure="alignment")  # doctest: +SKIP
+        """
+        return summarise(where(self.results, chosen), by, over, level=self.level)
+
+    def table(self) -> str:
+        """The comparison of the variants, cell by cell, as text."""
+        from modtf.analysis.table import tables_of
+
+        return tables_of(self)
+
+    def claims(self, names: Sequence[str] | None = None) -> pd.DataFrame:
+        """The paper's claims held against the study, one row per kind and piece of evidence."""
+        from modtf.analysis.claims import judge_all
+
+        return judge_all(self, names)
+
+    def figure(self, name: str, **choice: Any) -> "list[Picture]":
+        """The pictures of one registered figure.
+
+        Args:
+            name: of `modtf.analysis.figures.FIGURES`.
+            **choice: fields of `modtf.analysis.figures.Choice`, such as `data_seed=1`.
+
+        Raises:
+            NothingToDraw: if the study holds nothing for it; the message says what is missing.
+        """
+        from modtf.analysis.figures import FIGURES, Choice
+
+        return list(FIGURES[name](self, Choice(**choice)))
+
+    def figures(self, **choice: Any) -> "dict[str, list[Picture]]":
+        """All registered figures that the study holds something for."""
+        from modtf.analysis.figures import FIGURES, NothingToDraw
+
+        drawn = {}
+        for name in FIGURES:
+            try:
+                drawn[name] = self.figure(name, **choice)
+            except NothingToDraw:
+                continue
+        return drawn
+
+    def report(self, out: str | Path, figures: Sequence[str] = (), **choice: Any) -> Path:
+        """Writes report.html, figures/ and tables/ to `out`; the path of the page."""
+        from modtf.analysis.report import write_report
+
+        return write_report(self, Path(out), figures, **choice)
+
+    def __repr__(self) -> str:
+        missing = len(self.missing) if self.cells else None
+        return contents.describe(self.results, self.checkpoint, missing)

@@ -1,0 +1,64 @@
+"""Means with intervals, refusing to average over what was not named."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from modtf.analysis.intervals import LEVEL, intervals
+from modtf.results.schema import CELL, SCORE
+
+# What two models of one mean must share, unless it is named in `over`.
+IDENTITY = (*CELL, *SCORE, "step", "protocol", "distribution")
+
+
+def summarise(
+    frame: pd.DataFrame,
+    by: Sequence[str] = (*CELL, *SCORE),
+    over: Sequence[str] = (),
+    *,
+    value: str = "value",
+    level: float = LEVEL,
+) -> pd.DataFrame:
+    """Mean and interval over data seeds: all models of a data seed are averaged first.
+
+    Args:
+        frame: as `Study.results`, `load_results` or `load_history` gives it, or a part of it.
+        by: columns; each combination of their values becomes a row.
+        over: columns of a cell or a score to average over on purpose, for example ["num_rules"].
+        value: the column to average.
+        level: of Student's t interval.
+
+    Returns:
+        The columns of `by`, then mean, low, high, num_tasks, num_models, num_missing. low and high are
+        NaN for one data seed: nothing is known of others then.
+
+    Raises:
+        ValueError: if a column is unknown, or a row would average over different settings, widths,
+            conditions, protocols or the like that `over` does not name.
+
+    Example:
+        >>> rows = frame.query("measure == 'alignment' and checkpoint == 'tail'")  # doctest: +SKIP
+        >>> summarise(rows, by=["arch", "setting", "num_rules", "width", "variant"])  # doctest: +SKIP
+    """
+    by, over = list(by), list(over)
+    unknown = [name for name in (*by, *over, value) if name not in frame]
+    if unknown:
+        raise ValueError(f"The table has no column {unknown[0]!r}; it has {', '.join(map(str, frame))}.")
+    refuse_mixtures(frame, by, over)
+    return intervals(frame, by, value, level)
+
+
+def refuse_mixtures(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str]) -> None:
+    """Raises `ValueError` if rows that agree in `by` differ in a column of `IDENTITY` not in `over`."""
+    checked = [name for name in IDENTITY if name in frame and name not in by and name not in over]
+    for name in checked:
+        if frame[name].nunique(dropna=False) < 2:
+            continue
+        pairs = frame[[*by, name]].drop_duplicates()
+        mixed = pairs[pairs.duplicated(list(by), keep=False)] if by else pairs
+        if len(mixed):
+            found = ", ".join(map(str, pd.unique(mixed[name])[:5]))
+            raise ValueError(
+                f"A mean over different values of {name!r} ({found}) was asked for. Choose one of them, add "
+                f"{name!r} to by, or, to average over it on purpose, to over."
+            )

@@ -1,0 +1,133 @@
+"""The comparison of the variants of one cell that `launch/run.py` prints."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from modtf.analysis.contents import listing, plural
+from modtf.analysis.intervals import LEVEL
+from modtf.analysis.labels import RANDOM, kind_label, with_variants
+from modtf.analysis.performance import IN, OUT, headline_label, performance_measure, performance_rows
+from modtf.analysis.random_baseline import random_baseline
+from modtf.analysis.summary import summarise
+from modtf.analysis.text import text_table
+from modtf.metrics import activation_measures, smaller_is_better
+from modtf.results.schema import KIND
+
+if TYPE_CHECKING:
+    from modtf.analysis.study import Study
+
+BY = ["variant", "column"]
+ONE = (*KIND, "num_rules", "width")  # a table compares models that agree in these
+SHORT = {"inverse_mutual_information": "inverse MI"}
+PERCENT = ("error",)  # measures in percent: one digit
+
+
+def results_table(frame: pd.DataFrame, level: float = LEVEL) -> str:
+    """Rows of variants, columns of performance and measures: mean +- half the interval over tasks.
+
+    Args:
+        frame: rows of one kind of task, R, width and checkpoint, as `load_results` or a study gives them.
+        level: of the intervals.
+
+    Raises:
+        ValueError: if there are several kinds, R, widths or checkpoints.
+    """
+    frame = frame if "router" in frame else with_variants(frame)
+    _check_one(frame)
+    performance = performance_rows(frame)
+    measures = _measures(frame)
+    rows = pd.concat(
+        [
+            performance.assign(column=performance["distribution"].astype(str)),
+            *(frame[frame["measure"] == name].assign(column=name) for name in (*measures, "seconds")),
+        ]
+    )
+    summary = summarise(rows, BY, ["measure", "condition", "distribution"], level=level)
+    summary = summary.set_index(BY)
+    columns = [IN, OUT, *measures]
+    body = []
+    for variant in (name for name in frame["variant"].cat.categories if name in set(frame["variant"])):
+        own = frame[frame["variant"] == variant]
+        cells = [_interval(summary, variant, column, _digits(frame, column)) for column in columns]
+        seconds = _interval(summary, variant, "seconds", 0).partition(" ")[0]
+        body.append([variant, *cells, f"{own['num_parameters'].iloc[0]:,}", seconds])
+    random = random_baseline([int(frame["num_rules"].iloc[0])]).set_index("measure")["value"]
+    body.append(
+        [RANDOM, "", "", *(f"{random[name]:.3f}" if name in random else "" for name in measures), "", ""]
+    )
+    return text_table(["variant", *_header(frame, columns), "parameters", "seconds"], body)
+
+
+def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
+    """What stands below the table: what the numbers are means of, and what the columns are.
+
+    Example:
+        >>> table_note(frame)  # doctest: +SKIP
+        'mean ±95% interval (Student's t) over 2 tasks, each the mean of its 2 seeds; ...'
+    """
+    _check_one(frame)
+    tasks, seeds = frame["data_seed"].nunique(), frame["seed"].nunique()
+    models = len(frame[["data_seed", "seed"]].drop_duplicates())
+    if tasks > 1:
+        each = f", each the mean of its {plural(seeds, 'seed')}" if seeds > 1 else ""
+        said = f"mean ±{level:.0%} interval (Student's t) over {plural(tasks, 'task')}{each}"
+    else:
+        said = f"mean over {plural(models, 'model')} of one task; other tasks may differ, so no interval"
+    arch, setting = (str(frame[name].iloc[0]) for name in ("arch", "setting"))
+    names = [performance_measure(arch, setting), *_measures(frame)]
+    larger = [name for name in names if not smaller_is_better(name)]
+    better = f"smaller is better, but for {', '.join(larger)}" if larger else "smaller is better everywhere"
+    return (
+        f"{said}; {better}.\nout: {headline_label(arch)}. checkpoint: {listing(frame['checkpoint'])}. "
+        "seconds: training, per model."
+    )
+
+
+def tables_of(study: "Study") -> str:
+    """One table for every kind, R and width of a study."""
+    parts = []
+    for key, frame in study.results.groupby(list(ONE), observed=True):
+        *kind, num_rules, width = key
+        head = f"{kind_label(*map(str, kind))}, R = {num_rules}, width {width}"
+        parts.append(f"{head}\n\n{results_table(frame, study.level)}\n\n{table_note(frame, study.level)}")
+    return "\n\n".join(parts)
+
+
+def _check_one(frame: pd.DataFrame) -> None:
+    for name in (*ONE, "checkpoint"):
+        found = list(map(str, frame[name].unique()))
+        if len(found) != 1:
+            raise ValueError(
+                f"The table compares models of one {name}, received {', '.join(found) or 'no rows'}. "
+                "Choose one first."
+            )
+
+
+def _measures(frame: pd.DataFrame) -> list[str]:
+    """The registered measures of activation that the results hold."""
+    found = set(frame["measure"].unique())
+    return [measure.name for measure in activation_measures() if measure.name in found]
+
+
+def _header(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    measure = performance_measure(str(frame["arch"].iloc[0]), str(frame["setting"].iloc[0]))
+    unit = f"{measure} %" if measure in PERCENT else measure.replace("_", " ")
+    names = {IN: f"{unit} in", OUT: f"{unit} out", **SHORT}
+    return [names.get(name, name.replace("_", " ")) for name in columns]
+
+
+def _digits(frame: pd.DataFrame, column: str) -> int:
+    measure = performance_measure(str(frame["arch"].iloc[0]), str(frame["setting"].iloc[0]))
+    return 1 if column in (IN, OUT) and measure in PERCENT else 3
+
+
+def _interval(summary: pd.DataFrame, variant: str, column: str, digits: int) -> str:
+    row = summary.loc[(variant, column)] if (variant, column) in summary.index else None
+    if row is None or pd.isna(row["mean"]):
+        return "-"
+    lost = f" ({int(row['num_missing'])} lost)" if row["num_missing"] else ""
+    if pd.isna(row["low"]):
+        return f"{row['mean']:.{digits}f}{lost}"
+    return f"{row['mean']:.{digits}f} ±{(row['high'] - row['low']) / 2:.{digits}f}{lost}"

@@ -1,0 +1,29 @@
+"""Tables as text: one look for the whole project."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Columns apart by two spaces, the first to the left, the others to the right; a rule below the header.
+
+    Args:
+        header: names of the columns.
+        rows: their cells, shown as `str` shows them.
+
+    Example:
+        >>> print(text_table(["variant", "loss"], [["modular", "0.012"]]))
+        variant   loss
+        --------------
+        modular  0.012
+    """
+    text = tabulate(
+        [[str(cell) for cell in row] for row in (header, *rows)],
+        tablefmt="plain",
+        disable_numparse=True,
+        colalign=["left", *["right"] * (len(header) - 1)],
+    )
+    lines = [line.rstrip() for line in text.splitlines()]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])

@@ -1,0 +1,20 @@
+"""Who runs the cells of a study. One file and one line here adds an engine; nothing else knows them."""
+
+from typing import TYPE_CHECKING, Any
+
+from modtf.registry import Registry
+
+if TYPE_CHECKING:
+    from modtf.engines.base import Engine
+
+
+def check_engine(name: str, engine: Any) -> None:
+    """Raises `ValueError` where an engine lacks what a study asks of it."""
+    if not callable(getattr(engine, "run", None)):
+        raise ValueError(f"The engine {name!r} lacks run(cells, work); see modtf.engines.base.Engine.")
+
+
+ENGINES: Registry[type["Engine"]] = Registry(
+    "engine", {"local": "modtf.engines.local", "ray": "modtf.engines.on_ray"}, check_engine
+)
+register_engine = ENGINES.register

@@ -1,0 +1,133 @@
+"""Trains, evaluates and writes one cell: what `launch/run.py` and every study are made of."""
+
+import contextlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from modtf.cell import Cell
+from modtf.engines.tables import final_scores, history_table, results_table
+from modtf.evaluation.evaluator import Evaluator
+from modtf.files import atomic_path, write_text
+from modtf.models.base import ModularModel
+from modtf.models.build import build
+from modtf.results.schema import (
+    CONFIG,
+    RESULTS,
+    write_activations,
+    write_history,
+    write_results,
+)
+from modtf.training.callbacks.best import BestWeights
+from modtf.training.callbacks.evaluate import EvaluateCallback
+from modtf.training.callbacks.tail import TailCallback
+from modtf.training.callbacks.tensorboard import TensorBoardWriter
+from modtf.training.fit import train
+from modtf.version import __version__
+
+TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
+
+
+def run_cell(
+    cell: Cell,
+    out: str | Path,
+    *,
+    strategy: Any = None,
+    verbose: bool = True,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> Path:
+    """Runs a cell, or finishes one that was killed, or finds it finished.
+
+    Args:
+        cell: what to run.
+        out: the folder of the study; the cell has a folder of its own in it.
+        strategy: a `tf.distribute.Strategy`, or None for the default device.
+        verbose: whether to show a progress bar.
+        callbacks: more Keras callbacks, see `modtf.train`.
+
+    Returns:
+        The cell's folder: `config.json`, `results.csv` (written last), `history.csv`, `activation.npz`,
+        `last.keras`, `best.keras`, `tensorboard/`.
+
+    Raises:
+        ValueError: on a variant or option that there is not, or a width too small for the modules.
+
+    Example:
+        >>> folder = modtf.run_cell(Cell(Task(), 32, "modular", ((0, 0),)), "runs/first")
+    """
+    folder = Path(out, cell.folder)
+    if (folder / RESULTS).exists():
+        return folder
+    with strategy.scope() if strategy is not None else contextlib.nullcontext():
+        model = build(
+            cell.population,
+            cell.variant,
+            cell.width,
+            router=cell.router,
+            architecture=cell.architecture,
+            **cell.model,
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
+        _train_and_measure(cell, model, folder, verbose, callbacks)
+    return folder
+
+
+def _train_and_measure(
+    cell: Cell,
+    model: ModularModel,
+    folder: Path,
+    verbose: bool,
+    callbacks: Sequence[keras.callbacks.Callback],
+) -> None:
+    population, training, sizes = cell.population, cell.protocol.training, cell.protocol.evaluation
+    evaluator = Evaluator(model, population, sizes)
+    evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
+    tail = TailCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test"))
+    best = BestWeights(evaluation)
+    settings = {name: str(value) for name, value in cell.columns.items() if value != ""}
+    board = TensorBoardWriter(folder / "tensorboard", settings, evaluation)
+    checkpoint = folder / "checkpoint.npz"
+    train(
+        model,
+        population,
+        training.steps,
+        batch_size=training.batch_size,
+        learning_rate=training.learning_rate,
+        clipnorm=training.clipnorm,
+        evaluations=training.evaluations,
+        precision=training.precision,
+        evaluation=evaluation,
+        checkpoint=checkpoint,
+        callbacks=[tail, best, board, *callbacks],
+        verbose=verbose,
+        label=cell.label,
+    )
+    scores = {"tail": tail.scores()}
+    for name, weights in (("last", None), ("best", best.weights)):
+        if weights is not None:
+            for variable, value in zip(model.trainable_variables, weights, strict=True):
+                variable.assign(value)
+        _save(model, folder / f"{name}.keras")
+        scores[name] = evaluator.run()
+    board.final(training.steps, final_scores(scores["last"]))
+    write_activations(
+        folder,
+        **{name: found.activation for name, found in scores.items() if name != "tail"},
+        history=np.stack(evaluation.activations),
+        steps=evaluation.steps,
+        data_seeds=[task.data_seed for task in population.tasks],
+        seeds=population.seeds,
+    )
+    write_history(folder, history_table(cell, evaluation))
+    write_results(folder, results_table(cell, model, scores, sum(evaluation.seconds)))
+    checkpoint.unlink(missing_ok=True)
+
+
+def _save(model: keras.Model, path: Path) -> None:
+    with atomic_path(path) as temporary:
+        model.save(temporary)

@@ -1,0 +1,90 @@
+"""A cluster of Ray: one task per cell."""
+
+import os
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from modtf.cell import Cell
+from modtf.checks import check_integer, check_number
+from modtf.engines import register_engine
+from modtf.engines.base import Event
+from modtf.engines.perform import Outcome, Work, perform
+from modtf.engines.threads import thread_variables
+
+LOST = 77  # exit status of a worker whose cell was taken over
+RECYCLE = 20  # cells after which Ray replaces a worker
+
+
+@register_engine("ray")
+class RayEngine:
+    """Tasks on a running cluster (`ray start`), or on one of this machine alone if there is none.
+
+    Every node needs modtf, the plug-ins and the study's folder, at the same places. Progress is shown by
+    finished cells.
+
+    Args:
+        cpus: processors that a cell asks for; its TensorFlow uses as many threads.
+        gpus: GPUs that a cell asks for; 0.5 lets two cells share one.
+        retries: how often Ray tries a cell again whose worker or node died; it goes on from its checkpoint.
+        address: of the cluster; by default `$RAY_ADDRESS`, or the one this machine belongs to.
+    """
+
+    def __init__(self, cpus: float = 1.0, gpus: float = 0.0, retries: int = 3, address: str | None = None):
+        self.cpus = check_number("cpus", cpus, 0.0, float("inf"))
+        self.gpus = check_number("gpus", gpus, 0.0, float("inf"))
+        self.retries = check_integer("retries", retries, 0)
+        self.address = address
+
+    def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
+        """See `Engine`."""
+        ray = _import_ray()
+        if not ray.is_initialized():
+            ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
+        variables = thread_variables(max(1, round(self.cpus)))
+        if "PYTHONPATH" in os.environ:
+            variables["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        task = ray.remote(
+            num_cpus=self.cpus,
+            num_gpus=self.gpus,
+            max_retries=self.retries,
+            max_calls=RECYCLE,
+            runtime_env={"env_vars": variables},
+        )(_perform)
+        waiting = {task.remote(cell.to_dict(), work): cell for cell in cells}
+        try:
+            while waiting:
+                done, _ = ray.wait(list(waiting), timeout=5.0)
+                for reference in done:
+                    cell = waiting.pop(reference)
+                    yield Event(cell, cell.protocol.training.steps, self._outcome(ray, reference, cell, work))
+        finally:
+            for reference in waiting:
+                ray.cancel(reference, force=False)  # raises KeyboardInterrupt in it
+            if waiting:
+                ray.wait(list(waiting), num_returns=len(waiting), timeout=20.0)
+
+    def _outcome(self, ray: Any, reference: Any, cell: Cell, work: Work) -> Outcome:
+        try:
+            return ray.get(reference)
+        except ray.exceptions.RayError as error:
+            reason = f"{type(error).__name__} after {self.retries} retries: {' '.join(str(error).split())}"
+
+        def fail(*_: Any) -> None:
+            raise RuntimeError(reason)
+
+        return perform(cell, work, fail)
+
+
+def _perform(config: dict[str, Any], work: Work) -> Outcome:
+    """What a worker of the cluster does."""
+    return perform(Cell.from_dict(config), work, work.prepare(), on_lost=lambda: os._exit(LOST))
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ValueError(
+            "--engine=ray needs Ray, which is not installed: pip install 'modtf[cluster]'."
+        ) from error
+    return ray

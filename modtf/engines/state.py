@@ -1,0 +1,113 @@
+"""How far a cell of a study is, as the disk tells it."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from modtf.cell import Cell
+from modtf.files import write_text
+from modtf.results.schema import CONFIG, HISTORY, HISTORY_COLUMNS, RESULTS
+from modtf.version import __version__
+
+MANIFEST = "manifest.json"  # the files of a finished cell, with sizes and checksums
+ERROR = "error.json"  # why a cell failed
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known of a cell: "finished", "failed", "damaged" or "open" (unfinished or not begun)."""
+
+    name: str
+    reason: str = ""  # of a failure or a damage, in one line
+    version: str = __version__  # of modtf that finished it
+
+    @property
+    def is_of_another_version(self) -> bool:
+        """Whether its numbers may differ from those of this version: they may where major.minor do."""
+        return self.version.split(".")[:2] != __version__.split(".")[:2]
+
+
+def state_of(cell: Cell, out: str | Path, *, thorough: bool = False) -> State:
+    """How far a cell is.
+
+    Args:
+        cell: which.
+        out: the folder of the study.
+        thorough: whether to compare the checksums of all files, and not only of the results'.
+    """
+    folder = Path(out, cell.folder)
+    if (folder / RESULTS).exists():
+        return _finished(folder, thorough)
+    if (folder / ERROR).exists():
+        record = _read(folder / ERROR)
+        return State("failed", str(record.get("message", "its error cannot be read")))
+    return State("open")
+
+
+def write_manifest(folder: Path) -> None:
+    """Records the files of a finished cell, and its members that diverged."""
+    files = {
+        path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "blake2b": _checksum(path)}
+        for path in sorted(folder.iterdir())
+        if path.is_file() and path.name != MANIFEST
+    }
+    record = {"version": __version__, "diverged": diverged(folder), "files": files}
+    write_text(folder / MANIFEST, json.dumps(record, indent=1))
+
+
+def diverged(folder: Path) -> list[dict[str, int]]:
+    """The members of a cell whose numbers are none any more: data_seed, seed and the step of the first such.
+
+    Example:
+        >>> diverged(Path("runs/quick/mlp_regression_r8_e32_modular-1f0c2a7b"))  # doctest: +SKIP
+        [{'data_seed': 0, 'seed': 1, 'step': 5000}]
+    """
+    path = folder / HISTORY
+    if not path.exists():
+        return []
+    frame = pd.read_csv(path)
+    if not set(HISTORY_COLUMNS) <= set(frame):
+        return []
+    # "loss" stands there whatever the setting; other measures may have no value for good reasons
+    lost = frame[(frame["measure"] == "loss") & ~np.isfinite(frame["value"])]
+    first = lost.groupby(["data_seed", "seed"])["step"].min()
+    return [{"data_seed": int(d), "seed": int(s), "step": int(step)} for (d, s), step in first.items()]
+
+
+def write_error(folder: Path, record: dict[str, Any]) -> None:
+    """Records why a cell failed."""
+    write_text(folder / ERROR, json.dumps({**record, "version": __version__}, indent=1))
+
+
+def _finished(folder: Path, thorough: bool) -> State:
+    manifest = _read(folder / MANIFEST)
+    version = str(manifest.get("version") or _read(folder / CONFIG).get("version", __version__))
+    if "files" not in manifest:  # not written by a study, or damaged
+        whole = (folder / RESULTS).read_bytes()[-1:] == b"\n" and not (folder / MANIFEST).exists()
+        return State("finished", version=version) if whole else State("damaged", f"{RESULTS} is not whole")
+    for name, wanted in manifest["files"].items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != wanted["size"]:
+            return State("damaged", f"{name} is missing or has another size than when it was written")
+        if (thorough or name == RESULTS) and _checksum(path) != wanted["blake2b"]:
+            return State("damaged", f"{name} has another content than when it was written")
+    return State("finished", version=version)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON file's dict; empty where there is none, or none that can be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

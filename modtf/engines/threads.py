@@ -1,0 +1,20 @@
+"""Shares the processors of a machine among workers."""
+
+import os
+from pathlib import Path
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_workers() -> int:
+    """One per processor: small models leave a second thread idle. Where there is a GPU, one."""
+    return 1 if Path("/dev/nvidiactl").exists() else processors()
+
+
+def thread_variables(threads: int) -> dict[str, str]:
+    """The environment that keeps TensorFlow and what it calls to so many threads, if set before it loads."""
+    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))

@@ -1,0 +1,60 @@
+"""Feeds batches through a model into a metric."""
+
+from functools import cached_property
+from typing import Any
+
+import keras
+from keras import ops
+
+from modtf.evaluation.retracing import no_retracing_advice
+
+STEPS_PER_EXECUTION = 20  # enough to hide Keras's work between batches
+
+
+class Output(keras.Model):
+    """One output of a model, so that what the others alone need is not computed; its own compilation."""
+
+    def __init__(self, model: keras.Model, name: str):
+        super().__init__(name=f"evaluation_of_{name}")
+        self.model, self.output_name = model, name
+        self.built = True
+
+    def call(self, features):
+        return {self.output_name: self.model(features)[self.output_name]}
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Keras asks for one; the metrics are all that counts here."""
+        return ops.zeros(())
+
+
+class Accumulator:
+    """Feeds batches through a model into a metric, compiled once per length of sequences.
+
+    Args:
+        model: from features to a dict.
+        output: which of its outputs the metric reads.
+        metric: `PerformanceSums` or `ActivationSums`.
+    """
+
+    def __init__(self, model: keras.Model, output: str, metric: keras.metrics.Metric):
+        self.model, self.output, self.metric = model, output, metric
+        self._test_functions: dict[Any, Any] = {}
+
+    @cached_property
+    def _forward(self) -> Output:
+        forward = Output(self.model, self.output)  # only now: by its first use the model is compiled
+        forward.compile(
+            metrics={self.output: self.metric},
+            jit_compile=self.model.jit_compile if self.model.compiled else "auto",
+            steps_per_execution=STEPS_PER_EXECUTION,
+        )
+        return forward
+
+    def run(self, dataset: Any) -> None:
+        """Resets the metric and feeds it a finite dataset of (features, {output: y})."""
+        # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
+        shape = tuple(dataset.element_spec[1][self.output].shape)
+        self._forward.test_function = self._test_functions.get(shape)
+        with no_retracing_advice():
+            self._forward.evaluate(dataset, verbose=0)
+        self._test_functions[shape] = self._forward.test_function

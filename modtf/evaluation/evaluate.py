@@ -1,0 +1,47 @@
+"""`modtf.evaluate`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from modtf.evaluation.evaluator import Evaluator
+from modtf.population import Population
+from modtf.protocol import Evaluation
+from modtf.task import Task
+
+
+def evaluate(
+    model: keras.Model,
+    task: Task | Sequence[Task] | Population,
+    *,
+    evaluation: Evaluation | None = None,
+    split: str = "test",
+    seed: int = 0,
+) -> Any:
+    """Measures a model in and out of distribution, and its collapse and specialisation.
+
+    Args:
+        model: any `keras.Model` that takes features and returns `{"target", "activation"}`.
+        task: its task, or the list of tasks of a population.
+        evaluation: how much data to read; `Evaluation()` by default.
+        split: "test" or "validation".
+        seed: of the evaluation stream.
+
+    Returns:
+        A dict of floats (a list of dicts, one per member, for a population): "loss" (and "error" in
+        percent for classification), each also under every other condition of the family: "loss_scale2"
+        (inputs times 2), "loss_len30" (sequences of 30), "loss_len30_scale2"; the measures of
+        `modtf.metrics`; and the router's penalty, if it has one, under its name.
+
+    Raises:
+        ValueError: on a model of another task or with other outputs, an unknown split or condition.
+
+    Example:
+        >>> scores = modtf.evaluate(model, task)
+        >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
+    """
+    population = Population.of(task)
+    scores = Evaluator(model, population, evaluation or Evaluation(), split, seed).run()
+    members = [scores.member(i) for i in range(len(population))]
+    return members if population.has_axis else members[0]

@@ -1,0 +1,33 @@
+"""Families of tasks. One file, and one line here, adds one; `modtf.register_family` does so from outside."""
+
+from collections.abc import Callable
+from typing import Any
+
+from modtf.families.base import Family, Option, check_family
+from modtf.families.conditions import IID, Condition, published_conditions
+from modtf.registry import Registry
+
+__all__ = ["FAMILIES", "IID", "Condition", "Family", "Option", "published_conditions", "register_family"]
+
+FAMILIES: Registry[Family] = Registry(
+    "family",
+    {"mlp": "modtf.families.mlp", "mha": "modtf.families.mha", "rnn": "modtf.families.rnn"},
+    check_family,
+)
+
+
+def register_family(name: str) -> Callable[[type[Family]], type[Family]]:
+    """A class decorator that makes a `Family` known by a name: `Task(arch=name)`, `--arch=name`.
+
+    Raises:
+        ValueError: if the name is taken, or the family does not say what others read.
+    """
+
+    def add(family: Any) -> Any:
+        made = family()
+        made.name = name
+        FAMILIES.add(name, made, f"{family.__module__}:{family.__qualname__}")
+        return family
+
+    FAMILIES.check_name(name)
+    return add

@@ -1,0 +1,136 @@
+"""What a family of tasks says of itself. No TensorFlow here: data and architecture are lazy references."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from modtf.checks import check_choice, check_number
+from modtf.families.conditions import IID, Condition
+
+if TYPE_CHECKING:
+    from modtf.protocol import Preset
+    from modtf.task import Task
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice that a family leaves to its tasks, beside setting, rules and data seed.
+
+    Either `choices` are given, or the bounds `low` and `high` of a number.
+    """
+
+    name: str
+    default: Any
+    description: str  # for --help
+    choices: tuple[Any, ...] | None = None
+    low: float = 0.0
+    high: float = float("inf")
+    #: whether the option always enters the task's name and random numbers, or only where it is not the
+    #: default: then a family may get an option later, and its old tasks stay what they were
+    always_named: bool = False
+
+    def check(self, value: Any) -> Any:
+        """The value; raises `ValueError` unless it is allowed."""
+        if self.choices is None:
+            return check_number(self.name, value, self.low, self.high)
+        check_choice(self.name, value, self.choices)
+        return value
+
+    def show(self, value: Any) -> str:
+        """How the value stands in a task's name: "v2", "noise0.1"."""
+        if isinstance(value, str):
+            return value
+        short = f"{value:g}"
+        return self.name + (short if float(short) == value else repr(value))
+
+
+class Family:
+    """A kind of rule-based task; one subclass, in one file, is all that the other parts read.
+
+    A subclass sets the attributes, and says its widths and protocols. `data` and `architecture` are named
+    and not imported, so that flags can be checked without TensorFlow.
+    """
+
+    name: str  # set by the registry
+    title: str  # what a reader calls it
+    data: Any  # a `modtf.datasets.families.base.RuleData`, or "package.module:Class"
+    architecture: str  # name of the architecture made for it
+    settings: ClassVar[tuple[str, ...]] = ("regression", "classification")
+    options: ClassVar[tuple[Option, ...]] = ()
+    is_sequence: ClassVar[bool] = True  # whether an example is a sequence of tokens, or one token
+    training_length: ClassVar[int] = 10  # tokens of a training sequence, as published
+    min_tokens: ClassVar[int] = 1  # of a sequence
+    conditions: ClassVar[tuple[Condition, ...]]  # the first is that of training
+    headline: ClassVar[str]  # the out-of-distribution condition that tables and figures show first
+    #: setting -> the measure of how well a model does
+    performance: ClassVar[Mapping[str, str]] = {"regression": "loss", "classification": "error"}
+
+    def token_width(self, task: "Task") -> int:
+        """F, the numbers per token in `inputs`."""
+        raise NotImplementedError
+
+    def target_width(self, task: "Task") -> int | None:
+        """Width of a token's target; None where it is one number without an axis."""
+        return None
+
+    def check(self, task: "Task") -> None:
+        """Raises `ValueError` where options have no meaning together."""
+
+    def published(self, task: "Task") -> "Preset":
+        """The published protocol."""
+        raise NotImplementedError
+
+    def quick(self, task: "Task") -> "Preset":
+        """A first look, in minutes on two cores."""
+        raise NotImplementedError
+
+    # What follows from that.
+
+    def condition(self, name: str) -> Condition:
+        """The condition of that name; raises `ValueError` where there is none."""
+        check_choice("condition", name, self.condition_names)
+        return next(condition for condition in self.conditions if condition.name == name)
+
+    @property
+    def condition_names(self) -> tuple[str, ...]:
+        return tuple(condition.name for condition in self.conditions)
+
+    @property
+    def num_training_tokens(self) -> int:
+        """Tokens of a training example: N, or 1."""
+        return self.training_length if self.is_sequence else 1
+
+    def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All options of a task, defaults filled in (also for None); raises `ValueError` on what is none."""
+        known = {option.name: option for option in self.options}
+        for name, value in given.items():
+            if name not in known:
+                raise ValueError(
+                    f"{name}={value!r} has no meaning for arch={self.name!r}, "
+                    f"whose options are: {', '.join(known) or 'none'}. Leave it out."
+                )
+        return {
+            name: option.default if given.get(name) is None else option.check(given[name])
+            for name, option in known.items()
+        }
+
+
+def check_family(name: str, family: Any) -> None:
+    """Raises `ValueError` where a family does not say what others read."""
+    if not isinstance(family, Family):
+        raise ValueError(f"The family {name!r} must be a subclass of modtf.Family, received {family!r}.")
+    lacking = [
+        a for a in ("title", "data", "architecture", "conditions", "headline") if not hasattr(family, a)
+    ]
+    lacking += [
+        f"{method}(task)"
+        for method in ("token_width", "published", "quick")
+        if getattr(type(family), method) is getattr(Family, method)
+    ]
+    if lacking:
+        raise ValueError(f"The family {name!r} lacks {', '.join(lacking)}; see modtf.Family.")
+    if family.condition_names[0] != IID or family.headline not in family.condition_names:
+        raise ValueError(
+            f"The conditions of the family {name!r} must begin with {IID!r} and hold its headline "
+            f"{family.headline!r}, received {', '.join(family.condition_names)}."
+        )

@@ -1,0 +1,64 @@
+"""Named conditions: under which circumstances a trained model is tested."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+IID = "iid"  # the condition of training; names without a condition speak of it
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One way of testing a model.
+
+    Its name is the same in results, tables, figures, TensorBoard, `modtf.evaluate` and TFDS splits.
+
+    Example:
+        >>> Condition("len30_scale2", "inputs x 2, 30 tokens", scale=2.0, seq_len=30).of("loss")
+        'loss_len30_scale2'
+    """
+
+    name: str
+    label: str  # what a reader calls it
+    in_distribution: bool = False
+    scale: float = 1.0  # factor on the inputs
+    seq_len: int | None = None  # tokens per example; None for the training length
+
+    def stream_options(self) -> dict[str, Any]:
+        """The keyword arguments of `modtf.stream` that make it."""
+        options: dict[str, Any] = {} if self.scale == 1.0 else {"scale": self.scale}
+        return options if self.seq_len is None else {**options, "seq_len": self.seq_len}
+
+    def of(self, what: str) -> str:
+        """The name of a performance, or of a split, under this condition: "loss", "loss_scale2", ..."""
+        return what if self.name == IID else f"{what}_{self.name}"
+
+
+def published_conditions(
+    training_length: int | None = None, lengths: Sequence[int] = (), scales: Sequence[float] = (1.0, 2.0)
+) -> tuple[Condition, ...]:
+    """The published conditions: every length, each with unchanged and with doubled inputs.
+
+    Args:
+        training_length: tokens of a training example; None where an example is one token.
+        lengths: of the test sequences, the training length among them.
+        scales: factors on the inputs, 1 among them.
+
+    Returns:
+        The condition of training first.
+    """
+    found = []
+    for length in dict.fromkeys([training_length, *lengths]):
+        for scale in scales:
+            other_length = length if length != training_length else None
+            name = [f"len{other_length}"] if other_length else []
+            label = [f"{other_length} tokens"] if other_length else []
+            if scale != 1.0:
+                name, label = [*name, f"scale{scale:g}"], [f"inputs x {scale:g}", *label]
+            iid = not name
+            found.append(
+                Condition(
+                    "_".join(name) or IID, ", ".join(label) or "as in training", iid, scale, other_length
+                )
+            )
+    return tuple(found)

@@ -1,0 +1,50 @@
+"""y_n = alpha_c v_{s,c} + beta_c v'_{s',c}: every token searches the others (the paper's MHA)."""
+
+from modtf.families import Family, Option, published_conditions, register_family
+from modtf.families.presets import EVALUATE_EVERY, published_preset, quick_preset
+from modtf.protocol import Evaluation, Preset, Training
+from modtf.task import Task
+
+KEY_WIDTH = {"v1": 1, "v2": 2}  # scalar keys; unit vectors in the plane
+
+
+@register_family("mha")
+class MHA(Family):
+    title = "MHA"
+    data = "modtf.datasets.families.mha:Search"
+    architecture = "mha"
+    options = (
+        Option(
+            "search",
+            "v1",
+            "how tokens search: v1 by scalar keys, v2 by unit vectors in the plane",
+            choices=tuple(KEY_WIDTH),
+            always_named=True,
+        ),
+    )
+    min_tokens = 2  # there must be another token to find
+    conditions = published_conditions(Family.training_length, (3, 5, 10, 20, 30))
+    headline = "len30_scale2"
+
+    def token_width(self, task: Task) -> int:
+        return task.num_rules * num_fields(task)
+
+    def published(self, task: Task) -> Preset:
+        steps = 500_000
+        return published_preset(
+            Training(steps=steps, evaluations=steps // EVALUATE_EVERY),
+            Evaluation(
+                batch_size=1000 if task.setting == "classification" else 256,
+                tokens=10_000_000,
+                activation_batch_size=1000,
+                tokens_per_draw=100_000,
+            ),
+        )
+
+    def quick(self, task: Task) -> Preset:
+        return quick_preset(num_rules=2, tasks=3, seeds=1, steps=2_000, learning_rate=2e-3)
+
+
+def num_fields(task: Task) -> int:
+    """Numbers per token and rule: two keys q, q' and two values v, v'."""
+    return 2 * KEY_WIDTH[task.search] + 2

@@ -1,0 +1,26 @@
+"""What the presets of the published families have in common."""
+
+from modtf.protocol import Evaluation, Preset, Protocol, Training
+
+EVALUATE_EVERY = 5_000  # steps, as published
+
+
+def published_preset(training: Training, evaluation: Evaluation) -> Preset:
+    """One cell of the paper: 5 tasks x 5 seeds, in the middle of its grid."""
+    return Preset(num_rules=8, width=128, tasks=5, seeds=5, protocol=Protocol(training, evaluation))
+
+
+def quick_preset(
+    num_rules: int,
+    tasks: int,
+    seeds: int,
+    steps: int,
+    learning_rate: float,
+    clipnorm: float | None = None,
+    width: int = 32,
+) -> Preset:
+    """Fewer members and steps, a higher learning rate: chosen so that four variants take minutes on two
+    cores and the table still shows their order. More tasks than seeds: intervals are over tasks."""
+    training = Training(steps=steps, learning_rate=learning_rate, clipnorm=clipnorm, evaluations=10)
+    evaluation = Evaluation(batches=20, tokens=51_200, draws=20, tokens_per_draw=2_560)
+    return Preset(num_rules, width, tasks, seeds, Protocol(training, evaluation))

@@ -1,0 +1,77 @@
+"""Files and packages of users that register families, architectures, routers, measures and figures."""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module, util
+from pathlib import Path
+
+
+class PluginError(ValueError):
+    """A plug-in that cannot be loaded; the message says where and why."""
+
+
+def load_plugin(location: str | Path) -> str:
+    """Imports a file or a module, which registers what it holds; again is free.
+
+    Args:
+        location: "path/to/file.py", or the name of a module that can be imported.
+
+    Returns:
+        The location, absolute where it is a file: other processes load it by that.
+
+    Raises:
+        PluginError: where there is none, or it raises.
+
+    Example:
+        >>> modtf.load_plugin("my_router.py")  # doctest: +SKIP
+    """
+    text = str(location)
+    if not (text.endswith(".py") or "/" in text):
+        _run(text, lambda: import_module(text))
+        return text
+    path = Path(text).resolve()
+    if not path.is_file():
+        raise PluginError(f"The plug-in {text!r} is no file. Give a file ending in .py, or a module's name.")
+    name = path.stem
+    loaded = sys.modules.get(name)
+    if loaded is not None:
+        if getattr(loaded, "__file__", None) == str(path):
+            return str(path)
+        raise PluginError(
+            f"The plug-in {text!r} would be the module {name!r}, which is there already, from "
+            f"{getattr(loaded, '__file__', None)}. Rename the file."
+        )
+    spec = util.spec_from_file_location(name, path)
+    assert spec is not None
+    loader = spec.loader
+    assert loader is not None
+    module = util.module_from_spec(spec)
+    sys.modules[name] = module  # a class finds its module by this name
+
+    def load() -> None:
+        try:
+            loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+
+    _run(text, load)
+    return str(path)
+
+
+def _run(text: str, load: Callable[[], object]) -> None:
+    try:
+        load()
+    except Exception as error:
+        place = _place(error, text)
+        raise PluginError(f"The plug-in {text!r} failed{place}: {type(error).__name__}: {error}") from error
+
+
+def _place(error: BaseException, text: str) -> str:
+    """Where in the plug-in it failed."""
+    trace, line = error.__traceback__, None
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename).name == Path(text).name:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f" in line {line}" if line else ""

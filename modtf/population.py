@@ -1,0 +1,105 @@
+"""One task with one seed, or many side by side: read once, where users call."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modtf.checks import check_integer
+from modtf.families import Family
+from modtf.task import Task
+
+
+@dataclass(frozen=True)
+class Population:
+    """The members that a model holds, a stream feeds or an evaluation measures.
+
+    Made by `Population.of` where users call; everything inside speaks of P members, one included.
+
+    Attributes:
+        tasks: one per member; they differ in `data_seed` alone.
+        seeds: one per member.
+        has_axis: whether tensors at the boundary have a members axis [B, P, ...]; else P is 1.
+    """
+
+    tasks: tuple[Task, ...]
+    seeds: tuple[int, ...]
+    has_axis: bool
+
+    @classmethod
+    def of(
+        cls, task: "Task | Sequence[Task] | Population", seed: int | Sequence[int] | None = None
+    ) -> "Population":
+        """Reads what a user gives.
+
+        Args:
+            task: a task, one per member (all of one shape), or a population, which is returned as it is
+                unless seeds are given.
+            seed: one seed for one task, one per member for several; 0 by default.
+
+        Raises:
+            ValueError: no task, a seed that is none, lists of different or no length, or tasks of different
+                shapes.
+
+        Example:
+            >>> len(Population.of([Task(data_seed=i) for i in range(5)]))
+            5
+        """
+        if isinstance(task, Population):
+            if seed is None:
+                return task
+            return cls.of(list(task.tasks) if task.has_axis else task.task, seed)
+        if isinstance(task, Task):
+            if isinstance(seed, Iterable):
+                raise ValueError(f"One task was given with seed={seed!r}; give one seed, or lists of both.")
+            return cls((task,), (check_integer("seed", 0 if seed is None else seed, 0),), False)
+        tasks = tuple(task) if isinstance(task, Iterable) else (task,)
+        if not all(isinstance(t, Task) for t in tasks):
+            raise ValueError(f"Expected a modtf.Task or a list of them, received {task!r}.")
+        if seed is None:
+            seed = [0] * len(tasks)
+        if not isinstance(seed, Iterable):
+            raise ValueError(
+                f"A population of {len(tasks)} tasks needs a list of as many seeds, received {seed!r}."
+            )
+        seeds = tuple(check_integer("seed", s, 0) for s in seed)
+        if not tasks or len(tasks) != len(seeds):
+            raise ValueError(
+                f"A population needs as many tasks as seeds, at least one: {len(tasks)} and {len(seeds)}."
+            )
+        shapes = {t.shape_key for t in tasks}
+        if len(shapes) > 1:
+            raise ValueError(
+                "The members of a population may differ in data_seed alone, received the shapes "
+                f"{', '.join(sorted(t.name for t in shapes))}. Build one population per shape."
+            )
+        return cls(tasks, seeds, True)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def task(self) -> Task:
+        """The first member's task, for what all members share."""
+        return self.tasks[0]
+
+    @property
+    def family(self) -> Family:
+        return self.task.family
+
+    @property
+    def members(self) -> list[tuple[Task, int]]:
+        """(task, seed) of every member."""
+        return list(zip(self.tasks, self.seeds, strict=True))
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What two populations must share for one's model to fit the other's data."""
+        return self.task.shape_key, len(self), self.has_axis
+
+    def with_seed(self, seed: int) -> "Population":
+        """The same tasks, all with this seed."""
+        return Population(self.tasks, (check_integer("seed", seed, 0),) * len(self), self.has_axis)
+
+    def describe(self) -> str:
+        """In words, for errors."""
+        return f"a list of {len(self)} tasks like {self.task.name}" if self.has_axis else self.task.name

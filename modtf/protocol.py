@@ -1,0 +1,135 @@
+"""How a cell is trained and evaluated."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from modtf.checks import check_choice
+from modtf.families import IID
+
+if TYPE_CHECKING:
+    from modtf.task import Task
+
+
+PRECISIONS = ("float32", "tf32")
+
+
+TAIL = 10
+
+
+def tail_length(evaluations: int) -> int:
+    """Of how many evaluations at the end of training the checkpoint "tail" is the mean.
+
+    The last ten, and never more than half: the first half of training is not its end.
+
+    Args:
+        evaluations: after training began, at least one.
+    """
+    return max(1, min(TAIL, evaluations // 2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a model is trained. What a family publishes is in its `published` protocol."""
+
+    steps: int
+    learning_rate: float = 1e-4
+    batch_size: int = 256
+    clipnorm: float | None = None  # of one member's gradient
+    evaluations: int = 20  # during training, evenly spaced; at each a checkpoint is written
+    precision: str = "float32"  # of matrix products; "tf32" is faster on GPUs that have it, and coarser
+
+    def __post_init__(self) -> None:
+        check_choice("precision", self.precision, PRECISIONS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How much data an evaluation reads."""
+
+    batches: int = 100  # under each condition
+    batch_size: int = 256
+    tokens: int = 1_000_000  # for the activation matrix
+    activation_batch_size: int = 256  # examples at once, for the activation matrix and `adaptation`
+    draws: int = 100  # rule distributions for `adaptation`
+    tokens_per_draw: int = 10_000
+    conditions: tuple[str, ...] | None = None  # names of the family's beside "iid"; None for all of them
+
+    def smaller(self, factor: int, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
+        """An evaluation used while training: `factor` times less data, the condition of training alone."""
+
+        def fewer(number: int, at_least: int) -> int:
+            return min(number, max(at_least, number // factor))
+
+        return replace(
+            self,
+            batches=fewer(self.batches, 1),
+            tokens=fewer(self.tokens, 2_560),
+            draws=fewer(self.draws, 5),
+            tokens_per_draw=fewer(self.tokens_per_draw, 2_560),
+            conditions=conditions,
+        )
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Training and evaluation of one cell.
+
+    Example:
+        >>> Protocol.published(Task()).training.steps
+        100000
+    """
+
+    training: Training
+    evaluation: Evaluation
+
+    @classmethod
+    def published(cls, task: "Task") -> "Protocol":
+        """The paper's."""
+        return task.family.published(task).protocol
+
+    @classmethod
+    def quick(cls, task: "Task") -> "Protocol":
+        """A first look, in minutes on two cores; not the paper's."""
+        return task.family.quick(task).protocol
+
+    def replace(self, **changes: Any) -> "Protocol":
+        """Another protocol with other `Training` or `Evaluation` fields: `replace(steps=1000)`.
+
+        `batch_size` is that of training.
+
+        Raises:
+            ValueError: on a name that neither has.
+        """
+        of_training = {k: v for k, v in changes.items() if k in Training.__dataclass_fields__}
+        of_evaluation = {k: v for k, v in changes.items() if k not in of_training}
+        for name in of_evaluation:
+            known = dict.fromkeys([*Training.__dataclass_fields__, *Evaluation.__dataclass_fields__])
+            check_choice("protocol field", name, known)
+        return Protocol(replace(self.training, **of_training), replace(self.evaluation, **of_evaluation))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            part: {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+            for part, values in asdict(self).items()
+        }
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A protocol, and what else `launch/run.py` does where no flag says otherwise."""
+
+    num_rules: int
+    width: int
+    tasks: int
+    seeds: int
+    protocol: Protocol
+
+
+PRESETS = {"quick": "quick", "paper": "published"}  # name on the command line -> method of a `Family`
+
+
+def preset(name: str, task: "Task") -> Preset:
+    """The preset of that name for a task."""
+    check_choice("preset", name, PRESETS)
+    return getattr(task.family, PRESETS[name])(task)

@@ -1,0 +1,40 @@
+"""What can be known to be wrong with cells before anything runs."""
+
+from collections.abc import Sequence
+
+from modtf.cell import Cell
+from modtf.checks import check_choice
+from modtf.models.architectures import ARCHITECTURES
+from modtf.models.architectures.sizes import check_width
+from modtf.models.routers import ROUTERS
+
+SHOWN = 5
+
+
+def check_cells(cells: Sequence[Cell]) -> None:
+    """Raises `ValueError` on cells that cannot be built, and on the same cell twice; imports no TensorFlow.
+
+    Options of routers and architectures are judged only when a cell is built.
+    """
+    if not cells:
+        raise ValueError("The study has no cells. Widen its filters or choices.")
+    wrong = {cell.label: str(error) for cell in cells if (error := _error(cell))}
+    if wrong:
+        lines = [f"  {label}: {error}" for label, error in list(wrong.items())[:SHOWN]]
+        more = [f"  and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
+        raise ValueError("\n".join([f"{len(wrong)} of {len(cells)} cells cannot run:", *lines, *more]))
+    seen: dict[str, Cell] = {}
+    for cell in cells:
+        if seen.setdefault(cell.folder, cell) is not cell:
+            raise ValueError(f"The study holds the cell {cell.label} twice. Leave one of them out.")
+
+
+def _error(cell: Cell) -> ValueError | None:
+    architecture = cell.architecture or cell.task.family.architecture
+    try:
+        check_choice("variant", cell.variant, ROUTERS)
+        check_choice("architecture", architecture, ARCHITECTURES)
+        check_width(architecture, cell.width, cell.task.num_rules, cell.router.get("modules"))
+    except ValueError as error:
+        return error
+    return None

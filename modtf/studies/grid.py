@@ -1,0 +1,99 @@
+"""The algebra of grids: products, chains and filters of settings, which become cells."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import Any
+
+from modtf.cell import Cell
+from modtf.studies.point import cell_of
+
+Point = Mapping[str, Any]
+
+
+class Grid:
+    """An ordered list of points, each a set of named settings; `grid` and `together` make them.
+
+    `a * b` joins every point of a with every one of b, `a + b` is a followed by b, `where` filters, and
+    `cells` turns the points into cells. What a point may hold says `modtf.studies.point.cell_of`.
+
+    Example:
+        >>> kinds = grid(arch="mlp") + grid(arch="mha", search=["v1", "v2"])
+        >>> small = kinds * grid(num_rules=[2, 4], width=32, variant=["monolithic", "modular"])
+        >>> len(small), small.cells()[0].label
+        (12, 'mlp_regression_r2_e32_monolithic')
+    """
+
+    def __init__(self, points: "list[Point] | tuple[Point, ...]"):
+        self.points = tuple(points)
+
+    def __mul__(self, other: "Grid") -> "Grid":
+        """Every point of this grid with every point of the other, which varies faster.
+
+        Raises:
+            ValueError: if both set the same thing.
+        """
+        mine, theirs = (set().union(*one.points) for one in (self, other))
+        if twice := ", ".join(sorted(mine & theirs)):
+            raise ValueError(f"Both factors of a product of grids set {twice}. Set it in one of them.")
+        return Grid([{**a, **b} for a, b in product(self.points, other.points)])
+
+    def __add__(self, other: "Grid") -> "Grid":
+        """This grid's points, then the other's."""
+        return Grid([*self.points, *other.points])
+
+    def where(self, keep: Callable[[Point], bool]) -> "Grid":
+        """The points for which `keep` is true: `where(lambda point: point["width"] >= 64)`."""
+        return Grid([point for point in self.points if keep(point)])
+
+    def cells(self) -> list[Cell]:
+        """One cell per point.
+
+        Raises:
+            ValueError: on a setting that is not known or makes no sense, with the point that has it.
+        """
+        return [cell_of(point) for point in self.points]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[Point]:
+        return iter(self.points)
+
+    def __repr__(self) -> str:
+        return f"Grid of {len(self)} points"
+
+
+def grid(**axes: Any) -> Grid:
+    """All combinations; the last axis varies fastest.
+
+    Args:
+        **axes: a list or range is a choice, anything else (a tuple, too) is one value. Names with a dot are
+            given as `**{"router.temperature": [1, 2]}`.
+
+    Example:
+        >>> [dict(point) for point in grid(arch="mlp", width=[32, 64])]
+        [{'arch': 'mlp', 'width': 32}, {'arch': 'mlp', 'width': 64}]
+    """
+    return Grid([dict(zip(axes, values, strict=True)) for values in product(*map(_choices, axes.values()))])
+
+
+def together(**axes: Any) -> Grid:
+    """Axes that vary in step: the first values of all, the second values of all, and so on.
+
+    Raises:
+        ValueError: unless all have as many values.
+
+    Example:
+        >>> [dict(point) for point in together(num_rules=[2, 32], width=[32, 512])]
+        [{'num_rules': 2, 'width': 32}, {'num_rules': 32, 'width': 512}]
+    """
+    lengths = {name: len(_choices(values)) for name, values in axes.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"Axes that vary together must have as many values each, received {lengths}.")
+    return Grid(
+        [dict(zip(axes, row, strict=True)) for row in zip(*map(_choices, axes.values()), strict=True)]
+    )
+
+
+def _choices(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, list | range) else [values]

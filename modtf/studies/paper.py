@@ -1,0 +1,28 @@
+"""The paper's study: 800 cells of 25 models, 20,000 models.
+
+    python launch/sweep.py --study=paper --out=runs/paper
+
+Four kinds of data (mlp, mha with search v1 and v2, rnn) in both settings, 2 to 32 rules, widths 32 to
+512, four variants; five tasks x five seeds in each cell, all by the published protocol. On two cores of a
+CPU that is years: see what it costs you with --dry_run, and spread it over machines with --shard or
+--engine=ray.
+"""
+
+from modtf.studies.grid import Grid, grid
+
+PUBLISHED = {"mlp": {}, "mha": {"search": ["v1", "v2"]}, "rnn": {}}
+
+KINDS = sum((grid(arch=arch, **options) for arch, options in PUBLISHED.items()), Grid([]))
+
+CELLS = (
+    KINDS
+    * grid(
+        setting=["regression", "classification"],
+        num_rules=[2, 4, 8, 16, 32],
+        width=[32, 64, 128, 256, 512],
+        variant=["monolithic", "modular", "modular_op", "gt_modular"],
+        preset="paper",
+        tasks=5,
+        seeds=5,
+    )
+).cells()

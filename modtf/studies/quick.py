@@ -1,0 +1,24 @@
+"""A first study: 24 cells of 3 or 5 models, in an hour or so on two cores.
+
+    python launch/sweep.py --study=quick --out=runs/quick
+
+Every registered family in both settings with the four published variants, in the sizes and by the short
+protocol of `launch/run.py`: enough for each figure of the report to show something, not for the paper's
+claims.
+"""
+
+from modtf.cell import Cell
+from modtf.families import FAMILIES
+from modtf.models.routers import default_variants
+from modtf.studies.grid import grid
+
+
+def cells() -> list[Cell]:
+    """Every family x setting x published variant, and what plug-ins add."""
+    return [
+        cell
+        for arch, family in FAMILIES.items()
+        for cell in grid(
+            arch=arch, setting=list(family.settings), variant=default_variants(), preset="quick"
+        ).cells()
+    ]

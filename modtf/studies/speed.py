@@ -1,0 +1,118 @@
+"""Measures what a few training steps cost here, and remembers it."""
+
+import contextlib
+import json
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from modtf.cell import Cell
+from modtf.files import cache_folder, write_text
+from modtf.task import science_hash
+from modtf.version import __version__
+
+MEMBERS = 2  # that are measured: on a CPU: there members take turns, and cost grows with their number
+FLOPS = 5e10  # of the steps between two looks at the clock, about
+ENOUGH = 0.5  # seconds of steps
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What one shape costs: core-seconds on a CPU, seconds on a GPU."""
+
+    step: float  # of one member
+    start: float  # building and compiling, once per cell
+    parameters: int  # of one member
+
+
+def speed_of(cell: Cell) -> Speed:
+    """The speed of the cell's shape, measured now unless it was before.
+
+    Example:
+        >>> speed_of(cell).step  # doctest: +SKIP
+        0.0021
+    """
+    path = cache_folder("speed", f"{_key(cell)}.json")
+    try:
+        return Speed(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, TypeError, ValueError):
+        found = _measure(cell)
+    with contextlib.suppress(OSError):  # a home that cannot be written costs time alone
+        write_text(path, json.dumps(asdict(found)))
+    return found
+
+
+def is_known(cell: Cell) -> bool:
+    """Whether `speed_of` need not measure."""
+    return cache_folder("speed", f"{_key(cell)}.json").exists()
+
+
+def parameters_of(cell: Cell) -> int:
+    """Trainable parameters of one member."""
+    from modtf.models.build import build
+
+    model = build(
+        cell.task, cell.variant, cell.width, router=cell.router, architecture=cell.architecture, **cell.model
+    )
+    return model.num_parameters
+
+
+def _key(cell: Cell) -> str:
+    """What may change the speed: shape, software, processor."""
+    import tensorflow as tf
+
+    shape = {**cell.to_dict()["cell"], "members": len(cell.members)}
+    devices = [device.name for device in tf.config.list_physical_devices()]
+    batch_size = cell.protocol.training.batch_size
+    return science_hash([shape, batch_size, __version__, tf.__version__, _processor(), devices])
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith("model name")), platform.processor())
+
+
+def _measure(cell: Cell) -> Speed:
+    import keras
+    import tensorflow as tf
+
+    from modtf.datasets.streaming import stream
+    from modtf.models.build import build
+    from modtf.training.compile import compile_model
+    from modtf.training.execution import use_large_programs
+
+    gpu = bool(tf.config.list_physical_devices("GPU"))
+    clock = time.perf_counter if gpu else time.process_time
+    training = cell.protocol.training
+    members = len(cell.members) if gpu else min(MEMBERS, len(cell.members))
+    population = replace(cell, members=cell.members[:members]).population
+    times = [clock()]
+
+    class Clock(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            times.append(clock())
+            if times[-1] - times[1] > ENOUGH:
+                self.model.stop_training = True
+
+    model = build(
+        population, cell.variant, cell.width, router=cell.router, architecture=cell.architecture, **cell.model
+    )
+    tokens = training.batch_size * cell.task.family.num_training_tokens
+    steps = max(1, min(20, int(FLOPS / (6 * model.num_parameters * members * tokens))))
+    compile_model(model, population, training, steps_per_execution=steps)
+    data = stream(population, training.batch_size, "train")
+    data = data.map(lambda features, target: (features, {"target": target}))
+    use_large_programs(model, data)
+    model.fit(data, epochs=1000, steps_per_epoch=steps, callbacks=[Clock()], verbose=0, shuffle=False)
+    step = min(_differences(times[1:])) / steps / members
+    return Speed(step, max(0.0, times[1] - times[0] - steps * members * step), model.num_parameters)
+
+
+def _differences(times: Sequence[float]) -> list[float]:
+    return [b - a for a, b in pairwise(times)]

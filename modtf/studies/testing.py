@@ -1,0 +1,52 @@
+"""The smallest study that runs everything: 24 cells of 2 models, in two minutes on two cores.
+
+    python launch/sweep.py --study=testing --out=/tmp/testing
+
+Every registered family in both settings with the four published variants, two rules, the smallest width
+that works, a handful of steps, and a tiny evaluation under the condition of training and one other. Its
+numbers mean nothing.
+"""
+
+from dataclasses import replace
+
+from modtf.cell import Cell
+from modtf.families import FAMILIES, Family
+from modtf.models.architectures.sizes import check_width
+from modtf.models.routers import default_variants
+from modtf.protocol import Evaluation, Protocol, Training
+from modtf.studies.grid import grid
+
+NUM_RULES = 2
+TRAINING = Training(steps=4, batch_size=8, evaluations=2)
+EVALUATION = Evaluation(
+    batches=2, batch_size=8, tokens=80, activation_batch_size=8, draws=5, tokens_per_draw=80
+)
+
+
+def cells() -> list[Cell]:
+    """Every family x setting x published variant, and what plug-ins add."""
+    return [
+        cell
+        for arch, family in FAMILIES.items()
+        for cell in grid(
+            arch=arch,
+            setting=list(family.settings),
+            num_rules=NUM_RULES,
+            width=smallest_width(family),
+            variant=default_variants(),
+            protocol=Protocol(TRAINING, replace(EVALUATION, conditions=(family.headline,))),
+            members=((0, 0), (1, 1)),
+        ).cells()
+    ]
+
+
+def smallest_width(family: Family) -> int:
+    """The smallest power of two, from 4, at which the family's architecture has a unit in every module."""
+    width = 4
+    while True:
+        try:
+            check_width(family.architecture, width, NUM_RULES)
+        except ValueError:
+            width *= 2
+        else:
+            return width

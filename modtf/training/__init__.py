@@ -1,0 +1,1 @@
+"""Training: `model.fit` on a stream, for one model or a population."""

@@ -1,0 +1,88 @@
+"""What TensorBoard shows of a cell, while it trains and after."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorboard.plugins.hparams import api as hparams
+
+from modtf.metrics import best_permutation, module_use
+from modtf.training.callbacks.evaluate import EvaluateCallback
+
+PIXELS = 24  # of an image's cell
+SHOWN_MEMBERS = 5
+PERFORMANCE = ("loss", "error")
+
+
+class TensorBoardWriter(keras.callbacks.Callback):
+    """Writes scalars, activation matrices and module use after every evaluation.
+
+    Every cell uses the same tags in a folder of its own, so that variants overlay in one chart. Values
+    are means over members.
+
+    Args:
+        folder: where the event files go.
+        settings: what HParams compares cells by.
+        evaluation: stands before this one in the list of callbacks.
+    """
+
+    def __init__(self, folder: str | Path, settings: Mapping[str, Any], evaluation: EvaluateCallback):
+        super().__init__()
+        self.evaluation = evaluation
+        self.num_members = len(evaluation.evaluator.population)
+        self.writer = tf.summary.create_file_writer(str(folder))
+        with self.writer.as_default():
+            hparams.hparams(dict(settings), trial_id=Path(folder).parent.name)
+
+    def on_train_begin(self, logs=None):
+        if self.evaluation.steps == [0]:
+            self._write_evaluation()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._write_evaluation()
+        rate = self.params["steps"] / self.evaluation.seconds[-1]
+        with self.writer.as_default(self.evaluation.steps[-1]):
+            tf.summary.scalar("performance/training_loss", (logs or {})["loss"])
+            tf.summary.scalar("speed/steps_per_second", rate)
+            tf.summary.scalar("speed/members_times_steps_per_second", rate * self.num_members)
+
+    def final(self, step: int, scores: Mapping[str, float]) -> None:
+        """The final evaluation on the test stream, which HParams shows beside the settings."""
+        with self.writer.as_default(step):
+            for name, value in scores.items():
+                if np.isfinite(value):
+                    tf.summary.scalar(f"test/{name}", value)
+        self.writer.flush()
+
+    def _write_evaluation(self) -> None:
+        activation = self.evaluation.activations[-1]
+        with self.writer.as_default(self.evaluation.steps[-1]):
+            for measure, values in self.evaluation.latest.items():
+                if np.isfinite(values).all():
+                    tf.summary.scalar(self._group(measure) + measure, np.mean(values))
+            tf.summary.image("activation/rules_by_modules", heat_maps(activation), max_outputs=SHOWN_MEMBERS)
+            finite = [
+                matrix for matrix in activation if np.isfinite(matrix).all()
+            ]  # the others have diverged
+            tf.summary.histogram("activation/module_use", [module_use(matrix) for matrix in finite])
+
+    def _group(self, measure: str) -> str:
+        if measure in PERFORMANCE:
+            return "performance/validation_"
+        return "penalty/" if measure == self.evaluation.evaluator.penalty_name else "measures/"
+
+
+def heat_maps(activation: np.ndarray) -> np.ndarray:
+    """Activation matrices [P, R, M] -> images [P, height, width, 3], modules matched to rules."""
+    import matplotlib
+
+    colours = matplotlib.colormaps["viridis"]
+    images = []
+    for matrix in activation[:SHOWN_MEMBERS]:
+        matched = matrix.shape[1] > 1 and np.isfinite(matrix).all()
+        ordered = matrix[:, best_permutation(matrix)] if matched else matrix
+        images.append(colours(np.kron(ordered, np.ones((PIXELS, PIXELS))))[..., :3])
+    return np.stack(images).astype(np.float32)

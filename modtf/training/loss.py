@@ -1,0 +1,26 @@
+"""The loss that training minimises."""
+
+import keras
+
+from modtf.evaluation.elementwise import ELEMENTWISE
+
+
+@keras.saving.register_keras_serializable("modtf")
+class SettingLoss(keras.losses.Loss):
+    """L1 for regression, binary cross-entropy on the logit for classification, averaged over everything.
+
+    A population's loss is therefore the mean over its members; `MemberAdam` undoes the division.
+
+    Args:
+        setting: "regression" or "classification".
+    """
+
+    def __init__(self, setting: str, name: str = "loss", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.setting = setting
+
+    def call(self, y_true, y_pred):
+        return ELEMENTWISE[self.setting](y_true, y_pred)
+
+    def get_config(self):
+        return {**super().get_config(), "setting": self.setting}

@@ -1,0 +1,230 @@
+"""`modtf measure`: from files to a page, and one clear line where they are not what they should be."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from absl import flags
+
+import modtf
+from modtf.analysis.atlas import Routing
+from modtf.analysis.atlas.arrays import Arrays
+from modtf.launch.measure import define_flags, main
+
+ROOT = Path(__file__).parents[2]
+TOKENS, MODULES, LABELS = 400, 4, 3
+NAMES = ("letter", "digit", "space")
+
+WITHOUT_TENSORFLOW = """
+import sys
+from modtf.launch.measure import command
+sys.argv = ["modtf measure", *sys.argv[1:]]
+command()
+assert not {name.partition(".")[0] for name in sys.modules} & {"tensorflow", "keras", "jax"}
+"""
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    generator = np.random.default_rng(0)
+    labels = generator.integers(LABELS, size=TOKENS)
+    logits = 2.0 * np.eye(MODULES)[labels] + generator.normal(size=(2, TOKENS, MODULES))
+    gates = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    return {"activations": gates.astype(np.float32), "labels": labels, "logits": logits}
+
+
+def measure(*given):
+    values = flags.FlagValues()
+    define_flags(values)
+    values(["measure.py", "--permutations=5", *given])
+    main(values)
+
+
+def written(folder):
+    return pd.read_csv(folder / "measures.csv")
+
+
+def saved(path, arrays, **others):
+    np.savez(path, **{"activations": arrays["activations"], "labels": arrays["labels"]} | others)
+    return path
+
+
+def test_the_command(arrays, tmp_path):
+    path = saved(tmp_path / "x.npz", arrays, label_names=np.array(NAMES))
+    command = [sys.executable, "-W", "error", "-c", WITHOUT_TENSORFLOW]
+    done = subprocess.run(
+        [*command, f"--activations={path}", f"--out={tmp_path / 'atlas'}", "--permutations=5"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Layer 1:" in done.stdout
+    assert f"Wrote {tmp_path / 'atlas' / 'measures.html'}" in done.stdout
+    assert "tokens: 100%" in done.stderr
+    assert "layers: 100%" in done.stderr
+    expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=5)
+    frame = pd.DataFrame([row for layer in expected for row in layer.to_rows()])
+    pd.testing.assert_frame_equal(written(tmp_path / "atlas"), frame)
+    assert set(NAMES) >= set(pd.read_csv(tmp_path / "atlas" / "modules.csv")["top_label_name"])
+
+
+def as_npz(folder, arrays):
+    return [f"--activations={saved(folder / 'x.npz', arrays)}"]
+
+
+def as_compressed(folder, arrays):
+    np.savez_compressed(folder / "x.npz", activations=arrays["activations"], labels=arrays["labels"])
+    return [f"--activations={folder / 'x.npz'}"]
+
+
+def as_folder(folder, arrays):
+    for name in ("activations", "labels"):
+        np.save(folder / f"{name}.npy", arrays[name])
+    return [f"--activations={folder}"]
+
+
+def as_pair(folder, arrays):
+    np.save(folder / "a.npy", np.asfortranarray(arrays["activations"]))
+    np.save(folder / "l.npy", arrays["labels"].astype(np.uint8))
+    return [f"--activations={folder / 'a.npy'}", f"--labels={folder / 'l.npy'}"]
+
+
+def as_other_names(folder, arrays):
+    np.savez(folder / "x.npz", router_probs=arrays["activations"], domain=arrays["labels"])
+    return [f"--activations={folder / 'x.npz'}", "--array=router_probs", "--labels=domain"]
+
+
+@pytest.mark.parametrize("save", [as_npz, as_compressed, as_folder, as_pair, as_other_names])
+def test_the_same_from_any_files(save, arrays, tmp_path, monkeypatch):
+    given, found = save(tmp_path, arrays), []
+    monkeypatch.setattr("modtf.launch.measure.write_atlas", lambda layers, *_: found.extend(layers))
+    measure(*given, "--permutations=0", f"--out={tmp_path / 'atlas'}")
+    expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=0)
+    for layer, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(layer.mass.activation, other.mass.activation)
+        assert layer.hard.values["alignment"].low == other.hard.values["alignment"].low
+
+
+def test_the_options_reach_the_measures(arrays, tmp_path):
+    path = saved(
+        tmp_path / "x.npz", arrays, activations=arrays["logits"], documents=np.arange(TOKENS) // 10,
+        layer_names=np.array(["first", "second"]),
+    )  # fmt: skip
+    measure(
+        f"--activations={path}", f"--out={tmp_path}", "--logits", "--top_k=2", "--label_probs=0.5,0.25,0.25",
+        "--confidence=0.8", "--seed=3",
+    )  # fmt: skip
+    expected = modtf.measure_activations(
+        arrays["logits"], arrays["labels"], documents=np.arange(TOKENS) // 10, from_logits=True, top_k=2,
+        label_probs=[0.5, 0.25, 0.25], confidence=0.8, seed=3, permutations=5,
+    )  # fmt: skip
+    frame = pd.DataFrame([row for layer in expected for row in layer.to_rows()])
+    found = written(tmp_path)
+    pd.testing.assert_frame_equal(found.drop(columns="layer_name"), frame)
+    assert list(found["layer_name"].unique()) == ["first", "second"]
+    text = (tmp_path / "measures.html").read_text()
+    assert (
+        "as logits, the 2 largest of each token. Labels as frequent as 0.5,0.25,0.25. Intervals: 80%" in text
+    )
+
+
+def test_labels_may_be_names(arrays, tmp_path):
+    names = np.array(NAMES)[arrays["labels"]]
+    routing = Routing.read(saved(tmp_path / "x.npz", arrays, labels=names))
+    assert routing.names.labels == tuple(sorted(NAMES))
+    assert [routing.names.label(number) for number in routing.labels] == names.tolist()
+
+
+def test_arrays_are_mapped_and_not_read(arrays, tmp_path):
+    stored = Arrays(saved(tmp_path / "x.npz", arrays))
+    assert isinstance(stored["activations"], np.memmap)
+    np.testing.assert_array_equal(stored["activations"], arrays["activations"])
+    assert sorted(stored) == ["activations", "labels"]
+
+
+def test_chunks_are_the_tokens_in_order(arrays, tmp_path, monkeypatch):
+    monkeypatch.setattr("modtf.analysis.atlas.routing.CHUNK", 150)
+    routing = Routing.read(saved(tmp_path / "x.npz", arrays))
+    chunks = list(routing.chunks())
+    assert [len(labels) for _, labels, _ in chunks] == [150, 150, 100]
+    assert routing.num_chunks == 3
+    np.testing.assert_array_equal(
+        np.concatenate([gates for gates, *_ in chunks], axis=1), arrays["activations"]
+    )
+    spoilt = arrays["activations"].copy()
+    spoilt[1, 333, 0] = np.nan
+    routing = Routing.read(saved(tmp_path / "y.npz", arrays, activations=spoilt))
+    with pytest.raises(ValueError, match="token 333 are"):
+        modtf.measure_activations(routing.chunks())
+
+
+BAD = {
+    "no flag": ([], {}, "Give --activations=x.npz"),
+    "top_k": (["--top_k=9"], {}, "top_k=9, but there are only 4 modules"),
+    "label_probs": (
+        ["--label_probs=often"],
+        {},
+        "--label_probs=often is not valid; expected observed, uniform",
+    ),
+    "number of label_probs": (["--label_probs=0.5,0.5"], {}, "There are 2 label_probs; expected 3"),
+    "sum of label_probs": (["--label_probs=0.5,0.5,0.5"], {}, "label_probs sum to 1.5; expected"),
+    "confidence": (["--confidence=2"], {}, "--confidence=2.0 is not valid"),
+    "permutations": (["--permutations=-1"], {}, "--permutations=-1 is not valid"),
+    "name": (["--labels=domains"], {}, "no array 'domains' in .*; there are activations, labels"),
+    "documents": (["--documents=pages"], {}, "no array 'pages'"),
+    "file": (["--labels=absent.npy"], {}, "absent.npy does not exist"),
+    "objects": (
+        [],
+        {"labels": np.array([{}] * TOKENS)},
+        "'labels' of .* cannot be read: it holds Python objects",
+    ),
+    "text": ([], {"activations": np.full((TOKENS, 4), "x")}, "is of type <U1; expected numbers. bfloat16"),
+    "shape": ([], {"activations": np.zeros(TOKENS)}, r"shape \(400,\); expected \[tokens, modules\]"),
+    "tokens": ([], {"labels": np.arange(7)}, r"labels have shape \(7,\); expected \(400,\)"),
+    "negative": ([], {"labels": np.full(TOKENS, -1)}, "labels hold -1 at token 0"),
+    "label_names": (
+        [],
+        {"label_names": np.array(["a", "b"])},
+        "labels go up to 2, but there are 2 label_names",
+    ),
+    "two names": (
+        [],
+        {"labels": np.full(TOKENS, "a"), "label_names": np.array(["a"])},
+        "labels are names themselves; leave out label_names",
+    ),
+    "layer_names": ([], {"layer_names": np.array(["a"])}, "There are 1 layer_names; expected 2"),
+    "logits": (
+        [],
+        {"activations": np.ones((TOKENS, 4))},
+        "token 0 .*with sum 4: gates must be probabilities",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_before_anything_is_written(name, arrays, tmp_path):
+    given, others, words = BAD[name]
+    path = saved(tmp_path / "x.npz", arrays, **others)
+    if name != "no flag":
+        given = [f"--activations={path}", f"--out={tmp_path / 'atlas'}", *given]
+    with pytest.raises(ValueError, match=words):
+        measure(*given)
+    assert not (tmp_path / "atlas").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("absent.npz", "does not exist"), ("x.txt", "is no .npz or .npy")]
+)
+def test_what_is_no_array_is_one_line(name, words, tmp_path):
+    (tmp_path / "x.txt").write_text("nothing")
+    done = subprocess.run(
+        [sys.executable, ROOT / "launch" / "measure.py", f"--activations={tmp_path / name}", "--out=atlas"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert re.match(rf"measure.py: error: .*{words}", line)
+    assert not (tmp_path / "atlas").exists()

@@ -1,0 +1,119 @@
+"""With as many modules as rules every measure is the published one, written out here without NumPy; the
+generalisations to other numbers of modules leave it alone where nothing of substance changes."""
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+from activation_strategies import FAST, distributions, matrices
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modtf.metrics import adaptation_from_usage, measure_all, rule_distributions
+
+
+def use(A):
+    return [math.fsum(row[m] for row in A) / len(A) for m in range(len(A))]
+
+
+def collapse_avg(A):
+    R = len(A)
+    return R / (R - 1) * sum(max(0.0, 1 / R - p) for p in use(A))
+
+
+def collapse_worst(A):
+    return 1 - len(A) * min(use(A))
+
+
+def alignment(A):
+    R = len(A)
+    return min(
+        sum(abs(A[r][m] - (order[r] == m)) for r in range(R) for m in range(R)) / (2 * R)
+        for order in permutations(range(R))
+    )
+
+
+def inverse_mutual_information(A):
+    R, p = len(A), use(A)
+    told = [(A[r][m], p[m]) for r in range(R) for m in range(R) if A[r][m] > 1e-300]  # p[m] > 0
+    terms = [a / R * math.log(a / b) for a, b in told]
+    return 1 - sum(terms) / math.log(R)
+
+
+def adaptation(A):
+    R, total = len(A), 0.0
+    for seed in range(100):
+        p = np.random.RandomState(seed).dirichlet(np.ones(R)).tolist()
+        q = [sum(p[r] * A[r][m] for r in range(R)) for m in range(R)]
+        total += sum(abs(a - b) for a, b in zip(sorted(p), sorted(q), strict=True))
+    return total / 100
+
+
+PUBLISHED = (collapse_avg, collapse_worst, alignment, inverse_mutual_information, adaptation)
+
+
+@FAST
+@given(A=matrices(square=True))
+def test_square_matrices(A):
+    assert measure_all(A) == pytest.approx({f.__name__: f(A.tolist()) for f in PUBLISHED}, abs=1e-9)
+
+
+@FAST
+@given(A=matrices(square=True), spare=st.integers(1, 4))
+def test_modules_that_are_never_used_change_no_specialisation(A, spare):
+    values, padded = measure_all(A), measure_all(np.pad(A, ((0, 0), (0, spare))))
+    for name in ("alignment", "inverse_mutual_information", "adaptation"):
+        assert padded[name] == pytest.approx(values[name], abs=1e-12)
+    assert padded["collapse_worst"] == 1
+
+
+@FAST
+@given(A=matrices(max_size=4, square=True), copies=st.integers(2, 3))
+def test_splitting_every_rule_into_equal_ones_changes_nothing(A, copies):
+    values, split = measure_all(A), measure_all(np.repeat(A, copies, axis=0))
+    for name in values.keys() - {"adaptation"}:
+        assert split[name] == pytest.approx(values[name], abs=1e-9)
+
+
+@FAST
+@given(data=st.data(), num_rules=st.integers(3, 6), num_modules=st.integers(2, 5))
+def test_no_router_with_too_few_modules_beats_the_bound_of_adaptation(data, num_rules, num_modules):
+    A = data.draw(distributions((num_rules, num_modules)))
+    p = rule_distributions(num_rules)
+    bound = 2 * np.sort(p, axis=1)[:, ::-1][:, num_modules:].sum(axis=1).mean()
+    assert measure_all(A)["adaptation"] >= bound - 1e-12
+
+
+def test_the_bound_of_adaptation_is_reached():
+    """By a router that sees which rules are frequent: all that the module has no place for goes to one."""
+    p = rule_distributions(4)
+    ordered = np.sort(p, axis=1)[:, ::-1]
+    usage = np.stack([ordered[:, 0] + ordered[:, 2:].sum(axis=1), ordered[:, 1]], axis=1)
+    assert adaptation_from_usage(p, usage) == pytest.approx(2 * ordered[:, 2:].sum(axis=1).mean())
+
+
+@pytest.mark.parametrize(("num_rules", "num_modules"), [(4, 2), (6, 3), (6, 2), (2, 5)])
+def test_the_best_match_is_perfectly_informed(num_rules, num_modules):
+    A = np.eye(num_modules)[np.arange(num_rules) % num_modules]
+    assert measure_all(A)["inverse_mutual_information"] == pytest.approx(0, abs=1e-12)
+
+
+def test_equal_use_is_out_of_reach_where_modules_do_not_divide_rules():
+    best = (math.log(3) - 2 / 3 * math.log(2)) / math.log(2)  # H(2/3, 1/3)
+    value = measure_all(np.eye(2)[[0, 1, 1]])["inverse_mutual_information"]
+    assert value == pytest.approx(1 - best)
+    assert round(value, 2) == 0.08
+
+
+def test_unequal_rules_with_few_modules():
+    """H(r) < log M: the rule's entropy is the bound."""
+    values = measure_all(np.eye(3)[[0, 1, 2, 2]], rule_probs=[0.9, 0.1, 0, 0])
+    assert values["inverse_mutual_information"] == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("num_rules", "num_modules"), [(2, 3), (4, 8)])
+def test_collapse_of_one_module_per_rule(num_rules, num_modules):
+    values = measure_all(np.eye(num_rules, num_modules))
+    assert values["collapse_avg"] == pytest.approx((num_modules - num_rules) / (num_modules - 1))
+    assert values["collapse_worst"] == 1

@@ -1,0 +1,127 @@
+"""A user's own measure, and what is refused."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modtf.metrics import GROUPS, MEASURES, Measure, measure_all, register_measure, smaller_is_better
+from modtf.registry import Registry
+
+FACTS: dict[str, Any] = {
+    "group": "collapse",
+    "range": (0.0, 1.0),
+    "perfect": 0.0,
+    "description": "Share of modules that no rule uses.",
+    "axis_label": "Dead modules",
+}
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """A registry of its own, so that what a test registers is gone afterwards."""
+    fresh: Registry[Measure] = Registry("measure", {"alignment": "modtf.metrics.alignment"})
+    fresh.add("alignment", MEASURES["alignment"], "modtf.metrics.alignment:alignment")
+    monkeypatch.setattr("modtf.metrics.registry.MEASURES", fresh)
+    return fresh
+
+
+def test_a_new_measure_is_a_decorated_function(registry):
+    @register_measure("dead_modules", **FACTS)
+    def dead_modules(A):
+        return float((A.max(axis=0) < 0.01).mean())
+
+    A = np.eye(4)[[0, 1, 2, 2]]
+    assert dead_modules(A) == 0.25
+    assert registry["dead_modules"].function is dead_modules
+    assert registry["dead_modules"].smaller_is_better
+    assert measure_all(A) == {"alignment": 0.25, "dead_modules": 0.25}
+
+
+def test_a_diagnostic_is_computed_where_it_is_asked_for(registry):
+    @register_measure("largest", **(FACTS | {"group": "diagnostic", "perfect": None}), smaller_is_better=None)
+    def largest(A):
+        return A.max()
+
+    assert list(measure_all(np.eye(2))) == ["alignment"]
+    assert measure_all(np.eye(2), groups=GROUPS) == {"alignment": 0, "largest": 1}
+    assert measure_all(np.eye(2), groups=["diagnostic"]) == {"largest": 1}
+    assert measure_all(np.eye(2), groups="diagnostic") == {"largest": 1}
+    with pytest.raises(ValueError, match=r"'largest' has no better direction.*Rank by one of alignment"):
+        smaller_is_better("largest")
+
+
+def test_a_measure_that_returns_no_number(registry):
+    def nothing(A) -> Any:
+        return None
+
+    register_measure("nothing", **FACTS)(nothing)
+    with pytest.raises(ValueError, match="'nothing' returned None; expected a number"):
+        measure_all(np.eye(2))
+
+
+def test_a_taken_name_is_refused(registry):
+    with pytest.raises(ValueError, match=r"measure 'alignment'.*is there already, from modtf.metrics"):
+        register_measure("alignment", **FACTS)(lambda A: 0.0)
+    with pytest.raises(ValueError, match="'Dead modules' cannot name a measure"):
+        register_measure("Dead modules", **FACTS)
+
+
+def wrong_first(matrix):
+    """Does not ask for A."""
+
+
+def wrong_keyword(*, A):
+    """Cannot be called with A alone."""
+
+
+def wrong_other(A, threshold=0.1):
+    """Asks for what nobody can give."""
+
+
+def wrong_required(A, usage):
+    """Asks for what not everybody can give."""
+
+
+def wrong_any(A, **options):
+    """Asks for anything."""
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda: 0.0, "first argument of its function is None; expected the activation matrix, A"),
+        (wrong_first, "first argument of its function is matrix"),
+        (wrong_keyword, "first argument of its function is A"),
+        (wrong_other, "argument 'threshold=0.1'; expected A and.*rule_probs, usage, rule_frequencies"),
+        (wrong_required, "argument 'usage'; expected A and, with defaults"),
+        (wrong_any, r"argument '\*\*options'"),
+    ],
+)
+def test_signatures_are_checked_at_registration(registry, function, message):
+    with pytest.raises(ValueError, match=message):
+        register_measure("x", **FACTS)(function)
+    assert "x" not in registry
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"group": "speed"}, "group 'speed' is not in performance"),
+        ({"group": "performance"}, "expected a function of the activation matrix in every group but"),
+        ({"function": None}, "function=None; expected a function"),
+        ({"range": (1.0, 0.0)}, "low < high"),
+        ({"range": (0.0, math.nan)}, "low < high"),
+        ({"perfect": 1.0}, "perfect is 1.0.*the best value is 0.0"),
+        ({"perfect": None}, "perfect=None and smaller_is_better=True; in the group 'collapse' there must be"),
+        ({"smaller_is_better": False}, "perfect is 0.0.*the best value is 1.0"),
+        ({"smaller_is_better": None, "perfect": None}, "Without one it is a 'diagnostic'"),
+        ({"smaller_is_better": None, "group": "diagnostic"}, "perfect is 0.0.*the best value is None"),
+    ],
+)
+def test_contradictory_definitions(changes, message):
+    fields = FACTS | {"name": "x", "smaller_is_better": True, "function": lambda A: 0.0}
+    Measure(**fields)
+    with pytest.raises(ValueError, match=message):
+        Measure(**(fields | changes))

@@ -1,0 +1,92 @@
+"""What an architecture must be, and that `make_layers` and `forward` are all that it takes."""
+
+import inspect
+import textwrap
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import modtf
+from modtf.models import ModularModel
+from modtf.models.architectures import ARCHITECTURES, register_architecture
+from modtf.models.build import build
+from modtf.models.options import options_of
+from modtf.task import Task
+
+WIDTH = 5
+
+
+@pytest.fixture
+def plain(registries):
+    """The architecture in the docstring of `ModularModel`, as it stands there."""
+    text = inspect.getdoc(ModularModel) or ""
+    code = text[text.index("from modtf.models import") : text.index("What it can read")]
+    names = {"modtf": modtf, "ops": ops, "__name__": "documentation"}
+    exec(textwrap.dedent("    " + code), names)
+    assert len(code.strip().splitlines()) < 25
+    return names["Plain"]
+
+
+def test_the_example_of_the_documentation_works(arch, variant, plain, random_batch, tmp_path):
+    """For every family and router; a member's numbers, its saved copy's, and its arithmetic."""
+    task, (name, router) = Task(arch, num_rules=3), variant
+    model = build([task] * 2, name, WIDTH, [0, 1], architecture="plain", router=router, hidden=7)
+    assert type(model) is plain
+    assert options_of(plain, "make_layers") == {"hidden": 32}
+    features, target = random_batch([task] * 2, seq_len=3)
+    outputs = model(features)
+    assert outputs["target"].shape == target.shape
+    assert outputs["activation"].shape == (*features["rule"].shape, model.num_modules)
+    alone = build(task, name, WIDTH, 1, architecture="plain", router=router, hidden=7)
+    single = alone({key: value[:, 1] for key, value in features.items()})
+    np.testing.assert_allclose(single["target"], outputs["target"][:, 1], rtol=1e-4, atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.options == {"hidden": 7}
+    np.testing.assert_array_equal(loaded(features)["target"], outputs["target"])
+    # by hand: both layers' weights, the mixture's biases, the scores; the router's own
+    modules, width = model.num_modules, task.token_width + 3
+    multiplied = modules * 7 * (width + 1) + (modules if modules > 1 else 0)
+    multiplied += modules * 7 if model.router.needs_scores else 0
+    multiplied += 3 * modules if model.router.variables else 0
+    assert model.forward_flops(num_tokens=4) == 4 * 2 * multiplied
+
+
+def test_what_is_no_architecture_is_refused(registries):
+    with pytest.raises(ValueError, match=r"'new' lacks make_layers, forward; see modtf\.models"):
+        register_architecture("new")(type("New", (ModularModel,), {}))
+    with pytest.raises(ValueError, match=r"must be a subclass of modtf.models.ModularModel, received"):
+        ARCHITECTURES.add("new", keras.Model, "here:new")
+    assert "new" not in ARCHITECTURES
+
+
+def test_an_architecture_without_a_router(registries):
+    @register_architecture("lost")
+    class Lost(ModularModel):
+        def make_layers(self):
+            pass
+
+        def forward(self, inputs, rule):
+            return inputs, rule
+
+    with pytest.raises(ValueError, match=r"Lost.make_layers must set self.router = self.make_router\("):
+        build(Task(), architecture="lost")
+
+
+def test_forward_flops():
+    """Of the mlp, whose digit encoder reads two digits, and of attention; the length can be given."""
+    mlp = build(Task("mlp", num_rules=2), "gt_modular", 8)
+    e, d = 8, 32
+    products = 2 * (e + e * e) + 2 * e + e * e + 3 * e * d + d * d + d * 2 + d * e + e
+    assert mlp.forward_flops() == 2 * products
+    mha = build(Task("mha", num_rules=2), "monolithic", 8)
+    products = sum(np.prod(v.shape) for v in mha.trainable_variables if v.name == "kernel")
+    heads, k = 4, 8
+    for tokens in (None, 7):
+        n = tokens or 10
+        assert mha.forward_flops(tokens) == 2 * n * products + 2 * 2 * n * n * heads * k
+    rnn = build(Task("rnn", num_rules=2), "modular", 8)
+    products = sum(np.prod(v.shape) for v in rnn.trainable_variables if v.name == "kernel")
+    assert rnn.forward_flops() == 2 * 10 * products

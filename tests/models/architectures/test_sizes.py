@@ -1,0 +1,116 @@
+"""Parameter counts equal the published models', and impossible sizes are refused before anything is built."""
+
+import pytest
+
+from modtf.cell import VARIANTS
+from modtf.models.architectures.sizes import check_width, mha_hidden, rnn_state
+from modtf.models.build import build
+from modtf.task import Task
+
+# (arch, search, R, e) -> parameters of monolithic, modular, modular_op, gt_modular, as published
+PUBLISHED = {
+    ("mlp", None, 2, 32): (35_361, 35_619, 35_555, 35_489),
+    ("mlp", None, 8, 128): (560_001, 564_105, 564_617, 563_585),
+    ("mlp", None, 32, 32): (36_321, 40_449, 41_345, 40_289),
+    ("mha", "v1", 2, 32): (28_609, 29_827, 29_891, 29_729),
+    ("mha", "v1", 8, 128): (413_089, 444_169, 443_945, 443_393),
+    ("mha", "v1", 32, 32): (30_499, 33_377, 33_251, 33_089),
+    ("mha", "v2", 2, 32): (28_737, 29_955, 30_019, 29_857),
+    ("mha", "v2", 8, 128): (415_137, 446_217, 445_993, 445_441),
+    ("mha", "v2", 32, 32): (32_547, 35_425, 35_299, 35_137),
+    ("rnn", None, 2, 32): (101_761, 101_640, 100_548, 100_184),
+    ("rnn", None, 8, 128): (1_599_745, 1_591_897, 1_584_025, 1_581_401),
+    ("rnn", None, 32, 32): (102_721, 97_472, 94_592, 93_632),
+}
+
+
+@pytest.mark.parametrize(("cell", "expected"), PUBLISHED.items(), ids=lambda x: "_".join(map(str, x)))
+def test_published_parameter_counts(cell, expected):
+    arch, search, num_rules, width = cell
+    task = Task(arch=arch, num_rules=num_rules, **({"search": search} if search else {}))
+    variants = ("monolithic", "modular", "modular_op", "gt_modular")
+    assert tuple(build(task, variant, width).num_parameters for variant in variants) == expected
+
+
+def test_the_state_target_has_a_wider_decoder():
+    """The released rnn regression predicts the state: 32 outputs in place of one, each h + 1 weights."""
+    for variant in VARIANTS:
+        plain, state = (
+            build(Task("rnn", num_rules=8, target=target), variant, 32) for target in ("output", "state")
+        )
+        assert state.num_parameters - plain.num_parameters == 31 * (plain.state_width + 1)
+
+
+def test_the_monolithic_cell_starts_as_that_of_pytorch():
+    model = build(Task("rnn"), "monolithic", 16)
+    for weight in (model.from_input.kernel, model.from_input.bias, model.shared_state.from_state.kernel):
+        largest = abs(weight.numpy()).max()
+        assert 0.9 * (4 * 16) ** -0.5 < largest <= (4 * 16) ** -0.5
+
+
+def test_parameters_are_those_of_one_member(kind, variant):
+    (task, options), (name, router) = kind, variant
+    alone = build(task, name, 5, router=router, **options)
+    population = build([task, task], name, 5, [0, 1], router=router, **options)
+    assert alone.num_parameters == population.num_parameters == alone.count_params()
+    assert 2 * alone.num_parameters == population.count_params()
+
+
+def test_simple_cells_share_the_budget():
+    """As with LSTM cells, the widths of the variants are solved for one budget."""
+    task = Task(arch="rnn", num_rules=8)
+    counts = [build(task, variant, 64, cell="simple").num_parameters for variant in VARIANTS]
+    assert max(counts) < 1.03 * min(counts)
+
+
+@pytest.mark.parametrize("modules", [2, 4, 12, 16])
+def test_other_numbers_of_modules_share_the_budget(arch, modules):
+    """With twice as many modules as rules, or a quarter, the widths are solved for the same budget."""
+    task = Task(arch, num_rules=8)
+    usual = build(task, "modular", 64).num_parameters
+    other = build(task, "modular", 64, router={"modules": modules})
+    assert other.num_modules == modules
+    assert abs(other.num_parameters / usual - 1) < 0.06
+
+
+def test_sizes_of_the_published_models():
+    """M = R is the published formula."""
+    for e, R in ((32, 2), (128, 8), (512, 32)):
+        d = 4 * e
+        assert mha_hidden(e, R, R) == 2 * e * (2 * R * (d + e) + d) // (R * (3 * d + 2 * R * e))
+        root = ((4 * R * e + 1) ** 2 + 4 * (4 * R + 1) * (5 * d**2 + d * (4 * e + 1))) ** 0.5
+        assert rnn_state(e, R) == int((root - (4 * R * e + 1)) / (2 * (4 * R + 1)))
+
+
+@pytest.mark.parametrize(
+    ("arch", "width", "num_rules"), [("mlp", 2, 9), ("mha", 2, 8), ("rnn", 1, 32)], ids=str
+)
+def test_a_width_too_small_is_refused(arch, width, num_rules):
+    message = f"width={width} is too small for .* modules: .* Take a larger width or fewer rules"
+    with pytest.raises(ValueError, match=message):
+        check_width(arch, width, num_rules)
+    with pytest.raises(ValueError, match=message):
+        check_width(arch, width, 2, num_modules=num_rules)
+    with pytest.raises(ValueError, match=message):
+        build(Task(arch=arch, num_rules=num_rules), "modular", width)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"variant": "modulr"}, "variant='modulr' is not known; expected one of monolithic, modular"),
+        ({"width": 0}, "width=0 .* at least 1"),
+        ({"width": 2.5}, "width=2.5 .* integer"),
+        ({"seed": -1}, "seed=-1"),
+        ({"architecture": "cnn"}, "architecture='cnn' is not known; expected one of mlp, mha, rnn"),
+        ({"cell": "lstm"}, "cell='lstm' is no option of the architecture ModularMLP; its options: none"),
+    ],
+)
+def test_build_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        build(Task(), **options)
+
+
+def test_an_unknown_cell_is_refused():
+    with pytest.raises(ValueError, match="cell='gru' is not known; expected one of lstm, simple"):
+        build(Task(arch="rnn"), width=8, cell="gru")

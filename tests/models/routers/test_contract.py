@@ -1,0 +1,169 @@
+"""What a router must be, what it says where it is none, and its options: given, refused, recorded."""
+
+import inspect
+import textwrap
+
+import numpy as np
+import plugin_routers
+import pytest
+from keras import ops
+
+import modtf
+from modtf.models import Router
+from modtf.models.build import build
+from modtf.models.options import options_of
+from modtf.models.routers import ROUTERS, register_router
+from modtf.task import Task
+
+WIDTH = 5
+
+
+class NoCall(Router):
+    pass
+
+
+class Whole(Router):
+    def call(self, rule=None, rule_features=None, scores=None):
+        return rule
+
+
+class NamelessPenalty(Whole):
+    def penalty(self, activation):
+        return ops.mean(activation, axis=(1, 2))
+
+
+class NameAlone(Whole):
+    penalty_name = "nothing"
+
+
+class BadName(NamelessPenalty):
+    penalty_name = "Two words"
+
+
+@pytest.mark.parametrize(
+    ("router", "message"),
+    [
+        (NoCall, r"lacks call\(rule, rule_features, scores\)"),
+        (NamelessPenalty, r"has penalty_name=None and a method penalty\(activation\); give both or neither"),
+        (NameAlone, r"has penalty_name='nothing' and no method penalty"),
+        (BadName, "has penalty_name='Two words'; expected lower-case"),
+        (object, "must be a subclass of modtf.models.Router, received <class 'object'>"),
+        (42, "must be a subclass of modtf.models.Router, received 42"),
+    ],
+)
+def test_what_is_no_router_is_refused(router, message, registries):
+    with pytest.raises(ValueError, match=message):
+        ROUTERS.add("new", router, "here:new")
+    assert "new" not in ROUTERS
+
+
+def test_a_name_that_is_taken_is_refused(registries):
+    with pytest.raises(ValueError, match=r"The variant 'modular', registered by .*, is there already"):
+        register_router("modular")(Whole)
+
+
+def test_the_example_of_the_documentation_works(registries, random_batch):
+    """The router in the docstring of `Router`, as it stands there."""
+    text = inspect.getdoc(Router) or ""
+    code = text[text.index("@modtf.register_router") : text.index("Args:")]
+    exec(textwrap.dedent("    " + code), {"modtf": modtf, "ops": ops, "__name__": "documentation"})
+    task = Task(num_rules=3)
+    model = build([task], "even", WIDTH, router={"modules": 6, "strength": 2.0})
+    outputs = model(random_batch([task])[0])
+    assert outputs["activation"].shape[-1] == 6
+    usage = outputs["activation"].numpy().reshape([-1, 6]).mean(axis=0)
+    np.testing.assert_allclose(model.losses[0], 2 * ((usage - 1 / 6) ** 2).sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("variant", "router", "message"),
+    [
+        (
+            "plugin_even",
+            {"heat": 1},
+            r"heat=1 is no option .*'plugin_even'; its options: modules, st",
+        ),
+        (
+            "plugin_even",
+            {"temperature": 0},
+            r"temperature=0: temperature=0 must be above 0\. Its options",
+        ),
+        (
+            "plugin_even",
+            {"temperature": "hot"},
+            r"cannot be built with temperature='hot'.* Its options: mod",
+        ),
+        ("modular", {"modules": 0}, "modules=0 is not valid; expected an integer of at least 1"),
+        ("modular", {"modules": 2.5}, "modules=2.5 is not valid"),
+        ("modular", {"temperature": 2}, "temperature=2 is no option .*'modular'; its options: modules"),
+        ("gt_modular", {"modules": 4}, "modules=4 is no option .*'gt_modular'; its options: none"),
+        ("monolithic", {"modules": 4}, "modules=4 is no option .*'monolithic'; its options: none"),
+    ],
+)
+def test_options_that_are_refused(variant, router, message, plugins):
+    with pytest.raises(ValueError, match=message):
+        build(Task(num_rules=3), variant, WIDTH, router=router)
+
+
+def test_an_option_without_a_default(registries):
+    @register_router("needy")
+    class Needy(Whole):
+        def __init__(self, setup, *, sharpness):
+            super().__init__(setup)
+
+    with pytest.raises(ValueError, match=r"The option 'sharpness' of .*'needy' has no default and was"):
+        build(Task(), "needy", WIDTH)
+    assert build(Task(), "needy", WIDTH, router={"sharpness": 1}).num_modules == 2
+
+
+def test_options_that_are_passed_on(registries):
+    """`**options` are those of the class it is derived from."""
+
+    @register_router("hotter")
+    class Hotter(plugin_routers.Even):
+        def __init__(self, setup, *, temperature=3.0, **options):
+            super().__init__(setup, temperature=2 * temperature, **options)
+
+    assert options_of(Hotter, "__init__", skip=2) == {"modules": None, "strength": 0.5, "temperature": 3.0}
+    model = build(Task(), "hotter", WIDTH, router={"modules": 4})
+    assert (model.router.temperature, model.num_modules) == (6.0, 4)
+
+
+@pytest.mark.parametrize("modules", [None, 4])
+def test_a_wrong_number_of_modules(arch, modules, registries, random_batch):
+    """A router that forgets what `modules` is, scored or not."""
+
+    @register_router("forgetful")
+    class Forgetful(Whole):
+        needs_scores = modules is None
+
+        def call(self, rule=None, rule_features=None, scores=None):
+            return rule if scores is None else scores[:, :1]
+
+    task = Task(arch, num_rules=3)
+    model = build([task], "forgetful", WIDTH, router={"modules": modules})
+    with pytest.raises(ValueError, match=r"Forgetful.call gave p of shape .* expected \[P, M, T\] with M = "):
+        model(random_batch([task])[0])
+
+
+def test_a_penalty_of_another_shape(registries, random_batch):
+    @register_router("careless")
+    class Careless(Whole):
+        penalty_name = "usage"
+
+        def penalty(self, activation):
+            return ops.mean(activation)
+
+    task = Task()
+    model = build([task] * 2, "careless", WIDTH, [0, 1])
+    with pytest.raises(ValueError, match=r"Careless.penalty gave the shape \(\); .* per member, \(2,\)"):
+        model(random_batch([task] * 2)[0])
+
+
+def test_options_are_recorded(plugins):
+    options = {"modules": 4, "temperature": 2.0}
+    model = build(Task(num_rules=3), "plugin_even", WIDTH, router=options)
+    assert model.get_config()["router"] == options
+    for other in (model.one_member(), type(model).from_config(model.get_config())):
+        assert (other.router.temperature, other.num_modules) == (2.0, 4)
+        assert other.get_config() == model.get_config()

@@ -1,0 +1,147 @@
+"""The routers that are not published: one small model of each family, and what each of them promises.
+
+Values and gradients are compared in tests/models/test_textbook.py.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modtf.cell import VARIANTS
+from modtf.models.build import build
+from modtf.models.initial import InitialWeights
+from modtf.models.kernels.choice import largest
+from modtf.models.routers import ROUTERS, default_variants
+from modtf.models.routers.base import RouterSetup
+from modtf.models.routers.make import make_router
+from modtf.population import Population
+from modtf.task import Task
+
+WIDTH, RULES = 5, 3
+SCORES = np.random.default_rng(0).standard_normal([2, RULES, 6])
+
+
+def router(name, **options):
+    """A router alone, of two members and three rules."""
+    population = Population.of([Task(num_rules=RULES)] * 2, [0, 1])
+    return make_router(name, RouterSetup(InitialWeights(population), RULES, RULES, dtype="float64"), options)
+
+
+def route(name, scores=SCORES, **options):
+    """Its p, by these scores."""
+    rule = np.eye(RULES)[np.zeros([len(scores), scores.shape[2]], int)].transpose([0, 2, 1])
+    return keras.ops.convert_to_numpy(router(name, **options).route(rule, rule, tf.constant(scores)))
+
+
+def softmax(x):
+    shares = np.exp(x - x.max(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def test_a_model_of_each_family(arch, other, random_batch, tmp_path):
+    """Its p, a member alone, its initial weights, its budget, and the saved model."""
+    task = Task(arch, num_rules=RULES)
+    features, _ = random_batch([task] * 2, batch=16)
+    model = build([task] * 2, other, WIDTH, [0, 1], dtype="float64")
+    alone = build(task, other, WIDTH, 1, dtype="float64")
+    outputs = model(features)
+    p = outputs["activation"].numpy()
+    assert p.shape == (*features["rule"].shape, RULES)
+    assert p.min() >= 0
+    np.testing.assert_allclose(p.sum(-1), 1.0, rtol=1e-12)
+    assert (model.losses != []) == (model.router.penalty_name is not None)
+    single = alone({name: value[:, 1] for name, value in features.items()})
+    for key in outputs:
+        np.testing.assert_allclose(single[key], outputs[key][:, 1], rtol=1e-11, atol=1e-11)
+    for both, own in zip(model.trainable_variables, alone.trainable_variables, strict=True):
+        np.testing.assert_array_equal(both.numpy()[1], own.numpy()[0])
+        assert not np.any(both.numpy()[0] == both.numpy()[1])
+    scaled = model({**features, "inputs": 3.0 * features["inputs"]})["activation"].numpy()
+    assert np.array_equal(p, scaled) == model.router.depends_only_on_rule
+    usual = build(task, "modular", 16).num_parameters
+    assert abs(build(task, other, 16).num_parameters / usual - 1) < 0.07
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.get_config() == model.get_config()
+    np.testing.assert_array_equal(loaded(features)["target"], outputs["target"])
+
+
+def test_the_published_ones_are_the_default(plugins):
+    """And what a plug-in adds: whoever gives it wants to see it."""
+    assert list(ROUTERS)[: len(VARIANTS)] == list(VARIANTS)
+    found = default_variants()
+    assert found[: len(VARIANTS)] == list(VARIANTS)
+    assert found[len(VARIANTS) :] == [name for name in ROUTERS if name.startswith("plugin_")] != []
+
+
+def test_the_largest():
+    scores = np.array([[[1.0, 0.0, 2.0], [3.0, 0.0, 2.0], [2.0, 0.0, 2.0]]])
+    np.testing.assert_array_equal(largest(scores)[0], [[0, 1, 1], [1, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(largest(scores, 2)[0], [[0, 1, 1], [1, 1, 1], [1, 0, 0]])
+    np.testing.assert_array_equal(largest(scores, 3), np.ones([1, 3, 3]))
+
+
+def test_temperature():
+    np.testing.assert_allclose(route("temperature", temperature=1.0), route("modular"), rtol=1e-12)
+    np.testing.assert_allclose(route("temperature", temperature=0.25), softmax(4 * SCORES), rtol=1e-12)
+
+
+def test_top_k():
+    """The weights of those chosen have the proportions of the softmax."""
+    p = route("top_k", k=2)
+    assert np.all((p > 0).sum(axis=1) == 2)
+    least = SCORES.argmin(axis=1)[:, None] == np.arange(RULES)[:, None]
+    kept = np.where(least, 0.0, softmax(SCORES))
+    np.testing.assert_allclose(p, kept / kept.sum(axis=1, keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(route("top_k", k=RULES), route("modular"), rtol=1e-12)
+
+
+def test_uniform():
+    np.testing.assert_array_equal(route("uniform"), np.full([2, RULES, 6], 1 / 3))
+    np.testing.assert_array_equal(route("uniform", modules=4), np.full([2, 4, 6], 1 / 4))
+
+
+def test_cosine():
+    """However large the scores are, the logits are cosines; and a token without scores is no error."""
+    np.testing.assert_allclose(route("cosine", SCORES), route("cosine", 100 * SCORES), rtol=1e-9)
+    logits = np.log(route("cosine", temperature=1.0))
+    spread = logits.max(axis=1) - logits.min(axis=1)
+    assert 0 < spread.max() <= 2 * np.exp(RULES**-0.5)
+    np.testing.assert_allclose(route("cosine", 0 * SCORES), 1 / RULES)
+
+
+def test_switch():
+    """p is exactly one-hot, the scores' gradient that of the softmax; the price has the paper's gradient."""
+    switch, scores = router("switch", strength=2.0), tf.Variable(SCORES)
+    weights = np.random.default_rng(1).standard_normal(SCORES.shape)
+    with tf.GradientTape(persistent=True) as tape:
+        p, shares = switch.route(None, None, scores), tf.nn.softmax(scores, axis=1)
+        used = tf.reduce_mean(tf.stop_gradient(p), axis=2)
+        ours, soft = tf.reduce_sum(weights * p), tf.reduce_sum(weights * shares)
+        price = tf.reduce_sum(switch.penalise(p))
+        published = tf.reduce_sum(2.0 * RULES * used * tf.reduce_mean(shares, axis=2))
+    np.testing.assert_array_equal(p, np.eye(RULES)[SCORES.argmax(axis=1)].transpose([0, 2, 1]))
+    np.testing.assert_allclose(tape.gradient(ours, scores), tape.gradient(soft, scores), atol=1e-12)
+    np.testing.assert_allclose(tape.gradient(price, scores), tape.gradient(published, scores), atol=1e-12)
+    even, single = np.full([2, RULES, 6], 1 / RULES), np.eye(RULES)[np.zeros([2, 6], int)]
+    np.testing.assert_allclose(switch.penalise(even), 2.0)
+    np.testing.assert_allclose(switch.penalise(single.transpose([0, 2, 1])), 2.0 * RULES)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("temperature", {"temperature": 0}, "temperature=0 is not valid; expected a number from 0.001"),
+        ("cosine", {"temperature": -1}, "temperature=-1 is not valid"),
+        ("cosine", {"dimensions": 0}, "dimensions=0 is not valid"),
+        ("top_k", {"k": 0}, "k=0 is not valid"),
+        ("top_k", {"k": 4}, "k=4 is more than the 3 modules"),
+        ("top_k", {"modules": 1}, "k=2 is more than the 1 modules"),
+        ("switch", {"strength": -0.1}, "strength=-0.1 is not valid"),
+        ("uniform", {"strength": 1}, "strength=1 is no option of .*'uniform'; its options: modules"),
+    ],
+)
+def test_options_that_are_refused(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        router(name, **options)

@@ -1,0 +1,98 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from modtf.analysis.claims import CLAIMS, Claim, Evidence, holm, mean_evidence, register_claim
+from modtf.analysis.claims.evidence import share_evidence
+from modtf.analysis.claims.judge import CONTRADICTED, NOT_ENOUGH, SUPPORTED, UNDECIDED, combine
+
+
+def sample(values, **bounds):
+    frame = pd.DataFrame({"data_seed": range(len(values)), "value": values})
+    return mean_evidence(frame, "value", "it", **bounds)
+
+
+def test_interval_and_p_are_those_of_the_t_test():
+    values = [0.3, 0.1, 0.5, -0.1, 0.4]
+    found = sample(values, above=0.2)
+    expected = stats.ttest_1samp(values, 0.2, alternative="less")
+    assert found.p_against == pytest.approx(expected.pvalue)
+    both = stats.ttest_1samp(values, 0.2).confidence_interval(0.95)
+    assert found.interval == pytest.approx((both.low, both.high))
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "supports", "p_is_small"),
+    [
+        ([0.10, 0.11, 0.12], {}, True, False),
+        ([-0.10, -0.11, -0.12], {}, False, True),
+        ([-0.1, 0.0, 0.1], {}, False, False),
+        ([0.10, 0.11, 0.12], {"above": 0.2}, False, True),
+        ([0.10, 0.11, 0.12], {"within": 0.2}, True, False),
+        ([-0.10, -0.11, -0.12], {"within": 0.2}, True, False),
+        ([0.30, 0.31, 0.32], {"within": 0.2}, False, True),
+        ([-0.30, -0.31, -0.32], {"within": 0.2}, False, True),
+        ([0.1, 0.2, 0.3], {"within": 0.2}, False, False),
+        ([0.0, 0.0, 0.0], {}, False, True),  # never above
+        ([1.0, 1.0], {}, False, False),  # two tasks decide nothing
+        ([], {}, False, False),
+    ],
+)
+def test_where_the_interval_lies(values, bounds, supports, p_is_small):
+    found = sample(values, **bounds)
+    assert found.supports == supports
+    assert (found.p_against <= 0.025) == p_is_small
+
+
+def test_tasks_needed_would_decide():
+    found = sample([0.3, -0.2, 0.4, 0.0])
+    needed = found.tasks_needed()
+    deviation = found.error * 2
+    half = [stats.t.ppf(0.975, n - 1) * deviation / np.sqrt(n) for n in (needed - 1, needed)]
+    assert half[0] >= found.value > half[1]
+    assert found.tasks_needed(looks=10) > needed
+    assert sample([0.1, -0.1, 0.00001]).tasks_needed() is None
+
+
+def test_equal_votes_of_few_tasks_prove_nothing():
+    """Three tasks of one cell that agree: one chance in four if the votes were coins."""
+
+    def share(tasks, votes=1):
+        rows = [{"data_seed": t, "num_rules": r, "vote": 1.0} for t in range(tasks) for r in range(votes)]
+        return share_evidence(pd.DataFrame(rows), "it", above=0.5)
+
+    assert not share(3).supports
+    assert not share(4).supports
+    assert share(5).supports
+    assert share(3, votes=20).supports  # sixty votes
+    assert share(5).interval[1] == 1.0
+
+
+def test_what_is_not_finite_is_counted():
+    frame = pd.DataFrame({"data_seed": [0, 0, 1, 2], "value": [1.0, np.nan, 2.0, 3.0]})
+    found = mean_evidence(frame, "value", "it")
+    assert (found.value, found.num_tasks, found.num_models, found.num_missing) == (2.0, 3, 3, 1)
+
+
+def test_holm_is_that_of_statistics():
+    p = [0.01, 0.04, np.nan, 0.03, 0.005]
+    assert holm(p) == pytest.approx([0.03, 0.06, np.nan, 0.06, 0.02], nan_ok=True)  # by hand
+    assert holm([]) == []
+
+
+def test_a_claim_needs_all_and_one_refutes_it():
+    assert combine([SUPPORTED, SUPPORTED]) == SUPPORTED
+    assert combine([SUPPORTED, UNDECIDED]) == UNDECIDED
+    assert combine([UNDECIDED, NOT_ENOUGH]) == NOT_ENOUGH
+    assert combine([SUPPORTED, NOT_ENOUGH, CONTRADICTED]) == CONTRADICTED
+
+
+def test_claims_register_as_everything_else():
+    with pytest.raises(ValueError, match="there already"):
+        register_claim("gt_modular_wins", text="", figure="", statistic="")(lambda study: iter(()))
+    with pytest.raises(ValueError, match="lower-case"):
+        register_claim("GT wins", text="", figure="", statistic="")
+    with pytest.raises(ValueError, match="must be a function under @register_claim"):
+        CLAIMS.register("mine")(Evidence)
+    assert all(isinstance(CLAIMS[name], Claim) for name in CLAIMS)

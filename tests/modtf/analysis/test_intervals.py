@@ -1,0 +1,94 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from modtf.analysis.intervals import data_seed_means, intervals, t_interval
+
+
+def table(values, **columns):
+    """values[task][seed] as rows."""
+    rows = [
+        {"data_seed": t, "seed": s, "value": v, **columns}
+        for t, seeds in enumerate(values)
+        for s, v in enumerate(seeds)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_it_is_the_t_interval_of_the_means_of_tasks():
+    rng = np.random.default_rng(1)
+    values = [rng.normal(t, 1.0, size=n).tolist() for t, n in enumerate([3, 5, 2, 4])]
+    row = intervals(table(values), []).iloc[0]
+    means = [np.mean(seeds) for seeds in values]
+    expected = stats.ttest_1samp(means, 0.0).confidence_interval(0.95)
+    assert row["mean"] == pytest.approx(np.mean(means))
+    assert (row["low"], row["high"]) == pytest.approx((expected.low, expected.high))
+    assert (row["num_tasks"], row["num_models"], row["num_missing"]) == (4, 14, 0)
+
+
+def test_the_level_is_that_of_the_interval():
+    low, high = t_interval(0.0, 1.0, 4, level=0.9)
+    assert high == -low == pytest.approx(stats.t.ppf(0.95, 3) / 2)
+
+
+def test_more_seeds_rules_or_widths_are_no_more_tasks():
+    """Models that share a data seed are one task: copies of them must not narrow the interval."""
+    one = table([[1.0], [2.0], [4.0]], num_rules=2, width=32)
+    copies = [one.assign(num_rules=r, width=w, seed=s) for r in (2, 8) for w in (32, 64) for s in (0, 1)]
+    alone, many = intervals(one, []).iloc[0], intervals(pd.concat(copies), []).iloc[0]
+    assert many[["mean", "low", "high", "num_tasks"]].equals(alone[["mean", "low", "high", "num_tasks"]])
+    assert many["num_models"] == 24
+
+
+def test_cells_weigh_the_same_whatever_their_seeds():
+    few = table([[1.0], [1.0]], num_rules=2)
+    many = table([[3.0] * 9, [3.0] * 9], num_rules=8)
+    assert intervals(pd.concat([few, many]), []).iloc[0]["mean"] == 2.0
+
+
+def test_a_row_does_not_depend_on_the_rest_of_the_table():
+    rng = np.random.default_rng(5)
+    parts = [table(rng.normal(size=(3, 2)).tolist(), variant=name) for name in "abc"]
+    together = intervals(pd.concat(parts).sample(frac=1, random_state=0), ["variant"]).set_index("variant")
+    for part, name in zip(parts, "abc", strict=True):
+        pd.testing.assert_series_equal(
+            together.loc[name], intervals(part, ["variant"]).set_index("variant").loc[name]
+        )
+
+
+def test_one_task_has_no_interval():
+    row = intervals(table([[1.0, 3.0]]), []).iloc[0]
+    assert (row["mean"], row["num_tasks"]) == (2.0, 1)
+    assert np.isnan(row["low"])
+    assert np.isnan(row["high"])
+
+
+def test_what_is_not_finite_is_left_out_and_counted():
+    row = intervals(table([[1.0, np.nan], [3.0, np.inf], [-np.inf]]), []).iloc[0]
+    assert (row["mean"], row["num_models"], row["num_missing"], row["num_tasks"]) == (2.0, 2, 3, 2)
+    row = intervals(table([[np.nan]]), []).iloc[0]
+    assert np.isnan(row["mean"])
+    assert (row["num_models"], row["num_missing"], row["num_tasks"]) == (0, 1, 0)
+
+
+def test_categories_stay_and_absent_ones_have_no_row():
+    frame = table([[1.0], [2.0]]).assign(variant=pd.Categorical(["b", "b"], ["b", "a"]))
+    found = intervals(frame, ["variant"])
+    assert found["variant"].tolist() == ["b"]
+    assert found["variant"].cat.categories.tolist() == ["b", "a"]
+
+
+def test_the_sample_is_one_value_per_task():
+    found = data_seed_means(table([[1.0, 3.0], [5.0]], variant="a"), ["variant"])
+    assert found.to_dict("list") == {"variant": ["a", "a"], "data_seed": [0, 1], "value": [2.0, 5.0]}
+
+
+def test_a_large_study_takes_seconds():
+    rows = 800 * 25 * 10
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"value": rng.normal(size=rows), "data_seed": np.arange(rows) % 5})
+    frame["cell"], frame["condition"] = np.arange(rows) // 250, np.arange(rows) // 25 % 10
+    found = intervals(frame, ["cell", "condition"])
+    assert len(found) == 8000
+    assert (found["num_tasks"] == 5).all()

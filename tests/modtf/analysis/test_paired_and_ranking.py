@@ -1,0 +1,119 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from modtf.analysis import IN, compare_pairs, match_members, rank, votes
+
+
+def rows(losses, **changes):
+    """losses[variant][task][seed] as performance rows."""
+    shared = {"arch": "mlp", "setting": "regression", "task_options": "", "num_rules": 2, "width": 32}
+    shared |= {"model_options": "", "measure": "loss", "condition": "iid", "checkpoint": "last"}
+    return pd.DataFrame(
+        [
+            {
+                **shared,
+                "distribution": IN,
+                "variant": variant,
+                "data_seed": t,
+                "seed": s,
+                "value": v,
+                **changes,
+            }
+            for variant, tasks in losses.items()
+            for t, seeds in enumerate(tasks)
+            for s, v in enumerate(seeds)
+        ]
+    )
+
+
+TWO = {"monolithic": [[1.0, 2.0], [4.0, 4.0]], "modular": [[0.5, 2.0], [3.0, 5.0]]}
+PAIR = [("modular", "monolithic")]
+
+
+def test_pairs_match_task_and_seed():
+    pairs = match_members(rows(TWO), "modular", "monolithic")
+    assert pairs["gain"].tolist() == [0.5, 0.0, 1.0, -1.0]
+    assert pairs["advantage"].tolist() == [0.5, 0.0, 0.25, -0.2]
+
+
+def test_variants_with_options_are_compared_with_those_without():
+    wide = rows({"modular (modules=4)": TWO["modular"]}, model_options="modules=4")
+    frame = pd.concat([rows({"monolithic": TWO["monolithic"]}), wide])
+    assert len(match_members(frame, "modular (modules=4)", "monolithic")) == 4
+
+
+def test_a_model_that_is_there_twice_is_refused():
+    frame = pd.concat([rows(TWO), rows(TWO, model_options="modules=4")])
+    with pytest.raises(ValueError, match="model of 'modular' more than once"):
+        match_members(frame, "modular", "monolithic")
+
+
+def test_a_comparison_by_hand():
+    row = compare_pairs(rows(TWO), pairs=PAIR).iloc[0]
+    gains = np.array([0.5, 0.0, 1.0, -1.0])
+    assert row["gain"] == pytest.approx(gains.mean())
+    assert row["effect_size"] == pytest.approx(gains.mean() / gains.std(ddof=1))
+    assert row["wins"] == pytest.approx((1 + 0.5 + 1 + 0) / 4)
+    assert (row["num_tasks"], row["num_models"]) == (2, 4)
+    assert row["gain_high"] - row["gain"] == pytest.approx(12.706 * 0.25 / np.sqrt(2) / np.sqrt(2), rel=1e-3)
+
+
+def test_models_without_a_partner_are_left_out():
+    frame = rows(TWO)
+    frame = frame[~((frame["variant"] == "modular") & (frame["seed"] == 1))]
+    assert compare_pairs(frame, pairs=PAIR).iloc[0]["num_models"] == 2
+    assert compare_pairs(frame).shape[0] == 1  # the other pairs are not there
+    assert compare_pairs(frame[frame["variant"] == "modular"]).empty
+
+
+def test_a_model_that_diverged_is_counted_and_wins_nothing():
+    frame = rows({**TWO, "modular": [[np.nan, 2.0], [3.0, 5.0]]})
+    row = compare_pairs(frame, pairs=PAIR).iloc[0]
+    assert (row["num_models"], row["num_missing"]) == (3, 1)
+    assert row["wins"] == pytest.approx((0.5 + (1 + 0) / 2) / 2)  # of the tasks
+
+
+def test_two_perfect_models_are_equal():
+    pairs = match_members(rows({"monolithic": [[0.0]], "modular": [[0.0]]}), "modular", "monolithic")
+    assert pairs["advantage"].tolist() == [0.0]
+
+
+def test_one_vote_per_task_for_the_smallest_mean():
+    cast = votes(rows(TWO), ["monolithic", "modular"])
+    won = cast.pivot(index="data_seed", columns="variant", values="vote")
+    assert won["modular"].tolist() == [1.0, 0.5]  # means 1.25 < 1.5, and 4 = 4: the vote is shared
+    assert cast.groupby("data_seed")["vote"].sum().tolist() == [1.0, 1.0]
+
+
+def test_error_not_accuracy_wins():
+    cast = votes(rows(TWO, setting="classification", measure="error"), ["monolithic", "modular"])
+    assert cast[cast["variant"] == "modular"]["vote"].sum() == 1.5
+
+
+def test_only_shared_seeds_count():
+    losses = {"monolithic": [[1.0, 0.1]], "modular": [[0.9]]}  # seed 1 is easy, modular does not have it
+    cast = votes(rows(losses), ["monolithic", "modular"]).set_index("variant")["vote"]
+    assert cast["modular"] == 1.0
+
+
+def test_tasks_without_all_candidates_do_not_vote():
+    assert votes(rows(TWO)).empty
+    with pytest.raises(ValueError, match="more than once"):
+        votes(pd.concat([rows(TWO), rows(TWO, checkpoint="best")]), ["monolithic", "modular"])
+
+
+def test_shares_are_means_of_votes_with_intervals_inside_0_and_1():
+    losses = {"monolithic": [[1.0], [1.0], [1.0], [3.0]], "modular": [[2.0], [2.0], [2.0], [2.0]]}
+    table = rank(votes(rows(losses), list(losses))).set_index("variant")
+    assert table["share"].to_dict() == {"monolithic": 0.75, "modular": 0.25}
+    assert (table["num_votes"] == 4).all()
+    assert (table["low"] == [0.0, 0.0]).any()
+    assert (table["high"] <= 1.0).all()
+
+
+def test_equal_votes_are_not_certain():
+    losses = {"monolithic": [[1.0]] * 3, "modular": [[2.0]] * 3}
+    row = rank(votes(rows(losses), list(losses))).set_index("variant").loc["monolithic"]
+    assert row["share"] == row["high"] == 1.0
+    assert row["low"] < 0.5

@@ -1,0 +1,137 @@
+"""The page, its figures and tables; the command is in tests/launch/test_report.py."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from simulated_results import World, simulate, write_cell
+
+from modtf.analysis import Study
+from modtf.analysis.claims import CLAIMS
+from modtf.analysis.report.page import Table
+from modtf.cell import Cell
+from modtf.results import find_cells
+from modtf.task import Task
+
+
+class Links(HTMLParser):
+    """Everything a page would fetch, its anchors, and whether its elements are closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.fetched, self.ids, self.local, self.open = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            elif name == "href" and value.startswith("#"):
+                self.local.append(value[1:])
+            elif name in ("href", "src", "srcset", "action", "data", "poster"):
+                self.fetched.append(value)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def study_folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("study")
+    world = World(diverged=(("modular", 2, 1),))
+    simulate(out, settings=["regression"], rules=(2, 8), num_evaluations=2, world=world)
+    simulate(out, kinds=[("rnn", {})], settings=["regression"], rules=[2], data_seeds=[0], num_evaluations=2)
+    protocol = find_cells(out)[0].definition.protocol
+    write_cell(out, Cell(Task(num_rules=32), 32, "modular", ((0, 0),), protocol), finished=False)
+    return out
+
+
+@pytest.fixture(scope="module")
+def report(study_folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("report")
+    assert Study.read(study_folder).report(out) == out / "report.html"
+    return out
+
+
+def test_the_page_needs_nothing_else(report):
+    text = (report / "report.html").read_text()
+    links = Links()
+    links.feed(text)
+    assert links.fetched
+    assert not links.open
+    assert all(link.startswith("data:image/png;base64,") for link in links.fetched)
+    for word in ("url(", "@import", "<script"):
+        assert word not in text
+    assert len(set(links.ids)) == len(links.ids)
+    assert set(links.local) <= set(links.ids)
+
+
+def test_every_picture_has_its_files(report):
+    text = (report / "report.html").read_text()
+    names = re.findall(r"<figcaption>figures/(\w+)\.png", text)
+    assert len(names) > 10
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert (report / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (report / "figures" / f"{name}.svg").read_text()
+        assert len(pd.read_csv(report / "tables" / f"{name}.csv"))
+
+
+def test_the_page_says_what_was_run_and_what_is_missing(report):
+    text = (report / "report.html").read_text()
+    assert "56 trained models in 12 cells" in text  # 8 x 6 + 4 x 2
+    assert "2 models diverged; no mean holds them." in text  # at R = 2 and 8
+    assert "Missing from the grid that the results span: 3 absent, 1 unfinished." in text
+    missing = pd.read_csv(report / "tables" / "missing.csv")
+    assert (missing["num_rules"] == 32).sum() == 4
+    assert "learning_rate 0.0001" in text
+
+
+def test_the_page_judges_every_claim_in_every_kind(report):
+    text = (report / "report.html").read_text()
+    for claim in CLAIMS:
+        assert CLAIMS[claim].text.replace("<=", "&lt;=").replace("'", "&#39;") in text
+    assert "<th>MLP regression</th><th>RNN regression</th>" in text
+    assert "1 task, at least 3 are needed" in text
+    claims = pd.read_csv(report / "tables" / "claims.csv")
+    assert set(claims["kind"]) == {"MLP regression", "RNN regression"}
+    assert claims.loc[claims["kind"] == "RNN regression", "verdict"].unique().tolist() == ["not enough runs"]
+
+
+def test_the_same_study_gives_the_same_bytes(study_folder, report, tmp_path):
+    study = Study.read(study_folder)
+    study.report(tmp_path, figures=["ranking", "training_curves"])
+    for name in ("ranking.svg", "ranking.png", "training_curves_e32.svg"):
+        assert (tmp_path / "figures" / name).read_bytes() == (report / "figures" / name).read_bytes()
+
+
+def test_names_cannot_become_markup(tmp_path):
+    cell = Cell(Task(), 32, "modular", ((0, 0),))
+    cell = replace(cell, router={"note": "<script>x</script>"})
+    write_cell(tmp_path / "in", cell, num_evaluations=1, version="<script>y</script>")
+    Study.read(tmp_path / "in").report(tmp_path / "out", figures=["ranking_pies"])
+    text = (tmp_path / "out" / "report.html").read_text()
+    assert "<script" not in text
+    assert "&lt;script&gt;x" in text
+    assert "&lt;script&gt;y" in text
+
+
+def test_a_figure_without_data_gives_its_reason(tmp_path):
+    write_cell(tmp_path / "in", Cell(Task(), 32, "modular", ((0, 0),)), num_evaluations=1)
+    Study.read(tmp_path / "in").report(tmp_path / "out", figures=["ranking_pies"])
+    assert "Not drawn: " in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_an_unknown_figure_is_refused(study_folder, tmp_path):
+    with pytest.raises(ValueError, match="figure='pie_in_the_sky' is not known"):
+        Study.read(study_folder).report(tmp_path, figures=["pie_in_the_sky"])
+
+
+def test_long_tables_are_cut_and_say_so():
+    table = Table.of(pd.DataFrame({"a_b": range(100), "c": [0.123456] * 100}))
+    assert (len(table.rows), table.length, table.cut) == (60, 100, True)
+    assert table.columns == ["a b", "c"]
+    assert table.rows[1] == ["1", "0.1235"]

@@ -1,0 +1,150 @@
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from simulated_results import TRAINING, World, simulate, write_cell
+
+from modtf.analysis import Study, find_missing
+from modtf.cell import Cell
+from modtf.results import find_cells, load_results
+from modtf.task import Task
+
+SMALL = {"settings": ["regression"], "rules": [2], "seeds": [0, 1], "num_evaluations": 2}
+
+
+def test_a_study_says_what_it_holds(tmp_path):
+    world = World(diverged=(("modular", 0, 1),))
+    simulate(
+        tmp_path, kinds=[("mha", {"search": "v2"})], variants=["modular", "gt_modular"], world=world, **SMALL
+    )
+    simulate(tmp_path, settings=["classification"], rules=[2, 8], seeds=[0], num_evaluations=1)
+    text = repr(Study.read(tmp_path))
+    assert "36 models in 10 cells, checkpoint tail" in text
+    assert "MLP classification: R = 2, 8; width 32; monolithic, modular, modular_op, gt_modular; " in text
+    assert "MHA v2 regression: R = 2; width 32; modular, gt_modular; 3 tasks x 2 seeds; 1 diverged" in text
+    assert text.index("MLP") < text.index("MHA")
+    assert "missing from the grid that they span: 2 cells" in text
+
+
+def test_the_tail_is_the_default_and_others_can_be_asked_for(small_study):
+    means = {
+        checkpoint: Study.read(small_study, checkpoint).results.query("measure == 'loss'")["value"].mean()
+        for checkpoint in ("tail", "last", "best", "pooled")
+    }
+    assert Study.read(small_study).checkpoint == "tail"
+    assert means["pooled"] == pytest.approx((means["last"] + means["best"]) / 2)
+    assert len(set(means.values())) == 4
+    with pytest.raises(ValueError, match="checkpoint='worst'"):
+        Study.read(small_study, "worst")
+
+
+def test_pooling_keeps_what_diverged(tmp_path):
+    simulate(tmp_path, world=World(diverged=(("modular", 0, 1),)), **SMALL)
+    frame = load_results(tmp_path)
+    best = (frame["checkpoint"] == "best") & frame["value"].isna() & (frame["measure"] == "loss")
+    frame.loc[best, "value"] = 1.0  # the best weights are those before it diverged
+    study = Study(frame, checkpoint="pooled")
+    assert len(study.diverged) == 1
+    assert len(study.results) == len(Study(frame, checkpoint="last").results)
+
+
+def test_a_checkpoint_that_is_not_there_is_said(small_study):
+    frame = load_results(small_study)
+    with pytest.raises(ValueError, match=r"no checkpoint 'tail', only last, best\. Choose --checkpoint=last"):
+        Study(frame[frame["checkpoint"] != "tail"])
+
+
+def test_two_protocols_are_not_mixed(tmp_path):
+    simulate(tmp_path, variants=["modular"], **SMALL)
+    simulate(tmp_path, variants=["gt_modular"], training=replace(TRAINING, steps=8000), **SMALL)
+    with pytest.raises(ValueError, match=r"MLP regression cells .* 2 different ways, .* --protocol"):
+        Study.read(tmp_path)
+    protocols = {cell.cell["variant"]: cell.protocol for cell in find_cells(tmp_path)}
+    study = Study.read(tmp_path, protocols=[protocols["modular"]])
+    assert study.variants == ["modular"]
+    assert len(study.cells) == 1
+    with pytest.raises(ValueError, match="protocol='unknown'"):
+        Study.read(tmp_path, protocols=["unknown"])
+
+
+def test_variants_with_options_have_names_of_their_own(tmp_path):
+    variants = ["modular", ("modular", {"modules": 4, "temperature": 0.5}), "mine"]
+    simulate(tmp_path, variants=variants, **SMALL)
+    study = Study.read(tmp_path)
+    assert study.variants == ["modular", "modular (modules=4, temperature=0.5)", "mine"]
+    assert set(study.results["router"]) == {"modular", "mine"}
+    assert set(study.history["variant"]) == set(study.variants)
+    (found,) = study.activations(variant=study.variants[1])
+    assert found.last.shape == (6, 2, 4)
+    assert found.cell["variant"] == study.variants[1]
+    assert found.cell["router"] == "modular"
+
+
+def test_parts_of_a_study(small_study):
+    study = Study.read(small_study)
+    assert study.kinds == [("mlp", "regression", ""), ("mlp", "classification", "")]
+    part = study.of_kind("mlp", "classification").of_variants(["modular"])
+    assert set(part.results["setting"]) == set(part.history["setting"]) == {"classification"}
+    assert set(part.performance["measure"]) == {"error"}
+    assert part.variants == ["modular"]
+    assert len(part.cells) == 3
+
+
+def test_summary_takes_a_part_by_name(small_study):
+    study = Study.read(small_study)
+    table = study.summary(["setting", "variant"], ["num_rules"], measure="alignment")
+    assert len(table) == 6
+    assert (table["num_tasks"] == 3).all()
+    with pytest.raises(ValueError, match="no column 'masure'"):
+        study.summary(masure="alignment")
+
+
+def test_results_alone_are_a_study(small_study, tmp_path):
+    """What is published is one table."""
+    load_results(small_study).to_csv(tmp_path / "study.csv.gz", index=False)
+    study = Study(pd.read_csv(tmp_path / "study.csv.gz", keep_default_na=False, na_values={"value": ""}))
+    whole = Study.read(small_study)
+    np.testing.assert_allclose(study.summary()["mean"], whole.summary()["mean"])
+    assert study.history.empty
+    assert "missing" not in repr(study)
+
+
+def test_no_finished_cell_is_said(tmp_path):
+    write_cell(tmp_path, Cell(Task(), 32, "modular", ((0, 0),)), finished=False)
+    with pytest.raises(ValueError, match="None of the 1 cells"):
+        Study.read(tmp_path)
+
+
+def test_missing_cells_are_told_apart(tmp_path):
+    task = Task()
+    write_cell(tmp_path, Cell(task, 32, "modular", ((0, 0), (1, 0), (2, 0))), num_evaluations=1)
+    write_cell(tmp_path, Cell(task, 32, "gt_modular", ((0, 0),)), num_evaluations=1)
+    write_cell(tmp_path, Cell(task, 32, "modular_op", ((0, 0),)), finished=False)
+    wide = Cell(task, 64, "modular", ((0, 0), (1, 0), (2, 0)), router={"modules": 4})
+    write_cell(tmp_path, wide, num_evaluations=1)
+    missing = find_missing(tmp_path).set_index(["width", "variant", "model_options"])
+    assert missing.loc[(32, "gt_modular", ""), "detail"].startswith("2 of 3")
+    assert missing["status"].loc[32].to_dict() == {
+        ("monolithic", ""): "absent",
+        ("modular_op", ""): "unfinished",
+        ("gt_modular", ""): "fewer models",
+        ("modular", "modules=4"): "absent",
+    }
+    assert (64, "modular", "modules=4") not in missing.index
+
+
+def test_nothing_is_missing_from_a_whole_grid(small_study):
+    assert find_missing(small_study).empty
+
+
+def test_the_analysis_loads_no_tensorflow(small_study):
+    code = (
+        "import sys; sys.modules['tensorflow'] = sys.modules['keras'] = None\n"
+        f"import modtf; study = modtf.Study.read({str(small_study)!r})\n"
+        "print(len(study.claims(['gt_modular_wins'])), study.table()[:3])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

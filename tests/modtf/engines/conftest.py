@@ -1,0 +1,76 @@
+"""Cells without training, and processes that work on them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from modtf.cell import Cell
+from modtf.engines.perform import Work
+from modtf.studies import grid
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+PATIENCE = 60.0  # seconds for anything that another process shall do
+
+
+@pytest.fixture
+def cells() -> list[Cell]:
+    """Four cells, of widths 4 to 7, with 20 steps each; `dummy` says which of them misbehave."""
+    return grid(
+        arch="mlp", width=[4, 5, 6, 7], num_rules=2, members=((0, 0),), **{"training.steps": 20}
+    ).cells()
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """work(function of `dummy`, **options) -> Work in tmp_path/out, for this and other processes."""
+    monkeypatch.syspath_prepend(str(HERE))
+    return lambda function="steps", **options: Work(str(tmp_path / "out"), f"dummy:{function}", **options)
+
+
+@pytest.fixture
+def start():
+    """start("code", *arguments) -> a process that runs it with modtf and `dummy`; ended after the test."""
+    processes = []
+
+    def begin(code: str, *arguments: object) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)])}
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        processes.append(process)
+        return process
+
+    yield begin
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        process.wait()
+        for file in (process.stdin, process.stdout):
+            assert file is not None
+            file.close()
+
+
+@pytest.fixture
+def eventually():
+    """eventually(condition): waits until it is true; fails after a minute."""
+
+    def wait(condition):
+        end = time.monotonic() + PATIENCE
+        while not (found := condition()):
+            assert time.monotonic() < end, "it did not happen"
+            time.sleep(0.02)
+        return found
+
+    return wait

@@ -1,0 +1,95 @@
+"""Cell functions without training, for real processes: referred to as "dummy:NAME" from their folder."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from modtf.files import write_text
+
+
+def steps(cell, out, report, seconds=0.0, at=None):
+    """Counts the steps in a checkpoint, and writes a result that depends on the cell alone."""
+    folder = Path(out, cell.folder)
+    folder.mkdir(exist_ok=True)
+    checkpoint = folder / "checkpoint.npz"
+    begun = int(checkpoint.read_text()) if checkpoint.exists() else 0
+    total = cell.protocol.training.steps
+    with Path(folder, "history.csv").open("a") as file:
+        for step in range(begun + 1, total + 1):
+            time.sleep(seconds)
+            file.write(f"{step}\n")
+            file.flush()
+            write_text(checkpoint, str(step))
+            report(step)
+            if at is not None:
+                at(step)
+    write_text(folder / "config.json", cell.label)
+    write_text(folder / "results.csv", f"{cell.label},{total}\n")
+    checkpoint.unlink()
+    return folder
+
+
+def slow_steps(cell, out, report):
+    """Five milliseconds a step."""
+    return steps(cell, out, report, 0.005)
+
+
+def raising(cell, out, report):
+    """Cells of width 6 fail at their second step."""
+
+    def check(step):
+        if cell.width == 6 and step == 2:
+            raise ValueError("this cell\ncannot be trained")
+
+    return steps(cell, out, report, at=check)
+
+
+def dying(cell, out, report):
+    """Cells of width 6 kill their process at every step."""
+
+    def kill(step):
+        if cell.width == 6:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return steps(cell, out, report, at=kill)
+
+
+def dying_once(cell, out, report):
+    """Every process dies at the third step of the cell of width 6; whoever resumes it has passed that."""
+
+    def kill(step):
+        if cell.width == 6 and step == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return steps(cell, out, report, at=kill)
+
+
+def slowest_steps(cell, out, report):
+    """A tenth of a second a step."""
+    return steps(cell, out, report, 0.1)
+
+
+def printing(cell, out, report):
+    """Says hello, past Python."""
+    os.write(1, b"hello\n")
+    return steps(cell, out, report)
+
+
+def show_threads(cell, out, report):
+    """Fails with the number of threads that it was allowed."""
+    raise ValueError(f"{os.environ['TF_NUM_INTRAOP_THREADS']} threads")
+
+
+def refuse(cell, out, report):
+    """For studies in which nothing is left to do."""
+    raise AssertionError("nothing should have run")
+
+
+def large(cell, out, report):
+    """Writes some pages at every step."""
+
+    def write(step):
+        Path(out, cell.folder, f"part{step % 5}").write_bytes(bytes(8192))
+
+    return steps(cell, out, report, at=write)

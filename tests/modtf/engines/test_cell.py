@@ -1,0 +1,246 @@
+"""`run_cell`: what it writes, and that a kill at any moment changes none of it."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import modtf
+from modtf.cell import Cell
+from modtf.engines.cell import run_cell
+from modtf.families import FAMILIES
+from modtf.metrics import activation_measures
+from modtf.protocol import Evaluation, Protocol, Training
+from modtf.results import load_results
+from modtf.results.schema import COLUMNS, HISTORY_COLUMNS
+from modtf.task import Task
+
+MEASURES = [measure.name for measure in activation_measures()]
+CLOCK = ("seconds", "members_times_steps_per_second")
+
+# Kills itself without warning right after the second of four checkpoints.
+KILLED = """
+import json, os, signal, sys
+from modtf.training.callbacks.checkpoint import CheckpointCallback
+from modtf.cell import Cell
+from modtf.engines.cell import run_cell
+
+write = CheckpointCallback.on_epoch_end
+
+def write_and_die(self, epoch, logs=None):
+    write(self, epoch, logs)
+    if epoch == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+CheckpointCallback.on_epoch_end = write_and_die
+cell = Cell.from_dict(json.loads(sys.argv[1]))
+assert cell.folder == sys.argv[3]
+run_cell(cell, sys.argv[2], verbose=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(small_cell, tmp_path_factory):
+    return run_cell(small_cell, tmp_path_factory.mktemp("whole"), verbose=False)
+
+
+def test_files(folder, small_cell):
+    assert folder.name == small_cell.folder
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json",
+        "results.csv",
+        "history.csv",
+        "activation.npz",
+        "last.keras",
+        "best.keras",
+        "tensorboard",
+    }
+    config = json.loads((folder / "config.json").read_text())
+    assert config == {**small_cell.to_dict(), "version": modtf.__version__}
+
+
+def test_results(folder, small_cell):
+    frame = load_results(str(folder))
+    assert list(pd.read_csv(folder / "results.csv")) == list(COLUMNS)
+    assert set(zip(frame["data_seed"], frame["seed"], strict=True)) == set(small_cell.members)
+    assert set(frame["measure"]) == {"loss", *CLOCK, *MEASURES}
+    assert (frame["num_parameters"] == modtf.load_model(folder / "last.keras").num_parameters).all()
+    assert (frame["num_modules"] == 3).all()
+    loss = frame[frame["measure"] == "loss"].pivot_table(
+        "value", ["data_seed", "seed", "condition"], "checkpoint"
+    )
+    assert loss.notna().all(axis=None)
+    assert loss.shape == (2 * 2, 3)  # members and conditions; tail, last, best
+    assert set(frame[frame["measure"] != "loss"]["condition"]) == {"iid"}
+    assert (frame[list(small_cell.columns)].drop_duplicates().to_dict("records")) == [small_cell.columns]
+
+
+def test_history_and_activations(folder):
+    history = pd.read_csv(folder / "history.csv")
+    assert list(history) == list(HISTORY_COLUMNS)
+    assert sorted(set(history["step"])) == [0, 2, 4, 6, 8]
+    assert set(history["condition"]) == {"iid"}
+    assert set(history["measure"]) == {"loss", *MEASURES}
+    arrays = np.load(folder / "activation.npz")
+    assert arrays["last"].shape == arrays["best"].shape == (2, 3, 3)
+    assert arrays["history"].shape == (5, 2, 3, 3)
+    assert arrays["steps"].tolist() == [0, 2, 4, 6, 8]
+    assert (arrays["data_seeds"].tolist(), arrays["seeds"].tolist()) == ([0, 1], [0, 2])
+
+
+def test_saved_models_score_what_the_table_says(folder, small_cell):
+    frame = load_results(str(folder))
+    for checkpoint in ("last", "best"):
+        model = modtf.load_model(folder / f"{checkpoint}.keras")
+        scores = modtf.evaluate(model, small_cell.population, evaluation=small_cell.protocol.evaluation)
+        for (data_seed, seed), found in zip(small_cell.members, scores, strict=True):
+            rows = frame[(frame["checkpoint"] == checkpoint) & (frame["data_seed"] == data_seed)]
+            assert set(rows["seed"]) == {seed}
+            rows = rows[rows["condition"] == "iid"].set_index("measure")["value"]
+            for name in ("loss", "alignment", "adaptation"):
+                np.testing.assert_allclose(rows[name], found[name], rtol=1e-5, atol=1e-6)
+
+
+def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
+    """The last half of four, each on a tenth of the data: trained again, and measured by hand after each."""
+    sizes = small_cell.protocol.evaluation.smaller(10, None)
+    training, found = small_cell.protocol.training, []
+    model = modtf.build(small_cell.population, small_cell.variant, small_cell.width)
+
+    class Measure(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            found.append(modtf.evaluate(model, small_cell.population, evaluation=sizes))
+
+    modtf.train(
+        model,
+        small_cell.population,
+        training.steps,
+        batch_size=training.batch_size,
+        learning_rate=training.learning_rate,
+        evaluations=training.evaluations,
+        evaluation=sizes.smaller(1),
+        callbacks=[Measure()],
+        verbose=False,
+    )
+    assert len(found) == 4
+    found = found[2:]  # the last half
+    frame = load_results(str(folder))
+    frame = frame[(frame["checkpoint"] == "tail") & ~frame["measure"].isin(CLOCK)]
+    family = small_cell.task.family
+    for row in frame.itertuples():
+        member = small_cell.members.index((row.data_seed, row.seed))
+        name = family.condition(row.condition).of(row.measure)
+        expected = np.mean([scores[member][name] for scores in found])
+        np.testing.assert_allclose(row.value, expected, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_every_family_runs(arch, tmp_path):
+    """With an option of the router, in classification."""
+    sizes = Evaluation(batches=1, batch_size=8, tokens=160, draws=2, tokens_per_draw=80)
+    protocol = Protocol(
+        Training(steps=2, batch_size=4, evaluations=2), replace(sizes, conditions=("scale2",))
+    )
+    task = Task(arch, "classification")
+    cell = Cell(task, 8, "modular", ((0, 0), (0, 1)), protocol, router={"modules": 3})
+    frame = load_results(str(run_cell(cell, tmp_path, verbose=False)))
+    assert set(frame["checkpoint"]) == {"tail", "last", "best"}
+    assert {"loss", "error", *MEASURES} <= set(frame["measure"])
+    assert set(frame["condition"]) == {"iid", "scale2"}
+    assert set(frame["model_options"]) == {"modules=3"}
+    assert set(frame["num_modules"]) == {3}
+    history = pd.read_csv(tmp_path / cell.folder / "history.csv")
+    errors = history[history["measure"] == "error"].pivot_table("value", "step", ["data_seed", "seed"])
+    assert errors.shape == (3, 2)  # one evaluation before training
+
+
+def test_what_cannot_be_built_leaves_nothing(small_cell, tmp_path):
+    with pytest.raises(ValueError, match="temperature=2 is no"):
+        run_cell(replace(small_cell, router={"temperature": 2}), tmp_path, verbose=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensorboard(folder):
+    events = EventAccumulator(str(folder / "tensorboard")).Reload()
+    tags = events.Tags()
+    assert {
+        "performance/training_loss",
+        "performance/validation_loss",
+        "speed/steps_per_second",
+        "speed/members_times_steps_per_second",
+        "test/loss",
+        "test/loss_scale2",
+        "activation/module_use",
+        "activation/rules_by_modules",
+        *(f"measures/{name}" for name in MEASURES),
+    } <= set(tags["tensors"])
+    assert [event.step for event in events.Tensors("performance/training_loss")] == [2, 4, 6, 8]
+    assert [event.step for event in events.Tensors("measures/alignment")] == [0, 2, 4, 6, 8]
+
+
+def test_a_finished_cell_is_left_alone(folder, small_cell):
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert run_cell(small_cell, folder.parent, verbose=False) == folder
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def same_but_for_the_clock(folder, other):
+    frames = [pd.read_csv(f / "results.csv") for f in (folder, other)]
+    frames = [frame[~frame["measure"].isin(CLOCK)].reset_index(drop=True) for frame in frames]
+    pd.testing.assert_frame_equal(*frames, check_exact=True)
+    pd.testing.assert_frame_equal(
+        *(pd.read_csv(f / "history.csv") for f in (folder, other)), check_exact=True
+    )
+    arrays = [dict(np.load(f / "activation.npz")) for f in (folder, other)]
+    for name in arrays[0]:
+        np.testing.assert_array_equal(arrays[0][name], arrays[1][name])
+    for name in ("last.keras", "best.keras"):
+        models = [modtf.load_model(f / name) for f in (folder, other)]
+        for a, b in zip(*(model.trainable_variables for model in models), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_killed_run_resumes_bit_for_bit(folder, small_cell, tmp_path):
+    cell = small_cell
+    arguments = [json.dumps(cell.to_dict()), str(tmp_path), cell.folder]
+    result = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == -signal.SIGKILL, result.stderr[-2000:]
+    assert {path.name for path in (tmp_path / cell.folder).iterdir()} == {
+        "config.json",
+        "checkpoint.npz",
+        "tensorboard",
+    }
+    same_but_for_the_clock(folder, run_cell(cell, tmp_path, verbose=False))
+
+
+def test_a_kill_after_training_costs_no_training(tmp_path, monkeypatch):
+    """The checkpoint is there until the results are."""
+    sizes = Evaluation(batches=1, tokens=160, draws=5, tokens_per_draw=16, batch_size=16)
+    protocol = Protocol(Training(steps=2, evaluations=1), sizes)
+    cell = Cell(Task(num_rules=2), 4, "gt_modular", ((0, 0),), protocol)
+    with monkeypatch.context() as patched:
+        patched.setattr("modtf.engines.cell.write_results", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run_cell(cell, tmp_path, verbose=False)
+    assert (tmp_path / cell.folder / "checkpoint.npz").exists()
+    monkeypatch.setattr("keras.Model.fit", refuse_to_train(keras.Model.fit))
+    folder = run_cell(cell, tmp_path, verbose=False)
+    assert (folder / "results.csv").exists()
+    assert not (folder / "checkpoint.npz").exists()
+
+
+def refuse_to_train(fit):
+    def checked(self, *args, **options):
+        assert options["initial_epoch"] == options["epochs"]
+        return fit(self, *args, **options)
+
+    return checked

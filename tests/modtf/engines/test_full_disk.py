@@ -1,0 +1,54 @@
+"""A disk that is full in the middle of a study: a small one is mounted, which takes a superuser."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from modtf.engines.local import LocalEngine
+from modtf.engines.perform import Work
+from modtf.engines.state import state_of
+from modtf.engines.study import run_study
+
+SIZE = 1 << 20  # bytes
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True, timeout=30)
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"No file system can be mounted here: {error}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("room", [0, 5_000, 60_000])
+def test_the_study_stops_and_goes_on_when_there_is_room(small_disk, cells, work, room):
+    """Wherever it is full: at the first lease, in a checkpoint, or in the results."""
+    ballast, out = small_disk / "ballast", small_disk / "out"
+    out.mkdir()
+    write_until_full(ballast, room)
+    study = Work(str(out), "dummy:large")
+    summary = run_study(cells, study, LocalEngine(2), shown=False)
+    assert "is full; make room and give the same command again" in summary.stopped
+    assert not summary.is_good
+    assert {state_of(cell, out).name for cell in cells} <= {"open", "finished"}
+    ballast.unlink()
+    summary = run_study(cells, study, LocalEngine(2), shown=False)
+    assert summary.is_good, (summary.stopped, summary.failed)
+    for cell in cells:
+        assert (out / cell.folder / "results.csv").read_text() == f"{cell.label},20\n"
+
+
+def write_until_full(path: Path, room: int) -> None:
+    """Leaves about `room` bytes."""
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            file.truncate(max(0, file.tell() - room))

@@ -1,0 +1,181 @@
+"""The local engine and the study around it, with real worker processes; some of them die."""
+
+import os
+import re
+import signal
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from modtf.cell import Cell
+from modtf.engines import ENGINES
+from modtf.engines.local import LocalEngine
+from modtf.engines.process import WorkerProcess
+from modtf.engines.study import run_study
+from modtf.engines.workplace import PRIVATE
+
+
+@pytest.fixture
+def run(cells, work, capsys):
+    """run(function, **options) -> (counts of outcomes, what was said, Summary)."""
+
+    def begin(function, workers=2, recycle=20, retries=2, chosen=cells, **options):
+        engine = LocalEngine(workers, recycle, retries)
+        summary = run_study(chosen, work(function, **options), engine, shown=False)
+        return dict(summary.counts), capsys.readouterr().out, summary
+
+    return begin
+
+
+def results(out: Path) -> dict[str, str]:
+    return {path.parent.name: path.read_text() for path in out.glob("*/results.csv")}
+
+
+def test_a_study_is_run_once_and_extended_by_what_is_new(run, cells, tmp_path):
+    counts, said, summary = run("steps", chosen=cells[:2])
+    assert (counts, said, summary.is_good) == ({"finished": 2}, "", True)
+    counts, _, _ = run("steps")
+    assert counts == {"skipped": 2, "finished": 2}
+    assert results(tmp_path / "out") == {cell.folder: f"{cell.label},20\n" for cell in cells}
+    assert not [path for path in (tmp_path / "out" / PRIVATE).rglob("*") if path.is_file()]
+
+
+def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):
+    counts, _, summary = run("raising")
+    assert counts == {"finished": 3, "failed": 1}
+    assert not summary.is_good
+    assert summary.failed == {cells[2].folder: "ValueError: this cell cannot be trained"}
+    assert "failed before and left alone; --retry_failed" in run("steps")[1]
+    assert run("steps", retry_failed=True)[0] == {"skipped": 3, "finished": 1}
+
+
+def test_a_worker_that_dies_takes_down_nothing_else(run, cells, tmp_path):
+    assert run("dying_once")[0] == {"finished": 4}
+    histories = {path: path.read_text().split() for path in (tmp_path / "out").glob("*/history.csv")}
+    assert [sorted(set(map(int, text))) for text in histories.values()] == [list(range(1, 21))] * 4
+
+
+def test_a_cell_that_kills_its_workers_has_failed(run, cells):
+    counts, _, summary = run("dying", retries=1)
+    assert counts == {"finished": 3, "failed": 1}
+    assert re.search(
+        r"2 workers died on it, the last one by SIGKILL .*\.log", summary.failed[cells[2].folder]
+    )
+
+
+def test_workers_are_replaced_and_share_the_processors(run, monkeypatch):
+    begun = []
+    begin = WorkerProcess.__init__
+
+    def count(self, work, threads, log):
+        begun.append(threads)
+        begin(self, work, threads, log)
+
+    monkeypatch.setattr(WorkerProcess, "__init__", count)
+    monkeypatch.setattr("modtf.engines.local.processors", lambda: 6)
+    assert run("steps", workers=2, recycle=1)[0] == {"finished": 4}
+    assert begun == [3, 3, 3, 3]
+
+
+def test_threads_reach_the_workers(cells, work):
+    with closing(LocalEngine(1).run(cells[:1], work("show_threads"))) as events:
+        (outcome,) = [event.outcome for event in events if event.outcome]
+    assert outcome.reason == f"ValueError: {len(os.sched_getaffinity(0))} threads"
+
+
+def test_what_a_worker_prints_goes_to_its_log(run, tmp_path):
+    run("printing", workers=1)
+    (log,) = (tmp_path / "out" / PRIVATE / "logs").iterdir()
+    assert log.read_text().count("hello") == 4
+
+
+def test_progress_counts_steps_and_each_cell_ends_once(cells, work):
+    events = list(LocalEngine(2).run(cells, work("slow_steps")))
+    ends = Counter(event.cell.folder for event in events if event.outcome)
+    assert ends == {cell.folder: 1 for cell in cells}
+    assert all(0 < event.steps <= 20 for event in events)
+
+
+def test_closing_it_early_leaves_cells_in_order_and_no_process(cells, work, tmp_path, eventually):
+    events = LocalEngine(2).run(cells, work("slowest_steps"))
+    with closing(events):
+        next(events)
+    assert not list((tmp_path / "out" / PRIVATE).glob("running/*"))
+    assert list(
+        (tmp_path / "out").glob("*/checkpoint.npz")
+    )  # of the cell whose news came; the other may have none
+    assert {path.name for path in (tmp_path / "out").iterdir()} <= {*(cell.folder for cell in cells), PRIVATE}
+    assert not list((tmp_path / "out").rglob(".writing-*"))
+
+
+def test_remarks_on_results_of_another_version(run, monkeypatch):
+    run("steps")
+    monkeypatch.setattr("modtf.engines.state.__version__", "7.1.0")
+    counts, said, _ = run("steps")
+    assert counts == {"skipped": 4}
+    assert "4 cells finished by modtf 0.1.0, whose numbers may differ: kept" in said
+
+
+def test_a_damaged_result_is_noticed_and_run_again(run, cells, tmp_path):
+    run("steps")
+    path = tmp_path / "out" / cells[1].folder / "results.csv"
+    path.write_bytes(path.read_bytes()[:-2])
+    counts, said, _ = run("steps")
+    assert counts == {"skipped": 3, "finished": 1}
+    assert f"{cells[1].folder} is damaged: results.csv is missing or has another size" in said
+    assert path.read_text() == f"{cells[1].label},20\n"
+
+
+def test_two_studies_in_one_folder_share_the_work(start, tmp_path):
+    """They start at the same time and finish at the same time; every cell is done by one of them."""
+    code = "import runpy, sys; sys.argv[0] = 'drive.py'; runpy.run_module('drive', run_name='__main__')"
+    drivers = [start(code, tmp_path / "out", "slow_steps", 1, 20, 6) for _ in range(2)]
+    ends = [driver.communicate(timeout=100)[0].splitlines()[-1] for driver in drivers]
+    assert [driver.returncode for driver in drivers] == [0, 0]
+    finished = [int(found[1]) for end in ends if (found := re.search(r"'finished': (\d)", end))]
+    assert sum(finished) == 6
+    histories = [path.read_text().split() for path in (tmp_path / "out").glob("*/history.csv")]
+    assert histories == [[str(step) for step in range(1, 21)]] * 6
+
+
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_driver_that_is_killed(kind, start, tmp_path, eventually):
+    """Its workers end, and the next run does what is left, and nothing twice."""
+    code = "import runpy, sys; sys.argv[0] = 'drive.py'; runpy.run_module('drive', run_name='__main__')"
+    driver = start(code, tmp_path / "out", "slow_steps", 2, 100, 4)
+    running = tmp_path / "out" / PRIVATE / "running"
+    eventually(lambda: list(running.glob("*/*/checkpoint.npz")))
+    workers = children(driver.pid)
+    assert workers
+    driver.send_signal(kind)
+    driver.wait(60)
+    eventually(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers))
+    again = start(code, tmp_path / "out", "steps", 2, 100, 4)
+    assert again.communicate(timeout=60)[0].splitlines()[-1].startswith("{")
+    assert again.returncode == 0
+    assert len(results(tmp_path / "out")) == 4
+    for path in (tmp_path / "out").glob("*/history.csv"):
+        steps = [int(line) for line in path.read_text().split()]
+        assert sorted(set(steps)) == list(range(1, 101))
+        assert len(steps) <= 101  # at most the step that was being written
+
+
+def children(pid: int) -> list[int]:
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_engines_are_known_by_name():
+    assert next(iter(ENGINES)) == "local"
+    assert ENGINES["local"] is LocalEngine
+
+
+@pytest.mark.parametrize("options", [{"workers": 0}, {"recycle": 0}, {"retries": -1}])
+def test_options_are_checked(options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))}=.* is not valid"):
+        LocalEngine(**options)
+
+
+def test_a_cell_comes_out_of_a_process_as_it_went_in(cells):
+    assert all(Cell.from_dict(cell.to_dict()) == cell for cell in cells)

@@ -1,0 +1,161 @@
+"""`Evaluator` against NumPy on the same streams."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from modtf.evaluation.evaluator import Evaluator
+from modtf.families import FAMILIES
+from modtf.metrics import activation_measures, measure_all, rule_distributions
+from modtf.models.build import build
+from modtf.models.routers import ROUTERS
+from modtf.population import Population
+from modtf.protocol import Evaluation
+from modtf.task import Task
+
+MEASURES = {measure.name for measure in activation_measures()}
+TASK = Task(arch="rnn", setting="classification", num_rules=2)
+CONDITIONS = ("iid", "scale2", "len3", "len3_scale2")
+
+
+@pytest.fixture(scope="module")
+def sizes(small_sizes):
+    return replace(small_sizes, conditions=CONDITIONS)
+
+
+@pytest.fixture(scope="module")
+def population(sizes):
+    """A population of two rnn members, its evaluator, which is used twice, and its scores."""
+    population = Population.of([TASK, TASK.replace(data_seed=1)], [0, 1])
+    model = build(population, "modular", 4)
+    model.compile(jit_compile=False)
+    calls, original = [], model.call
+
+    def call(features):
+        calls.append(features["inputs"].shape)
+        return original(features)
+
+    model.call = call  # type: ignore[method-assign]
+    evaluator = Evaluator(model, population, sizes)
+    return model, evaluator, evaluator.run(), calls
+
+
+@pytest.fixture(scope="module")
+def member():
+    return build(TASK, "modular", 4, 0)
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_performance(population, member, batches, sizes, name):
+    _, _, scores, _ = population
+    options = {"batch_size": sizes.batch_size, "split": "test"}
+    options |= TASK.family.condition(name).stream_options()
+    elements = batches(TASK, sizes.batches, **options)
+    logits = np.stack([member(features)["target"].numpy() for features, _ in elements]).astype(np.float64)
+    labels = np.stack([target for _, target in elements])
+    loss = np.mean(np.logaddexp(0, logits) - labels * logits)
+    error = 100 * np.mean((logits >= 0) != (labels == 1))
+    np.testing.assert_allclose(scores.rows["loss", name][0], loss, rtol=1e-4)
+    np.testing.assert_allclose(scores.rows["error", name][0], error, rtol=1e-4)
+
+
+def test_activation_and_measures(population, member, batches, numpy_activation, sizes):
+    """Tokens of a sequence depend on each other: use under other rule probabilities is sampled."""
+    _, _, scores, _ = population
+    steps = -(-sizes.tokens // (sizes.activation_batch_size * 10))
+    options = {"batch_size": sizes.activation_batch_size, "split": "test"}
+    A = numpy_activation(member, batches(TASK, steps, **options), 2)
+    np.testing.assert_allclose(scores.activation[0], A, atol=1e-5)
+    draws = sizes.draws
+    elements = batches(TASK, draws, rule_probs=rule_distributions(2, draws), **options)  # one batch a draw
+    usage = [member(features)["activation"].numpy().mean((0, 1)) for features, _ in elements]
+    came = [
+        np.bincount(features["rule"].ravel(), minlength=2) / features["rule"].size for features, _ in elements
+    ]
+    expected = measure_all(A, usage=np.stack(usage), rule_frequencies=np.stack(came))
+    for name, value in expected.items():
+        np.testing.assert_allclose(scores.rows[name, "iid"][0], value, atol=1e-4, err_msg=name)
+
+
+def test_again_is_the_same_and_traces_nothing(population):
+    _, evaluator, scores, calls = population
+    count = len(calls)
+    assert count <= 6  # eagerly, and per length
+    again = evaluator.run()
+    assert len(calls) == count
+    assert again.rows.keys() == scores.rows.keys()
+    for key, values in scores.rows.items():
+        np.testing.assert_array_equal(again.rows[key], values)
+
+
+def test_other_data_share_what_is_compiled(population, sizes):
+    _, evaluator, scores, calls = population
+    count = len(calls)
+    less = replace(sizes, batches=1, draws=2, conditions=("len3",))
+    found = evaluator.on(less, "validation").run()
+    assert len(calls) == count
+    assert {condition for _, condition in found.rows} == {"iid", "len3"}
+    assert not np.allclose(found.activation, scores.activation)
+    assert evaluator.evaluation == sizes
+    with pytest.raises(ValueError, match="draws=6 is more than the 5 that this evaluator was made for"):
+        evaluator.on(replace(sizes, draws=6), "test")
+
+
+def test_names(population):
+    _, _, scores, _ = population
+    performance = {TASK.family.condition(name).of(m) for m in ("loss", "error") for name in CONDITIONS}
+    assert set(scores.member(1)) == performance | MEASURES
+    assert set(scores.in_distribution()) == {"loss", "error"} | MEASURES
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+@pytest.mark.parametrize("variant", ROUTERS)
+def test_use_is_exact_where_p_depends_on_the_token_alone(arch, variant, small_sizes):
+    task = Task(arch)
+    evaluator = Evaluator(build(task, variant, 8), Population.of(task), small_sizes)
+    exact = not task.is_sequence or ROUTERS[variant].depends_only_on_rule
+    assert evaluator.exact_usage == exact
+
+
+def test_a_perfect_sampled_router_scores_exactly_zero(sizes):
+    """Whatever rules came by chance: they are what its use is compared with."""
+    population = Population.of(TASK)
+    model = build(population, "gt_modular", 4)
+    promise, type(model.router).depends_only_on_rule = type(model.router).depends_only_on_rule, False
+    try:
+        evaluator = Evaluator(model, population, replace(sizes, conditions=()))
+    finally:
+        type(model.router).depends_only_on_rule = promise
+    assert not evaluator.exact_usage
+    assert evaluator.run().rows["adaptation", "iid"].tolist() == [0.0]
+
+
+def test_a_diverged_member_is_nan_and_leaves_the_others_alone(population, sizes):
+    model, evaluator, scores, _ = population
+    weights = [v.numpy() for v in model.trainable_variables]
+    for variable, value in zip(model.trainable_variables, weights, strict=True):
+        broken = value.copy()
+        broken[1] = np.nan
+        variable.assign(broken)
+    found = evaluator.run()
+    for variable, value in zip(model.trainable_variables, weights, strict=True):
+        variable.assign(value)
+    assert np.isnan(found.activation[1]).all()
+    for (measure, condition), values in found.rows.items():
+        assert values[0] == scores.rows[measure, condition][0]
+        if measure != "error":  # NaN is a wrong answer or a right one
+            assert np.isnan(values[1])
+
+
+@pytest.mark.parametrize(
+    ("conditions", "split", "message"),
+    [
+        (("scale3",), "test", "condition='scale3' is not known; expected one of iid, scale2"),
+        (None, "tests", "split='tests' is not known"),
+    ],
+)
+def test_refuses(conditions, split, message):
+    population = Population.of(Task())
+    with pytest.raises(ValueError, match=message):
+        Evaluator(build(population, width=4), population, Evaluation(conditions=conditions), split)

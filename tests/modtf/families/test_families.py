@@ -1,0 +1,135 @@
+"""What families say of themselves is whole, and what is not is refused."""
+
+import pytest
+
+from modtf.families import FAMILIES, IID, Condition, Family, Option, published_conditions, register_family
+from modtf.registry import resolve
+from modtf.task import Task
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_every_family_is_whole(arch):
+    family = FAMILIES[arch]
+    assert isinstance(family, Family)
+    assert (family.name, Task(arch).family) == (arch, family)
+    assert family.title
+    assert set(family.performance) >= set(family.settings)
+    assert resolve(family.data).__name__  # what the lazy reference stands for
+    assert family.num_training_tokens == (family.training_length if family.is_sequence else 1)
+    assert Task(arch).token_width >= 1
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_conditions_have_unique_names_and_the_first_is_that_of_training(arch):
+    family = FAMILIES[arch]
+    assert family.condition_names[0] == IID
+    assert len(set(family.condition_names)) == len(family.conditions)
+    assert len({condition.label for condition in family.conditions}) == len(family.conditions)
+    streams = [tuple(sorted(condition.stream_options().items())) for condition in family.conditions]
+    assert len(set(streams)) == len(streams)  # no two are the same data
+    assert streams[0] == ()
+    assert not family.condition(family.headline).in_distribution
+    names = {c.of(what) for c in family.conditions for what in ("loss", "error", "test")}
+    assert len(names) == 3 * len(family.conditions)
+    with pytest.raises(ValueError, match=f"condition='scale3' is not known; expected one of {IID}, "):
+        family.condition("scale3")
+
+
+@pytest.mark.parametrize(
+    ("arch", "names"),
+    [
+        ("mlp", "iid scale2"),
+        *[
+            (arch, "iid scale2 len3 len3_scale2 len5 len5_scale2 len20 len20_scale2 len30 len30_scale2")
+            for arch in ("mha", "rnn")
+        ],
+    ],
+)
+def test_the_published_conditions(arch, names):
+    assert FAMILIES[arch].condition_names == tuple(names.split())
+
+
+def test_names_under_a_condition():
+    conditions = {c.name: c for c in published_conditions(10, (10, 30))}
+    assert list(conditions) == ["iid", "scale2", "len30", "len30_scale2"]
+    assert [c.of("loss") for c in conditions.values()] == [
+        "loss",
+        "loss_scale2",
+        "loss_len30",
+        "loss_len30_scale2",
+    ]
+    assert conditions["iid"].stream_options() == {}
+    assert conditions["len30_scale2"].stream_options() == {"scale": 2.0, "seq_len": 30}
+    assert [c.in_distribution for c in conditions.values()] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_options_have_allowed_defaults(arch):
+    for option in FAMILIES[arch].options:
+        assert option.check(option.default) == option.default
+        assert option.description
+        assert option.name not in ("arch", "setting", "num_rules", "data_seed", "seed")
+
+
+def test_an_option():
+    choice = Option("metal", "gold", "", choices=("gold", "lead"))
+    assert choice.check("lead") == "lead"
+    assert choice.show("lead") == "lead"
+    with pytest.raises(ValueError, match="metal='tin' is not known; expected one of gold, lead"):
+        choice.check("tin")
+    number = Option("noise", 0.0, "", high=1.0)
+    assert number.check(0.25) == 0.25
+    assert number.show(0.25) == "noise0.25"
+    with pytest.raises(ValueError, match="noise=2 is not valid"):
+        number.check(2)
+
+
+class Whole(Family):
+    title = "Whole"
+    data = "no_such:Data"
+    architecture = "mlp"
+    conditions = published_conditions(10, (10, 20))
+    headline = "len20"
+
+    def token_width(self, task):
+        return 1
+
+    def published(self, task):
+        raise NotImplementedError
+
+    quick = published
+
+
+@pytest.fixture(autouse=True)
+def forget(monkeypatch):
+    monkeypatch.setattr(FAMILIES, "_objects", dict(FAMILIES._objects))
+    monkeypatch.setattr(FAMILIES, "_origins", dict(FAMILIES._origins))
+
+
+def test_a_family_is_registered_once():
+    assert register_family("whole")(Whole) is Whole
+    assert FAMILIES["whole"].name == "whole"
+    register_family("whole")(Whole)
+    with pytest.raises(ValueError, match="is there already"):
+        register_family("whole")(type("Other", (Whole,), {}))
+    with pytest.raises(ValueError, match=r"'mlp', registered by .* from modtf.families.mlp"):
+        register_family("mlp")(Whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"headline": "len30"}, "must begin with 'iid' and hold its headline 'len30', received iid, "),
+        ({"conditions": (Condition("scale2", "x 2", scale=2.0),)}, "must begin with 'iid'"),
+        ({"token_width": Family.token_width}, r"lacks token_width\(task\); see modtf.Family"),
+    ],
+)
+def test_a_family_that_is_not_whole(changes, message):
+    with pytest.raises(ValueError, match=message):
+        register_family("broken")(type("Broken", (Whole,), changes))
+    assert "broken" not in FAMILIES
+
+
+def test_something_else_is_no_family():
+    with pytest.raises(ValueError, match=r"must be a subclass of modtf\.Family"):
+        register_family("broken")(type("Broken", (), {}))

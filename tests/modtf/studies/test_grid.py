@@ -1,0 +1,64 @@
+"""The algebra: what products, chains and filters give, and what they refuse."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modtf.studies import Grid, grid, together
+
+GRIDS = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(), max_size=3), max_size=3)
+OTHERS = st.dictionaries(st.sampled_from("xyz"), st.lists(st.integers(), max_size=3), max_size=3)
+
+
+def points(some):
+    return [dict(point) for point in some]
+
+
+def test_the_last_axis_varies_fastest():
+    assert points(grid(a=[1, 2], b=[3, 4])) == [
+        {"a": 1, "b": 3},
+        {"a": 1, "b": 4},
+        {"a": 2, "b": 3},
+        {"a": 2, "b": 4},
+    ]
+
+
+def test_lists_and_ranges_are_choices_and_everything_else_is_one_value():
+    assert len(grid(a=[1, 2], b=range(3))) == 6
+    assert points(grid(a="text", b=(1, 2), c=None)) == [{"a": "text", "b": (1, 2), "c": None}]
+    assert points(grid(**{"router.modules": [4, 8]})) == [{"router.modules": 4}, {"router.modules": 8}]
+
+
+def test_together():
+    assert points(together(a=[1, 2], b=[3, 4])) == [{"a": 1, "b": 3}, {"a": 2, "b": 4}]
+    with pytest.raises(ValueError, match=r"as many values each, received \{'a': 2, 'b': 1\}"):
+        together(a=[1, 2], b=3)
+
+
+@given(GRIDS, OTHERS)
+def test_a_product_is_the_grid_of_all_axes(a, b):
+    assert points(grid(**a) * grid(**b)) == points(grid(**a, **b))
+
+
+@given(GRIDS, GRIDS, OTHERS)
+def test_products_distribute_over_chains(a, b, c):
+    left = (grid(**a) + grid(**b)) * grid(**c)
+    right = grid(**a) * grid(**c) + grid(**b) * grid(**c)
+    assert points(left) == points(right)
+
+
+def test_where_keeps_the_order():
+    kept = grid(a=range(5)).where(lambda point: point["a"] % 2 == 0)
+    assert points(kept) == [{"a": 0}, {"a": 2}, {"a": 4}]
+
+
+def test_nothing():
+    assert points(Grid([]) + grid(a=1)) == [{"a": 1}]
+    assert points(Grid([]) * grid(a=1)) == []
+
+
+def test_a_product_sets_nothing_twice():
+    with pytest.raises(ValueError, match="set width"):
+        grid(width=32, arch="mlp") * grid(width=64)
+    with pytest.raises(ValueError, match="set arch"):  # wherever it stands
+        (grid(width=32) + grid(arch="mlp")) * grid(arch="mha")

@@ -1,0 +1,85 @@
+"""The studies of the tree, and those of users."""
+
+from collections import Counter
+
+import pytest
+
+from modtf.cell import VARIANTS
+from modtf.families import FAMILIES
+from modtf.protocol import Protocol
+from modtf.studies import STUDIES, load_study
+
+IMPORT = "from modtf.studies import grid\n"
+OWN = '''"""Mine."""
+from modtf.studies import grid
+CELLS = grid(arch="mlp", width=[32, {width}], num_rules=32).cells()
+'''
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_says_what_it_is(name):
+    study = load_study(name)
+    assert f"--study={name}" in study.description
+    assert str(len(study.cells)) in study.description.partition("\n")[0]
+
+
+def test_the_paper():
+    cells = load_study("paper").cells
+    assert len(cells) == 800
+    assert sum(len(cell.members) for cell in cells) == 20_000
+    assert len({cell.folder for cell in cells}) == 800
+    counts = [
+        Counter(cell.columns[name] for cell in cells) for name in ("setting", "num_rules", "width", "variant")
+    ]
+    assert [set(count.values()) for count in counts] == [{400}, {160}, {160}, {200}]
+    kinds = Counter((cell.task.arch, cell.columns["task_options"]) for cell in cells)
+    assert kinds == {("mlp", ""): 200, ("mha", "search=v1"): 200, ("mha", "search=v2"): 200, ("rnn", ""): 200}
+    assert all(cell.protocol == Protocol.published(cell.task) for cell in cells)
+
+
+def test_the_smallest_study_runs_everything():
+    found = {(cell.task.arch, cell.task.setting, cell.variant) for cell in load_study("testing").cells}
+    assert found == {
+        (arch, setting, variant)
+        for arch, family in FAMILIES.items()
+        for setting in family.settings
+        for variant in VARIANTS
+    }
+
+
+def test_a_users_file(tmp_path):
+    path = tmp_path / "my_first_study.py"
+    path.write_text(OWN.format(width=64))
+    study = load_study(path)
+    assert (study.name, study.description, study.plugin) == ("my_first_study", "Mine.", str(path))
+    assert [cell.width for cell in study.cells] == [32, 64]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            OWN.format(width=2),
+            r"1 of 2 cells cannot run:\n  mlp_regression_r32_e2_modular: width=2 is",
+        ),
+        (OWN.format(width=32), "holds the cell mlp_regression_r32_e32_modular twice"),
+        ("x = 1", "must define CELLS.* found NoneType"),
+        ("CELLS = []", "has no cells"),
+        ("1 / 0", "failed in line 1: ZeroDivisionError"),
+        ("from modtf.studies import grid; CELLS = grid(arch='mlp')", "found Grid. A Grid becomes one"),
+        (
+            "from modtf.studies import grid; CELLS = grid(variant='mine').cells()",
+            "variant='mine' is not known",
+        ),
+    ],
+)
+def test_a_users_mistakes(tmp_path, text, words, request):
+    path = tmp_path / f"study_{abs(hash(request.node.name))}.py"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=words):
+        load_study(path)
+
+
+def test_an_unknown_name():
+    with pytest.raises(ValueError, match="expected testing, quick, paper, or the path of a file"):
+        load_study("papers")

@@ -1,0 +1,104 @@
+"""Protocols: what was published, the quick ones, and how they are changed."""
+
+import pytest
+
+from modtf.families import FAMILIES, IID
+from modtf.protocol import PRESETS, Evaluation, Protocol, Training, preset, tail_length
+from modtf.task import Task
+
+EVERY = [(arch, setting) for arch, family in FAMILIES.items() for setting in family.settings]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(("arch", "setting"), EVERY)
+def test_presets(name, arch, setting):
+    task = Task(arch, setting)
+    found = preset(name, task)
+    training = found.protocol.training
+    assert training.steps % training.evaluations == 0
+    assert tail_length(training.evaluations) >= 5
+    assert found.tasks >= 3  # so that there is an interval to show
+    assert task.replace(num_rules=found.num_rules).num_rules >= 2
+    assert found.width >= 1
+    assert training.clipnorm == Protocol.published(task).training.clipnorm  # one clip rule
+
+
+@pytest.mark.parametrize(("arch", "setting"), EVERY)
+def test_the_names_of_presets_are_those_of_protocols(arch, setting):
+    task = Task(arch, setting)
+    assert preset("paper", task).protocol == Protocol.published(task)
+    assert preset("quick", task).protocol == Protocol.quick(task)
+    with pytest.raises(ValueError, match="preset='slow' is not known; expected one of quick, paper"):
+        preset("slow", task)
+
+
+@pytest.mark.parametrize(
+    ("arch", "steps", "clipnorm"), [("mlp", 100_000, None), ("mha", 500_000, None), ("rnn", 500_000, 1.0)]
+)
+def test_published_training(arch, steps, clipnorm):
+    training = Protocol.published(Task(arch)).training
+    assert training == Training(
+        steps=steps,
+        learning_rate=1e-4,
+        batch_size=256,
+        clipnorm=clipnorm,
+        evaluations=steps // 5_000,
+    )
+    found = preset("paper", Task(arch))
+    assert (found.tasks, found.seeds) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("arch", "setting", "batch_size", "tokens", "activation_batch_size", "tokens_per_draw"),
+    [
+        ("mlp", "regression", 1000, 1_000_000, 1000, 10_000),
+        ("mlp", "classification", 1000, 1_000_000, 1000, 10_000),
+        ("mha", "regression", 256, 10_000_000, 1000, 100_000),
+        ("mha", "classification", 1000, 10_000_000, 1000, 100_000),
+        ("rnn", "regression", 256, 1_000_000, 100, 100_000),
+        ("rnn", "classification", 256, 1_000_000, 100, 100_000),
+    ],
+)
+def test_published_sizes(arch, setting, batch_size, tokens, activation_batch_size, tokens_per_draw):
+    """100 batches a condition; the matrix from 1,000 batches; 100 draws."""
+    family = FAMILIES[arch]
+    assert tokens == 1_000 * activation_batch_size * family.num_training_tokens
+    assert Protocol.published(Task(arch, setting)).evaluation == Evaluation(
+        batches=100,
+        batch_size=batch_size,
+        tokens=tokens,
+        activation_batch_size=activation_batch_size,
+        draws=100,
+        tokens_per_draw=tokens_per_draw,
+        conditions=None,
+    )
+
+
+def test_a_smaller_evaluation():
+    smaller = Evaluation().smaller(10)
+    assert (smaller.batches, smaller.tokens, smaller.draws, smaller.tokens_per_draw) == (
+        10,
+        100_000,
+        10,
+        2_560,
+    )
+    assert smaller.conditions == (IID,)
+    assert smaller.batch_size == Evaluation().batch_size
+    few = Evaluation(batches=1, tokens=100, draws=2, tokens_per_draw=80)
+    assert few.smaller(10, few.conditions) == few  # never more
+    assert Evaluation().smaller(10, None).conditions is None
+
+
+def test_replace():
+    protocol = Protocol(Training(steps=10), Evaluation())
+    changed = protocol.replace(steps=20, batch_size=8, tokens=5)
+    assert changed == Protocol(Training(steps=20, batch_size=8), Evaluation(tokens=5))
+    assert protocol.replace() == protocol
+    with pytest.raises(
+        ValueError, match="protocol field='step' is not known; expected one of steps, learning_rate"
+    ):
+        protocol.replace(step=5)
+
+
+def test_the_tail_is_the_last_ten_evaluations_or_half_of_few():
+    assert [tail_length(n) for n in (1, 2, 3, 10, 20, 100)] == [1, 1, 1, 5, 10, 10]

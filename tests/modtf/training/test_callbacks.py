@@ -1,0 +1,125 @@
+"""The callbacks alone: what was found, best weights per member, the tail, the progress bar."""
+
+import numpy as np
+import pytest
+
+from modtf.models.build import build
+from modtf.population import Population
+from modtf.protocol import TAIL, tail_length
+from modtf.task import Task
+from modtf.training.callbacks.best import BestWeights
+from modtf.training.callbacks.evaluate import EvaluateCallback
+from modtf.training.callbacks.progress import ProgressCallback
+from modtf.training.callbacks.tail import TailCallback
+
+TWO = Population.of([Task(), Task()], [0, 1])
+LOSSES = [[0.0, 0.0], [3.0, 1.0], [2.0, 2.0], [np.nan, 0.5], [2.0, 9.0]]  # the first before training
+
+
+def assign_all(model, value):
+    for variable in model.trainable_variables:
+        variable.assign(np.full(variable.shape, value))
+
+
+def test_what_was_found(prescribed, run_epochs):
+    evaluator = prescribed(TWO, {"loss": LOSSES, "even": LOSSES, ("loss", "scale2"): LOSSES})
+    callback = EvaluateCallback(evaluator)
+    logs = run_epochs(None, [callback], range(2))
+    assert callback.steps == [0, 5, 10]
+    assert {name: np.stack(values).tolist() for name, values in callback.records.items()} == {
+        "loss": LOSSES[:3],
+        "even": LOSSES[:3],
+    }
+    assert {name: values.tolist() for name, values in callback.latest.items()} == {
+        "loss": LOSSES[2],
+        "even": LOSSES[2],
+    }
+    assert len(callback.activations) == 3
+    assert len(callback.seconds) == 2
+    assert logs == {"loss": 0.5, "val_loss": 2.0, "even": 2.0}
+
+
+def test_a_resumed_training_is_not_measured_before_it(prescribed, run_epochs):
+    first, second = (EvaluateCallback(prescribed(TWO, {"loss": LOSSES})) for _ in range(2))
+    run_epochs(None, [first], range(2))
+    second.load_state({name: value.copy() for name, value in first.state().items()})
+    run_epochs(None, [second], [2])
+    assert second.steps == [0, 5, 10, 15]
+    assert [values.tolist() for values in second.records["loss"]] == [*LOSSES[:3], LOSSES[0]]
+
+
+@pytest.mark.parametrize("measure", ["loss", "error"])
+def test_best_weights_are_each_members_own(measure, prescribed, run_epochs):
+    """By the loss in regression, by the error in classification."""
+    setting = {"loss": "regression", "error": "classification"}[measure]
+    population = Population.of([Task(setting=setting)] * 2, [0, 1])
+    rising = [[float(i)] * 2 for i in range(5)]
+    series = {"loss": rising, "error": rising, measure: LOSSES}
+    model = build(population, "modular", 2)
+    evaluation = EvaluateCallback(prescribed(population, series))
+    best = BestWeights(evaluation)
+    for epoch in range(4):
+        assign_all(model, epoch)
+        run_epochs(model, [evaluation, best], [epoch], total=4)
+    assert best.value.tolist() == [2.0, 0.5]
+    assert best.step.tolist() == [10, 15]
+    for values in best.weights:
+        assert np.all(values[0] == 1)
+        assert np.all(values[1] == 2)
+
+
+def test_best_weights_survive_a_kill(prescribed, run_epochs):
+    model = build(TWO, "modular", 2)
+    evaluation = EvaluateCallback(prescribed(TWO, {"loss": [[0.0, 0.0], [1.0, 2.0], [0.5, 3.0]]}))
+    best = BestWeights(evaluation)
+    assign_all(model, 7)
+    run_epochs(model, [evaluation, best], [0])
+    resumed = BestWeights(evaluation)
+    resumed.load_state({name: value.copy() for name, value in best.state().items()})
+    assert resumed.step.tolist() == [5, 5]
+    assign_all(model, 8)
+    run_epochs(model, [evaluation, resumed], [1])
+    assert float(resumed.weights[0][0].max()) == 8.0
+    assert float(resumed.weights[0][1].max()) == 7.0
+    assert len(resumed.weights) == len(model.trainable_variables)
+
+
+@pytest.mark.parametrize("total", [1, 7, TAIL * 2 + 2])
+def test_the_tail_is_the_mean_over_the_last_evaluations(total, prescribed, run_epochs):
+    series = {("loss", condition): [[float(i), 1.0] for i in range(total)] for condition in ("iid", "scale2")}
+    tail = TailCallback(prescribed(TWO, series))
+    run_epochs(None, [tail], range(total))
+    assert len(tail.found) == tail_length(total)
+    expected = [np.mean(range(tail_length(total))), 1.0]  # the evaluator counts from its first use
+    for condition in ("iid", "scale2"):
+        assert tail.scores().rows["loss", condition].tolist() == expected
+
+
+def test_the_tail_survives_a_kill(prescribed, run_epochs):
+    whole, killed, resumed = (TailCallback(prescribed(TWO, {"loss": LOSSES})) for _ in range(3))
+    run_epochs(None, [whole], range(4))
+    run_epochs(None, [killed], range(3), total=4)
+    resumed.load_state(killed.state())
+    resumed.evaluator = killed.evaluator
+    run_epochs(None, [resumed], [3], total=4)
+    assert len(killed.found) == 1
+    assert len(resumed.found) == 2
+    np.testing.assert_array_equal(resumed.scores().rows["loss", "iid"], whole.scores().rows["loss", "iid"])
+    empty = TailCallback(prescribed(TWO, {}))
+    empty.load_state(empty.state())
+    assert empty.found == []
+
+
+def test_progress_counts_every_step(capsys):
+    progress = ProgressCallback(total=20, done=10, label="cell")
+    progress.on_train_begin()
+    for epoch in range(2):
+        progress.on_epoch_begin(epoch)
+        for last in (1, 4):  # the last of several steps per execution
+            progress.on_train_batch_end(last, {"loss": 0.5})
+        progress.on_epoch_end(epoch, {"val_loss": 0.25})
+    assert progress._bar.n == 20
+    progress.on_train_end()
+    shown = capsys.readouterr().err
+    assert "cell" in shown
+    assert "20/20" in shown

@@ -1,0 +1,243 @@
+"""`modtf.train`: it learns, evaluates beside the training, compiles once, and takes anybody's model."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import modtf
+from modtf.evaluation.evaluator import Evaluator
+from modtf.families import FAMILIES
+from modtf.metrics import activation_measures, measure_all
+from modtf.models.build import build
+from modtf.population import Population
+from modtf.protocol import Protocol
+from modtf.task import Task
+from modtf.training.callbacks.evaluate import EvaluateCallback
+from modtf.training.fit import train
+
+TASKS = [Task(num_rules=3, data_seed=i) for i in range(2)]
+STEPS = 48
+
+
+class Counted:
+    """A model whose `call` counts how often Python runs it: once eagerly, then once per tracing."""
+
+    def __init__(self, sizes, evaluations):
+        self.model = build(TASKS, "modular", 8, [0, 1])
+        self.calls, original = 0, self.model.call
+
+        def call(features):
+            self.calls += 1
+            return original(features)
+
+        self.model.call = call  # type: ignore[method-assign]
+        self.callback = EvaluateCallback(Evaluator(self.model, Population.of(TASKS), sizes, "validation"))
+        self.history = train(
+            self.model, TASKS, STEPS, batch_size=32, learning_rate=1e-2, evaluations=evaluations,
+            evaluation=self.callback, verbose=False,
+        ).history  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def often(small_sizes):
+    return Counted(small_sizes, 8)
+
+
+@pytest.fixture(scope="module")
+def seldom(small_sizes):
+    return Counted(small_sizes, 2)
+
+
+def test_it_learns(often):
+    assert often.history["loss"][-1] < 0.7 * often.history["loss"][0]
+    assert often.history["val_loss"][-1] < 0.9 * often.history["val_loss"][0]
+
+
+def test_history_names_everything(often):
+    measures = {measure.name for measure in activation_measures()}
+    assert set(often.history) == {"loss", "val_loss"} | measures
+    assert all(len(values) == 8 for values in often.history.values())
+    assert often.callback.steps == [6 * i for i in range(9)]  # the first before training
+    for name, per_member in often.callback.records.items():
+        shown = often.history["val_loss" if name == "loss" else name]
+        np.testing.assert_allclose([values.mean() for values in per_member[1:]], shown)
+        assert all(values.shape == (2,) for values in per_member)
+
+
+def test_evaluating_more_often_does_not_change_the_training(often, seldom):
+    for a, b in zip(often.model.trainable_variables, seldom.model.trainable_variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(often.callback.activations[-1], seldom.callback.activations[-1])
+
+
+def test_it_is_traced_once(often, seldom):
+    assert often.calls == seldom.calls <= 8
+
+
+def test_activation_is_that_of_the_validation_stream(often, batches, numpy_activation, small_sizes):
+    """The callback's matrix, against NumPy on the outputs of each member over the same batches."""
+    batch_size = small_sizes.activation_batch_size
+    count = -(-small_sizes.tokens // batch_size)
+    for i, task in enumerate(TASKS):
+        alone = build(task, "modular", 8)
+        for ours, variable in zip(alone.trainable_variables, often.model.trainable_variables, strict=True):
+            ours.assign(variable.numpy()[i : i + 1])
+        elements = batches(task, count, batch_size=batch_size, split="validation")
+        expected = numpy_activation(alone, elements, 3)
+        np.testing.assert_allclose(often.callback.activations[-1][i], expected, atol=1e-6)
+        for name, value in measure_all(expected).items():
+            np.testing.assert_allclose(often.callback.records[name][-1][i], value, atol=1e-5)
+
+
+class OwnModel(keras.Model):
+    """A user's own model of an mlp task, which knows nothing of modtf and has no weights before its call."""
+
+    def __init__(self, num_rules, num_modules):
+        super().__init__()
+        self.num_rules = num_rules
+        self.hidden = keras.layers.Dense(8, activation="relu")
+        self.experts = keras.layers.Dense(num_modules)
+        self.gate = keras.layers.Dense(num_modules, activation="softmax")
+
+    def call(self, features):
+        rule = ops.one_hot(features["rule"], self.num_rules)
+        x = ops.concatenate([features["inputs"], rule], axis=-1)
+        activation = self.gate(x)
+        return {"target": ops.sum(activation * self.experts(self.hidden(x)), -1), "activation": activation}
+
+
+def functional(num_rules, num_modules):
+    """A user's own functional model."""
+    rule = keras.Input([], dtype="int32", name="rule")
+    features = {"inputs": keras.Input([2], name="inputs"), "rule": rule}
+    rule = keras.layers.CategoryEncoding(num_rules, output_mode="one_hot")(features["rule"][:, None])
+    x = keras.layers.Concatenate()([features["inputs"], rule])
+    hidden = keras.layers.Dense(8, activation="relu")(x)
+    activation = keras.layers.Dense(num_modules, activation="softmax")(x)
+    target = keras.layers.Dot(1)([keras.layers.Dense(num_modules)(hidden), activation])
+    return keras.Model(features, {"target": target[:, 0], "activation": activation})
+
+
+@pytest.mark.parametrize("make", [OwnModel, functional])
+def test_own_models_get_every_metric(make, small_sizes):
+    task = Task(setting="classification", num_rules=3)
+    model = make(3, 3)
+    options = {"batch_size": 16, "evaluations": 2, "evaluation": small_sizes, "verbose": False}
+    history = train(model, task, 4, **options).history
+    measures = {measure.name for measure in activation_measures()}
+    assert set(history) == {"loss", "val_loss", "val_error"} | measures
+    scores = modtf.evaluate(model, task, evaluation=small_sizes)
+    assert set(scores) == {"loss", "error", "loss_scale2", "error_scale2"} | measures
+    assert all(np.isfinite(value) for value in scores.values())
+
+
+class StoppedError(Exception):
+    """Ends a training once it is known what it would do."""
+
+
+@pytest.fixture
+def stop(monkeypatch):
+    """stop(name): what `train` calls by that name receives is kept, and training ends."""
+
+    def stop_at(name):
+        seen: list = []
+
+        def keep(*given, **options):
+            seen.append(given)
+            raise StoppedError
+
+        monkeypatch.setattr(f"modtf.training.fit.{name}", keep)
+        return seen
+
+    return stop_at
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_the_clip_rule_is_the_published_one(arch, stop):
+    seen = stop("compile_model")
+    options: list[dict] = [{}, {"clipnorm": None}, {"clipnorm": 0.5}]
+    for given in options:
+        with pytest.raises(StoppedError):
+            train(build(Task(arch), width=8), Task(arch), 2, verbose=False, **given)
+    published = Protocol.published(Task(arch)).training.clipnorm
+    assert [training.clipnorm for _, _, training in seen] == [published, None, 0.5]
+
+
+def test_seeds_are_the_models_own_unless_given(stop):
+    seen, model = stop("stream"), build(TASKS, "modular", 4, [5, 6])
+    given: list = [(TASKS, None), (TASKS, [1, 2]), (Population.of(TASKS, [3, 4]), None)]
+    for task, seed in given:
+        with pytest.raises(StoppedError):
+            train(model, task, 2, seed=seed, verbose=False)
+    assert [population.seeds for population, *_ in seen] == [(5, 6), (1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        (lambda x: x[:, 0], "'target' .* and 'activation' .*, received .*Tensor"),
+        (lambda x: {"target": x[:, 0]}, r"received \['target'\]. Wrap your model"),
+    ],
+)
+def test_wrong_outputs_are_named_before_anything_is_trained(outputs, message):
+    class Wrong(keras.Model):
+        def call(self, features):
+            return outputs(features["inputs"])
+
+    with pytest.raises(ValueError, match=message):
+        train(Wrong(), Task(), 2, verbose=False)
+    with pytest.raises(ValueError, match=message):
+        modtf.evaluate(Wrong(), Task())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps=0 .* at least 1"),
+        ({"steps": 2, "evaluations": 0}, "evaluations=0"),
+        ({"steps": 2, "clipnorm": "1"}, "clipnorm='1'"),
+        ({"steps": 2, "batch_size": 0}, "batch_size=0"),
+        ({"steps": 2, "seed": [0]}, "seed"),
+    ],
+)
+def test_train_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        train(build(Task(), width=4), Task(), verbose=False, **options)
+
+
+class Kill(keras.callbacks.Callback):
+    """Ends a training by an exception after an epoch."""
+
+    def __init__(self, epoch):
+        super().__init__()
+        self.epoch = epoch
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == self.epoch:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_training_resumes(tmp_path, small_sizes):
+    """A user's model, which has no weights when the checkpoint is read."""
+    weights, task = [], Task(num_rules=3)
+    for name in ("whole", "interrupted"):
+        options = {"batch_size": 16, "evaluations": 4, "evaluation": small_sizes, "learning_rate": 0.01}
+        options |= {"jit_compile": False, "steps_per_execution": 2, "verbose": False}
+        options["checkpoint"] = tmp_path / f"{name}.npz"
+        keras.utils.set_random_seed(0)
+        model = OwnModel(3, 3)
+        if name == "interrupted":
+            with pytest.raises(KeyboardInterrupt):
+                train(model, task, 8, callbacks=[Kill(2)], **options)
+            model = OwnModel(3, 3)
+        history = train(model, task, 8, **options)
+        assert history.epoch == ([0, 1, 2, 3] if name == "whole" else [2, 3])
+        weights.append(model.get_weights())
+    for whole, resumed in zip(*weights, strict=True):
+        np.testing.assert_array_equal(whole, resumed)
+    again = OwnModel(3, 3)  # a training that has ended is found ended
+    assert train(again, task, 8, **options).epoch == []
+    np.testing.assert_array_equal(again.get_weights()[0], weights[0][0])
+    with pytest.raises(ValueError, match=r"checkpoint of another training: .*'steps': 8.*'steps': 16"):
+        train(again, task, 16, **options)

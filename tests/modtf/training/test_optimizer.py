@@ -1,0 +1,108 @@
+"""`MemberAdam` against plain NumPy: scaling, clipping per member, Adam itself."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modtf.training.optimizer import MemberAdam
+
+
+def apply(optimizer, gradients, start):
+    """One step from `start`; returns the new values."""
+    variables = [keras.Variable(value) for value in start]
+    optimizer.build(variables)
+    for step in gradients:
+        optimizer.apply([None if g is None else keras.ops.convert_to_tensor(g) for g in step], variables)
+    return [v.numpy() for v in variables]
+
+
+def adam(gradients, start, learning_rate, epsilon=1e-8):
+    """Adam of one weight array over steps, with the epsilon before bias correction, as Keras has it."""
+    value, m, v = start.astype(np.float64), 0.0, 0.0
+    for t, g in enumerate(gradients, 1):
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        rate = learning_rate * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        value = value - rate * m / (np.sqrt(v) + epsilon)
+    return value
+
+
+@pytest.fixture
+def numbers():
+    """Two steps of gradients of two weights with 3 members, of very different sizes."""
+    rng = np.random.default_rng(0)
+    sizes = np.array([1e-3, 1.0, 1e3])
+    shapes = [(3, 2, 4), (3, 5)]
+    start = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    scale = [sizes.reshape(-1, *[1] * (len(shape) - 1)) for shape in shapes]
+    gradients = [
+        [(rng.standard_normal(shape) * s).astype(np.float32) for shape, s in zip(shapes, scale, strict=True)]
+        for _ in range(2)
+    ]
+    return start, gradients
+
+
+def test_without_clipping_it_is_adam_of_the_members_own_gradient(numbers):
+    start, gradients = numbers
+    found = apply(MemberAdam(0.1, num_members=3), gradients, start)
+    for i in range(2):
+        expected = adam([3.0 * step[i] for step in gradients], start[i], 0.1)
+        np.testing.assert_allclose(found[i], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_clipping_is_by_the_norm_over_one_members_weights(numbers):
+    start, gradients = numbers
+    found = apply(MemberAdam(0.1, num_members=3, member_clipnorm=2.0), gradients, start)
+    own = [[3.0 * g.astype(np.float64) for g in step] for step in gradients]
+    for step in own:
+        norm = np.sqrt(sum((g**2).reshape(3, -1).sum(1) for g in step))
+        assert norm[0] < 2.0 < norm[2]
+        factor = np.minimum(1.0, 2.0 / norm)
+        for i, g in enumerate(step):
+            step[i] = g * factor.reshape(-1, *[1] * (g.ndim - 1))
+    for i in range(2):
+        expected = adam([step[i] for step in own], start[i], 0.1)
+        np.testing.assert_allclose(found[i], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_one_member_without_axis_is_clipped_over_all_its_weights():
+    gradient = [np.full([4], 3.0, np.float32), np.full([7, 1], -3.0, np.float32)]
+    optimizer = MemberAdam(num_members=1, member_clipnorm=1.0)
+    clipped = optimizer._clip_members([keras.ops.convert_to_tensor(g) for g in gradient])
+    np.testing.assert_allclose(np.sqrt(sum((g.numpy() ** 2).sum() for g in clipped)), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(clipped[0], 11**-0.5, rtol=1e-5)
+
+
+def test_a_weight_without_gradient_is_left_alone():
+    start = [np.ones([2, 3], np.float32), np.ones([2], np.float32)]
+    optimizer = MemberAdam(0.1, num_members=2, member_clipnorm=1.0)
+    with pytest.warns(UserWarning, match="Gradients do not exist"):
+        found = apply(optimizer, [[np.ones([2, 3], np.float32), None]], start)
+    assert np.all(found[0] < 1)
+    np.testing.assert_array_equal(found[1], 1)
+
+
+def test_config_round_trip():
+    optimizer = MemberAdam(0.5, num_members=4, member_clipnorm=0.25)
+    copy = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert isinstance(copy, MemberAdam)
+    assert (copy.num_members, copy.member_clipnorm, copy.epsilon) == (4, 0.25, 1e-8)
+    assert float(copy.learning_rate) == 0.5
+
+
+@pytest.mark.parametrize("clipnorm", [None, 1.0])
+def test_the_gradient_of_an_embedding_is_as_good_as_a_dense_one(clipnorm):
+    """Of a user's model: TensorFlow gives the rows that were read, some of them twice."""
+    rows, indices = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32), [0, 2, 0]
+    dense = np.array([[6.0, 8.0], [0.0, 0.0], [3.0, 4.0]], np.float32)
+    found = []
+    for gradient in (tf.IndexedSlices(rows, indices, dense_shape=(3, 2)), tf.constant(dense)):
+        table, optimizer = (
+            keras.Variable(np.ones((3, 2), np.float32)),
+            MemberAdam(0.1, member_clipnorm=clipnorm),
+        )
+        optimizer.build([table])
+        optimizer.apply([gradient], [table])
+        found.append(table.numpy())
+    np.testing.assert_array_equal(*found)
+    assert (found[0][[0, 2]] != 1).all()

@@ -1,0 +1,75 @@
+"""CONTRIBUTING.md names the files that an addition touches: they exist, and nobody else imports them."""
+
+import re
+from pathlib import Path
+
+import grimp
+import pytest
+
+from modtf.analysis.claims import CLAIMS
+from modtf.analysis.figures import FIGURES
+from modtf.families import FAMILIES
+from modtf.metrics import MEASURES
+from modtf.models.architectures import ARCHITECTURES
+from modtf.models.routers import ROUTERS
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+REGISTRIES = (FAMILIES, ARCHITECTURES, ROUTERS, MEASURES, FIGURES, CLAIMS)
+
+# Who may import the file of a registered thing, besides the registry that finds it by name: a family's data
+# ask their family, the benchmark has textbook forms of the published architectures, and `modtf.metrics`
+# exports its functions.
+MAY_IMPORT = {
+    "family": r"modtf\.datasets\.families\.\w+",
+    "architecture": r"modtf\.launch\.benchmark\.textbook",
+    "variant": r"nobody",
+    "measure": r"modtf\.metrics|modtf\.analysis\.figures\.matrices",
+    "figure": r"modtf\.analysis\.figures\.\w+",
+    "claim": r"nobody",
+}
+
+
+@pytest.fixture(scope="module")
+def imports() -> grimp.ImportGraph:
+    return grimp.build_graph("modtf", cache_dir=None)
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=[registry.kind for registry in REGISTRIES])
+def test_nothing_else_imports_what_is_registered(registry, imports):
+    """Else adding one would mean editing that, too."""
+    assert registry._modules
+    for module in set(registry._modules.values()):
+        for importer in imports.find_modules_that_directly_import(module):
+            assert re.fullmatch(MAY_IMPORT[registry.kind], importer), f"{importer} imports {module}"
+
+
+def rows() -> list[list[str]]:
+    """The cells of the table of additions, a list per row."""
+    table = TEXT.split("## Adding something")[1].split("\n## ")[0]
+    lines = [line.strip().strip("|").split("|") for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line] for line in lines[2:]]
+
+
+def test_it_speaks_of_every_kind_of_addition():
+    kinds = [row[0] for row in rows()]
+    assert kinds == [
+        "family",
+        "architecture",
+        "router",
+        "recurrent cell",
+        "measure",
+        "figure",
+        "claim",
+        "command",
+    ]
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+def test_the_files_it_names_are_there(row):
+    paths = [path for cell in row for path in re.findall(r"`([\w/]+(?:\.py|/))", cell)]
+    assert len(paths) >= 2
+    for path in paths:
+        pattern = path.replace("NAME", "*")
+        assert list(ROOT.glob(pattern)), f"{path} is not there"

@@ -1,0 +1,66 @@
+"""The examples of measuring a model run as they stand, and show what they are there to show."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "examples" / "measure"
+
+
+def run(name: str) -> str:
+    """What the example prints, its spaces made one."""
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / name)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return re.sub(" +", " ", done.stdout)
+
+
+def values(printed: str, measure: str) -> list[tuple[float, float]]:
+    """What the tables say of a measure, in order: by gate mass and by hard assignment."""
+    number = r"(-?[\d.]+)( \[.*?\])? -?[\d.]+"
+    found = re.findall(rf"^{measure} {number} {number}$", printed, re.MULTILINE)
+    assert found, printed
+    return [(float(row[0]), float(row[2])) for row in found]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+def test_they_are_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) < 80
+
+
+def test_numpy() -> None:
+    printed = run("numpy_example.py")
+    ((mass, hard),) = values(printed, "adjusted mutual information")
+    assert 0.1 < hard < 0.5 < mass < 1.0  # the two tell different stories
+    assert "1 of 8 modules have fewer than 30 tokens" in printed
+    assert re.search(r"expert 7: \d\d? tokens, \d+% of label 0, by chance", printed)
+
+
+def test_jax() -> None:
+    pytest.importorskip("jax")
+    printed = run("jax_example.py")
+    before, after = values(printed, "alignment")
+    assert before[0] > 0.7
+    assert after[0] < 0.4
+    first, last = map(float, re.findall(r"loss (\S+) before training, (\S+) after", printed)[0])
+    assert last < 0.01 * first
+
+
+def test_a_language_model() -> None:
+    printed = run("language_model.py")
+    epochs = [float(loss) for loss in printed.splitlines()[0].split(":")[1].split()]
+    assert epochs[-1] < epochs[0] < 4.0
+    told = values(printed, "adjusted mutual information")
+    assert len(told) == 4  # two layers by class, two by domain
+    first, second, _, by_domain = (mass for mass, _ in told)
+    assert second > first, "one layer is not another"
+    assert second > by_domain, "experts follow classes of characters more than domains"
+    assert len(re.findall(r"layer 1, expert \d: \d+ tokens", printed)) == 12

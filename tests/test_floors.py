@@ -1,0 +1,86 @@
+"""The floors of modtf: what may import what, and who may know the names of the published families."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("modtf", "datasets", "models", "metrics", "launch")
+
+# The families and architectures themselves, the names of published TFDS configurations, and what tries them.
+MAY_NAME_FAMILIES = (
+    "modtf/families/",
+    "datasets/families/",
+    "datasets/modarch_rules/",
+    "models/architectures/",
+    "modtf/studies/",
+    "tests/",
+)
+FAMILY_NAME = re.compile(r"['\"](mlp|mha|rnn)['\"]")
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    """import-linter with the contracts of pyproject.toml, on the tree in `root`."""
+    command = "from importlinter.cli import lint_imports_command as main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", command, "--no-cache"],
+        cwd=root, env={"PYTHONPATH": str(root)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def copied_tree(tmp_path: Path) -> Path:
+    """A copy of the sources, for a test to spoil."""
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_an_import_never_goes_up() -> None:
+    done = lint_imports(ROOT)
+    assert done.returncode == 0, done.stdout
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("modtf/checks.py", "import modtf.launch.cli"),
+        ("metrics/measure.py", "def f():\n    from modtf.models import build"),
+        ("models/base.py", "import modtf.datasets.streaming"),  # a neighbour
+        ("modtf/results/load.py", "import tensorflow"),
+        ("modtf/attic.py", "import modtf.checks"),  # a part without a floor
+    ],
+)
+def test_the_contracts_see_what_goes_wrong(copied_tree: Path, file: str, line: str) -> None:
+    path = copied_tree / file
+    path.write_text((path.read_text() if path.exists() else "") + f"\n{line}\n")
+    done = lint_imports(copied_tree)
+    assert done.returncode == 1, done.stdout
+    assert f"modtf.{file.removeprefix('modtf/').removesuffix('.py').replace('/', '.')}" in done.stdout
+
+
+def sources() -> list[Path]:
+    """The Python files of the tree; links lead to files that are there already."""
+    found = [p for name in (*FOLDERS, "examples", "tests") for p in (ROOT / name).rglob("*.py")]
+    links = [ROOT / "modtf" / name for name in FOLDERS]
+    return [p for p in found if not any(link in p.parents for link in links)]
+
+
+def names_of_families(path: Path) -> list[str]:
+    """The lines of a file that have a family's name as a string of its own."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [f"{path}:{n}: {line.strip()}" for n, line in enumerate(lines, 1) if FAMILY_NAME.search(line)]
+
+
+def test_nobody_else_knows_the_families_by_name() -> None:
+    """Everything else asks `FAMILIES`, so that a new family needs no edit there."""
+    found = {path.relative_to(ROOT).as_posix(): names_of_families(path) for path in sources()}
+    allowed = [name for name in found if name.startswith(MAY_NAME_FAMILIES)]
+    assert any(found[name] for name in allowed), "the search finds nothing at all"
+    assert [line for name in found if name not in allowed for line in found[name]] == []

@@ -1,0 +1,95 @@
+"""With the JAX backend and no TensorFlow: building, training on arrays, the measures, the benchmark."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modtf.families import FAMILIES
+
+pytest.importorskip("jax")
+
+ROOT = Path(__file__).parents[1]
+
+# Python runs a module of this name first: nothing after it can import TensorFlow.
+BLOCK = """
+import sys
+
+class NoTensorFlow:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("tensorflow", "tensorflow_datasets"):
+            raise ImportError(f"{name} is not there")
+
+sys.meta_path.insert(0, NoTensorFlow())
+"""
+
+LIBRARY = """
+import numpy as np
+import modtf, modtf.metrics
+from modtf.families import FAMILIES
+from modtf.launch.benchmark.jax_programs import synthetic_batches
+from modtf.training.compile import compile_model
+
+for arch in FAMILIES:
+    tasks = [modtf.Task(arch, num_rules=4, data_seed=i) for i in range(2)]
+    model = modtf.build(tasks, "modular", 16, [0, 1])
+    compile_model(model, model.population, modtf.Training(steps=1, learning_rate=1e-2), steps_per_execution=5)
+    features, target = synthetic_batches(model, 32, 1)
+    batch = {name: values[0] for name, values in features.items()}, target["target"][0]
+    losses = [float(model.train_on_batch(batch[0], {"target": batch[1]})) for _ in range(50)]
+    assert losses[-1] < 0.9 * losses[0], (arch, losses)
+    activation = np.asarray(model(batch[0])["activation"])[:, 0].reshape(-1, 4)
+    rule = np.eye(4)[batch[0]["rule"][:, 0].reshape(-1)]
+    scores = modtf.metrics.measure_all(rule.T @ activation / rule.sum(axis=0)[:, None])
+    assert 0 <= scores["alignment"] <= 1
+    print(arch, "ok")
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """Runs Python without TensorFlow."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "sitecustomize.py").write_text(BLOCK)
+    path = os.pathsep.join([str(folder), str(ROOT)])
+
+    def run(*arguments):
+        environment = {**os.environ, "PYTHONPATH": path, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+        return subprocess.run(
+            [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+def test_it_is_blocked(python):
+    done = python("-c", "import tensorflow")
+    assert "ImportError: tensorflow is not there" in done.stderr
+
+
+def test_models_train_and_are_measured(python):
+    done = python("-c", LIBRARY)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [f"{arch} ok" for arch in FAMILIES]
+
+
+def test_the_benchmark_prints_its_table(python, tmp_path):
+    script, out = str(ROOT / "launch" / "bench.py"), tmp_path / "bench.json"
+    small = ["--rules=2", "--width=4", "--variant=monolithic,modular", "--repeats=1", "--seconds=0.01"]
+    done = python(script, "--backend=jax", f"--arch={','.join(FAMILIES)}", *small, f"--json={out}")
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = json.loads(out.read_text())
+    assert [(row["arch"], row["variant"]) for row in rows] == [
+        (arch, variant) for arch in FAMILIES for variant in ("monolithic", "modular")
+    ]
+    for row in rows:
+        assert all(
+            row[name] > 0 for name in ("step_ms", "peak_gflops", "compile_s", "flops", "to_monolithic")
+        )
+        assert not {"train_ms", "data_ms", "textbook_ms", "fit_overhead"} & set(row)
+    heading = done.stdout.splitlines()[0]
+    assert "step ms" in heading
+    assert "textbook" not in heading
