@@ -14,6 +14,7 @@ PRECISIONS = ("float32", "tf32")
 
 
 TAIL = 10
+TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
 
 
 def tail_length(evaluations: int) -> int:

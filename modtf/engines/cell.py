@@ -15,6 +15,7 @@ from modtf.evaluation.evaluator import Evaluator
 from modtf.files import atomic_path, write_text
 from modtf.models.base import ModularModel
 from modtf.models.build import build
+from modtf.protocol import TRAINING_FACTOR
 from modtf.results.schema import (
     CONFIG,
     RESULTS,
@@ -28,8 +29,6 @@ from modtf.training.callbacks.tail import TailCallback
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.fit import train
 from modtf.version import __version__
-
-TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
 
 
 def run_cell(

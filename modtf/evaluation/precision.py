@@ -1,7 +1,5 @@
 """How exactly matrix products are computed in float32, on devices that have a choice."""
 
-from importlib import import_module
-
 import keras
 
 from modtf.checks import check_choice
@@ -22,9 +20,13 @@ def use_precision(name: str) -> None:
     """
     check_choice("precision", name, PRECISIONS)
     if keras.backend.backend() == "tensorflow":
-        config = import_module("tensorflow").config.experimental
+        import tensorflow as tf
+
+        config = tf.config.experimental
         if config.tensor_float_32_execution_enabled() != (name == "tf32"):
             config.enable_tensor_float_32_execution(name == "tf32")
     elif keras.backend.backend() == "jax":
+        import jax
+
         value = "tensorfloat32" if name == "tf32" else "float32"
-        import_module("jax").config.update("jax_default_matmul_precision", value)
+        jax.config.update("jax_default_matmul_precision", value)

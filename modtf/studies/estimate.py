@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from modtf.cell import Cell
-from modtf.protocol import Evaluation, tail_length
+from modtf.protocol import TRAINING_FACTOR, Evaluation, tail_length
 from modtf.studies.speed import Speed, is_known, parameters_of, speed_of
 
 SMALL = 50_000  # parameters whose arithmetic takes as long as everything around a small model's
@@ -22,7 +22,6 @@ LARGEST = 3e10  # floating-point operations of the largest step that is measured
 BACKWARD = 3  # a training step costs so many forward passes
 STARTS = 2  # evaluation takes as long to compile as training
 EXACT = 6  # shapes of a kind up to which all are built to count their parameters
-FACTOR = 10  # how many times smaller evaluations are while training
 
 BASE_GB = 1.0  # TensorFlow, programs and batches
 COPIES = 8  # of every parameter: value, gradient, two moments, best, and a checkpoint being written
@@ -82,7 +81,7 @@ def estimate(
 def evaluation_tokens(cell: Cell) -> int:
     """Tokens that one member is evaluated on, from the first evaluation to the last."""
     sizes, evaluations = cell.protocol.evaluation, cell.protocol.training.evaluations
-    small, all_conditions = sizes.smaller(FACTOR), sizes.smaller(FACTOR, sizes.conditions)
+    small, all_conditions = sizes.smaller(TRAINING_FACTOR), sizes.smaller(TRAINING_FACTOR, sizes.conditions)
     tail = tail_length(evaluations) * _tokens_read(cell, all_conditions)
     return evaluations * _tokens_read(cell, small) + tail + 2 * _tokens_read(cell, sizes)
 

@@ -14,7 +14,7 @@ from modtf.evaluation.outputs import count_modules
 from modtf.evaluation.retracing import no_retracing_advice
 from modtf.models.base import ModularModel
 from modtf.population import Population
-from modtf.protocol import Evaluation, Protocol, Training
+from modtf.protocol import TRAINING_FACTOR, Evaluation, Protocol, Training
 from modtf.task import Task
 from modtf.training.callbacks.checkpoint import CheckpointCallback
 from modtf.training.callbacks.evaluate import EvaluateCallback
@@ -106,7 +106,7 @@ def train(
         at_once = largest_divisor(per_epoch, steps_per_execution)
         compile_model(model, population, training, jit_compile=jit_compile, steps_per_execution=at_once)
     if not isinstance(evaluation, EvaluateCallback):
-        sizes = evaluation or Evaluation().smaller(10)
+        sizes = evaluation or Evaluation().smaller(TRAINING_FACTOR)
         evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation"))
     callbacks, done = [evaluation, *callbacks], 0
     if checkpoint is not None:
