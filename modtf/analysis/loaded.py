@@ -19,6 +19,7 @@ from modtf.results.load import Progress, with_categories
 from modtf.results.schema import KIND
 
 Part = TypeVar("Part", bound="LoadedStudy")
+Keep = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 class LoadedStudy:
@@ -41,12 +42,17 @@ class LoadedStudy:
         self.level = level
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress
+        self._whole: tuple[LoadedStudy, Keep] | None = (
+            None  # of which this is a part: histories are read once
+        )
         if history is not None:
             self.history = with_variants(with_categories(history))
 
     @cached_property
     def history(self) -> pd.DataFrame:
         """The evaluations during training, as `load_history` gives them."""
+        if self._whole is not None:
+            return self._whole[1](self._whole[0].history)
         return with_variants(load_history(self.cells, self._progress))
 
     @cached_property
@@ -64,10 +70,10 @@ class LoadedStudy:
         """The models whose performance is no finite number."""
         return contents.diverged(self.results)
 
-    @property
+    @cached_property
     def variants(self) -> list[str]:
         """From least to most informed, those of users behind."""
-        found = set(self.results["variant"])
+        found = set(self.results["variant"].unique())
         return [name for name in self.results["variant"].cat.categories if name in found]
 
     @property
@@ -87,13 +93,11 @@ class LoadedStudy:
         cells = [cell for cell in self.cells if _name(cell) in variants]
         return self._part(lambda frame: frame[frame["variant"].isin(list(variants))], cells)
 
-    def _part(self: Part, keep: Callable[[pd.DataFrame], pd.DataFrame], cells: Sequence[CellFolder]) -> Part:
+    def _part(self: Part, keep: Keep, cells: Sequence[CellFolder]) -> Part:
         part = copy(self)
-        for cached in ("performance", "missing", "diverged"):
+        for cached in ("history", "performance", "missing", "diverged", "variants"):
             part.__dict__.pop(cached, None)
-        part.cells, part.results = list(cells), keep(self.results)
-        if "history" in self.__dict__:
-            part.history = keep(self.history)
+        part.cells, part.results, part._whole = list(cells), keep(self.results), (self, keep)
         return part
 
     def activations(self, **chosen: Any) -> Iterator[Activations]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -85,9 +84,18 @@ def heat_maps(tables: list[pd.DataFrame], *drawn: Any, rows: str = "rule", large
 def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], largest: float = 1.0) -> None:
     """Rules downwards, modules to the right."""
     values = data.pivot(index="rule", columns="module", values="probability")
-    y, x = map(_label_every, values.axes, NAMES)
-    style = {"square": values.shape[0] == values.shape[1], "yticklabels": y, "xticklabels": x}
-    seaborn.heatmap(values, vmin=0, vmax=largest, cmap=COLOURS, cbar=False, ax=axes, **style)
+    axes.imshow(
+        values,
+        COLOURS,
+        vmin=0,
+        vmax=largest,
+        interpolation="nearest",
+        aspect="equal" if values.shape[0] == values.shape[1] else "auto",
+    )
+    for axis, index, most in zip((axes.yaxis, axes.xaxis), values.axes, NAMES, strict=True):
+        places = range(0, len(index), _label_every(index, most))
+        axis.set_ticks(places, [str(index[place]) for place in places])
+    axes.grid(False)
     axes.set_anchor("W")
     axes.tick_params(labelsize=7, length=2, rotation=0)
     said = data["said"].iloc[0] if "said" in data else f"alignment {alignment(values):.2f}"

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 
 from modtf.analysis.figures.base import Picture
 
@@ -13,13 +15,11 @@ PNG_DPI = 150
 
 def png_of(picture: Picture) -> bytes:
     """The picture as a PNG."""
-    FigureCanvasAgg(picture.figure)
-    picture.figure.draw_without_rendering()
-    picture.figure.set_layout_engine(
-        "none"
-    )  # what was laid out stays: again, for each file, would take seconds
-    buffer = io.BytesIO()
-    picture.figure.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    figure, buffer = picture.figure, io.BytesIO()
+    canvas = FigureCanvasAgg(figure)
+    _lay_out(figure)
+    figure.set_dpi(PNG_DPI)
+    canvas.print_png(buffer, metadata={"Software": None})
     return buffer.getvalue()
 
 
@@ -29,6 +29,15 @@ def save(picture: Picture, figures: Path, tables: Path) -> bytes:
     (figures / f"{picture.name}.png").write_bytes(png)
     # The same study gives the same bytes: no date, no random identifiers.
     with matplotlib.rc_context({"svg.hashsalt": picture.name}):
-        picture.figure.savefig(figures / f"{picture.name}.svg", metadata={"Date": None, "Creator": "modtf"})
+        canvas = FigureCanvasSVG(picture.figure)
+        canvas.print_svg(figures / f"{picture.name}.svg", metadata={"Date": None, "Creator": "modtf"})
     picture.table.to_csv(tables / f"{picture.name}.csv", index=False)
     return png
+
+
+def _lay_out(figure: Figure) -> None:
+    """Places everything, once: `savefig` would do it, and draw all, once more for every file."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")
