@@ -107,12 +107,15 @@ def _train_and_measure(
         label=cell.label,
     )
     scores = {"tail": tail.scores()}
-    for name, weights in (("last", None), ("best", best.weights)):
-        if weights is not None:
-            for variable, value in zip(model.trainable_variables, weights, strict=True):
-                variable.assign(value)
-        _save(model, folder / f"{name}.keras")
-        scores[name] = evaluator.run()
+    scores["last"] = evaluator.run()
+    _save(model, folder / "last.keras")
+    if (best.step == training.steps).all():
+        scores["best"] = scores["last"]  # of the same weights: a second evaluation would find the same
+    else:
+        for variable, value in zip(model.trainable_variables, best.weights, strict=True):
+            variable.assign(value)
+        scores["best"] = evaluator.run()
+    _save(model, folder / "best.keras")
     board.final(training.steps, final_scores(scores["last"]))
     write_activations(
         folder,

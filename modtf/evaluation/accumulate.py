@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from modtf.evaluation.retracing import no_retracing_advice
+from modtf.evaluation.xla_only import xla_alone
 
 STEPS_PER_EXECUTION = 20  # enough to hide Keras's work between batches
 
@@ -55,6 +56,6 @@ class Accumulator:
         # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
         shape = tuple(dataset.element_spec[1][self.output].shape)
         self._forward.test_function = self._test_functions.get(shape)
-        with no_retracing_advice():
+        with no_retracing_advice(), xla_alone(self._forward):
             self._forward.evaluate(dataset, verbose=0)
         self._test_functions[shape] = self._forward.test_function

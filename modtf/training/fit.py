@@ -12,6 +12,7 @@ from modtf.datasets.streaming import stream
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.outputs import count_modules
 from modtf.evaluation.retracing import no_retracing_advice
+from modtf.evaluation.xla_only import xla_alone
 from modtf.models.base import ModularModel
 from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Evaluation, Protocol, Training
@@ -121,7 +122,7 @@ def train(
     data = data.map(lambda features, target: (features, {"target": target}))
     use_large_programs(model, data)
     try:
-        with no_retracing_advice():
+        with no_retracing_advice(), xla_alone(model):
             return model.fit(
                 data,
                 epochs=training.evaluations,
