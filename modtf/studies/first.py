@@ -1,0 +1,28 @@
+"""The study of docs/study.md: the paper's comparison at one width, 56 cells, about eight core-hours.
+
+    python launch/sweep.py --study=first --out=runs/first
+    python launch/report.py --results=runs/first --out=report --claims
+
+Width 32, both settings, the four published variants. mlp: R = 2, 8, 32, five tasks x two seeds. mha (search
+v1) and rnn: R = 2, 8, five tasks x one seed. Not the published protocol: fewer steps at a higher learning
+rate, the same for all variants of a kind, chosen from measured step times before anything was run.
+"""
+
+from modtf.studies.grid import Grid, grid
+
+RULES = {"mlp": (2, 8, 32), "mha": (2, 8), "rnn": (2, 8)}
+SEEDS = {"mlp": 2, "mha": 1, "rnn": 1}
+STEPS = {"mlp": 40_000, "mha": 8_000, "rnn": 5_000}
+LEARNING_RATE = {"mlp": 3e-4, "mha": 1e-3, "rnn": 1e-3}
+
+CELLS = sum(
+    (
+        grid(arch=arch, num_rules=list(rules), width=32, preset="quick", tasks=5, seeds=SEEDS[arch])
+        * grid(setting=["regression", "classification"])
+        * grid(**{"training.steps": STEPS[arch], "training.learning_rate": LEARNING_RATE[arch]})
+        * grid(**{"training.evaluations": 20})
+        * grid(variant=["monolithic", "modular", "modular_op", "gt_modular"])
+        for arch, rules in RULES.items()
+    ),
+    Grid([]),
+).cells()
