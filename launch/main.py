@@ -9,6 +9,7 @@ from modtf.version import __version__
 COMMANDS = {
     "run": "train the variants on one cell and print how they compare",
     "sweep": "run a study: many cells, resumable, on one machine or many",
+    "tune": "search the learning rate and the router's options that are best for every variant",
     "report": "turn results into figures, tables, one page and verdicts on the paper's claims",
     "measure": "say what the modules of any mixture of experts specialise in, from its activations",
     "bench": "measure what a training step costs",

@@ -1,6 +1,5 @@
 """`--set NAMESPACE.NAME=VALUE`: options of families, routers and architectures, and all of a protocol."""
 
-import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -13,6 +12,7 @@ from modtf.models.architectures import ARCHITECTURES
 from modtf.models.options import options_of
 from modtf.models.routers import ROUTERS
 from modtf.protocol import Protocol
+from modtf.space import parse_value
 
 NAMESPACES = ("task", "router", "model", "training", "evaluation")
 EXAMPLE = "--set router.temperature=2"
@@ -65,19 +65,6 @@ def settings_given(values: flags.FlagValues) -> Settings:
         else:
             found[namespace][name] = parse_value(value)
     return found
-
-
-def parse_value(text: str) -> Any:
-    """A Python literal where it is one, else the text itself.
-
-    Example:
-        >>> [parse_value(text) for text in ("2", "0.5", "None", "simple")]
-        [2, 0.5, None, 'simple']
-    """
-    try:
-        return ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        return text
 
 
 def check_names(namespace: str, given: Iterable[str], known: Sequence[str], whose: str) -> None:

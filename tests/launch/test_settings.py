@@ -5,9 +5,10 @@ from absl import flags
 
 from modtf.families import FAMILIES
 from modtf.launch.run import cells_of_flags, define_flags
-from modtf.launch.settings import NAMESPACES, define_settings, parse_value, settings_given
+from modtf.launch.settings import NAMESPACES, define_settings, settings_given
 from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
+from modtf.space import parse_value
 
 
 def given(*arguments):
