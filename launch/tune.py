@@ -26,9 +26,7 @@ from modtf.checks import check_integer
 from modtf.launch.cli import check_writable, run_command
 from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags
 from modtf.launch.settings import define_settings
-
-ORACLES = ("grid", "random", "hyperband", "bayesian")
-TRIALS = {"random": 10, "bayesian": 10}
+from modtf.tuning import ORACLES
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -44,7 +42,9 @@ def define_flags(values: flags.FlagValues) -> None:
         "anyway, unless --set fixes it.",
         flag_values=values,
     )
-    flags.DEFINE_enum("oracle", "grid", ORACLES, "How to choose what to try.", flag_values=values)
+    flags.DEFINE_enum(
+        "oracle", next(iter(ORACLES)), list(ORACLES), "How to choose what to try.", flag_values=values
+    )
     integer("trials", None, "At most so many for every variant; default for random and bayesian 10, for the "
             "others what they take.", flag_values=values)  # fmt: skip
     integer("points", 5, "grid: how many values of a range.", flag_values=values)
@@ -59,7 +59,8 @@ def main(given: flags.FlagValues) -> None:
     cells = cells_of_flags(given)
     points = check_integer("--points", given.points, 2)
     seed = check_integer("--oracle_seed", given.oracle_seed, 1)
-    limit = TRIALS.get(given.oracle) if given.trials is None else check_integer("--trials", given.trials, 1)
+    if given.trials is not None:
+        check_integer("--trials", given.trials, 1)
     out = check_writable(given.out or Path("runs", "tuning"))
     from modtf.tuning.role import role_here
 
@@ -74,6 +75,7 @@ def main(given: flags.FlagValues) -> None:
         raise ValueError("--learning_rate and --space learning_rate cannot both be given. Leave one out.")
     check_known(chosen, cells)
     searches = [search_of(cell, space_of(cell, chosen, fixed), given.oracle, points, seed) for cell in cells]
+    limit = ORACLES[given.oracle].usual_limit if given.trials is None else given.trials
     from modtf.tuning.run import run_search
     from modtf.tuning.table import trials_note, trials_table
     from modtf.tuning.trials import trials_of

@@ -21,6 +21,7 @@ from modtf.tuning import ORACLES
 from modtf.tuning.search import LONGEST
 
 OBJECTIVE = "validation"
+SPREAD = 10_007  # times the seed: KerasTuner counts up from it, so that neighbours would draw the same
 RUNNING, COMPLETED, FAILED, STOPPED, IDLE = "RUNNING", "COMPLETED", "FAILED", "STOPPED", "IDLE"
 
 
@@ -49,6 +50,7 @@ class Durable(keras_tuner.Oracle):
 
     needs_choices: ClassVar[bool] = False  # whether ranges become some of their values
     settings_needed: ClassVar[int] = 0  # different ones that its strategy cannot do without
+    usual_limit: ClassVar[int | None] = None  # of the number of trials, where nobody gives one
 
     is_alive: Callable[[str], bool] = staticmethod(lambda tuner_id: True)
 
@@ -57,7 +59,7 @@ class Durable(keras_tuner.Oracle):
             objective=keras_tuner.Objective(OBJECTIVE, "min"),
             hyperparameters=hyperparameters,
             allow_new_entries=False,
-            seed=seed,
+            seed=SPREAD * seed,
             max_consecutive_failed_trials=sys.maxsize,
             **options,
         )
@@ -137,6 +139,8 @@ class Grid(Durable):
 class Random(Durable, keras_tuner.oracles.RandomSearchOracle):
     """Drawn at random, no setting twice."""
 
+    usual_limit = 10
+
 
 @ORACLES.register("hyperband")
 class Hyperband(Durable, keras_tuner.oracles.HyperbandOracle):
@@ -151,6 +155,8 @@ class Hyperband(Durable, keras_tuner.oracles.HyperbandOracle):
 @ORACLES.register("bayesian")
 class Bayesian(Durable, keras_tuner.oracles.BayesianOptimizationOracle):
     """Where a Gaussian process expects the most, after some trials at random."""
+
+    usual_limit = 10
 
     def populate_space(self, trial_id):
         with warnings.catch_warnings():
