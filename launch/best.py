@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from modtf.cell import Cell
+from modtf.launch.settings import says_learning_rate
 
 SHOWN = 8  # things found that are listed
 
@@ -28,8 +29,7 @@ def with_best(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
     """
     if given.best is None:
         return list(cells)
-    said = [text for text in given["set"].value or [] if text.startswith("training.learning_rate")]
-    if given.learning_rate is not None or said:
+    if says_learning_rate(given):
         raise ValueError("--best and a learning rate cannot both be given: one of them would not count.")
     from modtf.tuning import use_best  # pandas takes time
 

@@ -86,7 +86,7 @@ def change_protocol(protocol: Protocol, given: Settings, family: Family) -> Prot
     found: dict[str, Any] = {}
     for namespace in ("training", "evaluation"):
         part = getattr(protocol, namespace)
-        kinds = {field.name: str(field.type) for field in fields(part)}
+        kinds = {field.name: _kind(field.type) for field in fields(part)}
         check_names(namespace, given[namespace], list(kinds), namespace)
         values = {
             name: _field_value(f"--set {namespace}.{name}", kinds[name], value, family)
@@ -125,6 +125,16 @@ def model_settings(given: Settings, architecture: str) -> dict[str, Any]:
     return dict(given["model"])
 
 
+def says_learning_rate(given: flags.FlagValues) -> bool:
+    """Whether --learning_rate or --set says it."""
+    return given.learning_rate is not None or "learning_rate" in settings_given(given)["training"]
+
+
+def _kind(annotation: Any) -> str:
+    """What a field holds: "float", "int", "float | None", ..."""
+    return annotation.__name__ if annotation in (int, float, str) else str(annotation)
+
+
 def _field_value(name: str, kind: str, value: Any, family: Family) -> Any:
     """The value of a field of a protocol, checked by its type."""
     if value is None and "None" in kind:
@@ -132,6 +142,8 @@ def _field_value(name: str, kind: str, value: Any, family: Family) -> Any:
     if kind.startswith("tuple"):
         names = value.split(",") if isinstance(value, str) else value
         return tuple(family.condition(condition).name for condition in names)
+    if kind == "str":
+        return value  # the protocol checks it
     if kind.startswith("float"):
         return check_number(name, value, 0.0, float("inf"))
     return check_integer(name, value, 1)

@@ -25,7 +25,7 @@ from absl import flags
 from modtf.checks import check_integer
 from modtf.launch.cli import check_writable, run_command
 from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags
-from modtf.launch.settings import define_settings
+from modtf.launch.settings import define_settings, says_learning_rate
 from modtf.tuning import ORACLES
 
 
@@ -70,9 +70,9 @@ def main(given: flags.FlagValues) -> None:
     from modtf.tuning.axes import axes_given, check_known, search_of, space_of
 
     chosen = axes_given(given.space)
-    fixed = given.learning_rate is not None
+    fixed = says_learning_rate(given)
     if fixed and "learning_rate" in chosen:
-        raise ValueError("--learning_rate and --space learning_rate cannot both be given. Leave one out.")
+        raise ValueError("--space learning_rate and a single one cannot both be given. Leave one out.")
     check_known(chosen, cells)
     searches = [search_of(cell, space_of(cell, chosen, fixed), given.oracle, points, seed) for cell in cells]
     limit = ORACLES[given.oracle].usual_limit if given.trials is None else given.trials

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modtf.analysis.contents import plural
 from modtf.cell import Cell
 from modtf.tuning.search import Search, find_searches, in_words, with_values
 from modtf.tuning.trials import Trial, trials_of
@@ -21,7 +22,7 @@ class Best:
     trials: int  # finished ones that it is the best of
 
     def __str__(self) -> str:
-        return f"{in_words(self.values)} (best of {self.trials} trials, {self.search.name})"
+        return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}, {self.search.name})"
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial | None:

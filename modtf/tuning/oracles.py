@@ -106,7 +106,8 @@ class Durable(keras_tuner.Oracle):
         state = json.loads(Path(self._get_oracle_fname()).read_text(encoding="utf-8"))
         super().reload()
         begun = set(self.start_order)
-        self.trials = {name: trial for name, trial in self.trials.items() if name in begun}
+        for name in set(self.trials) - begun:
+            del self.trials[name]
         running = {name for name, trial in self.trials.items() if trial.status == RUNNING}
         self.ongoing_trials = {
             tuner_id: self.trials[name]

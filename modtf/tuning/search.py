@@ -119,7 +119,7 @@ def with_values(cell: Cell, values: Mapping[str, Any]) -> Cell:
             options[namespace][name] = value
         else:
             protocol = protocol.replace(**{path: value})
-    return replace(cell, protocol=protocol, **options)
+    return replace(cell, protocol=protocol, router=options["router"], model=options["model"])
 
 
 def in_words(values: Mapping[str, Any]) -> str:

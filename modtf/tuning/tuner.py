@@ -77,7 +77,11 @@ class PopulationTuner(base_tuner.BaseTuner):
         self._said = f"failed; see {Path(self._work.out, cell.folder)}/error.json"
         label = f"{cell.variant} trial {int(trial.trial_id)}"
         with tqdm(total=steps, desc=label, unit=" steps", leave=False, disable=not self._shown) as bar:
-            outcome = finish(cell, self._work, self._function, lambda done: bar.update(done - bar.n))
+
+            def report(done: int) -> None:
+                bar.update(done - bar.n)
+
+            outcome = finish(cell, self._work, self._function, report)
         if outcome.status == "stopped":
             raise keras_tuner.errors.FatalValueError(outcome.reason)
         if outcome.status == "failed":

@@ -26,7 +26,8 @@ def search_of(axis: str, oracle: str = "grid", **point: Any) -> Search:
         "training.steps": 90,
         "training.evaluations": 2,
     }
-    (base,) = grid(arch="mlp", members=MEMBERS, preset="quick", **{**settings, **point}).cells()
+    settings |= {"arch": "mlp", "preset": "quick", "members": MEMBERS}
+    (base,) = grid(**{**settings, **point}).cells()
     return Search(base, {"learning_rate": parse_axis(axis)}, oracle)
 
 

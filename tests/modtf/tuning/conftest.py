@@ -7,12 +7,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from modtf.engines.perform import Work
+from modtf.tuning import Search
+from modtf.tuning.role import Role
+from modtf.tuning.trials import Trial, trials_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -32,6 +36,26 @@ def _eventually(condition: Any) -> Any:
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)
     return found
+
+
+class Tune:
+    """tune(search, limit) -> its trials, after it has run or gone on; `said` is what it printed."""
+
+    def __init__(self, work: Work):
+        self.work = work
+        self.said: list[str] = []
+
+    def __call__(self, search: Search, limit: int | None = None, **options: Any) -> list[Trial]:
+        from modtf.tuning.run import run_search
+
+        work = replace(self.work, **options)
+        run_search(search, work, Role("tuner0"), limit, say=self.said.append, shown=False)
+        return trials_of(search, search.folder(work.out))
+
+
+@pytest.fixture
+def tune(work: Work) -> Tune:
+    return Tune(work)
 
 
 class Tuning:
@@ -84,18 +108,19 @@ def start(forker: subprocess.Popen[str], tmp_path: Path) -> Iterator[Any]:
     begun: list[Tuning] = []
 
     def begin(name: str, axis: str, limit: int | None = None, **environment: str) -> Tuning:
+        log = tmp_path / f"{name}.log"
         request = {
             "folder": str(tmp_path / "tuning"),
             "axis": axis,
             "limit": limit,
-            "log": str(tmp_path / f"{name}.log"),
+            "log": str(log),
             "environment": {"HOLD": str(tmp_path / "hold"), **environment},
         }
         assert forker.stdin is not None
         assert forker.stdout is not None
         forker.stdin.write(json.dumps(request) + "\n")
         forker.stdin.flush()
-        begun.append(Tuning(int(forker.stdout.readline()), Path(request["log"])))
+        begun.append(Tuning(int(forker.stdout.readline()), log))
         return begun[-1]
 
     yield begin

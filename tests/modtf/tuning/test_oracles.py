@@ -11,25 +11,7 @@ from cheap import loss, search_of
 
 from modtf.tuning import ORACLES
 from modtf.tuning.oracles import hyperparameters_of
-from modtf.tuning.role import Role
-from modtf.tuning.run import run_search
 from modtf.tuning.table import trials_note, trials_table
-from modtf.tuning.trials import trials_of
-
-ALONE = Role("tuner0")
-
-
-@pytest.fixture
-def tune(work):
-    """tune(search, limit) -> its trials, after it has run or gone on."""
-
-    def run(search, limit=None, **options):
-        run_search(search, replace(work, **options), ALONE, limit, say=said.append, shown=False)
-        return trials_of(search, search.folder(work.out))
-
-    said: list[str] = []
-    run.said = said
-    return run
 
 
 def oracle_of(search, folder, limit=None):
