@@ -21,6 +21,7 @@ Examples:
     modtf run --arch=mha --search=v2 --rules=8
     modtf run --plugin=my_router.py --variant=modular,my_router
     modtf sweep --study=quick --dry_run
+    modtf tune --arch=mlp --variant=modular,top_k
     modtf report --results=runs --out=report --claims
     modtf measure --activations=x.npz --out=atlas       # arrays: activations, labels"""
 

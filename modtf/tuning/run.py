@@ -15,9 +15,10 @@ from modtf.engines.perform import Work
 from modtf.files import write_text
 from modtf.tuning import ORACLES
 from modtf.tuning.oracles import hyperparameters_of
+from modtf.tuning.patient import POLL, PatientOracle, SearchEndedError
 from modtf.tuning.role import Role
 from modtf.tuning.search import DEFINITION, Search
-from modtf.tuning.tuner import POLL, PopulationTuner, oracle_state
+from modtf.tuning.tuner import PopulationTuner, oracle_state
 
 LEASES = "processes"  # in a search's folder: who is there
 DONE = "done.json"  # says up to which limit the search has ended
@@ -55,11 +56,15 @@ def run_search(
         oracle.is_alive = lambda name: _is_there(folder / LEASES, name, work.stale_after)
         function = None if role.is_chief else work.prepare()
         tuner = PopulationTuner(search, work, oracle, not role.is_worker, function, say, shown)
+        if role.is_worker:
+            tuner.oracle = PatientOracle(tuner.oracle, role.address, lambda: _is_done(folder, limit))
         if not role.is_worker:
             _prepare(search, work, oracle, folder, limit)
         try:
             with _watching(oracle) if role.is_chief else contextlib.nullcontext():
                 tuner.search()
+        except SearchEndedError:
+            return
         except keras_tuner.errors.FatalError as error:
             raise ValueError(str(error)) from error
         except grpc.RpcError as error:

@@ -14,10 +14,9 @@ from modtf.cell import Cell
 from modtf.engines.perform import CellFunction, Outcome, Report, Work, perform
 from modtf.engines.study import AGAIN
 from modtf.tuning.oracles import COMPLETED, OBJECTIVE, Durable
+from modtf.tuning.patient import POLL
 from modtf.tuning.search import DEFINITION, Search, in_words
 from modtf.tuning.trials import validation
-
-POLL = 0.5  # seconds between two questions for a trial where there is none yet, or looks at another's cell
 
 
 class PopulationTuner(base_tuner.BaseTuner):

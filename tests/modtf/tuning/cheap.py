@@ -46,6 +46,7 @@ def train(cell, out, report):
     folder.mkdir(exist_ok=True)
     with Path(folder, "runs").open("a") as file:
         file.write(f"{os.environ.get('KERASTUNER_TUNER_ID', 'alone')}\n")
+    time.sleep(float(os.environ.get("SECONDS", 0)))
     hold = Path(os.environ.get("HOLD", "/nowhere"))
     while hold.exists() and hold.read_text() == str(rate):
         time.sleep(0.05)

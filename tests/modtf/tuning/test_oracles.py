@@ -53,6 +53,7 @@ def test_hyperband_trains_the_best_of_short_trials_longer(tune, work):
         steps: {t.values["learning_rate"] for t in found if t.cell.protocol.training.steps == steps}
         for steps in (10, 30, 90)
     }
+    assert len(found) == 23
     assert len(rates[10]) == 9
     assert set(map(loss, sorted(rates[10], key=loss)[:3])) <= set(map(loss, rates[30]))
     assert {trial.is_whole for trial in found} == {True, False}
