@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import grpc
+from keras_tuner.src.distribute import oracle_client
 
+AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+ANSWER = 60.0  # seconds within which a chief answers
 POLL = 0.5  # seconds between two tries
 LONGEST = 3600.0  # seconds that a worker waits for a chief, as KerasTuner's own do
 
@@ -28,6 +31,7 @@ class PatientOracle:
     """
 
     def __init__(self, client: Any, address: str, is_done: Callable[[], bool]):
+        oracle_client.TIMEOUT = ANSWER  # else a question to a chief that has just ended takes an hour
         self._client, self._is_done = client, is_done
         host, _, port = address.rpartition(":")
         self._place = host, int(port)
@@ -42,7 +46,7 @@ class PatientOracle:
             try:
                 return question(*args, **options)
             except grpc.RpcError as error:
-                if error.code() != grpc.StatusCode.UNAVAILABLE:
+                if error.code() not in AGAIN:
                     raise
             time.sleep(POLL)
 
