@@ -34,7 +34,7 @@ def declares():
             return keras.ops.softmax(rule * self.sharpness, axis=1)
 
     yield "declares"
-    del ROUTERS._objects["declares"], ROUTERS._origins["declares"]  # type: ignore[attr-defined]
+    del ROUTERS._objects["declares"], ROUTERS._origins["declares"]
 
 
 def test_the_learning_rate_and_what_the_router_declares(declares):
@@ -102,7 +102,7 @@ def test_options_that_nobody_knows_or_that_are_set():
 
 def test_what_a_strategy_needs():
     space = {"learning_rate": parse_axis("1e-4:1e-2:log")}
-    assert make_search(base(), space, "grid", 3, 1).space["learning_rate"].values == (1e-4, 1e-3, 1e-2)
+    assert make_search(base(), space, "grid", 3, 1).space["learning_rate"].ends == (1e-4, 1e-3, 1e-2)
     assert make_search(base(), space, "random", 3, 1).space == space
     with pytest.raises(ValueError, match="Nothing can be tuned of 'modular'"):
         make_search(base(), {}, "grid", 3, 1)
