@@ -9,6 +9,7 @@ from modtf.version import __version__
 COMMANDS = {
     "run": "train the variants on one cell and print how they compare",
     "sweep": "run a study: many cells, resumable, on one machine or many",
+    "tune": "search the learning rate and the router's options that are best for every variant",
     "report": "turn results into figures, tables, one page and verdicts on the paper's claims",
     "measure": "say what the modules of any mixture of experts specialise in, from its activations",
     "bench": "measure what a training step costs",
@@ -20,6 +21,7 @@ Examples:
     modtf run --arch=mha --search=v2 --rules=8
     modtf run --plugin=my_router.py --variant=modular,my_router
     modtf sweep --study=quick --dry_run
+    modtf tune --arch=mlp --variant=modular,top_k
     modtf report --results=runs --out=report --claims
     modtf measure --activations=x.npz --out=atlas       # arrays: activations, labels"""
 

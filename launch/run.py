@@ -19,105 +19,40 @@ from pathlib import Path
 from absl import flags
 
 from modtf.cell import Cell
-from modtf.checks import check_choice, check_integer
-from modtf.families import FAMILIES
+from modtf.checks import check_choice
 from modtf.files import write_text
+from modtf.launch.best import define_best, with_best
 from modtf.launch.cli import check_writable, run_command
-from modtf.launch.settings import (
-    change_protocol,
-    define_settings,
-    model_settings,
-    router_settings,
-    settings_given,
-)
-from modtf.models.architectures import ARCHITECTURES
-from modtf.models.architectures.sizes import check_width
-from modtf.models.routers import ROUTERS, default_variants
-from modtf.protocol import PRECISIONS, PRESETS, preset
-from modtf.task import Task
+from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags
+from modtf.launch.settings import define_settings
 
 RUN = "run.json"
 
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-    enum, integer = flags.DEFINE_enum, flags.DEFINE_integer
-    settings = list(dict.fromkeys(name for family in FAMILIES.values() for name in family.settings))
-    enum("arch", next(iter(FAMILIES)), list(FAMILIES), "Family of tasks, and the network made for it.",
-         flag_values=values)  # fmt: skip
-    listed = f"Variants, separated by commas, of {', '.join(ROUTERS)}."
-    flags.DEFINE_list("variant", default_variants(), listed, flag_values=values)
-    enum("preset", "quick", list(PRESETS), "quick: minutes on two cores, not the paper's protocol. "
-         "paper: as published, many hours.", flag_values=values)  # fmt: skip
-    flags.DEFINE_string("out", None, "Folder to write to; default runs/LABEL.", flag_values=values)
-    integer("rules", None, "Rules R of the task; default from the preset.", flag_values=values)
-    integer("width", None, "Width e of the encoders; the inner width is 4e.", flag_values=values)
-    integer("tasks", None, "How many tasks (data seeds 0, 1, ...).", flag_values=values)
-    integer("seeds", None, "How many seeds per task (0, 1, ...).", flag_values=values)
-    integer("steps", None, "Training steps.", flag_values=values)
-    enum("setting", "regression", settings, "What is predicted.", flag_values=values)
-    flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
-    integer("batch_size", None, "Examples per member and step.", flag_values=values)
-    enum("precision", "float32", PRECISIONS, "Of matrix products; tf32: faster and coarser, on GPUs that "
-         "have it.", flag_values=values)  # fmt: skip
+    define_kind_flags(values)
+    define_cell_flags(values, "Folder to write to; default runs/LABEL.")
+    define_best(values)
     flags.DEFINE_string("checkpoint", "tail", "Whose measures are printed: tail, the mean of the last ten "
                         "evaluations, last or best; all are written.", flag_values=values)  # fmt: skip
-    enum("architecture", None, list(ARCHITECTURES), "Another network than the one made for the family.",
-         flag_values=values)  # fmt: skip
-    enum("strategy", "auto", ["auto", "mirrored"], "mirrored: all local GPUs share every batch. auto: so "
-         "where there are several.", flag_values=values)  # fmt: skip
+    flags.DEFINE_enum("strategy", "auto", ["auto", "mirrored"], "mirrored: all local GPUs share every batch. "
+                      "auto: so where there are several.", flag_values=values)  # fmt: skip
     define_settings(values)
 
 
-def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
-    """The cells that the flags ask for, one per variant.
+def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
+    """What `run.json` holds of these cells; raises `ValueError` if the one in `out` says otherwise.
 
-    Raises:
-        ValueError: on values that have no meaning together.
+    Args:
+        out: the folder.
+        cells: as the flags say, without what tuning found for each.
+        best: the folder of the tuning, if there is one.
     """
-    settings = settings_given(given)
-    task = Task(given.arch, given.setting, **settings["task"])
-    chosen_preset = preset(given.preset, task)
-
-    def chosen(name: str, default: int, low: int) -> int:
-        value = given[name].value
-        return check_integer(f"--{name}", default if value is None else value, low)
-
-    task = task.replace(num_rules=chosen("rules", chosen_preset.num_rules, 2))
-    width = chosen("width", chosen_preset.width, 1)
-    members = tuple(
-        (data_seed, seed)
-        for data_seed in range(chosen("tasks", chosen_preset.tasks, 1))
-        for seed in range(chosen("seeds", chosen_preset.seeds, 1))
-    )
-    protocol = chosen_preset.protocol
-    protocol = protocol.replace(steps=chosen("steps", protocol.training.steps, 1))
-    protocol = protocol.replace(batch_size=chosen("batch_size", protocol.training.batch_size, 1))
-    protocol = protocol.replace(precision=given.precision)
-    if given.learning_rate is not None:
-        if not 0 < given.learning_rate < 1:
-            raise ValueError(f"--learning_rate={given.learning_rate} must lie between 0 and 1.")
-        protocol = protocol.replace(learning_rate=given.learning_rate)
-    protocol = change_protocol(protocol, settings, task.family)
-    if not given.variant:
-        raise ValueError(f"--variant is empty; expected some of {', '.join(ROUTERS)}.")
-    for variant in given.variant:
-        check_choice("--variant", variant, ROUTERS)
-    variants = [variant for variant in ROUTERS if variant in given.variant]
-    architecture = given.architecture or task.family.architecture
-    check_width(architecture, width, task.num_rules, settings["router"].get("modules"))
-    router, model = router_settings(settings, variants), model_settings(settings, architecture)
-    return [
-        Cell(task, width, variant, members, protocol, router[variant], model, architecture)
-        for variant in variants
-    ]
-
-
-def check_folder(out: Path, cells: list[Cell]) -> str:
-    """What `run.json` holds of these cells; raises `ValueError` if the one in `out` says otherwise."""
     configuration = cells[0].to_dict()
     for name in ("variant", "router"):
         del configuration["cell"][name]  # variants may be added later
+    configuration |= {"best": best} if best else {}
     text = json.dumps(configuration, indent=1, sort_keys=True)
     path = out / RUN
     if path.exists() and path.read_text(encoding="utf-8") != text:
@@ -127,21 +62,24 @@ def check_folder(out: Path, cells: list[Cell]) -> str:
 
 def main(given: flags.FlagValues) -> None:
     """Runs the cells one after the other, then prints the table."""
-    cells = cells_of_flags(given)
-    first, training = cells[0], cells[0].protocol.training
+    asked = cells_of_flags(given)
+    cells = with_best(asked, given)
+    first, training = asked[0], asked[0].protocol.training
     label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)
-    out = check_writable(given.out or Path("runs", f"{label}_{given.preset}"))
-    configuration = check_folder(out, cells)
+    name = f"{label}_{given.preset}" + ("_best" if given.best else "")
+    out = check_writable(given.out or Path("runs", name))
+    configuration = check_folder(out, asked, given.best)
     from modtf.results.schema import CHECKPOINTS, RESULTS  # pandas takes time
 
     check_choice("--checkpoint", given.checkpoint, CHECKPOINTS)
+    rate = "the rates found" if given.best else f"learning rate {training.learning_rate:g}"
     print(
-        f"{label}: {len(cells)} variants x {len(first.members)} members, {training.steps:,} steps at "
-        f"learning rate {training.learning_rate:g} (preset {given.preset}). Writing to {out}",
+        f"{label}: {len(cells)} variants x {len(first.members)} members, {training.steps:,} steps at {rate} "
+        f"(preset {given.preset}). Writing to {out}",
         flush=True,
     )
-    for name in dict.fromkeys(name for cell in cells for name in cell.router):
-        users = [cell.variant for cell in cells if name in cell.router]
+    for name in dict.fromkeys(name for cell in asked for name in cell.router):
+        users = [cell.variant for cell in asked if name in cell.router]
         if len(users) < len(cells):
             print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
     unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]

@@ -1,6 +1,5 @@
 """`--set NAMESPACE.NAME=VALUE`: options of families, routers and architectures, and all of a protocol."""
 
-import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -13,6 +12,7 @@ from modtf.models.architectures import ARCHITECTURES
 from modtf.models.options import options_of
 from modtf.models.routers import ROUTERS
 from modtf.protocol import Protocol
+from modtf.space import parse_value
 
 NAMESPACES = ("task", "router", "model", "training", "evaluation")
 EXAMPLE = "--set router.temperature=2"
@@ -67,19 +67,6 @@ def settings_given(values: flags.FlagValues) -> Settings:
     return found
 
 
-def parse_value(text: str) -> Any:
-    """A Python literal where it is one, else the text itself.
-
-    Example:
-        >>> [parse_value(text) for text in ("2", "0.5", "None", "simple")]
-        [2, 0.5, None, 'simple']
-    """
-    try:
-        return ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        return text
-
-
 def check_names(namespace: str, given: Iterable[str], known: Sequence[str], whose: str) -> None:
     """Raises `ValueError` where a setting of the namespace is none of those known."""
     for name in given:
@@ -99,7 +86,7 @@ def change_protocol(protocol: Protocol, given: Settings, family: Family) -> Prot
     found: dict[str, Any] = {}
     for namespace in ("training", "evaluation"):
         part = getattr(protocol, namespace)
-        kinds = {field.name: str(field.type) for field in fields(part)}
+        kinds = {field.name: _kind(field.type) for field in fields(part)}
         check_names(namespace, given[namespace], list(kinds), namespace)
         values = {
             name: _field_value(f"--set {namespace}.{name}", kinds[name], value, family)
@@ -138,6 +125,16 @@ def model_settings(given: Settings, architecture: str) -> dict[str, Any]:
     return dict(given["model"])
 
 
+def says_learning_rate(given: flags.FlagValues) -> bool:
+    """Whether --learning_rate or --set says it."""
+    return given.learning_rate is not None or "learning_rate" in settings_given(given)["training"]
+
+
+def _kind(annotation: Any) -> str:
+    """What a field holds: "float", "int", "float | None", ..."""
+    return annotation.__name__ if annotation in (int, float, str) else str(annotation)
+
+
 def _field_value(name: str, kind: str, value: Any, family: Family) -> Any:
     """The value of a field of a protocol, checked by its type."""
     if value is None and "None" in kind:
@@ -145,6 +142,8 @@ def _field_value(name: str, kind: str, value: Any, family: Family) -> Any:
     if kind.startswith("tuple"):
         names = value.split(",") if isinstance(value, str) else value
         return tuple(family.condition(condition).name for condition in names)
+    if kind == "str":
+        return value  # the protocol checks it
     if kind.startswith("float"):
         return check_number(name, value, 0.0, float("inf"))
     return check_integer(name, value, 1)

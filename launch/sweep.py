@@ -25,6 +25,7 @@ from modtf.cell import Cell
 from modtf.engines import ENGINES
 from modtf.engines.shard import shard_of
 from modtf.families import FAMILIES
+from modtf.launch.best import define_best, with_best
 from modtf.launch.cli import check_writable, run_command
 from modtf.launch.settings import define_settings
 from modtf.launch.sweep_cells import LISTS, cells_of_flags, choose_cells
@@ -53,6 +54,7 @@ def define_flags(values: flags.FlagValues) -> None:
                        flag_values=values)  # fmt: skip
     string("shard", None, "i/n: every n-th cell from the i-th (from 0), for job arrays.", flag_values=values)
     flags.DEFINE_bool("retry_failed", False, "Run cells again that failed before.", flag_values=values)
+    define_best(values)
     flags.DEFINE_list("arch", None, f"Families: {', '.join(FAMILIES)}.", flag_values=values)
     flags.DEFINE_list("setting", None, "What is predicted; default regression.", flag_values=values)
     flags.DEFINE_list("rules", None, "Numbers of rules R; default from the preset.", flag_values=values)
@@ -78,6 +80,7 @@ def main(given: flags.FlagValues) -> None:
     else:
         name, cells = "sweep", cells_of_flags(given)
         check_cells(cells)
+    cells = with_best(cells, given)
     if given.shard is not None:
         cells = shard_of(cells, given.shard)
     out = check_writable(given.out or Path("runs", name))

@@ -53,7 +53,7 @@ class MyNetwork(ModularModel):
 
 @modtf.register_router("my_router")
 class MyRouter(Router):  # modules score themselves, two for every rule; to use them unevenly has a price
-    needs_scores, penalty_name = True, "unevenness"
+    needs_scores, penalty_name, tunable = True, "unevenness", ("strength=0.01:1:log",)
 
     def __init__(self, setup, *, modules=None, strength=0.1):
         super().__init__(setup, modules=modules or 2 * setup.num_rules)

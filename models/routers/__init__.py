@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from modtf.cell import VARIANTS
+from modtf.models.options import options_of
 from modtf.registry import NAME, Registry
+from modtf.space import parse_named
 
 if TYPE_CHECKING:
     from modtf.models.routers.base import Router
@@ -34,6 +36,17 @@ def check_router(name: str, router: Any) -> None:
             f"The router {name!r} has penalty_name={router.penalty_name!r}; expected lower-case letters, "
             "digits and underscores, a letter first."
         )
+    options = options_of(router, "__init__", skip=2)
+    try:
+        tunable = [parse_named(text)[0] for text in router.tunable]
+    except ValueError as error:
+        raise ValueError(f"The router {name!r} has tunable={router.tunable!r}: {error}") from error
+    for option in tunable:
+        if option not in options:
+            raise ValueError(
+                f"The router {name!r} has tunable={router.tunable!r}, but no option {option!r}; its options: "
+                f"{', '.join(options) or 'none'}."
+            )
 
 
 ROUTERS: Registry[type["Router"]] = Registry(

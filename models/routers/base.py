@@ -64,6 +64,9 @@ class Router(keras.layers.Layer):
     #: the rules then follows, and is not sampled
     depends_only_on_rule: ClassVar[bool] = False
     penalty_name: ClassVar[str | None] = None  # under which `penalty` is reported, if there is one
+    #: what tuning tries for its options where nobody says otherwise: ("strength=0.1:10:log", "k=1,2,4"), see
+    #: `modtf.space`. Values that the constructor refuses, with so many rules and modules, are left out
+    tunable: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None):
         super().__init__(name="router", dtype=setup.dtype)

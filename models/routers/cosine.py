@@ -32,6 +32,7 @@ class Cosine(Router):
     """
 
     needs_scores = True
+    tunable = ("temperature=0.03:3:log", "dimensions=4,8,16")
 
     def __init__(
         self,

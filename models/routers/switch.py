@@ -31,6 +31,7 @@ class Switch(Router):
 
     needs_scores = True
     penalty_name = "load_balancing"
+    tunable = ("strength=0.0001:1:log",)
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None, strength: float = 0.01):
         super().__init__(setup, modules=modules)

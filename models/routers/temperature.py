@@ -21,6 +21,7 @@ class Temperature(Router):
     """
 
     needs_scores = True
+    tunable = ("temperature=0.1:10:log",)
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None, temperature: float = 0.5):
         super().__init__(setup, modules=modules)

@@ -23,6 +23,7 @@ class TopK(Router):
     """
 
     needs_scores = True
+    tunable = ("k=2,3,4,8",)
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None, k: int = 2):
         super().__init__(setup, modules=modules)

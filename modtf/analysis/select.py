@@ -1,4 +1,7 @@
-"""Which rows of the results may be compared with each other: one protocol a kind, one checkpoint."""
+"""Which rows of the results may be compared with each other: one protocol a kind, one checkpoint.
+
+Variants may differ in their learning rate: a comparison is fair where each has the one that suits it.
+"""
 
 from collections.abc import Sequence
 
@@ -6,7 +9,7 @@ import pandas as pd
 
 from modtf.analysis.labels import kind_label
 from modtf.checks import check_choice
-from modtf.results.schema import CHECKPOINTS, KIND, MEMBER, SCORE
+from modtf.results.schema import CELL, CHECKPOINTS, KIND, MEMBER, SCORE
 
 POOLED = "pooled"  # last and best, averaged model by model: what the main figures of the released code show
 CHOICES = (*CHECKPOINTS, POOLED)
@@ -17,16 +20,19 @@ def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.D
 
     Raises:
         ValueError: if no cell followed a protocol, or a kind of task was trained in more than one way, so
-            that its models cannot be compared.
+            that its models cannot be compared: in more than the learning rate, or one variant of one R and
+            width at several.
     """
     for protocol in protocols:
         check_choice("protocol", protocol, sorted(frame["protocol"].unique()) or ["(none)"])
     if protocols:
         frame = frame[frame["protocol"].isin(protocols)]
-    ways = frame.drop_duplicates([*KIND, "protocol", "folder"])
+    ways = frame.drop_duplicates([*CELL, "protocol", "folder"])
     for kind, rows in ways.groupby(list(KIND), observed=True):
         found = rows.groupby("protocol", observed=True)["folder"].agg(["size", "first"])
-        if len(found) > 1:
+        apart_from_the_rate = {str(protocol).partition("@")[0] for protocol in found.index}
+        rates = rows.groupby(list(CELL), observed=True)["protocol"].nunique()
+        if len(apart_from_the_rate) > 1 or rates.max() > 1:
             listing = "; ".join(
                 f"{p}: {r['size']} cell(s), such as {r['first']}" for p, r in found.iterrows()
             )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Study(LoadedStudy):
     """Results of cells that may be compared: one protocol for every kind of task, one checkpoint.
 
+    Variants may have learning rates of their own, found by tuning; all else of the protocol is the same.
     A variant that was run with options has a name of its own here, "modular (modules=16)"; the column
     `router` keeps the plain one.
 

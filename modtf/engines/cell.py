@@ -88,8 +88,7 @@ def _train_and_measure(
     evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
     tail = TailCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test"))
     best = BestWeights(evaluation)
-    settings = {name: str(value) for name, value in cell.columns.items() if value != ""}
-    board = TensorBoardWriter(folder / "tensorboard", settings, evaluation)
+    board = TensorBoardWriter(folder / "tensorboard", _settings(cell), evaluation)
     checkpoint = folder / "checkpoint.npz"
     train(
         model,
@@ -128,6 +127,17 @@ def _train_and_measure(
     write_history(folder, history_table(cell, evaluation))
     write_results(folder, results_table(cell, model, scores, sum(evaluation.seconds)))
     checkpoint.unlink(missing_ok=True)
+
+
+def _settings(cell: Cell) -> dict[str, Any]:
+    """What TensorBoard's HParams compares cells by; numbers that are tuned stay numbers."""
+    options = {f"router.{name}": value for name, value in cell.router.items()}
+    options |= {f"model.{name}": value for name, value in cell.model.items()}
+    return {
+        **{name: str(value) for name, value in cell.columns.items() if value != ""},
+        "learning_rate": cell.protocol.training.learning_rate,
+        **{name: v if isinstance(v, bool | int | float) else str(v) for name, v in options.items()},
+    }
 
 
 def _save(model: keras.Model, path: Path) -> None:

@@ -40,8 +40,13 @@ class CellFolder:
 
     @cached_property
     def protocol(self) -> str:
-        """Names how the cell was trained and evaluated: the same for cells that may be compared."""
-        return science_hash(self.definition.protocol.to_dict(), 4)
+        """Names how the cell was trained and evaluated, "1f0c2a7b@0.001", with its learning rate at the end.
+
+        The same for cells that may be compared; after tuning variants may differ in what follows the "@".
+        """
+        config = self.definition.protocol.to_dict()
+        learning_rate = config["training"].pop("learning_rate")
+        return f"{science_hash(config, 4)}@{learning_rate}"
 
     @property
     def is_finished(self) -> bool:

@@ -5,9 +5,10 @@ from absl import flags
 
 from modtf.families import FAMILIES
 from modtf.launch.run import cells_of_flags, define_flags
-from modtf.launch.settings import NAMESPACES, define_settings, parse_value, settings_given
+from modtf.launch.settings import NAMESPACES, define_settings, settings_given
 from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
+from modtf.space import parse_value
 
 
 def given(*arguments):
@@ -77,6 +78,10 @@ def test_options_of_protocols():
     assert (protocol.training.clipnorm, protocol.training.evaluations) == (0.5, 3)
     assert (protocol.training.batch_size, protocol.evaluation.batch_size) == (256, 7)
     assert cells("--arch=rnn", "--set=training.clipnorm=None")["modular"].protocol.training.clipnorm is None
+    training = cells("--set=training.learning_rate=0.5", "--set=training.precision=tf32")[
+        "modular"
+    ].protocol.training
+    assert (training.learning_rate, training.precision) == (0.5, "tf32")
 
 
 def test_conditions_by_name():

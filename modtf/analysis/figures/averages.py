@@ -35,7 +35,8 @@ def average(study: Study, rows: pd.DataFrame, by: Sequence[str], *said: str) -> 
     point = [name for name in by if name != "variant"]
     over = [name for name in OVER if name not in by]
     wanted = rows.groupby(point, observed=True)["variant"].transform("nunique")
-    kept = rows[rows.groupby([*point, *over], observed=True)["variant"].transform("nunique") == wanted]
+    size = [name for name in over if name != "protocol"]  # in which variants may differ, once tuned
+    kept = rows[rows.groupby([*point, *size], observed=True)["variant"].transform("nunique") == wanted]
     summary = summarise(kept, by, over, level=study.level)
     models = summary[summary["variant"] != RANDOM]
     lacking = _lacking(models, point, VARIANTS[1:] if len(models) < len(summary) else VARIANTS)

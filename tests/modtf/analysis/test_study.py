@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -68,6 +69,23 @@ def test_two_protocols_are_not_mixed(tmp_path):
     assert len(study.cells) == 1
     with pytest.raises(ValueError, match="protocol='unknown'"):
         Study.read(tmp_path, protocols=["unknown"])
+
+
+def test_variants_may_have_learning_rates_of_their_own(tmp_path):
+    """As tuning finds them; but no variant may have two."""
+    rates = {"monolithic": 1e-4, "modular": 2e-4, "modular_op": 4e-4, "gt_modular": 8e-4}
+    for variant, rate in rates.items():
+        simulate(tmp_path, variants=[variant], training=replace(TRAINING, learning_rate=rate), **SMALL)
+    study = Study.read(tmp_path)
+    assert study.variants == list(rates)
+    drawn = study.figure("performance_vs_num_rules")[0].table
+    assert set(drawn["variant"]) == set(rates), "none is left out as one of another size"
+    assert drawn["num_models"].nunique() == 1
+    assert len(study.claims()) == len(Study.read(simulate(tmp_path / "one", **SMALL)).claims())
+    shutil.rmtree(tmp_path / "one")
+    simulate(tmp_path, variants=["modular"], training=replace(TRAINING, learning_rate=0.5), **SMALL)
+    with pytest.raises(ValueError, match=r"5 different ways, .*@0\.0001: 1 cell.*@0\.5: 1 cell"):
+        Study.read(tmp_path)
 
 
 def test_variants_with_options_have_names_of_their_own(tmp_path):

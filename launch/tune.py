@@ -1,0 +1,115 @@
+"""Searches the learning rate, and the options of routers, that are best for every variant.
+
+A comparison is fair where every variant has what suits it. Each trial trains a population (tasks x seeds)
+and is judged by the mean of its members on validation data, never on test data. A killed search goes on
+where it was when the same command is given again. Trials are cells, which reports and TensorBoard read as
+all others; --best=FOLDER makes launch/run.py and launch/sweep.py use what was found.
+
+Examples:
+    python launch/tune.py --arch=mlp --variant=monolithic,modular
+    python launch/tune.py --arch=mlp --variant=top_k --oracle=bayesian --trials=30
+    python launch/tune.py --arch=rnn --space learning_rate=1e-4,1e-3 --space router.temperature=0.5:2
+    python launch/run.py --arch=mlp --variant=monolithic,modular --best=runs/tuning
+
+Processes share a search by KerasTuner's variables, with the same command in each: one that hands out
+trials, KERASTUNER_TUNER_ID=chief, and workers of other names; all have KERASTUNER_ORACLE_IP and
+KERASTUNER_ORACLE_PORT.
+"""
+
+import signal
+import sys
+from pathlib import Path
+
+from absl import flags
+
+from modtf.checks import check_integer
+from modtf.launch.cli import check_writable, run_command
+from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags
+from modtf.launch.settings import define_settings, says_learning_rate
+from modtf.tuning import ORACLES
+
+
+def define_flags(values: flags.FlagValues) -> None:
+    """Adds the flags of this command."""
+    integer = flags.DEFINE_integer
+    define_kind_flags(values)
+    flags.DEFINE_multi_string(
+        "space",
+        [],
+        "PATH=VALUES, what to try: learning_rate=1e-5:1e-2:log (between two bounds; the default), "
+        "router.temperature=0.5,1,2 (these), model.NAME=... for the network's options. Repeatable. A "
+        "router's option goes to the variants that know it; what a router says can be tuned is tuned "
+        "anyway, unless --set fixes it.",
+        flag_values=values,
+    )
+    flags.DEFINE_enum(
+        "oracle", next(iter(ORACLES)), list(ORACLES), "How to choose what to try.", flag_values=values
+    )
+    integer("trials", None, "At most so many for every variant; default for random and bayesian 10, for the "
+            "others what they take.", flag_values=values)  # fmt: skip
+    integer("points", 5, "grid: how many values of a range.", flag_values=values)
+    define_cell_flags(values, "Folder to write to; default runs/tuning. Searches may share one.")
+    flags.DEFINE_bool("retry_failed", False, "Run trials again that failed before.", flag_values=values)
+    integer("oracle_seed", 1, "Of what is drawn at random; at least 1.", flag_values=values)
+    define_settings(values)
+
+
+def main(given: flags.FlagValues) -> None:
+    """Runs the searches one after the other; exit status 1 if a trial failed, or nothing was found."""
+    cells = cells_of_flags(given)
+    points = check_integer("--points", given.points, 2)
+    seed = check_integer("--oracle_seed", given.oracle_seed, 1)
+    if given.trials is not None:
+        check_integer("--trials", given.trials, 1)
+    out = check_writable(given.out or Path("runs", "tuning"))
+    from modtf.tuning.role import role_here
+
+    role = role_here()
+    from modtf.engines.perform import Work
+    from modtf.plugins import load_plugin
+    from modtf.tuning.axes import axes_given, check_known, search_of, space_of
+
+    chosen = axes_given(given.space)
+    fixed = says_learning_rate(given)
+    if fixed and "learning_rate" in chosen:
+        raise ValueError("--space learning_rate and a single one cannot both be given. Leave one out.")
+    check_known(chosen, cells)
+    searches = [search_of(cell, space_of(cell, chosen, fixed), given.oracle, points, seed) for cell in cells]
+    limit = ORACLES[given.oracle].usual_limit if given.trials is None else given.trials
+    from modtf.tuning.run import run_search
+    from modtf.tuning.table import trials_note, trials_table
+    from modtf.tuning.trials import trials_of
+
+    places = tuple(load_plugin(plugin) for plugin in given.plugin)
+    work = Work(str(out.absolute()), plugins=places, retry_failed=given.retry_failed)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # a checkpoint is left in order
+    failed = 0
+    for search in searches:
+        tuned = "; ".join(f"{path}={axis}" for path, axis in search.space.items())
+        print(f"{search.base.label}: {search.oracle}, {tuned}. Writing to {search.folder(out)}", flush=True)
+        run_search(search, work, role, limit, say=_say)
+        if role.is_worker:
+            continue
+        print(f"\n{trials_table(search, out)}\n\n{trials_note(search)}\n", flush=True)
+        failed += sum(trial.status == "failed" for trial in trials_of(search, search.folder(out)))
+    if not role.is_worker:
+        variants = ",".join(cell.variant for cell in cells)
+        print(f"Use it: modtf run --arch={given.arch} --variant={variants} --best={out}")
+        print(f"Look inside: tensorboard --logdir {out}")
+    if failed:
+        raise ValueError(
+            f"{failed} trial(s) failed, see error.json in their folders; --retry_failed runs them again."
+        )
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def command() -> None:
+    """The whole command."""
+    run_command(main, define_flags, resumes=True)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,148 @@
+"""What may be tried for one setting: some values, or all numbers from a low one to a high one."""
+
+import ast
+import math
+from dataclasses import dataclass
+from typing import Any
+
+EXAMPLES = "0.5,1,2 or 1e-5:1e-2 or 1e-5:1e-2:log"
+DIGITS = 4  # that matter of a number between two bounds
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Some values, of one kind: whole numbers, numbers, words, or True and False."""
+
+    values: tuple[Any, ...]
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """What shows whether the values are allowed: all of them."""
+        return self.values
+
+    def take(self, value: Any) -> Any:
+        """The value, as it was written."""
+        return next(known for known in self.values if known == value)
+
+    def spread(self, points: int) -> "Choice":
+        """Itself: these values, whatever the number."""
+        return self
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.values))
+
+
+@dataclass(frozen=True)
+class Range:
+    """All numbers from `low` to `high`: whole ones where both are; `log`: each factor is as likely."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """What shows whether the values are allowed: the bounds."""
+        return self.low, self.high
+
+    def take(self, value: float) -> float:
+        """The value with as many digits as matter, within the bounds."""
+        if self.is_whole:
+            return int(value)
+        return min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
+
+    def spread(self, points: int) -> Choice:
+        """So many values, evenly spaced, the bounds among them; fewer where whole numbers repeat."""
+        shares = [i / (points - 1) for i in range(points)] if points > 1 else [0.5]
+        if self.log:
+            found = [self.low * (self.high / self.low) ** share for share in shares]
+        else:
+            found = [self.low + (self.high - self.low) * share for share in shares]
+        return Choice(tuple(dict.fromkeys(self.take(round(x) if self.is_whole else x) for x in found)))
+
+    def __str__(self) -> str:
+        return f"{self.low}:{self.high}" + (":log" if self.log else "")
+
+
+Axis = Choice | Range
+
+
+def parse_axis(text: str) -> Axis:
+    """What a text asks to try.
+
+    Args:
+        text: values with commas between; or low:high, or low:high:log for numbers.
+
+    Raises:
+        ValueError: on any other text.
+
+    Example:
+        >>> parse_axis("0.5,1,2").values
+        (0.5, 1.0, 2.0)
+        >>> parse_axis("1:8").is_whole, parse_axis("1e-5:1e-2:log").spread(4).values
+        (True, (1e-05, 0.0001, 0.001, 0.01))
+    """
+    low, colon, rest = str(text).partition(":")
+    if not colon:
+        return _choice(text)
+    high, colon, scale = rest.partition(":")
+    bounds = [parse_value(bound) for bound in (low, high)]
+    if not all(map(_is_number, bounds)) or (colon and scale != "log"):
+        raise ValueError(f"{text!r} says nothing to try; expected {EXAMPLES}.")
+    found = Range(bounds[0], bounds[1], bool(colon))
+    if not found.low < found.high:
+        raise ValueError(f"{text!r}: the first number must be below the second.")
+    if found.log and found.low <= 0:
+        raise ValueError(f"{text!r}: a logarithmic scale needs numbers above 0.")
+    return found
+
+
+def parse_named(text: str) -> tuple[str, Axis]:
+    """A name and what is tried for it.
+
+    Raises:
+        ValueError: unless the text is NAME=VALUES, with values as `parse_axis` reads them.
+
+    Example:
+        >>> parse_named("temperature=1,2")
+        ('temperature', Choice(values=(1, 2)))
+    """
+    name, equals, values = str(text).partition("=")
+    if not (name and equals):
+        raise ValueError(f"{text!r}: expected NAME=VALUES, with values such as {EXAMPLES}.")
+    return name, parse_axis(values)
+
+
+def parse_value(text: str) -> Any:
+    """A Python literal where it is one, else the text itself.
+
+    Example:
+        >>> [parse_value(text) for text in ("2", "0.5", "None", "simple")]
+        [2, 0.5, None, 'simple']
+    """
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def _choice(text: str) -> Choice:
+    values = [parse_value(part) for part in str(text).split(",")]
+    if all(map(_is_number, values)) and any(isinstance(value, float) for value in values):
+        values = [float(value) for value in values]
+    kinds = {type(value) for value in values}
+    if "" in values or len(kinds) > 1 or not kinds <= {int, float, str, bool}:
+        raise ValueError(
+            f"{text!r} says nothing to try; expected {EXAMPLES}: values of one kind, commas between."
+        )
+    if len(set(values)) < len(values):
+        raise ValueError(f"{text!r} gives a value twice.")
+    return Choice(tuple(values))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

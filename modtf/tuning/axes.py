@@ -1,0 +1,134 @@
+"""What a variant's search varies: the learning rate, and what its router says can be tuned."""
+
+from collections.abc import Collection, Mapping
+
+from modtf.cell import Cell
+from modtf.models.architectures import ARCHITECTURES
+from modtf.models.options import options_of
+from modtf.models.routers import ROUTERS
+from modtf.space import Axis, Choice, Range, parse_axis, parse_named
+from modtf.studies.speed import parameters_of
+from modtf.tuning import ORACLES
+from modtf.tuning.search import LEARNING_RATE, LONGEST, NAMESPACES, Search, with_values
+
+LEARNING_RATES = parse_axis("0.00001:0.01:log")
+
+
+def axes_given(texts: Collection[str]) -> dict[str, Axis]:
+    """What `--space` says.
+
+    Raises:
+        ValueError: on a text that is not PATH=VALUES, a path twice, or a learning rate that is none.
+    """
+    found: dict[str, Axis] = {}
+    for text in texts:
+        try:
+            path, axis = parse_named(text)
+        except ValueError as error:
+            raise ValueError(f"--space {text}: {error}") from error
+        namespace, dot, name = path.partition(".")
+        if path != LEARNING_RATE and not (namespace in NAMESPACES and dot and name):
+            raise ValueError(
+                f"--space {text}: {path!r} cannot be tuned; expected {LEARNING_RATE}, router.NAME or "
+                "model.NAME."
+            )
+        if path in found:
+            raise ValueError(f"--space {text}: {path} is given twice.")
+        if path == LEARNING_RATE and not all(
+            isinstance(rate, int | float) and 0 < rate < 1 for rate in axis.ends
+        ):
+            raise ValueError(f"--space {text}: learning rates must lie between 0 and 1.")
+        found[path] = axis
+    return found
+
+
+def check_known(given: Mapping[str, Axis], cells: Collection[Cell]) -> None:
+    """Raises `ValueError` on an option to tune that no variant knows, or that is set to a value already."""
+    for path in given:
+        namespace, dot, name = path.partition(".")
+        if not dot:
+            continue
+        if any(name in getattr(cell, namespace) for cell in cells):
+            raise ValueError(f"--space {path} and --set {path} cannot both be given. Leave one out.")
+        known = dict.fromkeys(known for cell in cells for known in _options(cell, namespace))
+        if name not in known:
+            variants = " and ".join(cell.variant for cell in cells)
+            raise ValueError(
+                f"--space {path} is not known. The options of {variants}: {', '.join(known) or 'none'}."
+            )
+
+
+def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = False) -> dict[str, Axis]:
+    """What is tried for a variant.
+
+    Args:
+        base: the cell, whose options are fixed where it gives them.
+        given: paths that somebody chose; those of options go to the variants that know them.
+        fix_learning_rate: whether the cell's is not tuned.
+
+    Raises:
+        ValueError: if a model with a chosen value cannot be built.
+    """
+    router = ROUTERS[base.variant]
+    found = {} if fix_learning_rate else {LEARNING_RATE: LEARNING_RATES}
+    for text in router.tunable:
+        name, axis = parse_named(text)
+        if name not in base.router and (allowed := _allowed(base, f"router.{name}", axis)):
+            found[f"router.{name}"] = allowed
+    for path, axis in given.items():
+        namespace, dot, name = path.partition(".")
+        if not dot or name in _options(base, namespace):
+            for value in axis.ends if dot else ():
+                parameters_of(with_values(base, {path: value}))
+            found[path] = axis
+    return found
+
+
+def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, seed: int) -> Search:
+    """The search of a variant.
+
+    Args:
+        base, space, oracle, seed: see `Search`.
+        points: values that a grid takes of a range.
+
+    Raises:
+        ValueError: if there is nothing to tune, or too little for Hyperband.
+    """
+    if not space:
+        raise ValueError(f"Nothing can be tuned of {base.variant!r}: give --space, or let the rate vary.")
+    wanted = ORACLES[oracle]
+    if wanted.needs_choices:
+        space = {path: axis.spread(points) for path, axis in space.items()}
+    if wanted.settings_needed and all(isinstance(axis, Choice) for axis in space.values()):
+        number = 1
+        for axis in space.values():
+            number *= len(axis.ends)
+        if number < wanted.settings_needed:
+            raise ValueError(
+                f"--oracle={oracle} draws {wanted.settings_needed} settings, but the space of "
+                f"{base.variant!r} has only {number}. Give a range, low:high, or take --oracle=grid."
+            )
+    if oracle == "hyperband" and base.protocol.training.steps < LONGEST:
+        raise ValueError(f"--oracle={oracle} needs at least {LONGEST} steps, whose parts it trains first.")
+    return Search(base, space, oracle, seed)
+
+
+def _options(cell: Cell, namespace: str) -> list[str]:
+    if namespace == "router":
+        return list(options_of(ROUTERS[cell.variant], "__init__", skip=2))
+    architecture = cell.architecture or cell.task.family.architecture
+    return list(options_of(ARCHITECTURES[architecture], "make_layers"))
+
+
+def _allowed(base: Cell, path: str, axis: Axis) -> Axis | None:
+    """The part of an axis that the router accepts; of a range all or nothing."""
+    kept = []
+    for value in axis.ends:
+        try:
+            parameters_of(with_values(base, {path: value}))
+            kept.append(value)
+        except ValueError:
+            continue
+    if isinstance(axis, Range):
+        return axis if len(kept) == len(axis.ends) else None
+    return Choice(tuple(kept)) if len(kept) > 1 else None

@@ -1,0 +1,126 @@
+"""What was found for a cell, among the searches of a tuning."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modtf.analysis.contents import plural
+from modtf.cell import Cell
+from modtf.tuning.search import Search, find_searches, in_words, with_values
+from modtf.tuning.trials import Trial, trials_of
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best trial of a search."""
+
+    search: Search
+    values: Mapping[str, Any]  # of all that was tuned
+    objective: float
+    trials: int  # finished ones that it is the best of
+
+    def __str__(self) -> str:
+        return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}, {self.search.name})"
+
+
+def best_trial(trials: Sequence[Trial]) -> Trial | None:
+    """The best of those that were trained to the end; None if there is none, or all diverged."""
+    whole = [trial for trial in trials if trial.is_whole and math.isfinite(trial.objective)]
+    return min(whole, key=lambda trial: trial.objective, default=None)
+
+
+def find_best(out: str | Path, cell: Cell) -> Best:
+    """What was found for a cell.
+
+    Searches count that tuned its kind of task, variant, architecture and options; where several did, those of
+    its number of rules and width.
+
+    Args:
+        out: what was --out of `launch/tune.py`.
+        cell: which; its protocol and members may differ from those of the search.
+
+    Raises:
+        FileNotFoundError: if there is no search.
+        ValueError: if nothing was found for the cell, or by searches that cannot be compared.
+    """
+    return _choose(out, _read(out), cell)
+
+
+def use_best(out: str | Path, cells: Sequence[Cell]) -> tuple[list[Cell], list[Best]]:
+    """The cells with the values that were found for them, and what was found.
+
+    Raises:
+        FileNotFoundError, ValueError: as `find_best`, for any of the cells.
+
+    Example:
+        >>> cells, found = use_best("runs/tuning", cells)  # doctest: +SKIP
+    """
+    known = _read(out)
+    found = [_choose(out, known, cell) for cell in cells]
+    return [with_values(cell, best.values) for cell, best in zip(cells, found, strict=True)], found
+
+
+Known = Sequence[tuple[Search, Best | None]]
+
+
+def _read(out: str | Path) -> Known:
+    """The searches, and what they have found."""
+    return [(search, _best(folder, search)) for folder, search in find_searches(out).items()]
+
+
+def _choose(out: str | Path, known: Known, cell: Cell) -> Best:
+    of_variant = [best for search, best in known if _key(search.base) == _key(cell)]
+    found = [best for best in of_variant if best is not None]
+    exact = [best for best in found if _size(best.search.base) == _size(cell)]
+    chosen = exact or found
+    if not chosen:
+        raise ValueError(_nothing(out, cell, [search for search, _ in known], bool(of_variant)))
+    ways = {_way(best.search.base) for best in chosen}
+    if len(ways) > 1:
+        names = ", ".join(best.search.name for best in chosen)
+        raise ValueError(
+            f"--best={out}: {_in_words(cell)} was tuned in ways that cannot be compared ({names}). Tune it "
+            f"at R = {cell.task.num_rules} and width {cell.width}, or move all but one of these folders away."
+        )
+    return min(chosen, key=lambda best: best.objective)
+
+
+def _best(folder: Path, search: Search) -> Best | None:
+    trials = [trial for trial in trials_of(search, folder) if trial.status == "finished"]
+    trial = best_trial(trials)
+    return None if trial is None else Best(search, trial.values, trial.objective, len(trials))
+
+
+def _key(cell: Cell) -> tuple[Any, ...]:
+    """What a search must share with a cell."""
+    return cell.task.kind, cell.variant, cell.architecture, dict(cell.router), dict(cell.model)
+
+
+def _size(cell: Cell) -> tuple[int, int]:
+    return cell.task.num_rules, cell.width
+
+
+def _way(cell: Cell) -> tuple[Any, ...]:
+    """What the objectives of two searches must share to be compared."""
+    return *_size(cell), cell.members, cell.protocol.replace(learning_rate=0.0)
+
+
+def _nothing(out: str | Path, cell: Cell, searches: Sequence[Search], begun: bool) -> str:
+    if begun:
+        return (
+            f"--best={out}: no trial of {_in_words(cell)} has finished, or all diverged. Give the same "
+            "launch/tune.py command again, or widen its space."
+        )
+    names = ", ".join(dict.fromkeys(_in_words(search.base) for search in searches))
+    return (
+        f"--best={out}: nothing was found for {_in_words(cell)}, only for {names}. Tune it first, with "
+        "launch/tune.py."
+    )
+
+
+def _in_words(cell: Cell) -> str:
+    options = in_words({**cell.router, **cell.model})
+    other = f" with {cell.architecture}" if cell.architecture else ""
+    return f"{cell.variant} of {cell.task.kind}{other}" + (f" ({options})" if options else "")

@@ -1,0 +1,68 @@
+"""What may be tried for a setting, as text."""
+
+import pytest
+
+from modtf.space import Choice, Range, parse_axis, parse_named
+
+
+@pytest.mark.parametrize(
+    ("text", "axis"),
+    [
+        ("0.5,1,2", Choice((0.5, 1.0, 2.0))),
+        ("1,2,4", Choice((1, 2, 4))),
+        ("lstm,simple", Choice(("lstm", "simple"))),
+        ("True,False", Choice((True, False))),
+        ("0.5", Choice((0.5,))),
+        ("1e-5:1e-2:log", Range(1e-5, 1e-2, True)),
+        ("-1:1", Range(-1, 1)),
+        ("0.5:2", Range(0.5, 2)),
+    ],
+)
+def test_what_texts_say(text, axis):
+    found = parse_axis(text)
+    assert found == axis
+    assert parse_axis(str(found)) == axis, "it is written as it is read"
+    assert [type(value) for value in found.ends] == [type(value) for value in axis.ends]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "says nothing to try"),
+        ("1,,2", "says nothing to try"),
+        ("1,simple", "values of one kind"),
+        ("None,1", "values of one kind"),
+        ("1,1.0", "gives a value twice"),
+        ("2:1", "the first number must be below the second"),
+        ("1:1", "the first number must be below the second"),
+        ("0:1:log", "a logarithmic scale needs numbers above 0"),
+        ("1:2:lin", "says nothing to try"),
+        ("1:", "says nothing to try"),
+        ("a:b", "says nothing to try"),
+        ("1:1e999", "says nothing to try"),
+    ],
+)
+def test_texts_that_say_nothing(text, words):
+    with pytest.raises(ValueError, match=words):
+        parse_axis(text)
+
+
+def test_a_name_in_front():
+    assert parse_named("strength=0.1:1") == ("strength", Range(0.1, 1))
+    for text in ("strength", "=1", "strength="):
+        with pytest.raises(ValueError, match=r"NAME=VALUES|says nothing"):
+            parse_named(text)
+
+
+def test_some_values_of_a_range():
+    assert parse_axis("1e-5:1e-2:log").spread(4).values == (1e-5, 1e-4, 1e-3, 1e-2)
+    assert parse_axis("0.0:1.0").spread(3).values == (0.0, 0.5, 1.0)
+    assert parse_axis("1:4").spread(7).values == (1, 2, 3, 4)
+    assert parse_axis("1:16:log").spread(5).values == (1, 2, 4, 8, 16)
+    assert parse_axis("1,2,4").spread(2).values == (1, 2, 4)
+
+
+def test_values_have_as_many_digits_as_matter():
+    assert parse_axis("1e-5:1e-2:log").take(0.000123456789) == 0.0001235
+    assert parse_axis("0.12344:1.0").take(0.12344) == 0.12344, "but never beyond the bounds"
+    assert parse_axis("1:8").take(3.0) == 3

@@ -1,0 +1,127 @@
+"""What is tuned of which variant: options that routers declare, and what a user says."""
+
+import keras
+import pytest
+from cheap import search_of
+
+import modtf
+from modtf.models.routers import ROUTERS
+from modtf.models.routers.base import Router
+from modtf.space import parse_axis, parse_named
+from modtf.tuning.axes import LEARNING_RATES, axes_given, check_known, space_of
+from modtf.tuning.axes import search_of as make_search
+
+
+def base(variant="modular", **point):
+    return search_of("1", variant=variant, **point).base
+
+
+@pytest.fixture
+def declares():
+    """A router of a user's that says what can be tuned of it."""
+
+    @modtf.register_router("declares")
+    class Declares(Router):
+        tunable = ("sharpness=0.5:8.0:log", "shape=1,2,3")
+
+        def __init__(self, setup, *, sharpness=1.0, shape=1):
+            super().__init__(setup)
+            if shape > setup.num_rules:
+                raise ValueError(f"shape={shape} is too much")
+            self.sharpness = sharpness
+
+        def call(self, rule=None, rule_features=None, scores=None):
+            return keras.ops.softmax(rule * self.sharpness, axis=1)
+
+    yield "declares"
+    del ROUTERS._objects["declares"], ROUTERS._origins["declares"]
+
+
+def test_the_learning_rate_and_what_the_router_declares(declares):
+    assert space_of(base(), {}) == {"learning_rate": LEARNING_RATES}
+    space = space_of(base(declares), {})
+    assert {path: str(axis) for path, axis in space.items()} == {
+        "learning_rate": "1e-05:0.01:log",
+        "router.sharpness": "0.5:8.0:log",
+        "router.shape": "1,2",  # the router refuses 3 for two rules
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in ROUTERS if ROUTERS[name].tunable])
+def test_what_routers_declare_they_accept(name):
+    declared = {f"router.{option}" for option, _ in map(parse_named, ROUTERS[name].tunable)}
+    space = space_of(base(name, num_rules=8, width=32), {}, fix_learning_rate=True)
+    assert set(space) == declared
+    assert str(space[min(declared)]) == str(dict(map(parse_named, ROUTERS[name].tunable))[min(declared)[7:]])
+
+
+def test_what_is_set_is_not_tuned_and_what_is_given_counts(declares):
+    fixed = base(declares, **{"router.shape": 2})
+    given = axes_given(["learning_rate=1e-4,1e-3", "router.sharpness=1.0,2.0"])
+    assert {path: str(axis) for path, axis in space_of(fixed, given).items()} == {
+        "learning_rate": "0.0001,0.001",
+        "router.sharpness": "1.0,2.0",
+    }
+    assert list(space_of(base(), given)) == ["learning_rate"], "it does not know the option"
+    with pytest.raises(ValueError, match=r"shape=3 is too much"):
+        space_of(base(declares), axes_given(["router.shape=1,3"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("learning_rate", "--space learning_rate: .*expected NAME=VALUES"),
+        ("learning_rate=2:1", "the first number must be below"),
+        ("learning_rate=0:0.1", "learning rates must lie between 0 and 1"),
+        ("learning_rate=0.1,2", "learning rates must lie between 0 and 1"),
+        ("learning_rate=high,low", "learning rates must lie between 0 and 1"),
+        (
+            "temperature=1,2",
+            "'temperature' cannot be tuned; expected learning_rate, router.NAME or model.NAME",
+        ),
+        ("training.steps=1,2", "'training.steps' cannot be tuned"),
+    ],
+)
+def test_spaces_that_mean_nothing(text, words):
+    with pytest.raises(ValueError, match=words):
+        axes_given([text])
+    with pytest.raises(ValueError, match="is given twice"):
+        axes_given(["learning_rate=0.1,0.2"] * 2)
+
+
+def test_options_that_nobody_knows_or_that_are_set():
+    cells = [base(), base("top_k")]
+    check_known(axes_given(["router.k=1,2", "learning_rate=0.1,0.2"]), cells)
+    with pytest.raises(
+        ValueError, match=r"router\.colour is not known\. The options of modular and top_k: modules"
+    ):
+        check_known(axes_given(["router.colour=1,2"]), cells)
+    with pytest.raises(ValueError, match=r"--space router\.k and --set router\.k cannot both"):
+        check_known(axes_given(["router.k=1,2"]), [base("top_k", **{"router.k": 2})])
+
+
+def test_what_a_strategy_needs():
+    space = {"learning_rate": parse_axis("1e-4:1e-2:log")}
+    assert make_search(base(), space, "grid", 3, 1).space["learning_rate"].ends == (1e-4, 1e-3, 1e-2)
+    assert make_search(base(), space, "random", 3, 1).space == space
+    with pytest.raises(ValueError, match="Nothing can be tuned of 'modular'"):
+        make_search(base(), {}, "grid", 3, 1)
+    few = {"learning_rate": parse_axis("0.1,0.01")}
+    with pytest.raises(ValueError, match="draws 17 settings, but the space of 'modular' has only 2"):
+        make_search(base(), few, "hyperband", 3, 1)
+    with pytest.raises(ValueError, match="needs at least 9 steps"):
+        make_search(base(**{"training.steps": 8}), space, "hyperband", 3, 1)
+
+
+def test_a_router_that_declares_what_it_does_not_have():
+    class Wrong(Router):
+        tunable = ("strength=0.1:1",)
+
+        def call(self, rule=None, rule_features=None, scores=None):
+            return rule
+
+    with pytest.raises(ValueError, match=r"no option 'strength'; its options: modules"):
+        modtf.register_router("wrong")(Wrong)
+    Wrong.tunable = ("modules=2:1",)
+    with pytest.raises(ValueError, match=r"'wrong' has tunable=.*the first number must be below"):
+        modtf.register_router("wrong")(Wrong)
