@@ -14,7 +14,6 @@ Examples:
 """
 
 import inspect
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,7 +101,6 @@ def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.
     options = {"workers": given.workers, "cpus": given.cpus_per_cell, "gpus": given.gpus_per_cell}
     known = inspect.signature(chosen).parameters
     engine = chosen(**{name: value for name, value in options.items() if name in known})
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # workers leave in order
     summary = run_study(cells, work, engine)
     counts = summary.counts
     print(f"{counts['finished']} cells finished now, {counts['skipped']} before, {counts['failed']} failed.")

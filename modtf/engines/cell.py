@@ -12,7 +12,7 @@ import numpy as np
 from modtf.cell import Cell
 from modtf.engines.tables import final_scores, history_table, results_table
 from modtf.evaluation.evaluator import Evaluator
-from modtf.files import atomic_path, write_text
+from modtf.files import atomic_path, remove_unfinished, write_text
 from modtf.models.base import ModularModel
 from modtf.models.build import build
 from modtf.protocol import TRAINING_FACTOR
@@ -23,6 +23,7 @@ from modtf.results.schema import (
     write_history,
     write_results,
 )
+from modtf.training import archive
 from modtf.training.callbacks.best import BestWeights
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.tail import TailCallback
@@ -71,6 +72,7 @@ def run_cell(
             **cell.model,
         )
         folder.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(folder)
         write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
         _train_and_measure(cell, model, folder, verbose, callbacks)
     return folder
@@ -124,7 +126,7 @@ def _train_and_measure(
     )
     write_history(folder, history_table(cell, evaluation))
     write_results(folder, results_table(cell, model, scores, sum(evaluation.seconds)))
-    checkpoint.unlink(missing_ok=True)
+    archive.remove(checkpoint)
 
 
 def _save(model: keras.Model, path: Path) -> None:

@@ -217,6 +217,7 @@ def test_a_killed_run_resumes_bit_for_bit(folder, small_cell, tmp_path):
     assert {path.name for path in (tmp_path / cell.folder).iterdir()} == {
         "config.json",
         "checkpoint.npz",
+        "checkpoint.previous.npz",
         "tensorboard",
     }
     same_but_for_the_clock(folder, run_cell(cell, tmp_path, verbose=False))
