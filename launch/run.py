@@ -30,11 +30,13 @@ from modtf.launch.settings import (
     router_settings,
     settings_given,
 )
+from modtf.memory import check_members
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.protocol import PRECISIONS, PRESETS, preset
 from modtf.task import Task
+from modtf.training.requirements import check_cell
 
 RUN = "run.json"
 
@@ -85,11 +87,9 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
 
     task = task.replace(num_rules=chosen("rules", chosen_preset.num_rules, 2))
     width = chosen("width", chosen_preset.width, 1)
-    members = tuple(
-        (data_seed, seed)
-        for data_seed in range(chosen("tasks", chosen_preset.tasks, 1))
-        for seed in range(chosen("seeds", chosen_preset.seeds, 1))
-    )
+    tasks, seeds = chosen("tasks", chosen_preset.tasks, 1), chosen("seeds", chosen_preset.seeds, 1)
+    check_members(tasks * seeds, f"--tasks={tasks} --seeds={seeds}")
+    members = tuple((data_seed, seed) for data_seed in range(tasks) for seed in range(seeds))
     protocol = chosen_preset.protocol
     protocol = protocol.replace(steps=chosen("steps", protocol.training.steps, 1))
     protocol = protocol.replace(batch_size=chosen("batch_size", protocol.training.batch_size, 1))
@@ -135,6 +135,9 @@ def main(given: flags.FlagValues) -> None:
     from modtf.results.schema import CHECKPOINTS, RESULTS  # pandas takes time
 
     check_choice("--checkpoint", given.checkpoint, CHECKPOINTS)
+    unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
+    for cell in unfinished:
+        check_cell(cell)
     print(
         f"{label}: {len(cells)} variants x {len(first.members)} members, {training.steps:,} steps at "
         f"learning rate {training.learning_rate:g} (preset {given.preset}). Writing to {out}",
@@ -144,7 +147,6 @@ def main(given: flags.FlagValues) -> None:
         users = [cell.variant for cell in cells if name in cell.router]
         if len(users) < len(cells):
             print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
-    unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
     if unfinished:
         from modtf.engines.cell import run_cell
         from modtf.training.strategy import choose_strategy

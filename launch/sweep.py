@@ -30,7 +30,7 @@ from modtf.launch.sweep_cells import LISTS, cells_of_flags, choose_cells
 from modtf.models.routers import default_variants
 from modtf.protocol import PRESETS
 from modtf.studies import STUDIES, load_study
-from modtf.studies.check import check_cells
+from modtf.studies.check import check_cells, check_memory
 
 SHOWN = 10  # failures that are listed
 
@@ -92,9 +92,12 @@ def main(given: flags.FlagValues) -> None:
 
 def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues) -> None:
     from modtf.engines.perform import Work
+    from modtf.engines.state import state_of
     from modtf.engines.study import run_study
     from modtf.plugins import load_plugin
 
+    if ENGINES[given.engine].is_here:
+        check_memory([cell for cell in cells if state_of(cell, out).name != "finished"])
     places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
     work = Work(str(out.absolute()), plugins=places, retry_failed=given.retry_failed)
     chosen = ENGINES[given.engine]

@@ -29,6 +29,8 @@ from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.tail import TailCallback
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.fit import train
+from modtf.training.provenance import provenance
+from modtf.training.requirements import check_cell
 from modtf.version import __version__
 
 
@@ -54,7 +56,8 @@ def run_cell(
         `last.keras`, `best.keras`, `tensorboard/`.
 
     Raises:
-        ValueError: on a variant or option that there is not, or a width too small for the modules.
+        ValueError: on a variant or option that there is not, a width too small for the modules, or a cell
+            that cannot fit into memory.
 
     Example:
         >>> folder = modtf.run_cell(Cell(Task(), 32, "modular", ((0, 0),)), "runs/first")
@@ -62,6 +65,7 @@ def run_cell(
     folder = Path(out, cell.folder)
     if (folder / RESULTS).exists():
         return folder
+    check_cell(cell)
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
         model = build(
             cell.population,
@@ -73,7 +77,9 @@ def run_cell(
         )
         folder.mkdir(parents=True, exist_ok=True)
         remove_unfinished(folder)
-        write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
+        made_with = provenance(cell.protocol.training.precision)
+        record = {**cell.to_dict(), "version": __version__, "provenance": made_with}
+        write_text(folder / CONFIG, json.dumps(record, indent=1))
         _train_and_measure(cell, model, folder, verbose, callbacks)
     return folder
 

@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import time
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -29,10 +30,9 @@ import pandas as pd
 ROOT = Path(__file__).parents[2]
 CLOCK = ("seconds", "members_times_steps_per_second")
 KINDS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}  # -> exit status
-SMALL = {"evaluation.tokens": 640, "evaluation.batches": 2, "evaluation.batch_size": 16}
+SMALL: dict[str, int | str] = {"evaluation.tokens": 640, "evaluation.batches": 2, "evaluation.batch_size": 16}
 SMALL |= {"evaluation.draws": 5, "evaluation.tokens_per_draw": 160, "evaluation.activation_batch_size": 16}
-SMALL |= {"training.evaluations": 4}
-SLOWEST = 20.0  # seconds from SIGTERM or SIGINT to the end
+SMALL |= {"training.evaluations": 4, "evaluation.conditions": "iid"}  # compiled once
 
 
 def start(out: Path, arch: str, steps: int) -> int:
@@ -46,7 +46,7 @@ def start(out: Path, arch: str, steps: int) -> int:
         return child
     status = 1
     try:
-        log = os.open(f"{out}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        log = os.open(f"{out}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
         sys.argv = [str(ROOT / "launch" / "run.py"), *arguments]
@@ -54,6 +54,8 @@ def start(out: Path, arch: str, steps: int) -> int:
         status = 0
     except SystemExit as stopped:
         status = stopped.code if isinstance(stopped.code, int) else 1
+    except KeyboardInterrupt:  # before the command is there to say so
+        status = KINDS[signal.SIGINT]
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -106,8 +108,6 @@ def found_in(out: Path) -> dict[str, object]:
     for name in ("last", "best"):
         archive = folder / f"{name}.keras"
         with tempfile.TemporaryDirectory() as unpacked:
-            import zipfile
-
             zipfile.ZipFile(archive).extract("model.weights.h5", unpacked)
             with h5py.File(Path(unpacked, "model.weights.h5")) as file:
                 file.visititems(
@@ -126,18 +126,18 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no run after so many")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--arch", default="mlp,mha,rnn")
     options = parser.parse_args()
     chance, counts, damaged = random.Random(options.seed), Counter[str](), Counter[str]()
-    wrong, slowest, begun, runs = [], 0.0, time.monotonic(), 0
+    wrong, slowest, begun, runs = list[str](), 0.0, time.monotonic(), 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TF_XLA_FLAGS"] = f"--tf_xla_persistent_cache_directory={folder}/xla"
         import modtf.analysis
         import modtf.engines.cell  # noqa: F401  # imports TensorFlow, and starts nothing of it
 
         archs = options.arch.split(",")
-        calm, lasted = {}, {}
+        calm, lasted = dict[str, dict[str, object]](), dict[str, float]()
         for arch in archs:
             for _ in range(2):  # the second with compiled programs
                 out, now = Path(folder, f"calm-{arch}-{len(lasted)}"), time.monotonic()

@@ -20,12 +20,15 @@ def handler():
 
 
 def test_the_first_one_raises_and_later_ones_are_ignored(handler):
-    with pytest.raises(Terminated) as caught, exit_on_sigterm():
+    def work():
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(60)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)  # while it is saving
+
+    with pytest.raises(Terminated) as caught, exit_on_sigterm():
+        work()
     assert caught.value.code == TERMINATED == 143
 
 

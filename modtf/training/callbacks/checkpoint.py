@@ -68,7 +68,8 @@ class CheckpointCallback(keras.callbacks.Callback):
                 f"{self.path} is the checkpoint of another training: its settings are {written}, these are "
                 f"{self.settings}; its model has {len(shapes)} variables, this has {len(variables)}; it "
                 f"keeps the callbacks {', '.join(kept) or 'none'}, these are {', '.join(names) or 'none'}. "
-                f"Train with the same arguments to resume it, or delete it and {archive.previous(self.path).name}."
+                "Train with the same arguments to resume it, or delete it and "
+                f"{archive.previous(self.path).name}."
             )
         for i, variable in enumerate(variables):
             variable.assign(arrays[f"variable_{i}"])

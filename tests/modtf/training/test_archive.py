@@ -46,7 +46,7 @@ DAMAGES = [cut_off, empty, remove, hold_code, *(flip(place) for place in np.lins
 
 
 def load(path):
-    said = []
+    said = list[str]()
     found = archive.load(path, said.append)
     return None if found is None else int(found["number"]), said
 

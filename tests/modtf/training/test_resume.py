@@ -60,10 +60,10 @@ def run(model, small_sizes):
             variable.assign(value)
         evaluation = Interrupted(evaluator, evaluating)
         best = BestWeights(evaluation)
-        options = {"batch_size": 4, "learning_rate": 0.01, "evaluations": 2, "steps_per_execution": 2}
         history = train(
-            model, POPULATION, STEPS, **options, jit_compile=False,
-            evaluation=evaluation, callbacks=[best, Interrupting(before)], checkpoint=path, verbose=False,
+            model, POPULATION, STEPS, batch_size=4, learning_rate=0.01, evaluations=2,
+            steps_per_execution=2, jit_compile=False, evaluation=evaluation, checkpoint=path,
+            callbacks=[best, Interrupting(before)], verbose=False,
         )  # fmt: skip
         variables = [*model.variables, *model.optimizer.variables]
         return [v.numpy() for v in variables], best.weights, evaluation.records, history.history["loss"][-1]
@@ -83,6 +83,7 @@ def same(found, expected):
 
 def begun(path):
     arrays = archive.load(path)
+    assert arrays is not None
     return int(arrays["epoch"]), int(arrays["begun"])
 
 
