@@ -1,15 +1,25 @@
 """Which rows of the results may be compared with each other: one protocol a kind, one checkpoint."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from modtf.analysis.labels import kind_label
-from modtf.checks import check_choice
-from modtf.results.schema import CHECKPOINTS, KIND, MEMBER, SCORE
+from modtf.checks import check_choice, check_names
+from modtf.results.schema import CHECKPOINTS, COLUMNS, KIND, MEMBER, SCORE
 
 POOLED = "pooled"  # last and best, averaged model by model: what the main figures of the released code show
 CHOICES = (*CHECKPOINTS, POOLED)
+
+
+def check_results(frame: Any) -> None:
+    """Raises `ValueError` unless it is a table with the columns that `load_results` gives."""
+    lacking = [name for name in COLUMNS if name not in frame] if isinstance(frame, pd.DataFrame) else ["all"]
+    if lacking:
+        raise ValueError(
+            f"results lacks the columns {', '.join(lacking)}; expected the table of modtf.load_results."
+        )
 
 
 def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.DataFrame:
@@ -19,7 +29,7 @@ def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.D
         ValueError: if no cell followed a protocol, or a kind of task was trained in more than one way, so
             that its models cannot be compared.
     """
-    for protocol in protocols:
+    for protocol in check_names("protocols", protocols):
         check_choice("protocol", protocol, sorted(frame["protocol"].unique()) or ["(none)"])
     if protocols:
         frame = frame[frame["protocol"].isin(protocols)]
