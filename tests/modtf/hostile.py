@@ -52,7 +52,7 @@ anything = one_thing | st.recursive(
 
 
 def survives(call: Callable[[], Any], *names: str) -> Any:
-    """The result; None after an error that modtf itself raised, which says something and names one of `names`.
+    """The result; None after an error that modtf itself raised, which names one of `names`.
 
     Any other error, and one from the depths of a library, is a failure of the test.
     """
