@@ -8,6 +8,7 @@ import tensorflow as tf
 from modtf.checks import check_choice, check_integer
 from modtf.datasets.families.base import Parameters, RuleData, check_shape, data_class
 from modtf.datasets.random import check_rule_probs, choose_rule, uniforms
+from modtf.memory import check_batches
 from modtf.population import Population
 from modtf.randomness import random_key
 from modtf.task import SPLITS, Task
@@ -64,7 +65,8 @@ def stream(
         start_step: the first batch, to resume where another stream stopped.
 
     Raises:
-        ValueError: on a value out of range, before anything is computed.
+        ValueError: on a value out of range, or a batch that cannot fit into memory, before anything is
+            computed.
 
     Example:
         >>> features, target = next(iter(modtf.stream(modtf.Task(num_rules=4), batch_size=8)))
@@ -82,6 +84,7 @@ def stream(
         raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")
     num_tokens = family.num_training_tokens if seq_len is None else seq_len
     num_tokens = check_integer("seq_len", num_tokens, family.min_tokens)
+    check_batches(population, batch_size, num_tokens)
     thresholds = None
     if rule_probs is not None:
         thresholds = np.cumsum(check_rule_probs(rule_probs, data.num_rules), axis=1)[:, :-1]

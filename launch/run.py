@@ -25,6 +25,7 @@ from modtf.launch.best import define_best, with_best
 from modtf.launch.cli import check_writable, run_command
 from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags
 from modtf.launch.settings import define_settings
+from modtf.training.requirements import check_cell
 
 RUN = "run.json"
 
@@ -72,6 +73,9 @@ def main(given: flags.FlagValues) -> None:
     from modtf.results.schema import CHECKPOINTS, RESULTS  # pandas takes time
 
     check_choice("--checkpoint", given.checkpoint, CHECKPOINTS)
+    unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
+    for cell in unfinished:
+        check_cell(cell)
     rate = "the rates found" if given.best else f"learning rate {training.learning_rate:g}"
     print(
         f"{label}: {len(cells)} variants x {len(first.members)} members, {training.steps:,} steps at {rate} "
@@ -82,7 +86,6 @@ def main(given: flags.FlagValues) -> None:
         users = [cell.variant for cell in asked if name in cell.router]
         if len(users) < len(cells):
             print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
-    unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
     if unfinished:
         from modtf.engines.cell import run_cell
         from modtf.training.strategy import choose_strategy

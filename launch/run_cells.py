@@ -6,6 +6,7 @@ from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES
 from modtf.launch.settings import change_protocol, model_settings, router_settings, settings_given
+from modtf.memory import check_members
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import ROUTERS, default_variants
@@ -63,11 +64,9 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
 
     task = task.replace(num_rules=chosen("rules", chosen_preset.num_rules, 2))
     width = chosen("width", chosen_preset.width, 1)
-    members = tuple(
-        (data_seed, seed)
-        for data_seed in range(chosen("tasks", chosen_preset.tasks, 1))
-        for seed in range(chosen("seeds", chosen_preset.seeds, 1))
-    )
+    tasks, seeds = chosen("tasks", chosen_preset.tasks, 1), chosen("seeds", chosen_preset.seeds, 1)
+    check_members(tasks * seeds, f"--tasks={tasks} --seeds={seeds}")
+    members = tuple((data_seed, seed) for data_seed in range(tasks) for seed in range(seeds))
     protocol = chosen_preset.protocol
     protocol = protocol.replace(steps=chosen("steps", protocol.training.steps, 1))
     protocol = protocol.replace(batch_size=chosen("batch_size", protocol.training.batch_size, 1))

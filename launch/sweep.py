@@ -14,7 +14,6 @@ Examples:
 """
 
 import inspect
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +31,7 @@ from modtf.launch.sweep_cells import LISTS, cells_of_flags, choose_cells
 from modtf.models.routers import default_variants
 from modtf.protocol import PRESETS
 from modtf.studies import STUDIES, load_study
-from modtf.studies.check import check_cells
+from modtf.studies.check import check_cells, check_memory
 
 SHOWN = 10  # failures that are listed
 
@@ -96,16 +95,18 @@ def main(given: flags.FlagValues) -> None:
 
 def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues) -> None:
     from modtf.engines.perform import Work
+    from modtf.engines.state import state_of
     from modtf.engines.study import run_study
     from modtf.plugins import load_plugin
 
+    if ENGINES[given.engine].is_here:
+        check_memory([cell for cell in cells if state_of(cell, out).name != "finished"])
     places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
     work = Work(str(out.absolute()), plugins=places, retry_failed=given.retry_failed)
     chosen = ENGINES[given.engine]
     options = {"workers": given.workers, "cpus": given.cpus_per_cell, "gpus": given.gpus_per_cell}
     known = inspect.signature(chosen).parameters
     engine = chosen(**{name: value for name, value in options.items() if name in known})
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # workers leave in order
     summary = run_study(cells, work, engine)
     counts = summary.counts
     print(f"{counts['finished']} cells finished now, {counts['skipped']} before, {counts['failed']} failed.")

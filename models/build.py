@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modtf.checks import check_choice, check_integer
+from modtf.memory import FLOAT, check_fits
 from modtf.models.architectures import ARCHITECTURES
+from modtf.models.architectures.sizes import least_parameters
 from modtf.models.base import ModularModel
 from modtf.models.routers import ROUTERS
 from modtf.population import Population
@@ -42,7 +44,8 @@ def build(
         A `keras.Model`: `model(features)` gives `{"target": [B, ...], "activation": [B, ..., M]}`.
 
     Raises:
-        ValueError: on an unknown variant, architecture or option, or a width too small for the modules.
+        ValueError: on an unknown variant, architecture or option, a width too small for the modules, or too
+            large for the memory.
 
     Example:
         >>> model = modtf.build(modtf.Task(num_rules=8), variant="modular", width=128)
@@ -55,4 +58,7 @@ def build(
     check_choice("variant", variant, ROUTERS)
     check_choice("architecture", architecture, ARCHITECTURES)
     check_integer("width", width, 1)
+    least = FLOAT * len(population) * least_parameters(architecture, width)
+    mend = "Take a smaller width or fewer members."
+    check_fits(f"width={width} with {len(population)} members", {"parameters": least}, mend)
     return ARCHITECTURES[architecture](population, variant, width, router=router, dtype=dtype, **options)

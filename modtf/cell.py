@@ -1,16 +1,20 @@
 """A cell of the study: one configuration and the members that train in lock-step."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from modtf.checks import check_integer
+from modtf.checks import check_integer, check_options, check_type
 from modtf.population import Population
-from modtf.protocol import Protocol
+from modtf.protocol import Evaluation, Protocol, Training
 from modtf.task import Task, science_hash
 
 #: the published ones, from least to most informed: what commands and studies run where nobody says which
 VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")
+
+UNSAFE = re.compile(r"[^A-Za-z0-9_.,+=()\[\]{}' -]")  # in the name of a folder
+LONGEST = 150  # characters of a label in it
 
 
 @dataclass(frozen=True)
@@ -32,13 +36,18 @@ class Cell:
     architecture: str | None = None  # its name; the family's own by default
 
     def __post_init__(self) -> None:
-        check_integer("width", self.width, 1)
-        members = tuple((int(data_seed), int(seed)) for data_seed, seed in self.members)
-        if not members or len(set(members)) != len(members):
-            raise ValueError(f"members={self.members!r}: expected at least one (data_seed, seed), each once.")
-        object.__setattr__(self, "members", members)
+        check_type("task", self.task, Task)
+        object.__setattr__(self, "width", check_integer("width", self.width, 1))
+        for name in ("variant", "architecture"):
+            value = getattr(self, name)
+            if not (isinstance(value, str) or (value is None and name == "architecture")):
+                raise ValueError(f"{name}={value!r} is not valid; expected a name.")
+        object.__setattr__(self, "members", _members(self.members))
         if self.protocol is None:
             object.__setattr__(self, "protocol", Protocol.published(self.task))
+        check_type("protocol", self.protocol, Protocol)
+        for name in ("router", "model"):
+            object.__setattr__(self, name, check_options(name, getattr(self, name)))
         if self.architecture == self.task.family.architecture:
             object.__setattr__(self, "architecture", None)
 
@@ -93,22 +102,26 @@ class Cell:
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> "Cell":
-        """The cell that `to_dict` described."""
-        from modtf.protocol import Evaluation, Training
+        """The cell that `to_dict` described.
 
-        cell, evaluation = config["cell"], dict(config["evaluation"])
-        if evaluation.get("conditions") is not None:
-            evaluation["conditions"] = tuple(evaluation["conditions"])
-        return cls(
-            Task(**cell["task"]),
-            cell["width"],
-            cell["variant"],
-            tuple((d, s) for d, s in cell["members"]),
-            Protocol(Training(**config["training"]), Evaluation(**evaluation)),
-            cell["router"],
-            cell["model"],
-            cell["architecture"],
-        )
+        Raises:
+            ValueError: on a dict that describes none.
+        """
+        try:
+            cell = config["cell"]
+            return cls(
+                Task(**cell["task"]),
+                cell["width"],
+                cell["variant"],
+                cell["members"],
+                Protocol(Training(**config["training"]), Evaluation(**config["evaluation"])),
+                cell["router"],
+                cell["model"],
+                cell["architecture"],
+            )
+        except (KeyError, TypeError) as error:
+            reason = f"lacks {error}" if isinstance(error, KeyError) else f"is not valid ({error})"
+            raise ValueError(f"The description {reason}; expected what Cell.to_dict() gives.") from error
 
     @property
     def hash(self) -> str:
@@ -117,7 +130,20 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        return f"{self.label}-{self.hash}"
+        """A name that every file system takes."""
+        return f"{UNSAFE.sub('_', self.label)[:LONGEST]}-{self.hash}"
+
+
+def _members(value: Any) -> tuple[tuple[int, int], ...]:
+    """`value` as pairs of seeds; raises `ValueError` unless it is."""
+    try:
+        members = tuple((data_seed, seed) for data_seed, seed in value)
+        good = bool(members) and len(set(members)) == len(members)
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(f"members={value!r}: expected at least one (data_seed, seed), each once.")
+    return tuple((check_integer("members", d, 0), check_integer("members", s, 0)) for d, s in members)
 
 
 def _text(options: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Checks of single values: errors say what was received and what was expected."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -24,3 +25,30 @@ def check_number(name: str, value: Any, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         raise ValueError(f"{name}={value!r} is not valid; expected a number from {low:g} to {high:g}.")
     return float(value)
+
+
+def check_type(name: str, value: Any, expected: type) -> None:
+    """Raises `ValueError` unless `value` is an instance of the expected class."""
+    if not isinstance(value, expected):
+        raise ValueError(f"{name}={value!r} is not valid; expected a modtf.{expected.__name__}.")
+
+
+def check_names(name: str, value: Any) -> tuple[str, ...]:
+    """`value` as a tuple of texts; raises `ValueError` unless it is several of them."""
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    if not listed or not all(isinstance(one, str) for one in value):
+        raise ValueError(f"{name}={value!r} is not valid; expected a list of names.")
+    return tuple(value)
+
+
+def check_options(name: str, value: Any) -> dict[str, Any]:
+    """`value` as a dict that JSON can write; raises `ValueError` unless it is names with such values."""
+    try:
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise TypeError("it is no dict of names")
+        json.dumps(dict(value), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{name}={value!r} is not valid; expected a dict of names with numbers or texts ({error})."
+        ) from error
+    return dict(value)

@@ -1,10 +1,13 @@
 """Files that are either whole or absent."""
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+WRITING = ".writing-"  # how the names of temporary files begin
 
 
 @contextmanager
@@ -19,17 +22,33 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".writing-", suffix="".join(path.suffixes), dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=WRITING, suffix="".join(path.suffixes), dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        flush(temporary)
         temporary.chmod(0o666 & ~_umask())  # mkstemp lets nobody else read
         os.replace(temporary, path)
+        with contextlib.suppress(OSError):  # some file systems cannot; the content is safe
+            flush(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """Waits until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Removes what killed processes were writing in a folder; nobody else may be writing there."""
+    for path in folder.glob(f"{WRITING}*"):
+        path.unlink(missing_ok=True)
 
 
 def _umask() -> int:

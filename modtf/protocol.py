@@ -1,9 +1,10 @@
 """How a cell is trained and evaluated."""
 
+import sys
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from modtf.checks import check_choice
+from modtf.checks import check_choice, check_integer, check_names, check_number, check_type
 from modtf.families import IID
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 PRECISIONS = ("float32", "tf32")
-
+LARGEST = sys.float_info.max
 
 TAIL = 10
 TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
@@ -40,6 +41,11 @@ class Training:
     precision: str = "float32"  # of matrix products; "tf32" is faster on GPUs that have it, and coarser
 
     def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "evaluations"):
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), 1))
+        check_number("learning_rate", self.learning_rate, 0.0, LARGEST)
+        if self.clipnorm is not None:
+            check_number("clipnorm", self.clipnorm, 0.0, LARGEST)
         check_choice("precision", self.precision, PRECISIONS)
 
 
@@ -54,6 +60,12 @@ class Evaluation:
     draws: int = 100  # rule distributions for `adaptation`
     tokens_per_draw: int = 10_000
     conditions: tuple[str, ...] | None = None  # names of the family's beside "iid"; None for all of them
+
+    def __post_init__(self) -> None:
+        for name in ("batches", "batch_size", "tokens", "activation_batch_size", "draws", "tokens_per_draw"):
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), 1))
+        if self.conditions is not None:
+            object.__setattr__(self, "conditions", check_names("conditions", self.conditions))
 
     def smaller(self, factor: int, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
         """An evaluation used while training: `factor` times less data, the condition of training alone."""
@@ -82,6 +94,10 @@ class Protocol:
 
     training: Training
     evaluation: Evaluation
+
+    def __post_init__(self) -> None:
+        check_type("training", self.training, Training)
+        check_type("evaluation", self.evaluation, Evaluation)
 
     @classmethod
     def published(cls, task: "Task") -> "Protocol":

@@ -11,14 +11,17 @@ from typing import Any
 
 from absl import flags
 
+from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES
 from modtf.launch.benchmark.measure import one_core_environment
 from modtf.launch.settings import check_names, model_settings, router_settings, settings_given
+from modtf.memory import check_members
 from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin
 from modtf.task import Task
+from modtf.training.requirements import check_cell
 
 PUBLISHED_MEMBERS = 25  # of a cell: 5 tasks x 5 seeds
 BACKENDS = ("tensorflow", "jax")
@@ -54,6 +57,7 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
     members = given.members
     if members is None:
         members = PUBLISHED_MEMBERS if given.evaluation else 1
+    check_members(check_integer("--members", members, 1), f"--members={members}")
     if given.backend != "tensorflow" and given.evaluation:
         raise ValueError(f"--evaluation needs TensorFlow: leave --backend={given.backend} out.")
     settings = settings_given(given)
@@ -64,7 +68,7 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
         "variants": variants,
         "task": settings["task"],
         "router": router_settings(settings, variants),
-        "members": check_integer("--members", members, 1),
+        "members": members,
         "repeats": check_integer("--repeats", given.repeats, 1),
         "seconds": given.seconds,
         "baseline": given.baseline,
@@ -80,6 +84,7 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
         architecture = task.family.architecture
         check_width(architecture, width, num_rules, settings["router"].get("modules"))
         model = model_settings(settings, architecture)
+        check_cell(Cell(task, width, variants[0], tuple((seed, 0) for seed in range(members))))
         requests.append({"arch": arch, "num_rules": num_rules, "width": width, "model": model, **shared})
     return requests
 

@@ -71,6 +71,20 @@ def check_width(architecture: str, width: int, num_rules: int, num_modules: int 
         check(width, num_rules, num_rules if num_modules is None else num_modules)
 
 
+#: parameters per square of the width, of any variant, cell and number of modules, from below
+_LEAST = {"mlp": 14, "mha": 12, "rnn": 16}
+
+
+def least_parameters(architecture: str, width: int) -> int:
+    """From below, how many parameters a member has: a sixth to a half of them, and 0 where nothing is known.
+
+    Args:
+        architecture: its name; of those that are not of this folder nothing is known.
+    """
+    known = _LEAST.get(architecture)
+    return 0 if known is None else known * width * width
+
+
 def _at_least_one(size: int, width: int, num_modules: int) -> int:
     if size < 1:
         raise ValueError(

@@ -13,7 +13,8 @@ from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import in_report_order, variant_label, with_variants
 from modtf.analysis.missing import find_missing
 from modtf.analysis.performance import performance_rows
-from modtf.analysis.select import select_checkpoint, select_protocols
+from modtf.analysis.select import check_results, select_checkpoint, select_protocols
+from modtf.checks import check_number
 from modtf.results import Activations, CellFolder, load_activations, load_history
 from modtf.results.load import Progress, with_categories
 from modtf.results.schema import KIND
@@ -36,6 +37,8 @@ class LoadedStudy:
         level: float = LEVEL,
         progress: Progress = iter,
     ):
+        check_results(results)
+        check_number("level", level, 0.0, 1.0)
         rows = select_checkpoint(select_protocols(with_categories(results), protocols), checkpoint)
         self.results = with_variants(rows)
         self.checkpoint = checkpoint

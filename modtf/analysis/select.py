@@ -4,15 +4,25 @@ Variants may differ in their learning rate: a comparison is fair where each has 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from modtf.analysis.labels import kind_label
-from modtf.checks import check_choice
-from modtf.results.schema import CELL, CHECKPOINTS, KIND, MEMBER, SCORE
+from modtf.checks import check_choice, check_names
+from modtf.results.schema import CELL, CHECKPOINTS, COLUMNS, KIND, MEMBER, SCORE
 
 POOLED = "pooled"  # last and best, averaged model by model: what the main figures of the released code show
 CHOICES = (*CHECKPOINTS, POOLED)
+
+
+def check_results(frame: Any) -> None:
+    """Raises `ValueError` unless it is a table with the columns that `load_results` gives."""
+    lacking = [name for name in COLUMNS if name not in frame] if isinstance(frame, pd.DataFrame) else ["all"]
+    if lacking:
+        raise ValueError(
+            f"results lacks the columns {', '.join(lacking)}; expected the table of modtf.load_results."
+        )
 
 
 def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.DataFrame:
@@ -23,7 +33,7 @@ def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.D
             that its models cannot be compared: in more than the learning rate, or one variant of one R and
             width at several.
     """
-    for protocol in protocols:
+    for protocol in check_names("protocols", protocols):
         check_choice("protocol", protocol, sorted(frame["protocol"].unique()) or ["(none)"])
     if protocols:
         frame = frame[frame["protocol"].isin(protocols)]

@@ -20,6 +20,8 @@ class Event:
 class Engine(Protocol):
     """Runs `modtf.engines.perform.perform` on cells, somewhere."""
 
+    is_here: bool  # whether all cells run on this machine, and must fit into its memory
+
     def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
         """Runs every cell; closing the generator early stops the work, and leaves no process behind.
 

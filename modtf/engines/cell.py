@@ -12,7 +12,7 @@ import numpy as np
 from modtf.cell import Cell
 from modtf.engines.tables import final_scores, history_table, results_table
 from modtf.evaluation.evaluator import Evaluator
-from modtf.files import atomic_path, write_text
+from modtf.files import atomic_path, remove_unfinished, write_text
 from modtf.models.base import ModularModel
 from modtf.models.build import build
 from modtf.protocol import TRAINING_FACTOR
@@ -23,11 +23,14 @@ from modtf.results.schema import (
     write_history,
     write_results,
 )
+from modtf.training import archive
 from modtf.training.callbacks.best import BestWeights
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.tail import TailCallback
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.fit import train
+from modtf.training.provenance import provenance
+from modtf.training.requirements import check_cell
 from modtf.version import __version__
 
 
@@ -53,7 +56,8 @@ def run_cell(
         `last.keras`, `best.keras`, `tensorboard/`.
 
     Raises:
-        ValueError: on a variant or option that there is not, or a width too small for the modules.
+        ValueError: on a variant or option that there is not, a width too small for the modules, or a cell
+            that cannot fit into memory.
 
     Example:
         >>> folder = modtf.run_cell(Cell(Task(), 32, "modular", ((0, 0),)), "runs/first")
@@ -61,6 +65,7 @@ def run_cell(
     folder = Path(out, cell.folder)
     if (folder / RESULTS).exists():
         return folder
+    check_cell(cell)
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
         model = build(
             cell.population,
@@ -71,7 +76,10 @@ def run_cell(
             **cell.model,
         )
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
+        remove_unfinished(folder)
+        made_with = provenance(cell.protocol.training.precision)
+        record = {**cell.to_dict(), "version": __version__, "provenance": made_with}
+        write_text(folder / CONFIG, json.dumps(record, indent=1))
         _train_and_measure(cell, model, folder, verbose, callbacks)
     return folder
 
@@ -126,7 +134,7 @@ def _train_and_measure(
     )
     write_history(folder, history_table(cell, evaluation))
     write_results(folder, results_table(cell, model, scores, sum(evaluation.seconds)))
-    checkpoint.unlink(missing_ok=True)
+    archive.remove(checkpoint)
 
 
 def _settings(cell: Cell) -> dict[str, Any]:

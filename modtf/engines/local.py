@@ -30,6 +30,8 @@ class LocalEngine:
         retries: how often a cell whose worker died is tried again before that counts as its failure.
     """
 
+    is_here = True
+
     def __init__(self, workers: int | None = None, recycle: int = 20, retries: int = 2):
         self.workers = default_workers() if workers is None else check_integer("workers", workers, 1)
         self.recycle = check_integer("recycle", recycle, 1)

@@ -29,6 +29,8 @@ class RayEngine:
         address: of the cluster; by default `$RAY_ADDRESS`, or the one this machine belongs to.
     """
 
+    is_here = False
+
     def __init__(self, cpus: float = 1.0, gpus: float = 0.0, retries: int = 3, address: str | None = None):
         self.cpus = check_number("cpus", cpus, 0.0, float("inf"))
         self.gpus = check_number("gpus", gpus, 0.0, float("inf"))

@@ -12,7 +12,7 @@ from modtf.cell import Cell
 from modtf.engines.perform import Outcome, Work
 from modtf.engines.threads import thread_variables
 
-PATIENCE = 20.0  # seconds that a worker has to leave its cell in order when the study is interrupted
+PATIENCE = 60.0  # seconds that a worker has to leave its cell in order when the study is interrupted
 
 
 class WorkerProcess:

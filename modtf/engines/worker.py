@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 
 from modtf.cell import Cell
 from modtf.engines.perform import Work, perform
+from modtf.termination import exit_on_sigterm
 
 DRIVER_GONE = 76  # exit status of a worker whose driver was killed
 LOST = 77  # exit status of a worker whose cell was taken over
@@ -61,9 +62,9 @@ def _end_with(driver: int) -> None:
 def main() -> None:
     """Serves the driver that started this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the driver decides
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     _end_with(int(sys.argv[2]))
-    serve(Connection(int(sys.argv[1])))
+    with exit_on_sigterm():
+        serve(Connection(int(sys.argv[1])))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Reads the activation matrices of cells."""
 
+import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,10 +71,10 @@ def load_activations(directory: Source, **where: Any) -> list[Activations]:
 def _read(cell: CellFolder) -> Activations:
     path = cell.path / ACTIVATION
     try:
-        with np.load(path) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             real = {name: file[name].astype(np.float64) for name in ("last", "best", "history")}
             whole = {name: file[name].astype(np.int64) for name in ("steps", "data_seeds", "seeds")}
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path} cannot be read ({error}). Remove its folder and run the cell again."
         ) from error

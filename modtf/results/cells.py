@@ -75,12 +75,12 @@ def find_cells(directory: Source) -> list[CellFolder]:
             the same cell, members and protocol.
     """
     cells: dict[Path, CellFolder] = {}
-    for item in [directory] if isinstance(directory, str | os.PathLike) else directory:
+    for item in _items(directory):
         if isinstance(item, CellFolder):
             cells[item.path.resolve() / CONFIG] = item
             continue
         folder = Path(item)
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # pathlib's own raises on names that no system takes
             raise FileNotFoundError(f"There is no folder {str(folder)!r}. Give one that training wrote.")
         found = {path.resolve(): _read(path) for path in _config_files(folder)}
         if not any(found.values()):
@@ -91,6 +91,16 @@ def find_cells(directory: Source) -> list[CellFolder]:
         cells |= {path: cell for path, cell in found.items() if cell is not None}
     _refuse_copies(cells.values())
     return [cells[path] for path in sorted(cells)]
+
+
+def _items(directory: Any) -> list[Any]:
+    """The folders and cells that a user gives; raises `ValueError` where something is neither."""
+    single = isinstance(directory, str | bytes | os.PathLike) or not isinstance(directory, Iterable)
+    items = [directory] if single else list(directory)
+    for item in items:
+        if not isinstance(item, str | os.PathLike | CellFolder):
+            raise ValueError(f"{item!r} is no folder. Give one that training wrote, or a list of them.")
+    return items
 
 
 def _config_files(folder: Path) -> Iterable[Path]:
@@ -115,7 +125,7 @@ def _read(path: Path) -> CellFolder | None:
     found = CellFolder(path.parent, config)
     try:
         _ = found.cell
-    except (KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(_unreadable(path, config["cell"], error)) from error
     return found
 
@@ -128,8 +138,7 @@ def _unreadable(path: Path, cell: Any, error: Exception) -> str:
             f"{path} is of the family {arch!r}, which is not registered (registered: {', '.join(FAMILIES)}). "
             "Load what registers it: --plugin=FILE_OR_MODULE, or modtf.load_plugin."
         )
-    reason = f"it lacks {error}" if isinstance(error, KeyError) else error
-    return f"{path} describes no cell of this version ({reason}). Remove the folder and run its cell again."
+    return f"{path} describes no cell of this version ({error}). Remove the folder and run its cell again."
 
 
 def _refuse_copies(cells: Iterable[CellFolder]) -> None:

@@ -13,7 +13,7 @@ from modtf.files import atomic_path, write_text
 
 RESULTS = "results.csv"  # its presence means that the cell is finished
 HISTORY = "history.csv"
-CONFIG = "config.json"  # `Cell.to_dict()` and "version"
+CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance": what ran it last
 ACTIVATION = "activation.npz"
 PRIVATE = ".modtf"  # in a study's folder: cells that are worked on or were set aside, leases, logs
 

@@ -7,6 +7,7 @@ from modtf.checks import check_choice
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import ROUTERS
+from modtf.training.requirements import check_cell
 
 SHOWN = 5
 
@@ -18,15 +19,31 @@ def check_cells(cells: Sequence[Cell]) -> None:
     """
     if not cells:
         raise ValueError("The study has no cells. Widen its filters or choices.")
-    wrong = {cell.label: str(error) for cell in cells if (error := _error(cell))}
-    if wrong:
-        lines = [f"  {label}: {error}" for label, error in list(wrong.items())[:SHOWN]]
-        more = [f"  and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
-        raise ValueError("\n".join([f"{len(wrong)} of {len(cells)} cells cannot run:", *lines, *more]))
+    _refuse(cells, [f"{cell.label}: {error}" for cell in cells if (error := _error(cell))])
     seen: dict[str, Cell] = {}
     for cell in cells:
         if seen.setdefault(cell.folder, cell) is not cell:
             raise ValueError(f"The study holds the cell {cell.label} twice. Leave one of them out.")
+
+
+def check_memory(cells: Sequence[Cell]) -> None:
+    """Raises `ValueError` on cells that cannot fit into the memory of this machine."""
+    _refuse(cells, [str(error) for cell in cells if (error := _does_not_fit(cell))])
+
+
+def _does_not_fit(cell: Cell) -> ValueError | None:
+    try:
+        check_cell(cell)
+    except ValueError as error:
+        return error
+    return None
+
+
+def _refuse(cells: Sequence[Cell], reasons: Sequence[str]) -> None:
+    if reasons:
+        lines = [f"  {reason}" for reason in reasons[:SHOWN]]
+        more = [f"  and {len(reasons) - SHOWN} more"] if len(reasons) > SHOWN else []
+        raise ValueError("\n".join([f"{len(reasons)} of {len(cells)} cells cannot run:", *lines, *more]))
 
 
 def _error(cell: Cell) -> ValueError | None:

@@ -16,6 +16,7 @@ import numpy as np
 from modtf.cell import Cell
 from modtf.protocol import TRAINING_FACTOR, Evaluation, tail_length
 from modtf.studies.speed import Speed, is_known, parameters_of, speed_of
+from modtf.training.requirements import cell_bytes
 
 SMALL = 50_000  # parameters whose arithmetic takes as long as everything around a small model's
 LARGEST = 3e10  # floating-point operations of the largest step that is measured
@@ -23,7 +24,7 @@ BACKWARD = 3  # a training step costs so many forward passes
 STARTS = 2  # evaluation takes as long to compile as training
 EXACT = 6  # shapes of a kind up to which all are built to count their parameters
 
-BASE_GB = 1.0  # TensorFlow, programs and batches
+BASE_GB = 1.0  # TensorFlow and its programs
 COPIES = 8  # of every parameter: value, gradient, two moments, best, and a checkpoint being written
 
 Kind = tuple[Any, ...]
@@ -73,7 +74,7 @@ def estimate(
         work = training.steps * _tokens(cell) + evaluation_tokens(cell) / BACKWARD
         own = [speed.start for speed in measured[kind]]
         core = STARTS * (float(np.mean(own)) if own else start) + len(cell.members) * work * token
-        memory = BASE_GB + 4e-9 * COPIES * count * len(cell.members)
+        memory = BASE_GB + 1e-9 * sum(cell_bytes(cell, count, COPIES).values())
         found.append(Estimate(core / 3600, memory, count))
     return found
 

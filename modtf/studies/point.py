@@ -1,12 +1,13 @@
 """A point of a grid becomes a cell."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES
+from modtf.memory import check_members
 from modtf.protocol import Evaluation, Protocol, Training, preset
 from modtf.task import FIELDS, Task
 
@@ -60,11 +61,10 @@ def _cell_of(point: Mapping[str, Any]) -> Cell:
         protocol = protocol(task)
     if not isinstance(protocol, Protocol):
         raise ValueError(f"protocol={protocol!r}: expected a modtf.Protocol or a function that gives one.")
-    members = plain.get("members") or tuple(
-        (data_seed, seed)
-        for data_seed in _numbers("tasks", plain.get("tasks", defaults.tasks))
-        for seed in _numbers("seeds", plain.get("seeds", defaults.seeds))
-    )
+    tasks = _numbers("tasks", plain.get("tasks", defaults.tasks))
+    seeds = _numbers("seeds", plain.get("seeds", defaults.seeds))
+    check_members(len(tasks) * len(seeds), f"{len(tasks)} tasks x {len(seeds)} seeds")
+    members = plain.get("members") or tuple((data_seed, seed) for data_seed in tasks for seed in seeds)
     return Cell(
         task,
         plain.get("width", defaults.width),
@@ -93,7 +93,7 @@ def _by_namespace(point: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _numbers(name: str, value: Any) -> tuple[int, ...]:
+def _numbers(name: str, value: Any) -> Sequence[int]:
     if isinstance(value, tuple):
         return tuple(check_integer(name, one, 0) for one in value)
-    return tuple(range(check_integer(name, value, 1)))
+    return range(check_integer(name, value, 1))

@@ -2,16 +2,15 @@
 
 import contextlib
 import json
-import platform
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 
 from modtf.cell import Cell
 from modtf.files import cache_folder, write_text
 from modtf.task import science_hash
+from modtf.training.provenance import processor
 from modtf.version import __version__
 
 MEMBERS = 2  # that are measured: on a CPU: there members take turns, and cost grows with their number
@@ -67,15 +66,7 @@ def _key(cell: Cell) -> str:
     shape = {**cell.to_dict()["cell"], "members": len(cell.members)}
     devices = [device.name for device in tf.config.list_physical_devices()]
     batch_size = cell.protocol.training.batch_size
-    return science_hash([shape, batch_size, __version__, tf.__version__, _processor(), devices])
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line for line in lines if line.startswith("model name")), platform.processor())
+    return science_hash([shape, batch_size, __version__, tf.__version__, processor(), devices])
 
 
 def _measure(cell: Cell) -> Speed:

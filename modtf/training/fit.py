@@ -1,6 +1,7 @@
 """`modtf.train`: `model.fit` on a task's stream."""
 
 import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.progress import ProgressCallback
 from modtf.training.compile import compile_model
 from modtf.training.execution import largest_divisor, steps_of_seconds, use_large_programs
+from modtf.training.resume import skip_steps
 
 
 def train(
@@ -62,7 +64,9 @@ def train(
         precision: "float32", or "tf32" for TensorFloat-32 products on GPUs that have them.
         evaluation: how much data each reads, or an `EvaluateCallback` to read afterwards.
         checkpoint: a file `*.npz`; a killed run, started again with the same arguments, resumes from it
-            and ends with the same weights. It stays when training ends: training again then returns at once.
+            and ends with the same weights. It is written after every evaluation, and when training is
+            interrupted by Ctrl-C or `SystemExit`; the one before it is kept beside it, `*.previous.npz`, and
+            used where it is damaged. It stays when training ends: training again then returns at once.
         callbacks: more Keras callbacks; the checkpoint keeps those that have `state()` and
             `load_state(state)`.
         steps_per_execution: steps between two returns to Python (progress bar, callbacks, Ctrl-C); by
@@ -109,18 +113,23 @@ def train(
     if not isinstance(evaluation, EvaluateCallback):
         sizes = evaluation or Evaluation().smaller(TRAINING_FACTOR)
         evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation"))
-    callbacks, done = [evaluation, *callbacks], 0
+    callbacks, done, saver = [evaluation, *callbacks], 0, None
     if checkpoint is not None:
         settings: dict[str, float] = {"steps": steps, "steps_per_epoch": per_epoch, "batch_size": batch_size}
         settings |= {"learning_rate": learning_rate, "clipnorm": clipnorm or 0.0}
         saver = CheckpointCallback(checkpoint, callbacks, settings)
         done = saver.restore(model)
         callbacks = [*callbacks, saver]
+    begun = saver.begun if saver is not None else 0  # steps of the epoch after those done
     if verbose:
         callbacks = [*callbacks, ProgressCallback(steps, done * per_epoch, label or model.name)]
-    data = stream(population, batch_size, "train", start_step=done * per_epoch)
+    data = stream(population, batch_size, "train", start_step=done * per_epoch + begun)
     data = data.map(lambda features, target: (features, {"target": target}))
+    if begun:
+        model.steps_per_execution = math.gcd(model.steps_per_execution, begun)
     use_large_programs(model, data)
+    if begun:
+        skip_steps(model, begun)
     try:
         with no_retracing_advice(), xla_alone(model):
             return model.fit(
@@ -132,6 +141,10 @@ def train(
                 verbose=0,
                 shuffle=False,
             )
+    except (KeyboardInterrupt, SystemExit):
+        if saver is not None:
+            saver.save_begun()
+        raise
     finally:
         model.train_function = None  # what the user's own `fit` reads may end
 

@@ -1,4 +1,4 @@
-"""Resumes a killed run exactly where its last evaluation was."""
+"""Resumes a killed run exactly where its last checkpoint was written."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import keras
 import numpy as np
 
-from modtf.files import atomic_path
+from modtf.training import archive
 
 
 @runtime_checkable
@@ -22,6 +22,7 @@ class Stateful(Protocol):
 class CheckpointCallback(keras.callbacks.Callback):
     """Writes weights, optimizer, epoch and callbacks into one file, atomically, after every epoch.
 
+    The file before it is kept beside it, and used where the newest is damaged; see `modtf.training.archive`.
     (`keras.callbacks.BackupAndRestore` writes weights and epoch one after the other: a kill between
     the two resumes with the wrong data.)
 
@@ -29,6 +30,10 @@ class CheckpointCallback(keras.callbacks.Callback):
         path: the file, `*.npz`.
         callbacks: those among them that have `state()` and `load_state(state)` are kept too.
         settings: numbers that must be the same when training resumes, such as the batch size.
+
+    Attributes:
+        epochs: how many are done.
+        begun: steps done of the one after them: more than 0 where `save_begun` wrote the checkpoint.
     """
 
     def __init__(
@@ -40,18 +45,20 @@ class CheckpointCallback(keras.callbacks.Callback):
         super().__init__()
         self.path, self.settings = Path(path), dict(settings or {})
         self.kept = [callback for callback in callbacks if isinstance(callback, Stateful)]
+        self.epochs = self.begun = 0
+        self._means: list[np.ndarray] = []  # what Keras has averaged of the epoch that was begun
+        self._before_its_end: dict[str, np.ndarray] | None = None
 
     def restore(self, model: keras.Model) -> int:
-        """Puts the last checkpoint, if any, into a compiled model; returns the epochs already done.
+        """Puts the last whole checkpoint, if any, into a compiled model; returns the epochs already done.
 
         Raises:
             ValueError: if it was written with other settings or callbacks, or by another model.
         """
-        if not self.path.exists():
+        arrays = archive.load(self.path)
+        if arrays is None:
             return 0
         model.optimizer.build(model.trainable_variables)
-        with np.load(self.path) as saved:
-            arrays = dict(saved)
         variables = _variables(model)
         written = {name: float(arrays.get(f"setting_{name}", np.nan)) for name in self.settings}
         shapes = [arrays[f"variable_{i}"].shape for i in range(int(arrays["num_variables"]))]
@@ -61,7 +68,8 @@ class CheckpointCallback(keras.callbacks.Callback):
                 f"{self.path} is the checkpoint of another training: its settings are {written}, these are "
                 f"{self.settings}; its model has {len(shapes)} variables, this has {len(variables)}; it "
                 f"keeps the callbacks {', '.join(kept) or 'none'}, these are {', '.join(names) or 'none'}. "
-                "Train with the same arguments to resume it, or delete it."
+                "Train with the same arguments to resume it, or delete it and "
+                f"{archive.previous(self.path).name}."
             )
         for i, variable in enumerate(variables):
             variable.assign(arrays[f"variable_{i}"])
@@ -69,17 +77,59 @@ class CheckpointCallback(keras.callbacks.Callback):
             prefix = f"callback_{i}_"
             state = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
             callback.load_state(state)
-        return int(arrays["epoch"])
+        self.epochs, self.begun = int(arrays["epoch"]), int(arrays["begun"])
+        self._means = [arrays[f"mean_{i}"] for i in range(int(arrays["num_means"]))]
+        return self.epochs
+
+    def on_epoch_begin(self, epoch, logs=None):
+        means = self.model.metrics_variables
+        if len(self._means) == len(means):  # Keras has just reset them
+            for variable, value in zip(means, self._means, strict=True):
+                variable.assign(value)
+        self._means = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch + 1 == self.params["steps"]:
+            # copies: at the epoch's end callbacks may write into what they gave
+            self._before_its_end = {name: np.array(value) for name, value in self._states().items()}
 
     def on_epoch_end(self, epoch, logs=None):
+        self._write(epoch + 1, 0, self._states())
+        self.epochs, self._before_its_end = epoch + 1, None
+
+    def save_begun(self) -> None:
+        """Writes what was done of the epoch, wherever in it an exception has interrupted `fit`.
+
+        Nothing is written where that could not be resumed: with another backend than TensorFlow, whose
+        weights are not in the model while it trains, or with callbacks to keep that follow single steps.
+        """
+        states = self._before_its_end
+        if keras.backend.backend() != "tensorflow" or (
+            states is None and any(map(_follows_steps, self.kept))
+        ):
+            return
+        if not self.params:  # `fit` had not begun
+            return
+        begun = int(self.model.optimizer.iterations.numpy()) - self.epochs * self.params["steps"]
+        if begun > 0:
+            self._write(self.epochs, begun, self._states() if states is None else states)
+
+    def _states(self) -> dict[str, np.ndarray]:
+        return {
+            f"callback_{i}_{name}": value
+            for i, callback in enumerate(self.kept)
+            for name, value in callback.state().items()
+        }
+
+    def _write(self, epoch: int, begun: int, states: Mapping[str, np.ndarray]) -> None:
         variables = _variables(self.model)
-        arrays = {f"variable_{i}": v.numpy() for i, v in enumerate(variables)}
+        means = self.model.metrics_variables if begun else []
+        numbers = {"epoch": epoch, "begun": begun, "num_variables": len(variables), "num_means": len(means)}
+        arrays = {name: np.array(number) for name, number in numbers.items()}
         arrays |= {f"setting_{name}": np.array(value) for name, value in self.settings.items()}
-        for i, callback in enumerate(self.kept):
-            arrays |= {f"callback_{i}_{name}": value for name, value in callback.state().items()}
-        arrays["callbacks"] = np.array(self._names(), str)
-        with atomic_path(self.path) as temporary, temporary.open("wb") as file:
-            np.savez(file, epoch=epoch + 1, num_variables=len(variables), **arrays)
+        arrays |= {f"variable_{i}": v.numpy() for i, v in enumerate(variables)}
+        arrays |= {f"mean_{i}": v.numpy() for i, v in enumerate(means)}
+        archive.save(self.path, {**arrays, **states, "callbacks": np.array(self._names(), str)})
 
     def _names(self) -> list[str]:
         return [type(callback).__name__ for callback in self.kept]
@@ -87,3 +137,9 @@ class CheckpointCallback(keras.callbacks.Callback):
 
 def _variables(model: keras.Model) -> list:
     return [*model.variables, *model.optimizer.variables]
+
+
+def _follows_steps(callback: keras.callbacks.Callback) -> bool:
+    """Whether a callback does something at single steps, which a resumed epoch does not repeat."""
+    names = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
+    return any(getattr(type(callback), name) is not getattr(keras.callbacks.Callback, name) for name in names)

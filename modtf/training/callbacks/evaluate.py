@@ -31,6 +31,8 @@ class EvaluateCallback(keras.callbacks.Callback):
         self.records: dict[str, list[np.ndarray]] = {}
         self.activations: list[np.ndarray] = []
         self.seconds: list[float] = []
+        self._began: float | None = None  # the epoch, on the clock
+        self._before = 0.0  # seconds of it in a run that was interrupted
 
     @property
     def latest(self) -> dict[str, np.ndarray]:
@@ -42,15 +44,19 @@ class EvaluateCallback(keras.callbacks.Callback):
             self._measure(0)
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._began = time.perf_counter()
+        self._began, self._before = time.perf_counter() - self._before, 0.0
 
     def on_epoch_end(self, epoch, logs=None):
-        self.seconds.append(time.perf_counter() - self._began)
+        self.seconds.append(self._running())
+        self._began = None
         self._measure((epoch + 1) * self.params["steps"])
         if logs is not None:
             for measure, values in self.latest.items():
                 name = f"val_{measure}" if measure in ("loss", "error") else measure
                 logs[name] = float(np.mean(values))
+
+    def _running(self) -> float:
+        return 0.0 if self._began is None else time.perf_counter() - self._began
 
     def _measure(self, step: int) -> None:
         scores = self.evaluator.run()
@@ -63,6 +69,7 @@ class EvaluateCallback(keras.callbacks.Callback):
         """Everything recorded, as arrays, for a checkpoint."""
         arrays = {f"record_{name}": np.stack(values) for name, values in self.records.items()}
         arrays |= {"steps": np.array(self.steps), "seconds": np.array(self.seconds)}
+        arrays["running"] = np.array(self._running())
         return {**arrays, "activations": np.stack(self.activations)}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
@@ -70,6 +77,7 @@ class EvaluateCallback(keras.callbacks.Callback):
         self.steps = [int(step) for step in state["steps"]]
         self.activations = list(state["activations"])
         self.seconds = [float(s) for s in state["seconds"]]
+        self._before = float(state["running"])
         prefix = "record_"
         self.records = {
             name.removeprefix(prefix): list(values)

@@ -3,7 +3,7 @@
 import pytest
 
 from modtf.cell import VARIANTS
-from modtf.models.architectures.sizes import check_width, mha_hidden, rnn_state
+from modtf.models.architectures.sizes import check_width, least_parameters, mha_hidden, rnn_state
 from modtf.models.build import build
 from modtf.task import Task
 
@@ -30,6 +30,7 @@ def test_published_parameter_counts(cell, expected):
     task = Task(arch=arch, num_rules=num_rules, **({"search": search} if search else {}))
     variants = ("monolithic", "modular", "modular_op", "gt_modular")
     assert tuple(build(task, variant, width).num_parameters for variant in variants) == expected
+    assert max(expected) / 9 < least_parameters(arch, width) < min(expected)
 
 
 def test_the_state_target_has_a_wider_decoder():
@@ -53,6 +54,7 @@ def test_parameters_are_those_of_one_member(kind, variant):
     alone = build(task, name, 5, router=router, **options)
     population = build([task, task], name, 5, [0, 1], router=router, **options)
     assert alone.num_parameters == population.num_parameters == alone.count_params()
+    assert least_parameters(task.family.architecture, 5) < alone.num_parameters
     assert 2 * alone.num_parameters == population.count_params()
 
 

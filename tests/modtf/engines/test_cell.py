@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import modtf
@@ -63,7 +64,15 @@ def test_files(folder, small_cell):
         "tensorboard",
     }
     config = json.loads((folder / "config.json").read_text())
+    made_with = config.pop("provenance")
     assert config == {**small_cell.to_dict(), "version": modtf.__version__}
+    versions = {module.__name__: module.__version__ for module in (modtf, tf, keras, np)}
+    assert versions.items() <= made_with.items()
+    assert set(made_with) - set(versions) == {
+        "python", "backend", "system", "processor", "accelerators", "precision"
+    }  # fmt: skip
+    assert all(isinstance(value, str) and value for value in made_with.values())
+    assert made_with["precision"] == "float32"
 
 
 def test_results(folder, small_cell):
@@ -217,6 +226,7 @@ def test_a_killed_run_resumes_bit_for_bit(folder, small_cell, tmp_path):
     assert {path.name for path in (tmp_path / cell.folder).iterdir()} == {
         "config.json",
         "checkpoint.npz",
+        "checkpoint.previous.npz",
         "tensorboard",
     }
     same_but_for_the_clock(folder, run_cell(cell, tmp_path, verbose=False))

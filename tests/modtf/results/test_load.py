@@ -151,7 +151,7 @@ def test_a_family_that_is_not_loaded_is_named(tmp_path):
     ("text", "words"),
     [
         ('{"cell": ', r"config\.json cannot be read"),
-        ('{"cell": {"task": {"arch": "mlp"}}}', r"describes no cell .* lacks 'evaluation'"),
+        ('{"cell": {"task": {"arch": "mlp"}}}', r"describes no cell .* lacks 'width'"),
         ('{"cell": []}', "describes no cell"),
     ],
 )

@@ -1,0 +1,108 @@
+"""Arrays in a file that is kept together with the one before it, each with a checksum of its own."""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from modtf.files import atomic_path, flush
+
+DIGEST = 16  # bytes at the end of the file: the checksum of all before them
+FORMAT = b"modtf 1"  # enters the checksum, so that another version's file is not taken for one of this
+CHUNK = 1 << 22
+
+Arrays = dict[str, np.ndarray]
+
+
+class DamagedError(ValueError):
+    """A file is not what was written."""
+
+
+def previous(path: Path) -> Path:
+    """Where the file before `path` is kept.
+
+    Example:
+        >>> previous(Path("runs/checkpoint.npz")).name
+        'checkpoint.previous.npz'
+    """
+    return path.with_name(f"{path.stem}.previous{path.suffix}")
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes the file, whole and on the disk, before the one that was there moves to `previous(path)`.
+
+    Raises:
+        ValueError: on an array of Python objects, which only a pickle could hold.
+    """
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise ValueError(f"{name} is an array of objects; a checkpoint holds numbers and text alone.")
+    with atomic_path(path) as temporary:
+        with temporary.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+        with temporary.open("r+b") as file:
+            digest = _checksum(temporary, temporary.stat().st_size)
+            file.seek(0, os.SEEK_END)
+            file.write(digest)
+        flush(temporary)
+        if path.exists():
+            os.replace(path, previous(path))
+
+
+def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
+    """The newest arrays that are whole; None where there are none.
+
+    Damaged files are removed, so that the next to be written is not kept beside one of them.
+
+    Args:
+        say: is told, in one line, where the newest file is damaged or missing.
+    """
+    older = previous(path)
+    if not path.exists() and not older.exists():
+        return None
+    problems = []
+    for file in (path, older):
+        try:
+            found = _read(file)
+        except DamagedError as error:
+            problems.append(str(error))
+        else:
+            if problems:
+                os.replace(older, path)
+                say(f"{problems[0]}: going on from the one before it.")
+            return found
+    path.unlink(missing_ok=True)
+    older.unlink(missing_ok=True)
+    say(f"{' and '.join(problems)}: training starts anew.")
+    return None
+
+
+def remove(path: Path) -> None:
+    """Removes both files."""
+    path.unlink(missing_ok=True)
+    previous(path).unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Arrays:
+    try:
+        size = path.stat().st_size - DIGEST
+        with path.open("rb") as file:
+            file.seek(max(0, size))
+            if size < 0 or file.read() != _checksum(path, size):
+                raise DamagedError(f"The checkpoint {path} is damaged, or of another version of modtf")
+        with np.load(path, allow_pickle=False) as saved:
+            return dict(saved)
+    except FileNotFoundError as error:
+        raise DamagedError(f"The checkpoint {path} is missing") from error
+
+
+def _checksum(path: Path, size: int) -> bytes:
+    """Of the first `size` bytes."""
+    digest = hashlib.blake2b(digest_size=DIGEST, person=FORMAT)
+    with path.open("rb") as file:
+        while size > 0 and (chunk := file.read(min(CHUNK, size))):
+            digest.update(chunk)
+            size -= len(chunk)
+    return digest.digest()

@@ -1,0 +1,53 @@
+"""With what something was made: software, processor, devices. It enters no hash and no random number."""
+
+import platform
+from pathlib import Path
+from typing import Any
+
+from modtf.version import __version__
+
+
+def processor() -> str:
+    """Its model, as the system names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith("model name")), platform.processor())
+
+
+def provenance(precision: str) -> dict[str, Any]:
+    """What results may differ by in their last digits, JSON-able.
+
+    Args:
+        precision: of matrix products.
+
+    Returns:
+        The versions of modtf, Python, TensorFlow, Keras and NumPy, the backend of Keras, the system, the
+        processor, the accelerators ("none" on a CPU alone) and the precision.
+
+    Example:
+        >>> provenance("float32")["keras"]  # doctest: +SKIP
+        '3.15.0'
+    """
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    accelerators = [
+        tf.config.experimental.get_device_details(device).get("device_name", device.name)
+        for device in tf.config.list_physical_devices()
+        if device.device_type != "CPU"
+    ]
+    return {
+        "modtf": __version__,
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "numpy": np.__version__,
+        "backend": keras.backend.backend(),
+        "system": platform.platform(),
+        "processor": processor().partition(":")[2].strip() or processor(),
+        "accelerators": ", ".join(accelerators) or "none",
+        "precision": precision,
+    }

@@ -1,0 +1,104 @@
+"""Results that are cut off, changed or from elsewhere are refused by their file's name, or read right."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from hostile import anything, few, survives
+from hypothesis import given
+from hypothesis import strategies as st
+
+import modtf
+from modtf.results import find_cells, load_history, load_results
+from modtf.results.activations import load_activations
+from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, RESULTS
+
+READERS = {
+    CONFIG: [load_results, find_cells, modtf.Study.read],
+    RESULTS: [load_results, modtf.Study.read],
+    HISTORY: [load_history],
+    ACTIVATION: [load_activations],
+}
+
+
+@pytest.fixture(scope="module")
+def one_cell(small_study, tmp_path_factory):
+    """A folder with a cell that has all files."""
+    found = next(cell for cell in find_cells(small_study) if cell.has_history and cell.has_activation)
+    return shutil.copytree(found.path, tmp_path_factory.mktemp("cells") / "ünï çødé folder")
+
+
+@pytest.mark.parametrize(
+    ("name", "reader"), [(n, reader) for n, readers in READERS.items() for reader in readers]
+)
+@few
+@given(data=st.data())
+def test_changed_bytes(one_cell, name, reader, data):
+    path = one_cell / name
+    whole = path.read_bytes()
+    content = bytearray(whole)
+    if data.draw(st.booleans()):
+        del content[data.draw(st.integers(0, len(content) - 1)) :]
+    for place in data.draw(st.lists(st.integers(0, max(0, len(content) - 1)), max_size=4)):
+        if content:
+            content[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    try:
+        survives(lambda: reader(one_cell), str(one_cell))
+    finally:
+        path.write_bytes(whole)
+
+
+def parts(values):
+    return st.lists(values, max_size=2) | st.dictionaries(
+        st.sampled_from(["cell", "task", "training"]), values
+    )
+
+
+@few
+@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=3), parts))
+def test_another_config(one_cell, value):
+    path = one_cell / CONFIG
+    whole = path.read_bytes()
+    path.write_text(json.dumps(value))
+    try:
+        survives(lambda: load_results(one_cell), str(one_cell))
+    finally:
+        path.write_bytes(whole)
+
+
+@pytest.fixture
+def empty_folder(tmp_path, monkeypatch):
+    """Nothing lies where a relative path may lead."""
+    deep = tmp_path / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+
+
+def test_objects_are_never_unpickled(one_cell, tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (tmp_path.joinpath("ran").touch, ())
+
+    folder = shutil.copytree(one_cell, tmp_path / "cell")
+    np.savez(folder / ACTIVATION, last=np.array([Bomb()], object))
+    with pytest.raises(ValueError, match=r"activation\.npz cannot be read"):
+        load_activations(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+@few
+@given(folder=anything)
+@pytest.mark.parametrize("reader", [load_results, load_history, load_activations, modtf.Study.read])
+def test_folders(empty_folder, reader, folder):
+    found = survives(lambda: reader(folder))
+    assert found is None or len(found) == 0
+
+
+@few
+@given(value=anything)
+@pytest.mark.parametrize("name", ["results", "checkpoint", "protocols", "level"])
+def test_study(small_study, name, value):
+    given_ = {"results": load_results(small_study)} if name != "results" else {}
+    survives(lambda: modtf.Study(**{**given_, name: value}), name.removesuffix("s"))

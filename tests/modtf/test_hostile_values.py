@@ -1,0 +1,97 @@
+"""What describes tasks, protocols, cells and populations refuses whatever makes no sense, by its name."""
+
+import inspect
+import json
+
+import pytest
+from hostile import anything, few, survives
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modtf.cell import Cell
+from modtf.families import FAMILIES
+from modtf.population import Population
+from modtf.protocol import Evaluation, Protocol, Training
+from modtf.studies.point import cell_of
+from modtf.task import Task
+
+OPTIONS = sorted({option.name for family in FAMILIES.values() for option in family.options})
+TASK_NAMES = [name for name in inspect.signature(Task).parameters if name != "options"]
+CELL = {"task": Task(), "width": 8, "variant": "modular", "members": ((0, 0),)}
+
+
+@pytest.mark.parametrize("name", [*TASK_NAMES, *OPTIONS, "nonsense"])
+@few
+@given(value=anything, arch=st.sampled_from(list(FAMILIES)))
+def test_task(name, value, arch):
+    task = survives(lambda: Task(**{"arch": arch, name: value}), name)
+    if task is not None:
+        assert Task(**json.loads(json.dumps(task.to_dict()))) == task
+        assert task.name
+        assert hash(task) == hash(task.replace())
+
+
+@pytest.mark.parametrize("name", Training.__dataclass_fields__)
+@few
+@given(value=anything)
+def test_training(name, value):
+    training = survives(lambda: Training(**{"steps": 10, name: value}), name)
+    if training is not None:
+        Protocol(training, Evaluation()).to_dict()
+
+
+@pytest.mark.parametrize("name", Evaluation.__dataclass_fields__)
+@few
+@given(value=anything)
+def test_evaluation(name, value):
+    evaluation = survives(lambda: Evaluation(**{name: value}), name)
+    if evaluation is not None:
+        assert evaluation.smaller(10).batches >= 1
+
+
+@pytest.mark.parametrize("name", [*Training.__dataclass_fields__, "draws", "nonsense"])
+@few
+@given(value=anything)
+def test_protocol_replace(name, value):
+    survives(lambda: Protocol.published(Task()).replace(**{name: value}), name)
+
+
+@pytest.mark.parametrize("name", list(Cell.__dataclass_fields__))
+@few
+@given(value=anything)
+def test_cell(name, value):
+    cell = survives(lambda: Cell(**{**CELL, name: value}), name)
+    if cell is not None:
+        assert Cell.from_dict(json.loads(json.dumps(cell.to_dict()))).hash == cell.hash
+        assert cell.population.task.arch == "mlp"
+        assert "/" not in cell.folder
+        assert "\x00" not in cell.folder
+
+
+@few
+@given(task=anything | st.just(Task()) | st.lists(st.just(Task())), seed=anything)
+def test_population(task, seed):
+    population = survives(lambda: Population.of(task, seed))
+    assert population is None or len(population.seeds) == len(population.tasks) >= 1
+
+
+@few
+@given(point=st.dictionaries(st.sampled_from([*TASK_NAMES, *OPTIONS, "width", "variant", "architecture",
+       "preset", "tasks", "seeds", "members", "protocol", "training.steps", "evaluation.batches",
+       "router.modules", "model.cell", "."]), anything, max_size=3))  # fmt: skip
+def test_point_of_a_grid(point):
+    survives(lambda: cell_of(point))
+
+
+@few
+@given(data=st.data())
+def test_a_cells_config(data):
+    """Read back from a file that somebody changed."""
+    config = json.loads(json.dumps(Cell(**CELL).to_dict()))
+    part = data.draw(st.sampled_from(["cell", "training", "evaluation"]))
+    name = data.draw(st.sampled_from(sorted(config[part])))
+    if data.draw(st.booleans()):
+        del config[part][name]
+    else:
+        config[part][name] = data.draw(anything)
+    survives(lambda: Cell.from_dict(config))

@@ -1,0 +1,87 @@
+"""How much memory there is, as the system says it; what cannot fit is refused with both numbers."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from modtf import memory
+from modtf.memory import ACCELERATOR, check_fits, check_members, memory_here
+from modtf.population import Population
+from modtf.task import Task
+
+GB = 10**9
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """machine({path: content}) -> memory_here() of a machine of 8 GB with these files."""
+
+    def here(files):
+        for path, content in files.items():
+            file = tmp_path / path.strip("/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+        sizes = {"SC_PAGE_SIZE": 1000, "SC_PHYS_PAGES": 8 * GB // 1000}
+        monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+        monkeypatch.setattr(
+            memory, "Path", lambda first, *parts: Path(tmp_path / str(first).strip("/"), *parts)
+        )
+        return memory_here.__wrapped__()
+
+    return here
+
+
+def test_a_machine(machine):
+    assert machine({}) == 8 * GB
+
+
+def test_swap_counts(machine):
+    assert machine({"/proc/meminfo": "MemTotal: 7 kB\nSwapTotal:    1000000 kB\n"}) == 8 * GB + 1024 * 10**6
+
+
+@pytest.mark.parametrize("place", ["memory.max", "job/memory.max", "job/step/memory.max"])
+def test_a_container(machine, place):
+    files = {"/proc/self/cgroup": "0::/job/step\n", f"/sys/fs/cgroup/{place}": f"{2 * GB}\n"}
+    assert machine(files) == 2 * GB
+
+
+def test_an_old_container(machine):
+    limit = "/sys/fs/cgroup/memory/job/memory.limit_in_bytes"
+    files = {"/proc/self/cgroup": "4:memory:/job\n3:cpuset:/other\n0::/\n", limit: f"{2 * GB}\n"}
+    assert machine(files) == 2 * GB
+
+
+@pytest.mark.parametrize("limit", ["max", str(1 << 63), str(9 * GB)])
+def test_no_limit(machine, limit):
+    assert machine({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": limit}) == 8 * GB
+
+
+def test_accelerators_bring_memory_of_their_own(machine):
+    files = {"/dev/nvidia0": "", "/dev/nvidia1": "", "/dev/nvidiactl": ""}
+    assert machine(files) == 8 * GB + 2 * ACCELERATOR
+
+
+def test_a_system_that_does_not_say_refuses_nothing(monkeypatch):
+    monkeypatch.delattr(os, "sysconf")
+    assert memory_here.__wrapped__() == memory.UNLIMITED
+
+
+def test_both_numbers_and_the_parts_are_named(monkeypatch):
+    monkeypatch.setattr(memory, "memory_here", lambda: 8 * GB)
+    check_fits("this", {"one": 3 * GB, "other": 5 * GB}, "Take less.")
+    message = (
+        r"this cannot fit: it needs at least 9\.0 GB of memory \(other 5\.0 GB, one 4\.0 GB\), and there "
+        r"are 8\.0 GB\. Take less\."
+    )
+    with pytest.raises(ValueError, match=message):
+        check_fits("this", {"one": 4 * GB, "other": 5 * GB, "little": 1000}, "Take less.")
+
+
+def test_members_and_batches():
+    with pytest.raises(ValueError, match=r"tasks=1e12 cannot fit: .*1,000,000,000,000 members"):
+        check_members(10**12, "tasks=1e12")
+    population = Population.of(Task("mha", num_rules=4))
+    assert memory.batch_bytes(population.task, 3, 5) == 4 * 3 * 5 * 10 * (4 * 4 + 2)
+    with pytest.raises(ValueError, match=r"batch_size=10000000000 with 1 members of mha_v1.* and 10 tokens"):
+        memory.check_batches(population, 10**10, 10)

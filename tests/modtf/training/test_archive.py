@@ -1,0 +1,106 @@
+"""Two files are kept; a damaged one is noticed, said, and not used."""
+
+import numpy as np
+import pytest
+
+from modtf.training import archive
+
+SIZE = 1000
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Two files: the newest holds 2, the one before 1; there was an older one."""
+    path = tmp_path / "checkpoint.npz"
+    for number in range(3):
+        archive.save(path, {"number": np.array(number), "weights": np.zeros(SIZE, np.float32)})
+    return path
+
+
+def cut_off(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def remove(path):
+    path.unlink()
+
+
+def flip(place):
+    def one_bit(path):
+        content = bytearray(path.read_bytes())
+        content[int(place * (len(content) - 1))] ^= 4
+        path.write_bytes(content)
+
+    return one_bit
+
+
+def hold_code(path):
+    np.savez(path, number=np.array([print], object))
+
+
+DAMAGES = [cut_off, empty, remove, hold_code, *(flip(place) for place in np.linspace(0, 1, 9))]
+
+
+def load(path):
+    said = list[str]()
+    found = archive.load(path, said.append)
+    return None if found is None else int(found["number"]), said
+
+
+def test_the_newest_is_read_and_the_one_before_it_is_kept(path):
+    assert load(path) == (2, [])
+    assert {file.name for file in path.parent.iterdir()} == {"checkpoint.npz", "checkpoint.previous.npz"}
+    with np.load(archive.previous(path)) as before:  # as any other of NumPy's
+        assert before["number"] == 1
+
+
+def test_without_files_nothing_is_said(tmp_path):
+    assert load(tmp_path / "checkpoint.npz") == (None, [])
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_said_and_the_one_before_used(path, damage):
+    damage(path)
+    number, (line,) = load(path)
+    assert number == 1
+    assert line.startswith(f"The checkpoint {path} is ")
+    assert line.endswith(": going on from the one before it.")
+    assert load(path) == (1, [])  # it is the newest now
+    archive.save(path, {"number": np.array(3)})
+    assert load(path) == (3, [])
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_both_damaged(path, damage):
+    damage(path)
+    damage(archive.previous(path))
+    number, said = load(path)
+    assert number is None
+    if damage is not remove:
+        (line,) = said
+        assert str(path) in line
+        assert str(archive.previous(path)) in line
+        assert line.endswith(": training starts anew.")
+    assert list(path.parent.iterdir()) == []
+
+
+def test_objects_are_refused(path):
+    with pytest.raises(ValueError, match="callback_0_function is an array of objects"):
+        archive.save(path, {"callback_0_function": np.array([print], object)})
+    assert load(path) == (2, [])
+
+
+def test_a_full_disk_costs_neither_file(path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive, "flush", full)
+        with pytest.raises(OSError, match="No space"):
+            archive.save(path, {"number": np.array(3)})
+    assert load(path) == (2, [])
+    assert archive.previous(path).exists()

@@ -1,0 +1,70 @@
+"""A cell that cannot fit is refused, whichever of its sizes is too large; one that fits never is."""
+
+from dataclasses import replace
+
+import pytest
+
+import modtf
+from modtf.cell import Cell
+from modtf.families import FAMILIES
+from modtf.protocol import PRESETS, Protocol, preset
+from modtf.studies import load_study
+from modtf.studies.check import check_memory
+from modtf.task import Task
+from modtf.training.requirements import check_cell
+
+TASK = Task("mha", num_rules=4)
+CELL = Cell(TASK, 32, "modular", ((0, 0),), Protocol.quick(TASK))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "named"),
+    [
+        ({"batch_size": 10**10}, "training on batches of 10000000000"),
+        ({"evaluations": 10**12}, "activation matrices"),
+        ({"draws": 10**12}, "activation matrices"),
+        ({"activation_batch_size": 10**10}, "evaluating"),
+    ],
+)
+def test_sizes_of_the_protocol(sizes, named):
+    cell = replace(CELL, protocol=CELL.protocol.replace(**sizes))
+    with pytest.raises(ValueError, match=rf"modular with 1 members cannot fit: .*\({named} .*and there are"):
+        check_cell(cell)
+
+
+@pytest.mark.parametrize("changes", [{"width": 10**6}, {"members": tuple((i, 0) for i in range(10**6))}])
+def test_sizes_of_the_model(changes):
+    with pytest.raises(ValueError, match=r"cannot fit: .*[( ]parameters"):
+        check_cell(replace(CELL, **changes))
+
+
+def test_rules():
+    with pytest.raises(ValueError, match="cannot fit"):
+        check_cell(replace(CELL, task=TASK.replace(num_rules=10**9)))
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_need_less_than_a_small_machine_has(monkeypatch, arch, name):
+    monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**9)
+    task = Task(arch, num_rules=8)
+    check_cell(Cell(task, 32, "modular", tuple((i, 0) for i in range(25)), preset(name, task).protocol))
+
+
+def test_a_study_names_its_cells_that_do_not_fit(monkeypatch):
+    monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**9)
+    cells = load_study("paper").cells
+    with pytest.raises(ValueError, match=r"^\d+ of 800 cells cannot run:\n  \S+_e512_") as caught:
+        check_memory(cells)
+    assert str(caught.value).count("cannot fit") == 5
+
+
+def test_public_functions_refuse_before_they_work():
+    with pytest.raises(ValueError, match=r"batch_size=10000000000 .*cannot fit"):
+        modtf.stream(TASK, batch_size=10**10)
+    with pytest.raises(ValueError, match=r"10000000000 tokens cannot fit"):
+        modtf.stream(TASK, seq_len=10**10)
+    with pytest.raises(ValueError, match=r"width=1000000 with 1 members cannot fit"):
+        modtf.build(TASK, width=10**6)
+    with pytest.raises(ValueError, match="cannot fit"):
+        modtf.run_cell(replace(CELL, width=10**6), "nowhere")
