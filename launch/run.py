@@ -33,7 +33,7 @@ from modtf.launch.settings import (
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import ROUTERS, default_variants
-from modtf.protocol import PRECISIONS, PRESETS, preset
+from modtf.protocol import PLACES, PRECISIONS, PRESETS, preset
 from modtf.task import Task
 
 RUN = "run.json"
@@ -66,6 +66,8 @@ def define_flags(values: flags.FlagValues) -> None:
          flag_values=values)  # fmt: skip
     enum("strategy", "auto", ["auto", "mirrored"], "mirrored: all local GPUs share every batch. auto: so "
          "where there are several.", flag_values=values)  # fmt: skip
+    enum("data", "auto", PLACES, "Where data are made: device, by the compiled program; auto: so on an accelerator, "
+         "else on the host.", flag_values=values)  # fmt: skip
     define_settings(values)
 
 
@@ -152,7 +154,7 @@ def main(given: flags.FlagValues) -> None:
         strategy = choose_strategy(given.strategy, training.batch_size)
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
         for cell in unfinished:
-            run_cell(cell, out, strategy=strategy)
+            run_cell(cell, out, strategy=strategy, data=given.data)
     from modtf.analysis import results_table, table_note
     from modtf.results import load_results
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 PRECISIONS = ("float32", "tf32")
+PLACES = ("auto", "host", "device")  # where data are made; not part of a protocol
 
 
 TAIL = 10

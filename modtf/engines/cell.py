@@ -36,6 +36,7 @@ def run_cell(
     out: str | Path,
     *,
     strategy: Any = None,
+    data: str = "auto",
     verbose: bool = True,
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> Path:
@@ -45,6 +46,8 @@ def run_cell(
         cell: what to run.
         out: the folder of the study; the cell has a folder of its own in it.
         strategy: a `tf.distribute.Strategy`, or None for the default device.
+        data: where it is made, see `modtf.train`; not part of the cell, as its numbers are the same but for
+            their last bits.
         verbose: whether to show a progress bar.
         callbacks: more Keras callbacks, see `modtf.train`.
 
@@ -72,7 +75,7 @@ def run_cell(
         )
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
-        _train_and_measure(cell, model, folder, verbose, callbacks)
+        _train_and_measure(cell, model, folder, data, verbose, callbacks)
     return folder
 
 
@@ -80,11 +83,12 @@ def _train_and_measure(
     cell: Cell,
     model: ModularModel,
     folder: Path,
+    data: str,
     verbose: bool,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> None:
     population, training, sizes = cell.population, cell.protocol.training, cell.protocol.evaluation
-    evaluator = Evaluator(model, population, sizes)
+    evaluator = Evaluator(model, population, sizes, data=data)
     evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
     tail = TailCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test"))
     best = BestWeights(evaluation)
@@ -100,6 +104,7 @@ def _train_and_measure(
         clipnorm=training.clipnorm,
         evaluations=training.evaluations,
         precision=training.precision,
+        data=data,
         evaluation=evaluation,
         checkpoint=checkpoint,
         callbacks=[tail, best, board, *callbacks],
