@@ -1,4 +1,4 @@
-"""A stream's batches, made inside a compiled program: no host could feed an accelerator that trains small models."""
+"""A stream's batches, made inside a compiled program: no host feeds an accelerator fast enough."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,11 +28,11 @@ class DeviceStream:
     output lies within such a bit of the border of a class, or two keys that near, they may be others.
 
     Args:
-        task, batch_size, split, seed, scale, seq_len, rule_probs: as in `modtf.stream`.
+        task, batch_size, split, seed, **options: as in `modtf.stream`, but for `start_step`.
 
     Attributes:
         given: what differs between streams of one shape, as arrays: "keys" [P, 2, 2], "scale" [] and, with
-            `rule_probs`, "thresholds" [K, R-1]. A compiled program may get them as arguments and so serve all.
+            `rule_probs`, "thresholds" [K, R-1]. A compiled program may get them as arguments and serve all.
 
     Raises:
         ValueError: on a value out of range; for a family whose data are written for the host alone; and for

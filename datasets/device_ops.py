@@ -1,4 +1,4 @@
-"""What data are made with inside a compiled program, on any backend of Keras. `host_ops` has the same names."""
+"""What data are made with in a compiled program, on any backend of Keras. `host_ops` has the same names."""
 
 import math
 

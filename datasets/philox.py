@@ -51,7 +51,7 @@ def uniforms(seed, start, count: int, dtype: str = "float32"):
 
 
 def scramble(key, index):
-    """The key's two words and the counter's upper two, each [...], that TensorFlow makes of seeds (key, index).
+    """The key's two words and the counter's upper two, each [...], that TensorFlow makes of a seed.
 
     Args:
         key: `words`, uint32 [..., 2].

@@ -1,4 +1,4 @@
-"""What a stream is, before anything is drawn: checked, and the same for host and device. No TensorFlow here."""
+"""What a stream is, before anything is drawn: the same for host and device. No TensorFlow here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

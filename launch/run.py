@@ -35,6 +35,7 @@ from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.protocol import PLACES, PRECISIONS, PRESETS, preset
 from modtf.task import Task
+from modtf.training.strategy import STRATEGIES
 
 RUN = "run.json"
 
@@ -58,16 +59,17 @@ def define_flags(values: flags.FlagValues) -> None:
     enum("setting", "regression", settings, "What is predicted.", flag_values=values)
     flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
     integer("batch_size", None, "Examples per member and step.", flag_values=values)
-    enum("precision", "float32", PRECISIONS, "Of matrix products; tf32: faster and coarser, on GPUs that "
-         "have it.", flag_values=values)  # fmt: skip
+    enum("precision", "float32", PRECISIONS, "Of matrix products; tf32, mixed_bfloat16: faster and "
+         "coarser, on devices that have them.", flag_values=values)  # fmt: skip
     flags.DEFINE_string("checkpoint", "tail", "Whose measures are printed: tail, the mean of the last ten "
                         "evaluations, last or best; all are written.", flag_values=values)  # fmt: skip
     enum("architecture", None, list(ARCHITECTURES), "Another network than the one made for the family.",
          flag_values=values)  # fmt: skip
-    enum("strategy", "auto", ["auto", "mirrored"], "mirrored: all local GPUs share every batch. auto: so "
-         "where there are several.", flag_values=values)  # fmt: skip
-    enum("data", "auto", PLACES, "Where data are made: device, by the compiled program; auto: so on an accelerator, "
-         "else on the host.", flag_values=values)  # fmt: skip
+    enum("strategy", "auto", STRATEGIES, "mirrored: all local GPUs share every batch. members: "
+         "each trains some of the members. auto: one device, unless there are several GPUs.",
+         flag_values=values)  # fmt: skip
+    enum("data", "auto", PLACES, "Where data are made: device, by the compiled program; auto: so "
+         "on an accelerator, else on the host.", flag_values=values)  # fmt: skip
     define_settings(values)
 
 
@@ -151,7 +153,7 @@ def main(given: flags.FlagValues) -> None:
         from modtf.engines.cell import run_cell
         from modtf.training.strategy import choose_strategy
 
-        strategy = choose_strategy(given.strategy, training.batch_size)
+        strategy = choose_strategy(given.strategy, training.batch_size, len(first.members))
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
         for cell in unfinished:
             run_cell(cell, out, strategy=strategy, data=given.data)

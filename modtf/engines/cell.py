@@ -28,6 +28,7 @@ from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.tail import TailCallback
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.fit import train
+from modtf.training.strategy import MemberDevices
 from modtf.version import __version__
 
 
@@ -45,7 +46,8 @@ def run_cell(
     Args:
         cell: what to run.
         out: the folder of the study; the cell has a folder of its own in it.
-        strategy: a `tf.distribute.Strategy`, or None for the default device.
+        strategy: what `choose_strategy` gives: a `tf.distribute.Strategy`, `MemberDevices`, or None for the
+            default device.
         data: where it is made, see `modtf.train`; not part of the cell, as its numbers are the same but for
             their last bits.
         verbose: whether to show a progress bar.
@@ -69,13 +71,15 @@ def run_cell(
             cell.population,
             cell.variant,
             cell.width,
+            dtype=cell.protocol.training.dtype,
             router=cell.router,
             architecture=cell.architecture,
             **cell.model,
         )
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / CONFIG, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
-        _train_and_measure(cell, model, folder, data, verbose, callbacks)
+        devices = strategy.devices if isinstance(strategy, MemberDevices) else ()
+        _train_and_measure(cell, model, folder, data, devices, verbose, callbacks)
     return folder
 
 
@@ -84,6 +88,7 @@ def _train_and_measure(
     model: ModularModel,
     folder: Path,
     data: str,
+    devices: Sequence[str],
     verbose: bool,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> None:
@@ -105,6 +110,7 @@ def _train_and_measure(
         evaluations=training.evaluations,
         precision=training.precision,
         data=data,
+        devices=devices,
         evaluation=evaluation,
         checkpoint=checkpoint,
         callbacks=[tail, best, board, *callbacks],
@@ -127,7 +133,7 @@ def _train_and_measure(
         data_seeds=[task.data_seed for task in population.tasks],
         seeds=population.seeds,
     )
-    write_history(folder, history_table(cell, evaluation))
+    write_history(folder, history_table(cell, evaluation, np.asarray(model.optimizer.diverged_at)))
     write_results(folder, results_table(cell, model, scores, sum(evaluation.seconds)))
     checkpoint.unlink(missing_ok=True)
 

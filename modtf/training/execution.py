@@ -1,6 +1,6 @@
 """Several training steps in one compiled program, and a population's members in turn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from modtf.evaluation.data_place import on_cpu
 from modtf.models.base import ModularModel
-from modtf.training.batches import BYTES_PER_PROGRAM, Batches, HostBatches
+from modtf.training.batches import BYTES_PER_PROGRAM, Batches
 from modtf.training.compile import STEPS_PER_EXECUTION
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
@@ -82,12 +82,8 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
     A population of one stands in for each of them: it is handed the member's weights and what the optimizer
     keeps of them, takes the steps, and hands them back.
     """
-    one = model.one_member()
-    config = model.get_compile_config()
-    config["optimizer"]["config"]["num_members"] = 1
-    one.compile_from_config(config)
-    model.optimizer.build(model.trainable_variables)
-    pairs = list(zip(_state(model), _state(one), strict=True))
+    one = compiled_part(model, 0, 1)
+    pairs = list(zip(_all_of(model), _all_of(one), strict=True))
     per_member = [(ours, its) for ours, its in pairs if ours.shape != its.shape]
     shared = [(ours, its) for ours, its in pairs if ours.shape == its.shape]
 
@@ -120,9 +116,25 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
     return training_program
 
 
-def _state(model: keras.Model) -> list[keras.Variable]:
+def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
+    """A population of members first ... last - 1 of a compiled one, compiled likewise; with new weights."""
+    part = model.some_members(first, last)
+    config = model.get_compile_config()
+    config["optimizer"]["config"]["num_members"] = last - first
+    part.compile_from_config(config)
+    for each in (model, part):
+        each.optimizer.build(each.trainable_variables)
+    return part
+
+
+def state_of(model: keras.Model) -> list[keras.Variable]:
+    """Weights, and what the optimizer keeps."""
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _all_of(model: keras.Model) -> list[keras.Variable]:
     """All that training changes."""
-    return [*model.variables, *model.optimizer.variables, *model.metrics_variables]
+    return [*state_of(model), *model.metrics_variables]
 
 
 def _train_function(
@@ -149,7 +161,7 @@ def can_use_large_programs(model: keras.Model) -> bool:
     return keras.backend.backend() == "tensorflow" and model.jit_compile and not model.run_eagerly
 
 
-def use_large_programs(model: keras.Model, batches: Batches) -> tf.data.Dataset:
+def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[str] = ()) -> tf.data.Dataset:
     """Makes `fit` take several steps per compiled program; returns the endless dataset to call it with.
 
     Keras's own starts a program for every step and hands it every weight; for a small model that is a
@@ -160,10 +172,26 @@ def use_large_programs(model: keras.Model, batches: Batches) -> tf.data.Dataset:
     Args:
         model: compiled; after it, call `fit` alone.
         batches: the host's, where Keras is left alone.
+        devices: over which the members of a population are split, if there are several.
+
+    Raises:
+        ValueError: where members cannot be split.
     """
+    if len(devices) > 1 and not (
+        can_use_large_programs(model) and isinstance(model, ModularModel) and model.num_members > 1
+    ):
+        raise ValueError(
+            f"{len(devices)} devices were given to share the members of a population: that needs a model of "
+            "modtf.build with several members, TensorFlow, XLA, and no tf.distribute strategy."
+        )
     if not can_use_large_programs(model):
         return batches.feed(1)
     steps = model.steps_per_execution
     per_program = steps_per_program(batches, steps)
-    model.train_function = _train_function(model, batches, steps, per_program)
+    if len(devices) > 1:
+        from modtf.training.shares import shares_function  # which trains its shares as here
+
+        model.train_function = shares_function(model, batches, steps, per_program, devices)
+    else:
+        model.train_function = _train_function(model, batches, steps, per_program)
     return batches.feed(per_program)

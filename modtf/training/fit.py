@@ -43,6 +43,7 @@ def train(
     evaluations: int = 20,
     precision: str = "float32",
     data: str = "auto",
+    devices: Sequence[str] = (),
     evaluation: Evaluation | EvaluateCallback | None = None,
     checkpoint: str | Path | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -67,10 +68,14 @@ def train(
         clipnorm: largest norm of one member's gradient, None for any; "auto" is the published protocol's:
             1.0 for rnn and None for mlp and mha.
         evaluations: how many, evenly spaced; the largest divisor of `steps` not above it is taken.
-        precision: "float32", or "tf32" for TensorFloat-32 products on GPUs that have them.
+        precision: "float32", or "tf32" for TensorFloat-32 products on GPUs that have them. A model that was
+            built with dtype="mixed_bfloat16" is trained with that precision, and needs not say so.
         data: where it is made: "host"; "device", by the compiled program itself, from the same random bits;
             "auto", the device on an accelerator and the host on a CPU. An evaluation that is given as a
             callback has its own.
+        devices: names of devices, such as "GPU:0": each trains a share of a population's members, and they
+            never wait for each other. The model holds all members whenever `fit` returns to Python, so
+            callbacks, checkpoints and evaluations, which run on the default device, see one population.
         evaluation: how much data each reads, or an `EvaluateCallback` to read afterwards.
         checkpoint: a file `*.npz`; a killed run, started again with the same arguments, resumes from it
             and ends with the same weights. It stays when training ends: training again then returns at once.
@@ -103,6 +108,11 @@ def train(
         evaluations=largest_divisor(steps, check_integer("evaluations", evaluations, 1)),
         precision=precision,
     )
+    if training.dtype and model.dtype_policy.name != training.dtype:
+        raise ValueError(
+            f"precision={precision!r} needs a model that was built with dtype={precision!r}; "
+            f"this one's is {model.dtype_policy.name!r}."
+        )
     per_epoch = steps // training.evaluations
     replicas = getattr(model.distribute_strategy, "num_replicas_in_sync", 1) if _is_tensorflow() else 1
     if batch_size % replicas:
@@ -131,7 +141,7 @@ def train(
     if verbose:
         callbacks = [*callbacks, ProgressCallback(steps, done * per_epoch, label or model.name)]
     batches = training_batches(model, population, batch_size, done * per_epoch, data)
-    elements = use_large_programs(model, batches)
+    elements = use_large_programs(model, batches, devices)
     try:
         with no_retracing_advice():
             return model.fit(
