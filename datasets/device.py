@@ -142,4 +142,4 @@ def _has_float64() -> bool:
         return True
     import jax
 
-    return bool(jax.config.jax_enable_x64)
+    return bool(jax.config.read("jax_enable_x64"))

@@ -24,7 +24,7 @@ class ScanLayout:
     batch: Any  # B
     scored: bool
     dtype: Any  # of states, sums and weights
-    product_dtype: Any  # in which matrices are multiplied
+    product_dtype: Any = None  # in which matrices are multiplied; `dtype` unless it is given
 
     @property
     def by_state(self) -> list:
@@ -48,8 +48,8 @@ class ScanLayout:
 
     def product(self, a, b):
         """Matrices times matrices."""
-        a, b = ops.cast(a, self.product_dtype), ops.cast(b, self.product_dtype)
-        return ops.cast(ops.matmul(a, b), self.dtype)
+        dtype = self.product_dtype or self.dtype
+        return ops.cast(ops.matmul(ops.cast(a, dtype), ops.cast(b, dtype)), self.dtype)
 
     def zeros(self, count, *shape):
         return tuple(ops.zeros(shape, self.dtype) for _ in range(count))

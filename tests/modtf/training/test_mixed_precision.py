@@ -1,5 +1,7 @@
 """Products in bfloat16; what must not lose precision stays in float32."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -26,9 +28,9 @@ def trained(arch, variant, training):
 @pytest.mark.parametrize("variant", ["modular", "modular_op"])
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_as_float32_but_for_rounding(arch, variant):
-    sizes = {"steps": STEPS, "learning_rate": 1e-2, "clipnorm": 1.0}
-    expected, _, exact = trained(arch, variant, Training(**sizes))
-    losses, model, outputs = trained(arch, variant, Training(**sizes, precision="mixed_bfloat16"))
+    training = Training(steps=STEPS, learning_rate=1e-2, clipnorm=1.0)
+    expected, _, exact = trained(arch, variant, training)
+    losses, model, outputs = trained(arch, variant, replace(training, precision="mixed_bfloat16"))
     assert model.compute_dtype == "bfloat16"
     assert {v.dtype for v in [*model.variables, *model.optimizer.variables]} <= {"float32", "int64"}
     assert model.router.compute_dtype == "float32"
