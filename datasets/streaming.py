@@ -5,21 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from modtf.checks import check_choice, check_integer
-from modtf.datasets.families.base import Parameters, RuleData, check_shape, data_class
-from modtf.datasets.random import check_rule_probs, choose_rule, uniforms
-from modtf.memory import check_batches
+from modtf.checks import check_integer
+from modtf.datasets import host_ops
+from modtf.datasets.families.base import Parameters
+from modtf.datasets.plan import StreamPlan
 from modtf.population import Population
-from modtf.randomness import random_key
-from modtf.task import SPLITS, Task
-
-NUMBERS_PER_BLOCK = 1 << 16  # random numbers a member draws at once: enough to hide the cost of a call
-FIELDS = ("rule", "inputs")  # each has a key of its own
-
-
-def rule_data(population: Population) -> RuleData:
-    """What makes and labels the tokens of a population."""
-    return data_class(population.family)(population.tasks)
+from modtf.task import Task
 
 
 def stream(
@@ -51,6 +42,7 @@ def stream(
     "train" is computed in float32. "validation" and "test" are computed in float64 and rounded once: where
     another processor's cosine, logarithm or matrix product differs in the last bit, the bytes stay the same
     but for about one number in 10^8. A step's tokens depend on `batch_size`, `seq_len` and `rule_probs` too.
+    The numbers are made on the CPU; `modtf.datasets.device.DeviceStream` makes them where a model is trained.
 
     Args:
         task: a task, a list of tasks of one shape, or a `Population`.
@@ -74,30 +66,11 @@ def stream(
         (TensorShape([8, 2]), TensorShape([8]), TensorShape([8]))
     """
     population = Population.of(task, seed)
-    family, data = population.family, rule_data(population)
-    check_choice("split", split, SPLITS)
-    batch_size = check_integer("batch_size", batch_size, 1)
+    plan = StreamPlan.of(
+        population, host_ops, batch_size, split, scale=scale, seq_len=seq_len, rule_probs=rule_probs
+    )
     start_step = check_integer("start_step", start_step, 0)
-    if not 0.0 < scale < np.inf:
-        raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0.")
-    if seq_len is not None and not family.is_sequence:
-        raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")
-    num_tokens = family.num_training_tokens if seq_len is None else seq_len
-    num_tokens = check_integer("seq_len", num_tokens, family.min_tokens)
-    check_batches(population, batch_size, num_tokens)
-    thresholds = None
-    if rule_probs is not None:
-        thresholds = np.cumsum(check_rule_probs(rule_probs, data.num_rules), axis=1)[:, :-1]
-
-    length = ["length", num_tokens] if num_tokens != family.training_length else []
-    keys = [[random_key(*member, split, *length, field) for field in FIELDS] for member in population.members]
-    width = data.num_uniforms(num_tokens)
-    steps = max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * width)))  # per block; never depends on P
-    examples = steps * batch_size
-    tokens = [examples, num_tokens] if family.is_sequence else [examples]
-    target_width = population.task.target_width
-    targets = tokens if target_width is None else [*tokens, target_width]
-    dtype = tf.float32 if split == "train" else tf.float64
+    steps, examples, thresholds = plan.steps, plan.steps * plan.batch_size, plan.thresholds
 
     def member_block(index: tf.Tensor, key: tf.Tensor, parameters: Parameters) -> Sequence[tf.Tensor]:
         """Batches index * steps ... of one member: tensors [G = steps * B, ...]."""
@@ -105,22 +78,14 @@ def stream(
         if thresholds is not None:
             rows = tf.repeat((index * steps + tf.range(steps, dtype=tf.int64)) % len(thresholds), batch_size)
             limits = tf.gather(thresholds, rows)[:, None, :]
-        rule = choose_rule(uniforms(key[0], index, [examples, num_tokens], dtype), data.num_rules, limits)
-        inputs = data.inputs(uniforms(key[1], index, [examples, width], dtype), num_tokens)
-        check_shape(f"{type(data).__name__}.inputs", inputs, [*tokens, population.task.token_width])
-        if scale != 1.0:
-            inputs *= tf.cast(scale, dtype)
-        inputs = tf.cast(inputs, tf.float32)
-        rule = tf.reshape(rule, tokens)
-        outputs = data.outputs(parameters, tf.cast(inputs, dtype), rule)
-        check_shape(f"{type(data).__name__}.outputs", outputs, targets)
-        if population.task.setting == "classification":
-            outputs = outputs >= 0
-        return inputs, rule, tf.cast(outputs, tf.float32)
+        shapes = [examples, plan.num_tokens], [examples, plan.width]
+        uniforms = [host_ops.uniforms(key[n], index, shapes[n], plan.dtype) for n in range(2)]
+        return plan.tokens((uniforms[0], uniforms[1]), limits, parameters, None if scale == 1.0 else scale)
 
     def block(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """The blocks of all members: tensors [steps, B, (P,) ...], without the axis of one step."""
-        members = tf.constant(keys, tf.int64), {k: tf.constant(v, dtype) for k, v in data.stacked.items()}
+        parameters = {k: tf.constant(v, plan.dtype) for k, v in plan.data.stacked.items()}
+        members = tf.constant(plan.keys), parameters
         if population.has_axis:
             # A loop, as members one by one stay in the processor's cache
             types = (tf.float32, tf.int32, tf.float32)

@@ -53,8 +53,8 @@ def define_flags(values: flags.FlagValues) -> None:
     boolean("baseline", True, "Measure the textbook implementation too.", flag_values=values)
     boolean("evaluation", False, "Measure instead what evaluating costs beside training, paper sizes and "
             "steps divided by 10.", flag_values=values)  # fmt: skip
-    flags.DEFINE_enum("backend", BACKENDS[0], BACKENDS, "Of Keras. jax: the compiled step on arrays of "
-                      "random numbers; nothing needs TensorFlow.", flag_values=values)  # fmt: skip
+    flags.DEFINE_enum("backend", BACKENDS[0], BACKENDS, "Of Keras. jax: the compiled step and data "
+                      "made by a program; nothing needs TensorFlow.", flag_values=values)  # fmt: skip
     flags.DEFINE_string("json", None, "File to write the rows to.", flag_values=values)
     define_settings(values)
 

@@ -25,7 +25,9 @@ from modtf.launch.best import define_best, with_best
 from modtf.launch.cli import check_writable, run_command
 from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags
 from modtf.launch.settings import define_settings
+from modtf.protocol import PLACES
 from modtf.training.requirements import check_cell
+from modtf.training.strategy import STRATEGIES
 
 RUN = "run.json"
 
@@ -35,10 +37,14 @@ def define_flags(values: flags.FlagValues) -> None:
     define_kind_flags(values)
     define_cell_flags(values, "Folder to write to; default runs/LABEL.")
     define_best(values)
+    enum = flags.DEFINE_enum
     flags.DEFINE_string("checkpoint", "tail", "Whose measures are printed: tail, the mean of the last ten "
                         "evaluations, last or best; all are written.", flag_values=values)  # fmt: skip
-    flags.DEFINE_enum("strategy", "auto", ["auto", "mirrored"], "mirrored: all local GPUs share every batch. "
-                      "auto: so where there are several.", flag_values=values)  # fmt: skip
+    enum("strategy", "auto", STRATEGIES, "mirrored: all local GPUs share every batch. members: "
+         "each trains some of the members. auto: one device, unless there are several GPUs.",
+         flag_values=values)  # fmt: skip
+    enum("data", "auto", PLACES, "Where data are made: device, by the compiled program; auto: so "
+         "on an accelerator, else on the host.", flag_values=values)  # fmt: skip
     define_settings(values)
 
 
@@ -90,10 +96,10 @@ def main(given: flags.FlagValues) -> None:
         from modtf.engines.cell import run_cell
         from modtf.training.strategy import choose_strategy
 
-        strategy = choose_strategy(given.strategy, training.batch_size)
+        strategy = choose_strategy(given.strategy, training.batch_size, len(first.members))
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
         for cell in unfinished:
-            run_cell(cell, out, strategy=strategy)
+            run_cell(cell, out, strategy=strategy, data=given.data)
     from modtf.analysis import results_table, table_note
     from modtf.results import load_results
 

@@ -42,8 +42,8 @@ def define_cell_flags(values: flags.FlagValues, out: str) -> None:
     enum("setting", "regression", settings, "What is predicted.", flag_values=values)
     flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
     integer("batch_size", None, "Examples per member and step.", flag_values=values)
-    enum("precision", "float32", PRECISIONS, "Of matrix products; tf32: faster and coarser, on GPUs that "
-         "have it.", flag_values=values)  # fmt: skip
+    enum("precision", "float32", PRECISIONS, "Of matrix products; tf32, mixed_bfloat16: faster and "
+         "coarser, on devices that have them.", flag_values=values)  # fmt: skip
     enum("architecture", None, list(ARCHITECTURES), "Another network than the one made for the family.",
          flag_values=values)  # fmt: skip
 

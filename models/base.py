@@ -53,7 +53,9 @@ class ModularModel(keras.Model):
         variant: a name of `ROUTERS`.
         width: e.
         router: the router's options.
-        dtype: "float32", "float64" or a Keras dtype policy.
+        dtype: "float32", "float64" or a Keras dtype policy. Under "mixed_bfloat16" products are computed in
+            bfloat16; weights, routers, attention's sums, recurrent states, the last layer, and so the loss,
+            its gradient's means and what the optimizer keeps stay in float32.
         **options: the architecture's.
 
     Call arguments:
@@ -121,7 +123,7 @@ class ModularModel(keras.Model):
             rule_width: of the features of the rule that `route` will get.
             hidden, use_bias: see `RouterSetup`.
         """
-        setup = RouterSetup(self.initial, self.num_rules, rule_width, hidden, use_bias, self.dtype_policy)
+        setup = RouterSetup(self.initial, self.num_rules, rule_width, hidden, use_bias, self.variable_dtype)
         return make_router(self.variant, setup, self.router_options)
 
     def route(self, rule, rule_features, scores: Callable[[], Any] | None = None):
@@ -160,11 +162,11 @@ class ModularModel(keras.Model):
     def build(self, input_shape=None):
         """Nothing is left to build: every shape is known from the task."""
 
-    def one_member(self) -> "ModularModel":
-        """A population of one, the first member's, with its initial weights."""
+    def some_members(self, first: int, last: int) -> "ModularModel":
+        """A population of members first ... last - 1, with their initial weights."""
         config = self.get_config()
-        first = {name: config["population"][name][:1] for name in ("tasks", "seeds")}
-        return type(self)(**{**config, "population": {**config["population"], **first}})
+        some = {name: config["population"][name][first:last] for name in ("tasks", "seeds")}
+        return type(self)(**{**config, "population": {**config["population"], **some}})
 
     def get_config(self) -> dict[str, Any]:
         members = {"tasks": [task.to_dict() for task in self.tasks], "seeds": list(self.seeds)}

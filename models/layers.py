@@ -74,7 +74,10 @@ class Dense(MemberLayer):
 
 
 class TwoLayer(keras.layers.Layer):
-    """Dense, ReLU, dense: [P, inputs, T] -> [P, outputs, T]."""
+    """Dense, ReLU, dense: [P, inputs, T] -> [P, outputs, T].
+
+    A decoder's `last_dtype` is the model's `variable_dtype`: its outputs are never rounded to less.
+    """
 
     def __init__(
         self,
@@ -86,10 +89,13 @@ class TwoLayer(keras.layers.Layer):
         *,
         use_bias: bool = True,
         dtype: Any = None,
+        last_dtype: Any = None,
     ):
         super().__init__(name=name, dtype=dtype)
         self.first = Dense(initial, inputs, hidden, f"{name}_first", use_bias=use_bias, dtype=dtype)
-        self.second = Dense(initial, hidden, outputs, f"{name}_second", use_bias=use_bias, dtype=dtype)
+        self.second = Dense(
+            initial, hidden, outputs, f"{name}_second", use_bias=use_bias, dtype=last_dtype or dtype
+        )
         self.built = True
 
     def call(self, x):

@@ -112,7 +112,9 @@ class SharedState(keras.layers.Layer):
         Returns:
             States h [P, h, N, B] and p [P, M, N, B].
         """
-        tokens, routing = ops.transpose(encoded, [2, 0, 1, 3]), ops.transpose(routing, [2, 0, 1, 3])
+        tokens, routing = (
+            ops.transpose(ops.cast(tensor, self.compute_dtype), [2, 0, 1, 3]) for tensor in (encoded, routing)
+        )
         kernels, score = [from_input.kernel, self.from_state.kernel], ops.zeros([1], tokens.dtype)
         if self.use_bias:  # the kernel of one input more, which is 1
             tokens = ops.concatenate([tokens, ops.ones_like(tokens[:, :, :1])], axis=2)
@@ -124,6 +126,7 @@ class SharedState(keras.layers.Layer):
         kernels = [
             ops.reshape(self._gate_major(kernel), [self.members, -1, kernel.shape[-1]]) for kernel in kernels
         ]
+        kernels, score = [ops.cast(kernel, tokens.dtype) for kernel in kernels], ops.cast(score, tokens.dtype)
         num_tokens, _, num_inputs, batch = ops.shape(tokens)
         layout = ScanLayout(
             members=self.members,
@@ -136,6 +139,7 @@ class SharedState(keras.layers.Layer):
             batch=batch,
             scored=self.router.needs_scores,
             dtype=tokens.dtype,
+            product_dtype=encoded.dtype,
         )
         states, activation = Scan(self.cell, layout, self._route)(tokens, routing, score, *kernels)
         return ops.transpose(states, [1, 2, 0, 3]), ops.transpose(activation, [1, 2, 0, 3])

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from modtf.task import Task
 
 
-PRECISIONS = ("float32", "tf32")
+PRECISIONS = ("float32", "tf32", "mixed_bfloat16")
+MIXED = "mixed_bfloat16"
+PLACES = ("auto", "host", "device")  # where data are made; not part of a protocol
 LARGEST = sys.float_info.max
+
 
 TAIL = 10
 TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
@@ -38,7 +41,8 @@ class Training:
     batch_size: int = 256
     clipnorm: float | None = None  # of one member's gradient
     evaluations: int = 20  # during training, evenly spaced; at each a checkpoint is written
-    precision: str = "float32"  # of matrix products; "tf32" is faster on GPUs that have it, and coarser
+    #: of matrix products; "tf32" and "mixed_bfloat16" are faster on devices that have them, and coarser
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "evaluations"):
@@ -47,6 +51,11 @@ class Training:
         if self.clipnorm is not None:
             check_number("clipnorm", self.clipnorm, 0.0, LARGEST)
         check_choice("precision", self.precision, PRECISIONS)
+
+    @property
+    def dtype(self) -> str | None:
+        """With which `modtf.build` makes a model of this precision."""
+        return self.precision if self.precision == MIXED else None
 
 
 @dataclass(frozen=True, kw_only=True)

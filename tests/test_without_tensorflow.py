@@ -27,20 +27,30 @@ sys.meta_path.insert(0, NoTensorFlow())
 """
 
 LIBRARY = """
+import hashlib, json, sys
+import jax
 import numpy as np
 import modtf, modtf.metrics
+from modtf.datasets.device import DeviceStream
 from modtf.families import FAMILIES
-from modtf.launch.benchmark.jax_programs import synthetic_batches
+from modtf.launch.benchmark.jax_programs import stream_batches
 from modtf.training.compile import compile_model
 
 for arch in FAMILIES:
     tasks = [modtf.Task(arch, num_rules=4, data_seed=i) for i in range(2)]
     model = modtf.build(tasks, "modular", 16, [0, 1])
     compile_model(model, model.population, modtf.Training(steps=1, learning_rate=1e-2), steps_per_execution=5)
-    features, target = synthetic_batches(model, 32, 1)
-    batch = {name: values[0] for name, values in features.items()}, target["target"][0]
+    features, target = stream_batches(model, 32, 1)
+    batch = {name: np.asarray(values[0]) for name, values in features.items()}, target["target"][0]
     losses = [float(model.train_on_batch(batch[0], {"target": batch[1]})) for _ in range(50)]
     assert losses[-1] < 0.9 * losses[0], (arch, losses)
+    task = modtf.Task(arch, num_rules=5, data_seed=1)
+    features, target = jax.jit(DeviceStream(task, 8).make, static_argnums=1)(0, 1)
+    digest = hashlib.sha256(np.asarray(features["rule"]).astype("<i4").tobytes()).hexdigest()[:16]
+    sums = [np.ravel(array).astype(float) for array in (features["inputs"], target)]
+    sums = [array @ np.random.RandomState(0).randn(array.size) / np.sqrt(array.size) for array in sums]
+    rules, *known = json.load(open(sys.argv[1]))[task.name]["train"]  # of the host's stream
+    assert digest == rules and np.allclose(sums, known, rtol=1e-4, atol=1e-5), (arch, digest, sums)
     activation = np.asarray(model(batch[0])["activation"])[:, 0].reshape(-1, 4)
     rule = np.eye(4)[batch[0]["rule"][:, 0].reshape(-1)]
     scores = modtf.metrics.measure_all(rule.T @ activation / rule.sum(axis=0)[:, None])
@@ -71,7 +81,7 @@ def test_it_is_blocked(python):
 
 
 def test_models_train_and_are_measured(python):
-    done = python("-c", LIBRARY)
+    done = python("-c", LIBRARY, str(ROOT / "tests" / "datasets" / "golden.json"))
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == [f"{arch} ok" for arch in FAMILIES]
 
@@ -89,7 +99,8 @@ def test_the_benchmark_prints_its_table(python, tmp_path):
         assert all(
             row[name] > 0 for name in ("step_ms", "peak_gflops", "compile_s", "flops", "to_monolithic")
         )
-        assert not {"train_ms", "data_ms", "textbook_ms", "fit_overhead"} & set(row)
+        assert row["train_ms"] == pytest.approx(row["step_ms"] + row["data_ms"])
+        assert not {"textbook_ms", "fit_overhead"} & set(row)
     heading = done.stdout.splitlines()[0]
     assert "step ms" in heading
     assert "textbook" not in heading

@@ -2,16 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
-import tensorflow as tf
 
 from modtf.datasets.random import standard_normal
 from modtf.families import Family
 from modtf.registry import resolve
 from modtf.task import Task
 
-Parameters = Mapping[str, tf.Tensor]
+Parameters = Mapping[str, Any]  # tensors by name
 
 
 class RuleData(ABC):
@@ -19,6 +19,11 @@ class RuleData(ABC):
 
     Two methods are enough where inputs are independent standard normal numbers: `parameters` and `outputs`.
     Others override `num_uniforms` and `inputs` too.
+
+    Methods compute with `self.ops`: functions by the names of `keras.ops`, and `gather`, which are
+    TensorFlow's own in tf.data and Keras's in a compiled program (`modtf.datasets.device_ops` lists them).
+    A class that does says `runs_on_device = True`: then an accelerator makes the data by itself. One that is
+    written in TensorFlow alone leaves it false, and its data always come from the host.
 
     Axes: G examples, N tokens (no N axis where the family's `is_sequence` is false), F = its `token_width`.
 
@@ -29,13 +34,19 @@ class RuleData(ABC):
         y = |gain_c| * sum of x, for a family of sequences with any token width:
 
         >>> class Gains(RuleData):
+        ...     runs_on_device = True
+        ...
         ...     @staticmethod
         ...     def parameters(task):
         ...         return {"gain": np.random.RandomState(task.data_seed).randn(task.num_rules)}
         ...
         ...     def outputs(self, parameters, inputs, rule):
-        ...         return tf.abs(tf.gather(parameters["gain"], rule)) * tf.reduce_sum(inputs, axis=-1)
+        ...         gain = self.ops.abs(self.ops.gather(parameters["gain"], rule))
+        ...         return gain * self.ops.sum(inputs, axis=-1)
     """
+
+    runs_on_device: ClassVar[bool] = False
+    ops: Any  # set by who makes the data
 
     def __init__(self, tasks: Sequence[Task]):
         self.task = tasks[0]
@@ -53,7 +64,7 @@ class RuleData(ABC):
         """The parameters of one task by name, float64, drawn from `RandomState(task.data_seed)`."""
 
     @abstractmethod
-    def outputs(self, parameters: Parameters, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
+    def outputs(self, parameters: Parameters, inputs: Any, rule: Any) -> Any:
         """Labels tokens.
 
         Args:
@@ -71,11 +82,11 @@ class RuleData(ABC):
         numbers = num_tokens * self.task.token_width
         return numbers + numbers % 2  # standard normal numbers come in pairs
 
-    def inputs(self, uniforms: tf.Tensor, num_tokens: int) -> tf.Tensor:
+    def inputs(self, uniforms: Any, num_tokens: int) -> Any:
         """Uniform numbers in [0, 1), [G, num_uniforms] -> inputs [G, (N,) F], of the same dtype."""
         width = self.task.token_width
-        normal = standard_normal(uniforms)[:, : num_tokens * width]
-        return tf.reshape(normal, [-1, *([num_tokens] if self.task.is_sequence else []), width])
+        normal = standard_normal(self.ops, uniforms)[:, : num_tokens * width]
+        return self.ops.reshape(normal, [-1, *([num_tokens] if self.task.is_sequence else []), width])
 
 
 def data_class(family: Family) -> type[RuleData]:
@@ -101,7 +112,8 @@ def data_class(family: Family) -> type[RuleData]:
     return found
 
 
-def check_shape(maker: str, made: tf.Tensor, expected: Sequence[int]) -> None:
+def check_shape(maker: str, made: Any, expected: Sequence[int]) -> None:
     """Raises `ValueError` where a method of a family's data made another shape than the family says."""
-    if not made.shape.is_compatible_with(expected):
-        raise ValueError(f"{maker} made the shape {made.shape}, expected ({', '.join(map(str, expected))}).")
+    shape = tuple(made.shape)
+    if len(shape) != len(expected) or any(n not in (None, m) for n, m in zip(shape, expected, strict=True)):
+        raise ValueError(f"{maker} made the shape {shape}, expected {tuple(expected)}.")

@@ -1,9 +1,9 @@
 """y_n = alpha_c v_{s,c} + beta_c v'_{s',c}: each token searches the others (the paper's MHA task)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from modtf.datasets.families.base import Parameters, RuleData
 from modtf.datasets.families.mlp import Affine, weighted_sum
@@ -19,6 +19,8 @@ class Search(RuleData):
     its own nearest. Only the token's own rule is searched, so labelling does not grow with R.
     """
 
+    runs_on_device = True
+
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
         return Affine.parameters(task)
@@ -31,36 +33,40 @@ class Search(RuleData):
     def num_uniforms(self, num_tokens: int) -> int:
         return 4 * num_tokens * self.num_rules  # a key takes one, whatever its width, and so does a value
 
-    def inputs(self, uniforms: tf.Tensor, num_tokens: int) -> tf.Tensor:
+    def inputs(self, uniforms: Any, num_tokens: int) -> Any:
+        ops, keys = self.ops, num_tokens * self.num_rules  # keys of each kind
         if self.key_width == 1:
-            fields = standard_normal(uniforms)
+            fields = standard_normal(ops, uniforms)
         else:
-            first, second, values = tf.split(uniforms, [uniforms.shape[-1] // 4] * 2 + [-1], axis=-1)
-            fields = tf.concat([*unit_vector(first), *unit_vector(second), standard_normal(values)], axis=-1)
-        fields = tf.reshape(fields, [-1, self.num_fields, num_tokens * self.num_rules])
+            first, second, values = uniforms[:, :keys], uniforms[:, keys : 2 * keys], uniforms[:, 2 * keys :]
+            vectors = [*unit_vector(ops, first), *unit_vector(ops, second)]
+            fields = ops.concatenate([*vectors, standard_normal(ops, values)], axis=-1)
+        fields = ops.reshape(fields, [-1, self.num_fields, keys])
         # one transposition is five times faster than tf.stack(..., axis=-1)
-        return tf.reshape(tf.transpose(fields, [0, 2, 1]), [-1, num_tokens, self.num_rules * self.num_fields])
+        fields = ops.transpose(fields, [0, 2, 1])
+        return ops.reshape(fields, [-1, num_tokens, self.num_rules * self.num_fields])
 
-    def outputs(self, parameters: Parameters, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
-        num_tokens, fields = inputs.shape[1], self.num_fields
+    def outputs(self, parameters: Parameters, inputs: Any, rule: Any) -> Any:
+        ops, (num_tokens, fields) = self.ops, (inputs.shape[1], self.num_fields)
         # What each token sees of all tokens under its own rule. Contiguous rows of fields * N numbers let one
         # gather fetch them all: [G, N searching, fields, N searched]
-        by_rule = tf.reshape(tf.transpose(inputs, [0, 2, 1]), [-1, self.num_rules, fields * num_tokens])
-        seen = tf.reshape(tf.gather(by_rule, rule, batch_dims=1), [-1, num_tokens, fields, num_tokens])
-        own = tf.gather(tf.reshape(inputs, [-1, num_tokens, self.num_rules, fields]), rule, batch_dims=2)
+        by_rule = [inputs.shape[0], self.num_rules, fields * num_tokens]
+        by_rule = ops.reshape(ops.transpose(inputs, [0, 2, 1]), by_rule)
+        seen = ops.reshape(ops.gather(by_rule, rule, batch_dims=1), [-1, num_tokens, fields, num_tokens])
+        own = ops.reshape(inputs, [inputs.shape[0], num_tokens, self.num_rules, fields])
+        own = ops.gather(own, rule, batch_dims=2)
         keys = 2 * self.key_width
         nearest = self._nearest(own[..., :keys, None], seen[..., :keys, :])
-        found = tf.gather(seen[..., keys:, :], nearest, batch_dims=3)
-        return weighted_sum(parameters, found[..., 0], rule)
+        found = ops.gather(seen[..., keys:, :], nearest, batch_dims=3)
+        return weighted_sum(ops, parameters, found, rule)
 
-    def _nearest(self, own: tf.Tensor, seen: tf.Tensor) -> tf.Tensor:
-        """Keys [G, N, 2k, 1] and seen keys [G, N, 2k, N] -> nearest other by q and by q', [G, N, 2, 1]."""
-        num_tokens = seen.shape[-1]
+    def _nearest(self, own: Any, seen: Any) -> Any:
+        """Keys [G, N, 2k, 1] and seen keys [G, N, 2k, N] -> nearest other by q and by q', [G, N, 2]."""
+        ops, num_tokens = self.ops, seen.shape[-1]
         if self.key_width == 1:
-            closeness = -tf.abs(seen - own)
+            closeness = -ops.abs(seen - own)
         else:
-            products = tf.reshape(seen * own, [-1, num_tokens, 2, self.key_width, num_tokens])
-            closeness = tf.reduce_sum(products, axis=3)
+            products = ops.reshape(seen * own, [-1, num_tokens, 2, self.key_width, num_tokens])
+            closeness = ops.sum(products, axis=3)
         itself = np.diag(np.full(num_tokens, np.inf))[:, None, :]
-        # top_k is faster than argmax; both take the first of equals
-        return tf.math.top_k(closeness - tf.constant(itself, closeness.dtype)).indices
+        return ops.argmax(closeness - ops.cast(itself, closeness.dtype), axis=-1)

@@ -1,7 +1,8 @@
 """s_n = s_{n-1} A_c + x_n B_c, y_n = s_n w: switching linear dynamics (the paper's RNN task)."""
 
+from typing import Any
+
 import numpy as np
-import tensorflow as tf
 
 from modtf.datasets.families.base import Parameters, RuleData
 from modtf.families.rnn import WIDTH
@@ -14,6 +15,8 @@ class LinearDynamics(RuleData):
     The matrices have standard deviation 1/sqrt(D), which keeps the state from exploding.
     """
 
+    runs_on_device = True
+
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
         rng = np.random.RandomState(task.data_seed)
@@ -22,25 +25,25 @@ class LinearDynamics(RuleData):
         drive = rng.randn(task.num_rules, WIDTH, WIDTH) / np.sqrt(WIDTH)
         return {"A": transition, "B": drive, "w": rng.randn(WIDTH, 1)}
 
-    def outputs(self, parameters: Parameters, inputs: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
-        drives = tf.unstack(_apply(parameters["B"], inputs, rule), axis=1)
-        state, states = tf.zeros_like(drives[0]), []
-        for drive, rules in zip(drives, tf.unstack(rule, axis=1), strict=True):
-            state = _apply(parameters["A"], state, rules) + drive
+    def outputs(self, parameters: Parameters, inputs: Any, rule: Any) -> Any:
+        drives = self._apply(parameters["B"], inputs, rule)
+        state, states = self.ops.zeros_like(drives[:, 0]), []
+        for n in range(inputs.shape[1]):
+            state = self._apply(parameters["A"], state, rule[:, n]) + drives[:, n]
             states.append(state)
-        trajectory = tf.stack(states, axis=1)  # [G, N, D]
+        trajectory = self.ops.stack(states, axis=1)  # [G, N, D]
         if self.task.target_width is not None:
             return trajectory
-        return tf.reduce_sum(trajectory * parameters["w"][:, 0], axis=-1)
+        return self.ops.sum(trajectory * parameters["w"][:, 0], axis=-1)
 
+    def _apply(self, matrices: Any, vectors: Any, rule: Any) -> Any:
+        """Multiplies row vectors [..., D] with the matrix [R, D, D] of their rule [...].
 
-def _apply(matrices: tf.Tensor, vectors: tf.Tensor, rule: tf.Tensor) -> tf.Tensor:
-    """Multiplies row vectors [..., D] with the matrix [R, D, D] of their rule [...].
-
-    All rules are applied in one product and one is kept: the flops are few, gathering a matrix per token
-    would move far more memory.
-    """
-    side_by_side = tf.reshape(tf.transpose(matrices, [1, 0, 2]), [WIDTH, -1])
-    products = tf.matmul(tf.reshape(vectors, [-1, WIDTH]), side_by_side)
-    products = tf.reshape(products, [-1, matrices.shape[0], WIDTH])
-    return tf.reshape(tf.gather(products, tf.reshape(rule, [-1]), batch_dims=1), tf.shape(vectors))
+        All rules are applied in one product and one is kept: the flops are few, gathering a matrix per token
+        would move far more memory.
+        """
+        ops = self.ops
+        side_by_side = ops.reshape(ops.transpose(matrices, [1, 0, 2]), [WIDTH, -1])
+        products = ops.matmul(ops.reshape(vectors, [-1, WIDTH]), side_by_side)
+        products = ops.reshape(products, [-1, matrices.shape[0], WIDTH])
+        return ops.reshape(ops.gather(products, ops.reshape(rule, [-1]), batch_dims=1), vectors.shape)

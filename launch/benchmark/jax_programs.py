@@ -1,6 +1,6 @@
-"""What is timed with the JAX backend: the compiled step on arrays of random numbers, and the matrix peak.
+"""What is timed with the JAX backend: the compiled step, its data made by a program, and the matrix peak.
 
-TensorFlow is neither needed nor imported; so there is no stream, no `fit` and no textbook beside it.
+TensorFlow is neither needed nor imported; so no stream of the host, no `fit` and no textbook stand beside it.
 """
 
 from collections.abc import Callable
@@ -9,8 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from modtf.datasets.device import DeviceStream, runs_on_device
 from modtf.launch.benchmark.measure import BATCH_SIZE, PEAK_SIZE, Run, cpu_seconds
 from modtf.models.base import ModularModel
+from modtf.population import Population
 from modtf.protocol import Protocol
 from modtf.training.compile import compile_model
 
@@ -21,7 +23,8 @@ Batches = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 def synthetic_batches(model: ModularModel, batch_size: int, steps: int, seed: int = 0) -> Batches:
     """Arrays of the shapes that the family's stream has, [steps, B, (P,) (N,) ...], rules uniform.
 
-    Their targets are random numbers: there is nothing to learn, and a step costs the same.
+    For families whose data are written for the host alone. Their targets are random numbers: there is nothing
+    to learn, and a step costs the same.
 
     Example:
         >>> model = modtf.build(modtf.Task(num_rules=4), width=8)
@@ -41,6 +44,17 @@ def synthetic_batches(model: ModularModel, batch_size: int, steps: int, seed: in
     numbers = [task.target_width] if task.target_width else []
     target = rng.standard_normal((*tokens, *numbers), np.float32)
     return features, {"target": target if task.setting == "regression" else (target >= 0).astype(np.float32)}
+
+
+def stream_batches(model: ModularModel, batch_size: int, steps: int) -> Batches:
+    """The first batches of the family's stream, [steps, B, ...], made by a compiled program.
+
+    Random numbers instead, where the family's data are written for the host alone.
+    """
+    if not runs_on_device(model.population.family):
+        return synthetic_batches(model, batch_size, steps)
+    features, target = jax.jit(DeviceStream(model.population, batch_size).make, static_argnums=1)(0, steps)
+    return features, {"target": target}
 
 
 def training_steps(model: ModularModel) -> Callable[[Any, Any], Any]:
@@ -72,7 +86,7 @@ def state_of(model: ModularModel) -> Any:
 def step_run(model: ModularModel) -> Run:
     """The bare compiled loop over batches that stay in memory: the cost of the model alone."""
     compile_model(model, model.population, Protocol.published(model.population.task).training)
-    batches = jax.device_put(synthetic_batches(model, BATCH_SIZE, STEPS_PER_PROGRAM))
+    batches = jax.device_put(stream_batches(model, BATCH_SIZE, STEPS_PER_PROGRAM))
     program, state = training_steps(model), state_of(model)
 
     def loop(times: int) -> None:
@@ -84,6 +98,27 @@ def step_run(model: ModularModel) -> Run:
     def run(steps: int) -> float:
         times = -(-steps // STEPS_PER_PROGRAM)
         return cpu_seconds(lambda: loop(times)) / (times * STEPS_PER_PROGRAM)
+
+    return run
+
+
+def data_run(population: Population) -> Run | None:
+    """Making the training data by a compiled program, or None where the family's are written for the host."""
+    if not runs_on_device(population.family):
+        return None
+    stream = DeviceStream(population, BATCH_SIZE)
+
+    @jax.jit
+    def loop(programs: Any) -> Any:
+        def made(n: Any, total: Any) -> Any:
+            features, target = stream.make(n * STEPS_PER_PROGRAM, STEPS_PER_PROGRAM)
+            return total + sum(values.sum() for values in (*features.values(), target))
+
+        return jax.lax.fori_loop(0, programs, made, 0.0)
+
+    def run(steps: int) -> float:
+        times = -(-steps // STEPS_PER_PROGRAM)
+        return cpu_seconds(lambda: loop(times).block_until_ready()) / (times * STEPS_PER_PROGRAM)
 
     return run
 

@@ -19,6 +19,7 @@ from modtf.models.base import ModularModel
 from modtf.population import Population
 from modtf.protocol import Protocol
 from modtf.task import Task
+from modtf.training.batches import HostBatches
 from modtf.training.compile import STEPS_PER_EXECUTION, compile_model
 from modtf.training.execution import steps_per_program, training_program, use_large_programs
 
@@ -32,11 +33,11 @@ def batches_of(population: Population) -> tf.data.Dataset:
 def step_run(model: ModularModel) -> Run:
     """The bare compiled loop over batches that stay in memory: the cost of the model alone."""
     compile_model(model, model.population, Protocol.published(model.population.task).training)
-    data = batches_of(model.population)
-    per_program = steps_per_program(data, STEPS_PER_EXECUTION)
-    batches = next(iter(data.batch(per_program)))
+    source = HostBatches(batches_of(model.population))
+    per_program = steps_per_program(source, STEPS_PER_EXECUTION)
+    batches = source.read(iter(source.dataset), per_program)
     model.optimizer.build(model.trainable_variables)
-    program = training_program(model)
+    program = training_program(model, source, per_program)
 
     @tf.function(autograph=False)
     def loop(times):
@@ -107,7 +108,7 @@ def own_fit_run(model: ModularModel, cached: bool) -> Run:
     if cached:
         data = data.take(1).cache().repeat()
     if model.train_function is None:
-        use_large_programs(model, data)
+        use_large_programs(model, HostBatches(data))
     return fit_run(model, data, STEPS_PER_EXECUTION)
 
 

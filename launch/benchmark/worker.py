@@ -72,8 +72,8 @@ def measure_group(request: dict[str, Any], dump: Path, tick: Callable[[], None])
     population, members = population_of(request), request["members"]
     rows: list[dict[str, Any]] = []
     runs: dict[str, Run] = programs.peak_runs()
-    if request["backend"] == "tensorflow":
-        runs["data"] = programs.data_run(population)
+    if data := programs.data_run(population):
+        runs["data"] = data
     others: dict[str, Run] = {}  # measured after what is compared: a dataset's threads may outlive its `fit`
     for variant in request["variants"]:
         empty(dump)

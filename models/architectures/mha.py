@@ -31,7 +31,8 @@ class ModularMHA(ModularModel):
         self.first = Dense(self.initial, module_inputs, hidden, "modules_first", groups=modules, **shared)
         scored = self.router.needs_scores
         self.mixture = Mixture(self.initial, modules, hidden, e, "modules_last", with_scores=scored, **shared)
-        self.decoder = TwoLayer(self.initial, e, e, 1, "decoder", **shared)
+        last = {"last_dtype": self.variable_dtype}
+        self.decoder = TwoLayer(self.initial, e, e, 1, "decoder", **shared, **last)
 
     def forward(self, inputs, rule):
         members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
@@ -40,10 +41,11 @@ class ModularMHA(ModularModel):
         encoded = self.encoder((inputs, flat_rule))
         head = [k, num_tokens, batch]
         query, key, value = (
-            project(layer.kernel, layer.bias, encoded, head)
+            ops.cast(project(layer.kernel, layer.bias, encoded, head), self.variable_dtype)
             for layer in (self.queries, self.keys, self.values)
         )
-        attended = ops.reshape(attend(query, key, value), [members, modules, heads // modules * k, -1])
+        attended = ops.cast(attend(query, key, value), encoded.dtype)
+        attended = ops.reshape(attended, [members, modules, heads // modules * k, -1])
         bypass = ops.reshape(self.bypass(encoded), [members, modules, k, -1])
         h = ops.relu(self.first(ops.concatenate([attended, bypass], axis=2)))
         h = ops.reshape(h, [members, modules * self.module_hidden, -1])

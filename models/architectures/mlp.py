@@ -21,7 +21,8 @@ class ModularMLP(ModularModel):
         self.first = Dense(self.initial, 3 * e, modules * hidden, "modules_first", **shared)
         scored = self.router.needs_scores
         self.mixture = Mixture(self.initial, modules, hidden, d, "modules_last", with_scores=scored, **shared)
-        self.decoder = TwoLayer(self.initial, d, e, 1, "decoder", **shared)
+        last = {"last_dtype": self.variable_dtype}
+        self.decoder = TwoLayer(self.initial, d, e, 1, "decoder", **shared, **last)
 
     def forward(self, inputs, rule):
         inputs, rule = inputs[:, :, 0], rule[:, :, 0]  # one token: [P, 2, B], [P, R, B]

@@ -29,7 +29,9 @@ class ModularRNN(ModularModel):
         )
         modules = self.num_modules
         h = self.state_width = rnn_state(e, modules, gates)
-        self.shared_state = SharedState(self.initial, CELLS[cell], modules, h, self.router, **shared)
+        self.shared_state = SharedState(
+            self.initial, CELLS[cell], modules, h, self.router, dtype=self.variable_dtype
+        )
         alone = self.shared_state.use_bias  # the cell of PyTorch, all of it uniform in +-1/sqrt(h)
         self.from_input = Dense(
             self.initial,
@@ -40,8 +42,10 @@ class ModularRNN(ModularModel):
             fan_in=h if alone else None,
             **shared,
         )
-        self.loop = keras.layers.RNN(self.shared_state, return_sequences=True, **shared)
-        self.decoder = TwoLayer(self.initial, h, h, self.target_width or 1, "decoder", **shared)
+        self.loop = keras.layers.RNN(self.shared_state, return_sequences=True, dtype=self.variable_dtype)
+        self.decoder = TwoLayer(
+            self.initial, h, h, self.target_width or 1, "decoder", **shared, last_dtype=self.variable_dtype
+        )
 
     def forward(self, inputs, rule):
         by_token, flat_rule = ops.shape(inputs)[2:], flat(rule)
@@ -60,7 +64,9 @@ class ModularRNN(ModularModel):
 
     def _step_by_step(self, encoded, routing, num_tokens, batch):
         """As `SharedState.scan`, for the cells and routers that it is not made for."""
-        sequence = ops.concatenate([self.from_input(encoded), routing], axis=1)  # [P, F, N * B]
+        dtype = self.variable_dtype
+        driven, routing = ops.cast(self.from_input(encoded), dtype), ops.cast(routing, dtype)
+        sequence = ops.concatenate([driven, routing], axis=1)  # [P, F, N * B]
         # [P, N, F, B], as `keras.layers.RNN` wants it
         sequence = ops.reshape(sequence, [self.num_members, -1, num_tokens, batch])
         sequence = ops.transpose(sequence, [0, 2, 1, 3])

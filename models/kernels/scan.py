@@ -63,7 +63,7 @@ class Scan:
             kept, scratch, states = carry
             inputs = ops.concatenate([row(tokens, n), states[0]], axis=1)
             products = [
-                ops.reshape(ops.matmul(kernel, inputs[:, rows]), layout.by_gate)
+                ops.reshape(layout.product(kernel, inputs[:, rows]), layout.by_gate)
                 for kernel, rows in zip(kernels, layout.reads, strict=True)
             ]
             activated = cell.activate(total(products))

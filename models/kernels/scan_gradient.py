@@ -80,9 +80,9 @@ class ScanGradient:
             of_gates = with_part(of_gates, k, of_gate)
 
         of_products, of_score = self._of_products(n, of_p, of_gates, found["score"])
-        of_inputs = [ops.matmul(k, of) for k, of in zip(self.transposed, of_products, strict=True)]
+        of_inputs = [layout.product(k, of) for k, of in zip(self.transposed, of_products, strict=True)]
         of_kernels = [
-            of_kernel + ops.matmul(of, ops.transpose(inputs[:, rows], [0, 2, 1]))
+            of_kernel + layout.product(of, ops.transpose(inputs[:, rows], [0, 2, 1]))
             for of_kernel, of, rows in zip(found["kernels"], of_products, layout.reads, strict=True)
         ]
         if not layout.scored:

@@ -23,7 +23,8 @@ class ScanLayout:
     num_tokens: Any  # N
     batch: Any  # B
     scored: bool
-    dtype: Any
+    dtype: Any  # of states, sums and weights
+    product_dtype: Any = None  # in which matrices are multiplied; `dtype` unless it is given
 
     @property
     def by_state(self) -> list:
@@ -44,6 +45,11 @@ class ScanLayout:
     def reads(self) -> list[slice]:
         """The rows of [x ; h] that each product reads."""
         return [slice(0, self.inputs), slice(self.inputs, None)] if self.scored else [slice(None)]
+
+    def product(self, a, b):
+        """Matrices times matrices."""
+        dtype = self.product_dtype or self.dtype
+        return ops.cast(ops.matmul(ops.cast(a, dtype), ops.cast(b, dtype)), self.dtype)
 
     def zeros(self, count, *shape):
         return tuple(ops.zeros(shape, self.dtype) for _ in range(count))

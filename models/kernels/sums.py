@@ -1,5 +1,6 @@
 """Sums over an axis that is not the last, written for XLA to vectorise."""
 
+import keras
 from keras import ops
 
 LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only where it is about this short
@@ -24,6 +25,11 @@ def sum_of_products(a, b, product=ops.multiply):
         return total + ops.sum(product(_rows(a, i * piece, piece), _rows(b, i * piece, piece)), axis=1)
 
     return ops.fori_loop(1, width // piece, add, add(0, 0.0))
+
+
+def _wide(x):
+    """At least float32, in which sums are safe."""
+    return ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) == "bfloat16" else x
 
 
 def _rows(tensor, start, size):
@@ -58,6 +64,6 @@ def weigh(h, weight):
 
     def gradient(*args, upstream=None):
         given = args[0] if upstream is None else upstream
-        return given * weight[:, None], sum_of_products(given, h)
+        return given * weight[:, None], ops.cast(sum_of_products(_wide(given), _wide(h)), h.dtype)
 
     return h * weight[:, None], gradient

@@ -31,6 +31,7 @@ from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.fit import train
 from modtf.training.provenance import provenance
 from modtf.training.requirements import check_cell
+from modtf.training.strategy import MemberDevices
 from modtf.version import __version__
 
 
@@ -39,6 +40,7 @@ def run_cell(
     out: str | Path,
     *,
     strategy: Any = None,
+    data: str = "auto",
     verbose: bool = True,
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> Path:
@@ -47,7 +49,10 @@ def run_cell(
     Args:
         cell: what to run.
         out: the folder of the study; the cell has a folder of its own in it.
-        strategy: a `tf.distribute.Strategy`, or None for the default device.
+        strategy: what `choose_strategy` gives: a `tf.distribute.Strategy`, `MemberDevices`, or None for the
+            default device.
+        data: where it is made, see `modtf.train`; not part of the cell, as its numbers are the same but for
+            their last bits.
         verbose: whether to show a progress bar.
         callbacks: more Keras callbacks, see `modtf.train`.
 
@@ -71,6 +76,7 @@ def run_cell(
             cell.population,
             cell.variant,
             cell.width,
+            dtype=cell.protocol.training.dtype,
             router=cell.router,
             architecture=cell.architecture,
             **cell.model,
@@ -80,7 +86,8 @@ def run_cell(
         made_with = provenance(cell.protocol.training.precision)
         record = {**cell.to_dict(), "version": __version__, "provenance": made_with}
         write_text(folder / CONFIG, json.dumps(record, indent=1))
-        _train_and_measure(cell, model, folder, verbose, callbacks)
+        devices = strategy.devices if isinstance(strategy, MemberDevices) else ()
+        _train_and_measure(cell, model, folder, data, devices, verbose, callbacks)
     return folder
 
 
@@ -88,11 +95,13 @@ def _train_and_measure(
     cell: Cell,
     model: ModularModel,
     folder: Path,
+    data: str,
+    devices: Sequence[str],
     verbose: bool,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> None:
     population, training, sizes = cell.population, cell.protocol.training, cell.protocol.evaluation
-    evaluator = Evaluator(model, population, sizes)
+    evaluator = Evaluator(model, population, sizes, data=data)
     evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
     tail = TailCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test"))
     best = BestWeights(evaluation)
@@ -107,6 +116,8 @@ def _train_and_measure(
         clipnorm=training.clipnorm,
         evaluations=training.evaluations,
         precision=training.precision,
+        data=data,
+        devices=devices,
         evaluation=evaluation,
         checkpoint=checkpoint,
         callbacks=[tail, best, board, *callbacks],
@@ -132,7 +143,7 @@ def _train_and_measure(
         data_seeds=[task.data_seed for task in population.tasks],
         seeds=population.seeds,
     )
-    write_history(folder, history_table(cell, evaluation))
+    write_history(folder, history_table(cell, evaluation, np.asarray(model.optimizer.diverged_at)))
     write_results(folder, results_table(cell, model, scores, sum(evaluation.seconds)))
     archive.remove(checkpoint)
 

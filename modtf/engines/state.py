@@ -11,7 +11,7 @@ import pandas as pd
 
 from modtf.cell import Cell
 from modtf.files import write_text
-from modtf.results.schema import CONFIG, HISTORY, HISTORY_COLUMNS, RESULTS
+from modtf.results.schema import CONFIG, DIVERGED, HISTORY, HISTORY_COLUMNS, RESULTS
 from modtf.version import __version__
 
 MANIFEST = "manifest.json"  # the files of a finished cell, with sizes and checksums
@@ -73,8 +73,10 @@ def diverged(folder: Path) -> list[dict[str, int]]:
     frame = pd.read_csv(path)
     if not set(HISTORY_COLUMNS) <= set(frame):
         return []
-    # "loss" stands there whatever the setting; other measures may have no value for good reasons
-    lost = frame[(frame["measure"] == "loss") & ~np.isfinite(frame["value"])]
+    # "loss" stands there whatever the setting; other measures may have no value for good reasons. An outcome
+    # may be no number where the weights still are some, and at evaluations alone
+    no_number = (frame["measure"] == "loss") & ~np.isfinite(frame["value"])
+    lost = frame[no_number | (frame["measure"] == DIVERGED)]
     first = lost.groupby(["data_seed", "seed"])["step"].min()
     return [{"data_seed": int(d), "seed": int(s), "step": int(step)} for (d, s), step in first.items()]
 

@@ -9,6 +9,7 @@ from modtf.cell import Cell
 from modtf.evaluation.scores import Scores
 from modtf.families import IID
 from modtf.models.base import ModularModel
+from modtf.results.schema import DIVERGED
 from modtf.training.callbacks.evaluate import EvaluateCallback
 
 
@@ -53,8 +54,29 @@ def results_table(
     )
 
 
-def history_table(cell: Cell, evaluation: EvaluateCallback) -> pd.DataFrame:
-    """One row per member, evaluation during training and measure."""
+def history_table(cell: Cell, evaluation: EvaluateCallback, diverged_at: np.ndarray) -> pd.DataFrame:
+    """One row per member, evaluation during training and measure.
+
+    A member that diverged has a row more, of measure "diverged", at the very step.
+
+    Args:
+        cell: what was trained.
+        evaluation: during training.
+        diverged_at: steps [P], 0 where a member did not.
+    """
+    lost = zip(diverged_at, cell.members, strict=True)
+    rows = [
+        {
+            "step": int(step),
+            "data_seed": data_seed,
+            "seed": seed,
+            "measure": DIVERGED,
+            "condition": IID,
+            "value": 1.0,
+        }
+        for step, (data_seed, seed) in lost
+        if step
+    ]
     return pd.DataFrame(
         [
             {
@@ -69,6 +91,7 @@ def history_table(cell: Cell, evaluation: EvaluateCallback) -> pd.DataFrame:
             for step, values in zip(evaluation.steps, series, strict=True)
             for (data_seed, seed), value in zip(cell.members, values, strict=True)
         ]
+        + rows
     )
 
 

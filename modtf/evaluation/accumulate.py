@@ -1,5 +1,6 @@
 """Feeds batches through a model into a metric."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,12 @@ class Output(keras.Model):
     def __init__(self, model: keras.Model, name: str):
         super().__init__(name=f"evaluation_of_{name}")
         self.model, self.output_name = model, name
+        #: makes a batch of what the dataset gives, where data are made on the device
+        self.make: Callable[[Any], Any] | None = None
         self.built = True
+
+    def test_step(self, data):
+        return super().test_step(data if self.make is None else self.make(data))
 
     def call(self, features):
         return {self.output_name: self.model(features)[self.output_name]}
@@ -51,11 +57,18 @@ class Accumulator:
         )
         return forward
 
-    def run(self, dataset: Any) -> None:
-        """Resets the metric and feeds it a finite dataset of (features, {output: y})."""
+    def run(
+        self, dataset: Any, make: Callable[[Any], Any] | None = None, shared: tuple | None = None
+    ) -> None:
+        """Resets the metric and feeds it a finite dataset of (features, {output: y}).
+
+        Args:
+            dataset: whose batches are read, or made of its elements.
+            make, shared: of `device_batches`, where they are made.
+        """
         # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
-        shape = tuple(dataset.element_spec[1][self.output].shape)
-        self._forward.test_function = self._test_functions.get(shape)
+        shape = shared or tuple(dataset.element_spec[1][self.output].shape)
+        self._forward.test_function, self._forward.make = self._test_functions.get(shape), make
         with no_retracing_advice(), xla_alone(self._forward):
             self._forward.evaluate(dataset, verbose=0)
         self._test_functions[shape] = self._forward.test_function

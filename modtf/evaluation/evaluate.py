@@ -18,6 +18,7 @@ def evaluate(
     evaluation: Evaluation | None = None,
     split: str = "test",
     seed: int = 0,
+    data: str = "auto",
 ) -> Any:
     """Measures a model in and out of distribution, and its collapse and specialisation.
 
@@ -27,6 +28,8 @@ def evaluate(
         evaluation: how much data to read; `Evaluation()` by default.
         split: "test" or "validation".
         seed: of the evaluation stream.
+        data: where it is made: "host", "device" (by the compiled program itself), or "auto", the device on an
+            accelerator and the host on a CPU.
 
     Returns:
         A dict of floats (a list of dicts, one per member, for a population): "loss" (and "error" in
@@ -42,6 +45,6 @@ def evaluate(
         >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
     """
     population = Population.of(task)
-    scores = Evaluator(model, population, evaluation or Evaluation(), split, seed).run()
+    scores = Evaluator(model, population, evaluation or Evaluation(), split, seed, data).run()
     members = [scores.member(i) for i in range(len(population))]
     return members if population.has_axis else members[0]

@@ -10,6 +10,8 @@ from modtf.checks import check_choice
 from modtf.evaluation.accumulate import Accumulator
 from modtf.evaluation.accumulators import ActivationSums, PerformanceSums
 from modtf.evaluation.batches import evaluation_batches
+from modtf.evaluation.data_place import choose_place
+from modtf.evaluation.device_batches import device_batches
 from modtf.evaluation.measures import measure_members, rates
 from modtf.evaluation.outputs import count_modules
 from modtf.evaluation.scores import Rows, Scores
@@ -29,6 +31,7 @@ class Evaluator:
         evaluation: how much data to read, and under which conditions.
         split: which stream; evaluation never touches "train".
         seed: of the evaluation stream, the same for all members.
+        data: where it is made, "host", "device" or "auto" (see `choose_place`).
 
     Raises:
         ValueError: on a model of another task or with other outputs, an unknown split or condition.
@@ -41,7 +44,9 @@ class Evaluator:
         evaluation: Evaluation,
         split: str = "test",
         seed: int = 0,
+        data: str = "auto",
     ):
+        self.place = choose_place(data, population.family)
         self.model, self.population = model, population.with_seed(seed)
         self.num_modules = count_modules(model, population)
         router = getattr(model, "router", None)
@@ -129,5 +134,9 @@ class Evaluator:
         """Accumulates `steps` batches of a stream with these options."""
         output, sizes = accumulator.output, self.evaluation
         batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
-        batches = evaluation_batches(self.population, output, batch_size, self.split, draws, **options)
-        accumulator.run(batches.take(steps))
+        which = (self.population, output, batch_size, self.split, draws)
+        if self.place == "device":
+            elements, make, shared = device_batches(*which, **options)
+            accumulator.run(elements.take(steps), make, shared)
+        else:
+            accumulator.run(evaluation_batches(*which, **options).take(steps))

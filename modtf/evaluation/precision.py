@@ -13,7 +13,8 @@ def use_precision(name: str) -> None:
     float32 did; modtf does so only where it is asked to. A CPU has no such choice.
 
     Args:
-        name: "float32" or "tf32".
+        name: "float32", "tf32", or "mixed_bfloat16": a model that was built so computes most products with 7
+            bits of mantissa by itself, and what it leaves in float32 is whole.
 
     Raises:
         ValueError: on another name.

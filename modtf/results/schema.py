@@ -13,6 +13,8 @@ from modtf.files import atomic_path, write_text
 
 RESULTS = "results.csv"  # its presence means that the cell is finished
 HISTORY = "history.csv"
+#: a measure of the history: 1 at the step after which a member's weights were no numbers
+DIVERGED = "diverged"
 CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance": what ran it last
 ACTIVATION = "activation.npz"
 PRIVATE = ".modtf"  # in a study's folder: cells that are worked on or were set aside, leases, logs

@@ -73,10 +73,10 @@ def _measure(cell: Cell) -> Speed:
     import keras
     import tensorflow as tf
 
-    from modtf.datasets.streaming import stream
     from modtf.models.build import build
     from modtf.training.compile import compile_model
     from modtf.training.execution import use_large_programs
+    from modtf.training.fit import training_batches
 
     gpu = bool(tf.config.list_physical_devices("GPU"))
     clock = time.perf_counter if gpu else time.process_time
@@ -97,9 +97,7 @@ def _measure(cell: Cell) -> Speed:
     tokens = training.batch_size * cell.task.family.num_training_tokens
     steps = max(1, min(20, int(FLOPS / (6 * model.num_parameters * members * tokens))))
     compile_model(model, population, training, steps_per_execution=steps)
-    data = stream(population, training.batch_size, "train")
-    data = data.map(lambda features, target: (features, {"target": target}))
-    use_large_programs(model, data)
+    data = use_large_programs(model, training_batches(model, population, training.batch_size))
     model.fit(data, epochs=1000, steps_per_epoch=steps, callbacks=[Clock()], verbose=0, shuffle=False)
     step = min(_differences(times[1:])) / steps / members
     return Speed(step, max(0.0, times[1] - times[0] - steps * members * step), model.num_parameters)

@@ -1,18 +1,19 @@
 """Several training steps in one compiled program, and a population's members in turn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from modtf.evaluation.data_place import on_cpu
 from modtf.models.base import ModularModel
+from modtf.training.batches import BYTES_PER_PROGRAM, Batches
 from modtf.training.compile import STEPS_PER_EXECUTION
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
 ACCELERATION = 50  # how many cores an accelerator is worth, at least
 STEPS_PER_PROGRAM = 20  # by then starting a program is lost in the steps
-BYTES_PER_PROGRAM = 1 << 27  # of batches handed to one program
 
 
 def largest_divisor(number: int, at_most: int) -> int:
@@ -26,37 +27,38 @@ def steps_of_seconds(model: keras.Model, num_tokens: int) -> int:
     return max(1, min(STEPS_PER_EXECUTION, int((1 if _on_cpu() else ACCELERATION) * SECONDS_FLOPS // step)))
 
 
-def steps_per_program(data: tf.data.Dataset, steps: int) -> int:
+def steps_per_program(batches: Batches, steps: int) -> int:
     """How many of `steps` steps one program takes: a divisor of `steps`.
 
     Args:
-        data: batches whose shapes are known.
+        batches: that it takes.
         steps: between two returns to Python.
     """
-    specs = tf.nest.flatten(data.element_spec)
-    batch_bytes = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
-    return largest_divisor(steps, max(1, min(STEPS_PER_PROGRAM, BYTES_PER_PROGRAM // batch_bytes)))
+    return largest_divisor(steps, max(1, min(STEPS_PER_PROGRAM, BYTES_PER_PROGRAM // batches.bytes_per_step)))
 
 
-def training_program(model: keras.Model) -> Callable[[Any], None]:
-    """One compiled program that takes the model's training step with every batch of a stack, in order.
+def training_program(model: keras.Model, batches: Batches, count: int) -> Callable[[Any], None]:
+    """One compiled program that takes the model's training step with every batch of some, in order.
 
-    On a CPU the members of a population take turns, each with the whole stack: so what one of them works
+    On a CPU the members of a population take turns, each with all batches: so what one of them works
     with stays in the processor's cache. An accelerator trains them side by side.
 
     Args:
         model: compiled, on the TensorFlow backend.
+        batches: where they come from.
+        count: how many, K.
 
     Returns:
-        A function of stacked batches, (features, target) with tensors [K, B, ...].
+        A function of what `batches.read` gives.
     """
     if isinstance(model, ModularModel) and model.num_members > 1 and _on_cpu():
-        return _members_in_turn(model)
+        return _members_in_turn(model, batches, count)
     strategy = model.distribute_strategy
 
     @tf.function(jit_compile=True, autograph=False)
-    def training_program(batches):
-        _take_steps(lambda batch: strategy.run(model.train_step, args=(batch,)), batches)
+    def training_program(given):
+        stacked = batches.stack(given, count)
+        _take_steps(lambda batch: strategy.run(model.train_step, args=(batch,)), stacked)
 
     return training_program
 
@@ -71,27 +73,22 @@ def _take_steps(step: Callable[[Any], Any], batches: Any) -> None:
 
 
 def _on_cpu() -> bool:
-    devices = {device.device_type for device in tf.config.list_logical_devices()}
-    return devices == {"CPU"} and not tf.distribute.has_strategy()
+    return on_cpu() and not tf.distribute.has_strategy()
 
 
-def _members_in_turn(model: ModularModel) -> Callable[[Any], None]:
+def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Callable[[Any], None]:
     """Members never meet, so each may take all steps of a program before the next one takes its first.
 
     A population of one stands in for each of them: it is handed the member's weights and what the optimizer
     keeps of them, takes the steps, and hands them back.
     """
-    one = model.one_member()
-    config = model.get_compile_config()
-    config["optimizer"]["config"]["num_members"] = 1
-    one.compile_from_config(config)
-    model.optimizer.build(model.trainable_variables)
-    pairs = list(zip(_state(model), _state(one), strict=True))
+    one = compiled_part(model, 0, 1)
+    pairs = list(zip(_all_of(model), _all_of(one), strict=True))
     per_member = [(ours, its) for ours, its in pairs if ours.shape != its.shape]
     shared = [(ours, its) for ours, its in pairs if ours.shape == its.shape]
 
     @tf.function(jit_compile=True, autograph=False)
-    def training_program(batches):
+    def training_program(given):
         for ours, its in shared:
             its.assign(ours)
 
@@ -99,8 +96,7 @@ def _members_in_turn(model: ModularModel) -> Callable[[Any], None]:
             for (_, its), state in zip(per_member, states, strict=True):
                 its.assign(state.read(member))
             one.optimizer.iterations.assign(model.optimizer.iterations)
-            mine = tf.nest.map_structure(lambda stacked: stacked[:, :, member, None], batches)
-            _take_steps(one.train_step, mine)
+            _take_steps(one.train_step, batches.of_member(given, count, member))
             return member + 1, [
                 state.write(member, its.value) for (_, its), state in zip(per_member, states, strict=True)
             ]
@@ -120,20 +116,37 @@ def _members_in_turn(model: ModularModel) -> Callable[[Any], None]:
     return training_program
 
 
-def _state(model: keras.Model) -> list[keras.Variable]:
+def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
+    """A population of members first ... last - 1 of a compiled one, compiled likewise; with new weights."""
+    part = model.some_members(first, last)
+    config = model.get_compile_config()
+    config["optimizer"]["config"]["num_members"] = last - first
+    part.compile_from_config(config)
+    for each in (model, part):
+        each.optimizer.build(each.trainable_variables)
+    return part
+
+
+def state_of(model: keras.Model) -> list[keras.Variable]:
+    """Weights, and what the optimizer keeps."""
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _all_of(model: keras.Model) -> list[keras.Variable]:
     """All that training changes."""
-    return [*model.variables, *model.optimizer.variables, *model.metrics_variables]
+    return [*state_of(model), *model.metrics_variables]
 
 
-def _train_function(model: keras.Model, steps: int, per_program: int) -> Callable[[Any], dict[str, Any]]:
+def _train_function(
+    model: keras.Model, batches: Batches, steps: int, per_program: int
+) -> Callable[[Any], dict[str, Any]]:
     """What `fit` calls with an endless iterator to take `steps` steps, `per_program` at a time."""
-    program = training_program(model)
+    program = training_program(model, batches, per_program)
 
     @tf.function(autograph=False)
     def function(iterator):
         def execute(n):
-            batches = [next(iterator) for _ in range(per_program)]
-            program(tf.nest.map_structure(lambda *one_by_one: tf.stack(one_by_one), *batches))
+            program(batches.read(iterator, per_program))
             return n + 1
 
         programs = steps // per_program
@@ -143,8 +156,13 @@ def _train_function(model: keras.Model, steps: int, per_program: int) -> Callabl
     return function
 
 
-def use_large_programs(model: keras.Model, data: tf.data.Dataset) -> None:
-    """Makes `fit` on the endless dataset `data` take several steps per compiled program.
+def can_use_large_programs(model: keras.Model) -> bool:
+    """Whether a compiled model can take several steps per program: on TensorFlow, with XLA."""
+    return keras.backend.backend() == "tensorflow" and model.jit_compile and not model.run_eagerly
+
+
+def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[str] = ()) -> tf.data.Dataset:
+    """Makes `fit` take several steps per compiled program; returns the endless dataset to call it with.
 
     Keras's own starts a program for every step and hands it every weight; for a small model that is a
     fifth of the step. Where it cannot be otherwise (another backend than TensorFlow, no XLA, several
@@ -153,8 +171,27 @@ def use_large_programs(model: keras.Model, data: tf.data.Dataset) -> None:
 
     Args:
         model: compiled; after it, call `fit` alone.
-        data: batches of known shape.
+        batches: the host's, where Keras is left alone.
+        devices: over which the members of a population are split, if there are several.
+
+    Raises:
+        ValueError: where members cannot be split.
     """
-    if keras.backend.backend() == "tensorflow" and model.jit_compile and not model.run_eagerly:
-        steps = model.steps_per_execution
-        model.train_function = _train_function(model, steps, steps_per_program(data, steps))
+    if len(devices) > 1 and not (
+        can_use_large_programs(model) and isinstance(model, ModularModel) and model.num_members > 1
+    ):
+        raise ValueError(
+            f"{len(devices)} devices were given to share the members of a population: that needs a model of "
+            "modtf.build with several members, TensorFlow, XLA, and no tf.distribute strategy."
+        )
+    if not can_use_large_programs(model):
+        return batches.feed(1)
+    steps = model.steps_per_execution
+    per_program = steps_per_program(batches, steps)
+    if len(devices) > 1:
+        from modtf.training.shares import shares_function  # which trains its shares as here
+
+        model.train_function = shares_function(model, batches, steps, per_program, devices)
+    else:
+        model.train_function = _train_function(model, batches, steps, per_program)
+    return batches.feed(per_program)

@@ -9,20 +9,28 @@ from pathlib import Path
 import keras
 
 from modtf.checks import check_choice, check_integer
+from modtf.datasets.device import DeviceStream
 from modtf.datasets.streaming import stream
+from modtf.evaluation.data_place import choose_place
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.outputs import count_modules
 from modtf.evaluation.retracing import no_retracing_advice
 from modtf.evaluation.xla_only import xla_alone
 from modtf.models.base import ModularModel
 from modtf.population import Population
-from modtf.protocol import TRAINING_FACTOR, Evaluation, Protocol, Training
+from modtf.protocol import PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
 from modtf.task import Task
+from modtf.training.batches import Batches, DeviceBatches, HostBatches
 from modtf.training.callbacks.checkpoint import CheckpointCallback
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.progress import ProgressCallback
 from modtf.training.compile import compile_model
-from modtf.training.execution import largest_divisor, steps_of_seconds, use_large_programs
+from modtf.training.execution import (
+    can_use_large_programs,
+    largest_divisor,
+    steps_of_seconds,
+    use_large_programs,
+)
 from modtf.training.resume import skip_steps
 
 
@@ -37,6 +45,8 @@ def train(
     clipnorm: float | str | None = "auto",
     evaluations: int = 20,
     precision: str = "float32",
+    data: str = "auto",
+    devices: Sequence[str] = (),
     evaluation: Evaluation | EvaluateCallback | None = None,
     checkpoint: str | Path | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -61,7 +71,14 @@ def train(
         clipnorm: largest norm of one member's gradient, None for any; "auto" is the published protocol's:
             1.0 for rnn and None for mlp and mha.
         evaluations: how many, evenly spaced; the largest divisor of `steps` not above it is taken.
-        precision: "float32", or "tf32" for TensorFloat-32 products on GPUs that have them.
+        precision: "float32", or "tf32" for TensorFloat-32 products on GPUs that have them. A model that was
+            built with dtype="mixed_bfloat16" is trained with that precision, and needs not say so.
+        data: where it is made: "host"; "device", by the compiled program itself, from the same random bits;
+            "auto", the device on an accelerator and the host on a CPU. An evaluation that is given as a
+            callback has its own.
+        devices: names of devices, such as "GPU:0": each trains a share of a population's members, and they
+            never wait for each other. The model holds all members whenever `fit` returns to Python, so
+            callbacks, checkpoints and evaluations, which run on the default device, see one population.
         evaluation: how much data each reads, or an `EvaluateCallback` to read afterwards.
         checkpoint: a file `*.npz`; a killed run, started again with the same arguments, resumes from it
             and ends with the same weights. It is written after every evaluation, and when training is
@@ -84,6 +101,7 @@ def train(
         >>> history = modtf.train(model, task, steps=10_000)
     """
     population = _with_seeds(model, task, seed)
+    check_choice("data", data, PLACES)
     if isinstance(clipnorm, str):
         check_choice("clipnorm", clipnorm, ("auto",))
         clipnorm = Protocol.published(population.task).training.clipnorm
@@ -95,6 +113,11 @@ def train(
         evaluations=largest_divisor(steps, check_integer("evaluations", evaluations, 1)),
         precision=precision,
     )
+    if training.dtype and model.dtype_policy.name != training.dtype:
+        raise ValueError(
+            f"precision={precision!r} needs a model that was built with dtype={precision!r}; "
+            f"this one's is {model.dtype_policy.name!r}."
+        )
     per_epoch = steps // training.evaluations
     replicas = getattr(model.distribute_strategy, "num_replicas_in_sync", 1) if _is_tensorflow() else 1
     if batch_size % replicas:
@@ -112,7 +135,7 @@ def train(
         compile_model(model, population, training, jit_compile=jit_compile, steps_per_execution=at_once)
     if not isinstance(evaluation, EvaluateCallback):
         sizes = evaluation or Evaluation().smaller(TRAINING_FACTOR)
-        evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation"))
+        evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation", data=data))
     callbacks, done, saver = [evaluation, *callbacks], 0, None
     if checkpoint is not None:
         settings: dict[str, float] = {"steps": steps, "steps_per_epoch": per_epoch, "batch_size": batch_size}
@@ -123,17 +146,16 @@ def train(
     begun = saver.begun if saver is not None else 0  # steps of the epoch after those done
     if verbose:
         callbacks = [*callbacks, ProgressCallback(steps, done * per_epoch, label or model.name)]
-    data = stream(population, batch_size, "train", start_step=done * per_epoch + begun)
-    data = data.map(lambda features, target: (features, {"target": target}))
     if begun:
         model.steps_per_execution = math.gcd(model.steps_per_execution, begun)
-    use_large_programs(model, data)
+    batches = training_batches(model, population, batch_size, done * per_epoch + begun, data)
+    elements = use_large_programs(model, batches, devices)
     if begun:
         skip_steps(model, begun)
     try:
         with no_retracing_advice(), xla_alone(model):
             return model.fit(
-                data,
+                elements,
                 epochs=training.evaluations,
                 initial_epoch=done,
                 steps_per_epoch=per_epoch,
@@ -147,6 +169,17 @@ def train(
         raise
     finally:
         model.train_function = None  # what the user's own `fit` reads may end
+
+
+def training_batches(
+    model: keras.Model, population: Population, batch_size: int, start_step: int = 0, data: str = "auto"
+) -> Batches:
+    """The "train" stream from a step on, made where `data` says, for a compiled model."""
+    why_not = None if can_use_large_programs(model) else "training runs without XLA"
+    if choose_place(data, population.family, why_not) == "device":
+        return DeviceBatches(DeviceStream(population, batch_size), start_step)
+    made = stream(population, batch_size, "train", start_step=start_step)
+    return HostBatches(made.map(lambda features, target: (features, {"target": target})))
 
 
 def _is_tensorflow() -> bool:

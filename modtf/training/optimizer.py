@@ -12,6 +12,8 @@ class MemberAdam(keras.optimizers.Adam):
     number; it is multiplied back here. Clipping is by the norm over one member's weights, and under
     `tf.distribute` after the sum over replicas (Keras's own clips each replica before it).
 
+    `diverged_at` [P] holds the step after which a member's weights were no finite numbers any more, or 0.
+
     Args:
         num_members: P; 1 for a model without members axis, whose norm is then over all its weights.
         member_clipnorm: the largest gradient norm of a member; None for no clipping.
@@ -29,11 +31,31 @@ class MemberAdam(keras.optimizers.Adam):
         self.num_members = num_members
         self.member_clipnorm = member_clipnorm
 
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        #: the step after which a member's weights were no numbers any more, 0 if they are, [P]
+        self.diverged_at = self.add_variable(
+            [self.num_members], "zeros", "int", "only_first_replica", name="diverged_at"
+        )
+
     def apply(self, grads, trainable_variables=None):
         grads = [None if grad is None else _dense(grad) * self.num_members for grad in grads]
         if self.member_clipnorm is not None:
             grads = self._clip_members(grads)
         super().apply(grads, trainable_variables)
+        self._notice_divergence()
+
+    def _notice_divergence(self):
+        """Members never meet, so one whose weights are no numbers does the others no harm."""
+        finite = [
+            self._over_member(ops.all, ops.isfinite(variable)) for variable in self._trainable_variables
+        ]
+        finite = ops.all(ops.stack(finite), axis=0)
+        first = ops.logical_and(self.diverged_at == 0, ops.logical_not(finite))
+        step = ops.cast(self.iterations, self.diverged_at.dtype)
+        self.diverged_at.assign(ops.where(first, step, self.diverged_at))
 
     def _clip_members(self, grads):
         grads, replicas = _sum_over_replicas(grads)
@@ -50,9 +72,13 @@ class MemberAdam(keras.optimizers.Adam):
 
     def _member_squares(self, grad):
         """Sum of squares of a gradient per member [P]."""
+        return self._over_member(ops.sum, ops.square(grad))
+
+    def _over_member(self, reduce, values):
+        """Reduces all values of each member, [P, ...] -> [P]; for one member, of any shape."""
         if self.num_members == 1:
-            return ops.sum(ops.square(grad))[None]
-        return ops.sum(ops.square(grad), axis=tuple(range(1, len(grad.shape))))
+            return reduce(values)[None]
+        return reduce(values, axis=tuple(range(1, len(values.shape))))
 
     def get_config(self):
         return {

@@ -1,26 +1,53 @@
-"""Where a model trains: one device, or all local ones."""
+"""Where a model trains: one device, or several of this machine."""
 
+import contextlib
+from dataclasses import dataclass
 from typing import Any
 
+from modtf.checks import check_choice
 
-def choose_strategy(name: str, batch_size: int) -> Any:
-    """A `tf.distribute.MirroredStrategy`, or None for the default device.
+STRATEGIES = ("auto", "mirrored", "members")
+
+
+@dataclass(frozen=True)
+class MemberDevices:
+    """The devices over which `modtf.run_cell` splits the members of a population."""
+
+    devices: tuple[str, ...]
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        """Where the model of all members is made: the default device."""
+        return contextlib.nullcontext()
+
+
+def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
+    """How several devices share the work; all local GPUs, or all logical CPU devices where there is no GPU.
 
     Args:
-        name: "mirrored": all local GPUs (all logical CPU devices where there is no GPU);
-            "auto": the same where there are several GPUs, else None.
-        batch_size: must be divisible by the number of replicas.
+        name: "mirrored": every device takes its part of every batch. "members": every device trains some of
+            the members, without a word between them, which suits small models. "auto": one device, unless
+            there are several GPUs: then "members", if there are as many members, else "mirrored".
+        batch_size: for "mirrored", divisible by the number of devices.
+        num_members: of the population.
+
+    Returns:
+        A `tf.distribute.MirroredStrategy`, `MemberDevices`, or None for the default device.
 
     Raises:
-        ValueError: if it is not.
+        ValueError: on another name, or a batch that cannot be shared.
     """
     import tensorflow as tf
 
-    devices = tf.config.list_logical_devices("GPU")
-    if name == "mirrored" and not devices:
-        devices = tf.config.list_logical_devices("CPU")
-    if name == "auto" and len(devices) < 2:
-        return None
+    check_choice("strategy", name, STRATEGIES)
+    gpus = tf.config.list_logical_devices("GPU")
+    devices = [device.name for device in gpus or tf.config.list_logical_devices("CPU")]
+    if name == "auto":
+        if len(gpus) < 2:
+            return None
+        name = "members" if num_members >= len(gpus) else "mirrored"
+    if name == "members":
+        shared = tuple(devices[:num_members])
+        return MemberDevices(shared) if len(shared) > 1 else None
     if batch_size % len(devices):
         raise ValueError(f"batch_size={batch_size} must be divisible by the {len(devices)} devices.")
-    return tf.distribute.MirroredStrategy([device.name for device in devices])
+    return tf.distribute.MirroredStrategy(devices)

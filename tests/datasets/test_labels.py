@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modtf.datasets.random import uniforms
-from modtf.datasets.streaming import rule_data
+from modtf.datasets import host_ops
+from modtf.datasets.host_ops import uniforms
+from modtf.datasets.plan import rule_data
 from modtf.population import Population
 
 WIDTH = 32
@@ -86,7 +87,7 @@ def test_stream_of_a_population(draw, any_task, num_rules, split, scale, seq_len
 
 def test_eagerly(any_family):
     """The same code without tf.data or a graph."""
-    data = rule_data(Population.of(any_family))
+    data = rule_data(Population.of(any_family), host_ops)
     num_tokens = 4 if any_family.is_sequence else 1
     drawn = uniforms(tf.constant(1, tf.int64), tf.constant(2, tf.int64), [6, data.num_uniforms(num_tokens)])
     inputs = data.inputs(drawn, num_tokens)

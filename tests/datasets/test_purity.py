@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from modtf.datasets.streaming import rule_data
+from modtf.datasets import host_ops
+from modtf.datasets.plan import rule_data
 from modtf.population import Population
 
 
@@ -61,7 +62,7 @@ ALPHA = {0: [1.76405235, 0.40015721], 1: [1.62434536, -0.61175641], 4: [0.050561
 @pytest.mark.parametrize("data_seed", ALPHA)
 def test_published_parameters(any_family, data_seed):
     """The first numbers that RandomState(data_seed) draws, whatever they are called."""
-    data = rule_data(Population.of(any_family.replace(data_seed=data_seed)))
+    data = rule_data(Population.of(any_family.replace(data_seed=data_seed)), host_ops)
     first = next(iter(data.stacked.values()))[0].ravel()[:2]
     unit = np.sqrt(32) if any_family.arch == "rnn" else 1.0
     np.testing.assert_allclose(first * unit, ALPHA[data_seed], atol=1e-8)

@@ -73,7 +73,7 @@ def test_one_member(kind, variant):
     """The first member alone, with its initial weights."""
     (task, options), (name, router) = kind, variant
     model = build([task, task], name, WIDTH, [4, 7], router=router, **options)
-    first = model.one_member()
+    first = model.some_members(0, 1)
     assert (first.num_members, first.seeds, first.num_modules) == (1, (4,), model.num_modules)
     for both, single in zip(model.trainable_variables, first.trainable_variables, strict=True):
         np.testing.assert_array_equal(both.numpy()[:1], single.numpy())

@@ -164,6 +164,6 @@ def test_options_are_recorded(plugins):
     options = {"modules": 4, "temperature": 2.0}
     model = build(Task(num_rules=3), "plugin_even", WIDTH, router=options)
     assert model.get_config()["router"] == options
-    for other in (model.one_member(), type(model).from_config(model.get_config())):
+    for other in (model.some_members(0, 1), type(model).from_config(model.get_config())):
         assert (other.router.temperature, other.num_modules) == (2.0, 4)
         assert other.get_config() == model.get_config()

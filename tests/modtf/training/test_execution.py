@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from modtf import Task, build, stream
 from modtf.training import execution
+from modtf.training.batches import BYTES_PER_PROGRAM, HostBatches
 from modtf.training.execution import (
-    BYTES_PER_PROGRAM,
     largest_divisor,
     steps_of_seconds,
     steps_per_program,
@@ -27,7 +27,7 @@ def weights_after(tasks: Task | list[Task], seeds: int | list[int], large: bool 
     model.compile(optimizer, loss, steps_per_execution=6, jit_compile=True)
     data = stream(tasks, 4, seed=seeds).map(lambda features, target: (features, {"target": target}))
     if large:
-        use_large_programs(model, data)
+        use_large_programs(model, HostBatches(data))
     losses = model.fit(data, epochs=2, steps_per_epoch=STEPS, verbose=0, shuffle=False).history["loss"]
     assert int(optimizer.iterations.numpy()) == 2 * STEPS
     return [
@@ -59,7 +59,7 @@ def test_members_in_turn_as_side_by_side(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_keras_is_left_alone_without_xla() -> None:
     model = build(Task(num_rules=2), "modular", 8)
     model.compile(loss="mae", jit_compile=False)
-    use_large_programs(model, stream(Task(num_rules=2), 4))
+    use_large_programs(model, HostBatches(stream(Task(num_rules=2), 4)))
     assert model.train_function is None
 
 
@@ -71,8 +71,8 @@ def test_large_models_return_to_python_more_often() -> None:
 
 
 def test_steps_of_a_program_divide_and_fit_in_memory() -> None:
-    def batches(numbers: int) -> tf.data.Dataset:
-        return tf.data.Dataset.from_tensors(tf.zeros([numbers])).repeat()
+    def batches(numbers: int) -> HostBatches:
+        return HostBatches(tf.data.Dataset.from_tensors(tf.zeros([numbers])).repeat())
 
     assert steps_per_program(batches(256), 100) == 20
     assert steps_per_program(batches(256), 7) == 7

@@ -1,4 +1,4 @@
-"""MirroredStrategy on two logical CPU devices, in a process of its own: devices are made first of all."""
+"""Two logical CPU devices train as one, in a process of its own: devices are made first of all."""
 
 import json
 import subprocess
@@ -6,6 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+
+from modtf.families import FAMILIES
+from modtf.training.shares import bounds
+from modtf.training.strategy import choose_strategy
 
 TWO_DEVICES = """
 import json
@@ -16,49 +20,73 @@ cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 import contextlib
+import keras
 import numpy as np
 import modtf
-from modtf.evaluation.evaluator import Evaluator
-from modtf.training.callbacks.evaluate import EvaluateCallback
+from modtf.families import FAMILIES
+from modtf.training.compile import compile_model
+from modtf.training.execution import use_large_programs
+from modtf.training.fit import training_batches
 from modtf.training.strategy import choose_strategy
 
-sizes = modtf.Evaluation(
-    batches=2, batch_size=8, activation_batch_size=8, tokens=160, draws=5, tokens_per_draw=80, conditions=()
-)
-results = {"auto": choose_strategy("auto", 8) is None}
+STEPS, EVERY = 200, 20
+results = {"auto": choose_strategy("auto", 8, 3) is None, "errors": []}
+mirrored, members = choose_strategy("mirrored", 8), choose_strategy("members", 7, 3)
+results["devices"] = members.devices
+
+
+class Losses(keras.callbacks.Callback):
+    def on_train_begin(self, logs=None):
+        self.found = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        if (batch + 1) % EVERY == 0:
+            self.found.append(float(logs["loss"]))
+
+
+def trained(arch, how, data="host"):
+    tasks = [modtf.Task(arch, num_rules=2, data_seed=i) for i in range(3)]
+    with mirrored.scope() if how == "mirrored" else contextlib.nullcontext():
+        model = modtf.build(tasks, "modular", 4, [0, 1, 2])
+        training = modtf.Training(steps=STEPS, learning_rate=3e-3, clipnorm=0.5)
+        by_keras = how == "mirrored"
+        compile_model(
+            model, model.population, training,
+            jit_compile=not by_keras, steps_per_execution=1 if by_keras else EVERY,
+        )
+    batches = training_batches(model, model.population, 8, data=data)
+    elements = use_large_programs(model, batches, members.devices if how == "members" else ())
+    losses = Losses()
+    model.fit(elements, steps_per_epoch=STEPS, callbacks=[losses], verbose=0, shuffle=False)
+    return {
+        "losses": losses.found,
+        "weights": [v.numpy().tolist() for v in [*model.trainable_variables, *model.optimizer.variables]],
+    }
+
+
+for arch in FAMILIES:
+    for how in ("one", "mirrored", "members"):
+        results[f"{arch} {how}"] = trained(arch, how)
+results["mlp data on both devices"] = trained("mlp", "members", "device")
+
+sizes = modtf.Evaluation(batches=1, batch_size=8, activation_batch_size=8, tokens=8, conditions=())
 for function in (
     lambda: choose_strategy("mirrored", 7),
     lambda: modtf.train(model, tasks, 1, batch_size=7, evaluation=sizes, verbose=False),
+    lambda: modtf.train(model, tasks, 1, batch_size=8, evaluation=sizes, devices=("CPU:0", "CPU:1")),
 ):
-    mirrored = choose_strategy("mirrored", 8)
     tasks = [modtf.Task(num_rules=2)]
     with mirrored.scope():
         model = modtf.build(tasks, width=4, seed=[0])
         try:
             function()
         except ValueError as error:
-            results.setdefault("errors", []).append(str(error))
-for name in ("one", "two"):
-    tasks = [modtf.Task(arch="rnn", num_rules=2, data_seed=i) for i in range(2)]
-    with mirrored.scope() if name == "two" else contextlib.nullcontext():
-        model = modtf.build(tasks, width=4, seed=[0, 1])
-        population = modtf.Population.of(tasks)
-        callback = EvaluateCallback(Evaluator(model, population, sizes, "validation"))
-        history = modtf.train(
-            model, tasks, 6, batch_size=8, evaluations=2, evaluation=callback, clipnorm=0.05,
-            learning_rate=0.03, steps_per_execution=3, jit_compile=False, verbose=False
-        )
-    results[name] = {
-        "replicas": model.distribute_strategy.num_replicas_in_sync,
-        "history": {k: list(map(float, v)) for k, v in history.history.items()},
-        "activation": np.stack(callback.activations).tolist(),
-        "weights": [v.numpy().tolist() for v in model.trainable_variables],
-    }
+            results["errors"].append(str(error))
 training = modtf.Training(steps=2, batch_size=8, evaluations=1)
-task = modtf.Task(num_rules=2)
-cell = modtf.Cell(task, 4, "modular", ((0, 0), (1, 0)), modtf.Protocol(training, sizes))
-folder = modtf.run_cell(cell, sys.argv[1], strategy=mirrored, verbose=False)
-results["cell"] = sorted(path.name for path in folder.iterdir())
+cell = modtf.Cell(modtf.Task(num_rules=2), 4, "modular", ((0, 0), (1, 0)), modtf.Protocol(training, sizes))
+for name, strategy in {"mirrored": mirrored, "members": members}.items():
+    folder = modtf.run_cell(cell, f"{sys.argv[1]}/{name}", strategy=strategy, verbose=False)
+    results[name] = sorted(path.name for path in folder.iterdir())
 print("RESULTS" + json.dumps(results))
 """
 
@@ -72,33 +100,51 @@ def results(tmp_path_factory):
     return {"printed": printed, **json.loads(found)}
 
 
-def test_two_devices_train_as_one(results):
-    """With clipping active: per member, after the sum over replicas."""
-    one, two = results["one"], results["two"]
-    assert (one["replicas"], two["replicas"]) == (1, 2)
-    assert one["history"].keys() == two["history"].keys()
-    for name, values in one["history"].items():
-        np.testing.assert_allclose(two["history"][name], values, rtol=1e-3, atol=1e-4, err_msg=name)
-    np.testing.assert_allclose(two["activation"], one["activation"], atol=1e-4)
+@pytest.mark.parametrize("how", ["mirrored", "members"])
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_two_devices_train_as_one(results, arch, how):
+    """200 steps of three members, with clipping active: per member, after the sum over replicas."""
+    one, two = results[f"{arch} one"], results[f"{arch} {how}"]
+    assert len(one["losses"]) == 10
+    assert one["losses"][-1] < one["losses"][0]
+    # members compute the very same numbers; replicas sum gradients in another order
+    tolerance = 1e-6 if how == "members" else 2e-3
+    np.testing.assert_allclose(two["losses"], one["losses"], rtol=tolerance)
     for a, b in zip(one["weights"], two["weights"], strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-3)
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def test_shares_make_their_data_on_their_devices(results):
+    found, expected = results["mlp data on both devices"], results["mlp one"]
+    np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-3)
 
 
 def test_it_says_what_keras_cannot_do_there(results):
     line = "2 replicas: training without XLA and one step per call (Keras supports neither here)."
-    assert results["printed"].strip().splitlines() == [line, line]
+    assert set(results["printed"].strip().splitlines()) == {line}
 
 
-def test_a_cell_runs_there(results):
-    assert {"results.csv", "last.keras", "best.keras"} <= set(results["cell"])
+@pytest.mark.parametrize("how", ["mirrored", "members"])
+def test_a_cell_runs_there(results, how):
+    assert {"results.csv", "last.keras", "best.keras"} <= set(results[how])
 
 
-def test_a_batch_that_cannot_be_shared_is_refused(results):
-    assert results["errors"] == [
+def test_what_cannot_be_shared_is_refused(results):
+    assert results["errors"][:2] == [
         "batch_size=7 must be divisible by the 2 devices.",
         "batch_size=7 must be divisible by the 2 replicas.",
     ]
+    assert "2 devices were given to share the members of a population: that needs" in results["errors"][2]
 
 
-def test_auto_is_the_default_device_without_gpus(results):
-    assert results["auto"]
+def test_which_devices(results):
+    assert results["auto"], "one device where there is no GPU"
+    assert [name[-5:] for name in results["devices"]] == ["CPU:0", "CPU:1"]
+    assert choose_strategy("members", 8, num_members=1) is None
+    with pytest.raises(ValueError, match="strategy='all'"):
+        choose_strategy("all", 8)
+
+
+def test_shares_are_as_even_as_can_be():
+    assert bounds(25, 4) == [(0, 7), (7, 13), (13, 19), (19, 25)]
+    assert bounds(2, 8) == [(0, 1), (1, 2)]

@@ -1,0 +1,145 @@
+"""A stream's batches, made inside a compiled program: no host feeds an accelerator fast enough."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from modtf.datasets import device_ops, philox
+from modtf.datasets.families.base import data_class
+from modtf.datasets.plan import StreamPlan
+from modtf.families import Family
+from modtf.population import Population
+from modtf.task import Task
+
+
+def runs_on_device(family: Family) -> bool:
+    """Whether a family's data can be made inside a compiled program."""
+    return data_class(family).runs_on_device
+
+
+class DeviceStream:
+    """The batches of `modtf.stream`, from the same random bits, for any backend of Keras.
+
+    Floating-point numbers differ from the host's in the last bits alone, because compilers have logarithms,
+    cosines and sums of their own; rules are the same. Labels are those of the device's own numbers: where an
+    output lies within such a bit of the border of a class, or two keys that near, they may be others.
+
+    Args:
+        task, batch_size, split, seed, **options: as in `modtf.stream`, but for `start_step`.
+
+    Attributes:
+        given: what differs between streams of one shape, as arrays: "keys" [P, 2, 2], "scale" [] and, with
+            `rule_probs`, "thresholds" [K, R-1]. A compiled program may get them as arguments and serve all.
+
+    Raises:
+        ValueError: on a value out of range; for a family whose data are written for the host alone; and for
+            "validation" and "test", which are made in float64, where JAX has no 64-bit numbers.
+
+    Example:
+        >>> batches = DeviceStream(Task(num_rules=4), batch_size=8)
+        >>> features, target = jax.jit(batches.make, static_argnums=1)(100, 5)  # batches 100 to 104
+        >>> features["inputs"].shape, target.shape
+        ((5, 8, 2), (5, 8))
+    """
+
+    def __init__(
+        self,
+        task: Task | Sequence[Task] | Population,
+        batch_size: int = 256,
+        split: str = "train",
+        seed: int | Sequence[int] | None = None,
+        **options: Any,
+    ):
+        self.population = Population.of(task, seed)
+        self.plan = StreamPlan.of(self.population, device_ops, batch_size, split, **options)
+        if not self.plan.data.runs_on_device:
+            raise ValueError(
+                f"The data of the family {self.population.family.name!r} cannot be made on a device: "
+                f"{type(self.plan.data).__name__} does not say runs_on_device. Take data='host'."
+            )
+        if self.plan.dtype == "float64" and not _has_float64():
+            raise ValueError(
+                f"split={split!r} is made in float64, which JAX has only with JAX_ENABLE_X64=1. "
+                "Set it, or take split='train'."
+            )
+        keys = [[philox.words(int(key)) for key in fields] for fields in self.plan.keys]
+        self.given: dict[str, np.ndarray] = {
+            "keys": np.array(keys),
+            "scale": np.array(self.plan.scale, self.plan.dtype),
+        }
+        if self.plan.thresholds is not None:
+            self.given["thresholds"] = self.plan.thresholds
+
+    def make(self, first: Any, count: int = 1, *, given: Any = None, member: Any = None) -> tuple[Any, Any]:
+        """Batches first ... first + count - 1.
+
+        Args:
+            first: integer scalar, which may be traced.
+            count: K.
+            given: instead of this stream's own, those of another one of the same shape.
+            member: integer scalar: this member alone, with a members axis of one.
+
+        Returns:
+            Features and target, as `modtf.stream` gives them, with a leading axis [K, ...].
+        """
+        plan, given = self.plan, given or self.given
+        keys = ops.convert_to_tensor(given["keys"])
+        parameters = {
+            k: ops.convert_to_tensor(np.asarray(v, plan.dtype)) for k, v in plan.data.stacked.items()
+        }
+        if member is not None:
+            keys = ops.take(keys, member, axis=0)[None]
+            parameters = {name: ops.take(value, member, axis=0)[None] for name, value in parameters.items()}
+        steps = ops.cast(first, "int32") + ops.arange(count, dtype="int32")
+        limits, uniforms = self._limits(given, steps), self._uniforms(keys, steps)
+
+        def made(each: Any) -> tuple[Any, ...]:
+            of_rule, of_inputs, own = each
+            return plan.tokens((of_rule, of_inputs), limits, own, given["scale"])
+
+        if keys.shape[0] == 1:
+            first_member = {name: value[0] for name, value in parameters.items()}
+            tensors = tuple(t[None] for t in made((uniforms[0][0], uniforms[1][0], first_member)))
+        else:  # members in turn: with many steps at once that costs an accelerator little, and no memory
+            tensors = ops.map(made, (*uniforms, parameters))
+        inputs, rule, target = (self._by_step(t, count) for t in tensors)
+        if not self.population.has_axis and member is None:
+            inputs, rule, target = inputs[:, :, 0], rule[:, :, 0], target[:, :, 0]
+        return {"inputs": inputs, "rule": rule}, target
+
+    def _uniforms(self, keys: Any, steps: Any) -> tuple[Any, Any]:
+        """Those of rules [P, K * B, N], and of inputs [P, K * B, width]."""
+        plan, members = self.plan, keys.shape[0]
+        seeds = philox.scramble(keys[:, :, None], steps // plan.steps)  # [P, 2, K]
+
+        def of(field: int, width: int) -> Any:
+            size = plan.batch_size * width
+            start = (steps % plan.steps) * size
+            numbers = philox.uniforms([word[:, field] for word in seeds], start, size, plan.dtype)
+            return ops.reshape(numbers, [members, -1, width])
+
+        return of(0, plan.num_tokens), of(1, plan.width)
+
+    def _limits(self, given: Any, steps: Any) -> Any:
+        """Thresholds of every example [K * B, 1, R-1], or None."""
+        if "thresholds" not in given:
+            return None
+        rows = ops.convert_to_tensor(given["thresholds"])
+        rows = ops.take(rows, steps % rows.shape[0], axis=0)
+        return ops.repeat(rows, self.plan.batch_size, axis=0)[:, None]
+
+    def _by_step(self, made: Any, count: int) -> Any:
+        """[P, K * B, ...] -> [K, B, P, ...]."""
+        made = ops.reshape(made, [made.shape[0], count, self.plan.batch_size, *made.shape[2:]])
+        return ops.transpose(made, [1, 2, 0, *range(3, len(made.shape))])
+
+
+def _has_float64() -> bool:
+    if keras.backend.backend() != "jax":
+        return True
+    import jax
+
+    return bool(jax.config.read("jax_enable_x64"))

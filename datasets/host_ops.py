@@ -1,0 +1,62 @@
+"""What data are made with in tf.data, whatever Keras's backend: TensorFlow's functions by Keras's names."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from tensorflow import (
+    abs,
+    cast,
+    cos,
+    gather,
+    matmul,
+    minimum,
+    reshape,
+    sin,
+    sqrt,
+    stack,
+    transpose,
+    zeros_like,
+)
+
+__all__ = [
+    "abs",
+    "argmax",
+    "cast",
+    "concatenate",
+    "cos",
+    "gather",
+    "log",
+    "matmul",
+    "minimum",
+    "reshape",
+    "sin",
+    "sqrt",
+    "stack",
+    "sum",
+    "transpose",
+    "uniforms",
+    "zeros_like",
+]
+
+concatenate, log, sum = tf.concat, tf.math.log, tf.reduce_sum
+
+
+def argmax(x: tf.Tensor, axis: int) -> tf.Tensor:
+    """The index of the largest along the last axis, int32; of equals the first."""
+    if axis != -1:
+        raise ValueError(f"axis={axis}: only the last axis, -1, is fast here.")
+    return tf.math.top_k(x).indices[..., 0]  # faster than tf.argmax
+
+
+def uniforms(
+    key: tf.Tensor, step: tf.Tensor, shape: Sequence[int], dtype: tf.DType = tf.float32
+) -> tf.Tensor:
+    """Uniform numbers in [0, 1) of `shape`, a pure function of (key, step).
+
+    Args:
+        key: int64 scalar (`modtf.randomness.random_key`).
+        step: int64 scalar.
+    """
+    # The default algorithm depends on the device. XLA makes other floats of the same bits: there it is
+    # `modtf.datasets.philox` that makes these
+    return tf.random.stateless_uniform(shape, tf.stack([key, step]), dtype=dtype, alg="philox")

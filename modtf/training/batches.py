@@ -1,0 +1,97 @@
+"""Where the batches of a training program come from: a pipeline of the host, or the program itself."""
+
+from dataclasses import replace
+from typing import Any
+
+import tensorflow as tf
+
+from modtf.datasets.device import DeviceStream
+
+BYTES_PER_PROGRAM = 1 << 27  # of batches handed to, or made by, one program
+
+
+class HostBatches:
+    """Batches of a dataset, stacked.
+
+    What `read` takes from an iterator is a program's argument; there `stack` and `of_member` are called.
+
+    Args:
+        dataset: of (features, target) with known shapes.
+    """
+
+    def __init__(self, dataset: tf.data.Dataset):
+        self.dataset = dataset
+
+    def feed(self, per_program: int) -> tf.data.Dataset:
+        """What `fit` iterates over."""
+        return self.dataset
+
+    @property
+    def bytes_per_step(self) -> int:
+        specs = tf.nest.flatten(self.dataset.element_spec)
+        return sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
+
+    def read(self, iterator: Any, count: int) -> Any:
+        """The next `count` batches, [K, B, ...]."""
+        batches = [next(iterator) for _ in range(count)]
+        return tf.nest.map_structure(lambda *one_by_one: tf.stack(one_by_one), *batches)
+
+    def stack(self, given: Any, count: int) -> Any:
+        """All of them, (features, target) with tensors [K, B, ...]."""
+        return given
+
+    def of_member(self, given: Any, count: int, member: Any) -> Any:
+        """One member's, [K, B, 1, ...]."""
+        return tf.nest.map_structure(lambda stacked: stacked[:, :, member, None], given)
+
+    def share(self, first: int, last: int) -> "HostBatches":
+        """Those of members first ... last - 1, to be given what `cut` makes of what was read."""
+        return self
+
+    def cut(self, given: Any, first: int, last: int) -> Any:
+        return tf.nest.map_structure(lambda stacked: stacked[:, :, first:last], given)
+
+
+class DeviceBatches:
+    """Batches that a program makes; it is told which. Methods as in `HostBatches`.
+
+    Args:
+        stream: makes them.
+        start_step: the first.
+    """
+
+    def __init__(self, stream: DeviceStream, start_step: int = 0):
+        self.stream, self.start_step = stream, start_step
+
+    def feed(self, per_program: int) -> tf.data.Dataset:
+        return tf.data.Dataset.counter(self.start_step, per_program)
+
+    @property
+    def bytes_per_step(self) -> int:
+        plan = self.stream.plan
+        numbers = plan.width + plan.num_tokens * (plan.population.task.token_width + 3)
+        return 4 * len(plan.population) * plan.batch_size * numbers
+
+    def read(self, iterator: Any, count: int) -> Any:
+        return next(iterator)
+
+    def stack(self, given: Any, count: int) -> Any:
+        return _with_names(*self.stream.make(given, count))
+
+    def of_member(self, given: Any, count: int, member: Any) -> Any:
+        return _with_names(*self.stream.make(given, count, member=member))
+
+    def share(self, first: int, last: int) -> "DeviceBatches":
+        whole, plan = self.stream.population, self.stream.plan
+        part = replace(whole, tasks=whole.tasks[first:last], seeds=whole.seeds[first:last])
+        return DeviceBatches(DeviceStream(part, plan.batch_size), self.start_step)
+
+    def cut(self, given: Any, first: int, last: int) -> Any:
+        return given
+
+
+Batches = HostBatches | DeviceBatches
+
+
+def _with_names(features: Any, target: Any) -> Any:
+    return features, {"target": target}

@@ -1,0 +1,76 @@
+"""Batches made by a compiled program are those of the host's stream."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modtf.datasets.device import DeviceStream, runs_on_device
+from modtf.datasets.families.base import RuleData
+from modtf.families import FAMILIES
+from modtf.task import Task
+
+STEPS, FIRST, BATCH = 10, 60, 32  # over the border of a block of 64 steps, where a family has such
+
+
+def made_by(stream, count=STEPS, **options):
+    compiled = tf.function(lambda first: stream.make(first, count, **options), jit_compile=True)
+    features, target = compiled(tf.constant(FIRST))
+    return features["inputs"].numpy(), features["rule"].numpy(), target.numpy()
+
+
+def assert_equal_but_for_last_bits(found, expected, setting):
+    """Targets may differ where rounding decides, between classes or between two keys."""
+    inputs, rule, target = [*map(np.stack, zip(*expected, strict=True))]
+    np.testing.assert_allclose(found[0], inputs, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(found[1], rule)
+    if setting == "classification":
+        assert (found[2] != target).mean() < 1e-3
+    else:
+        off = np.abs(found[2] - target) > 1e-6 * max(1.0, np.abs(target).max())
+        assert off.mean() < 1e-3
+
+
+def test_training_data(any_family, draw):
+    tasks, seeds = [any_family.replace(data_seed=d) for d in (0, 3)], [4, 5]
+    stream = DeviceStream(tasks, BATCH, seed=seeds)
+    expected = draw(tasks, STEPS, batch_size=BATCH, seed=seeds, start_step=FIRST)
+    assert_equal_but_for_last_bits(made_by(stream), expected, any_family.setting)
+
+
+def test_test_data_under_a_condition(draw):
+    """Computed in float64, as the host's: scaled, of another length, with rules of two distributions."""
+    task = Task("rnn", "classification", num_rules=3)
+    options = {"seq_len": 4, "scale": 2.0, "rule_probs": [[0.2, 0.3, 0.5], [0.8, 0.1, 0.1]]}
+    stream = DeviceStream(task, 7, "test", 9, **options)
+    expected = draw(task, 3, split="test", batch_size=7, seed=9, start_step=FIRST, **options)
+    found = made_by(stream, count=3)
+    assert_equal_but_for_last_bits(found, expected, task.setting)
+    assert np.mean(found[0] != np.stack([inputs for inputs, _, _ in expected])) < 1e-6
+
+
+def test_one_member_and_the_numbers_of_another_stream():
+    tasks, seeds = [Task(data_seed=d) for d in (0, 1)], [0, 7]
+    stream, other = DeviceStream(tasks, 8, seed=seeds), DeviceStream(tasks, 8, seed=[3, 4])
+    whole, second = made_by(stream, 2), made_by(stream, 2, member=tf.constant(1))
+    for all_members, one in zip(whole, second, strict=True):
+        assert one.shape[2] == 1
+        np.testing.assert_array_equal(all_members[:, :, 1:], one)
+    np.testing.assert_array_equal(made_by(stream, 2, given=other.given)[0], made_by(other, 2)[0])
+
+
+def test_every_family_of_the_tree_runs_on_a_device():
+    assert all(runs_on_device(FAMILIES[name]) for name in ("mlp", "mha", "rnn"))
+
+
+def test_a_family_written_for_the_host_is_refused(registered):
+    class OnHost(RuleData):
+        @staticmethod
+        def parameters(task):
+            return {"gain": np.ones(task.num_rules)}
+
+        def outputs(self, parameters, inputs, rule):
+            return tf.reduce_sum(inputs, axis=-1)
+
+    family = type("Toy", (type(FAMILIES["mlp"]),), {"data": OnHost})
+    with pytest.raises(ValueError, match=r"'toy' cannot be made on a device: OnHost .* data='host'"):
+        DeviceStream(Task(registered(family)), 8)

@@ -1,0 +1,38 @@
+"""The same bits as TensorFlow's own generator, at any place of a stream."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modtf.datasets import host_ops, philox
+
+KEYS, INDEX, PLACES = (-(2**63) + 5, 3), (0, 70_000), (0, 3)
+
+
+@pytest.mark.parametrize(("count", "dtype"), [(8, "float32"), (7, "float32"), (3, "float64")])
+def test_the_numbers_are_those_of_tensorflow(count, dtype):
+    @tf.function(jit_compile=True)
+    def draw(index, start):
+        keys = np.array([philox.words(key) for key in KEYS])
+        return philox.uniforms(philox.scramble(keys[:, None], index), start, count, dtype)
+
+    found = draw(tf.constant(INDEX), tf.constant([place * count for place in PLACES])).numpy()
+    for k, key in enumerate(KEYS):
+        for i, (index, place) in enumerate(zip(INDEX, PLACES, strict=True)):
+            seed = tf.constant(key, tf.int64), tf.constant(index, tf.int64)
+            numbers = host_ops.uniforms(*seed, [4, count], tf.as_dtype(dtype)).numpy()
+            np.testing.assert_array_equal(found[k, i], numbers[place])
+
+
+def test_the_published_vectors():
+    """Of the generator's authors: ten rounds on zeros, on ones, and on digits of pi."""
+    known = {
+        (0,) * 6: "6627e8d5 e169c58d bc57ac4c 9b00dbd8",
+        (0xFFFFFFFF,) * 6: "408f276d 41c83b0e a20bc7c6 6d5451fd",
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0):
+            "d16cfe09 94fdcceb 5001e420 24126ea1",
+    }  # fmt: skip
+    for words, expected in known.items():
+        tensors = [tf.constant(np.uint32(word)) for word in words]
+        found = tf.function(philox.philox, jit_compile=True)(tensors[:4], tensors[4:])
+        assert " ".join(f"{int(word):08x}" for word in found) == expected

@@ -1,0 +1,81 @@
+"""Training and evaluating on data that the compiled programs make: the numbers of the host's data."""
+
+import keras
+import numpy as np
+import pytest
+
+import modtf
+from modtf.evaluation import data_place
+from modtf.evaluation.data_place import choose_place
+from modtf.families import FAMILIES
+from modtf.models.build import build
+from modtf.task import Task
+from modtf.training.fit import train
+
+TASKS = [Task(num_rules=2, data_seed=i) for i in range(2)]
+
+
+class Kill(keras.callbacks.Callback):
+    """Ends a training by an exception before its second epoch."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1:
+            raise KeyboardInterrupt
+
+
+class Trained:
+    """A training of two epochs, with what was measured."""
+
+    def __init__(self, data, sizes, checkpoint=None, callbacks=()):
+        self.model = build(TASKS, "modular", 4, [0, 1])
+        self.history = train(
+            self.model, TASKS, 12, batch_size=8, learning_rate=1e-2, evaluations=2, evaluation=sizes,
+            data=data, checkpoint=checkpoint, callbacks=callbacks, verbose=False,
+        ).history  # fmt: skip
+        self.weights = [variable.numpy() for variable in self.model.variables]
+
+
+@pytest.fixture(scope="module")
+def on_device(small_sizes):
+    return Trained("device", small_sizes)
+
+
+def test_as_on_the_host(on_device, small_sizes):
+    on_host = Trained("host", small_sizes)
+    assert on_device.history.keys() == on_host.history.keys()
+    for name, values in on_host.history.items():
+        np.testing.assert_allclose(on_device.history[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
+    for ours, theirs in zip(on_device.weights, on_host.weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    scores = [
+        modtf.evaluate(on_host.model, TASKS, evaluation=small_sizes, data=place)
+        for place in ("host", "device")
+    ]
+    for host, device in zip(*scores, strict=True):
+        assert host == pytest.approx(device, abs=1e-6)
+
+
+def test_an_interrupted_training_ends_with_the_same_bits(on_device, small_sizes, tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    with pytest.raises(KeyboardInterrupt):
+        Trained("device", small_sizes, path, [Kill()])
+    resumed = Trained("device", small_sizes, path)
+    for ours, theirs in zip(resumed.weights, on_device.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_where_data_are_made(monkeypatch, capsys):
+    family = FAMILIES["mlp"]
+    assert [choose_place(name, family) for name in ("auto", "host", "device")] == ["host", "host", "device"]
+    monkeypatch.setattr(data_place, "on_cpu", lambda: False)
+    assert choose_place("auto", family) == "device"
+    assert choose_place("device", family, "the test says so") == "host"
+    monkeypatch.setattr(data_place, "runs_on_device", lambda family: False)
+    assert choose_place("auto", family) == choose_place("auto", family) == "host"
+    assert capsys.readouterr().out.splitlines() == [
+        "data=device: data are made on the host, because the test says so.",
+        "data=auto: data are made on the host, because those of the family 'mlp' are written for the host "
+        "alone.",
+    ]
+    with pytest.raises(ValueError, match="data='gpu'"):
+        train(build(Task(), width=4), Task(), 2, data="gpu", verbose=False)
