@@ -10,6 +10,7 @@ Examples:
     python launch/run.py --arch=mha --search=v2 --rules=8 --tasks=2 --seeds=3
     python launch/run.py --arch=rnn --preset=paper --out=runs/rnn
     python launch/run.py --variant=modular,modular_op --set router.modules=16
+    python launch/run.py --plugin=my_model.py --model=my_model
 """
 
 import json
@@ -32,6 +33,7 @@ from modtf.launch.settings import (
 )
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_width
+from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.protocol import PRECISIONS, PRESETS, preset
 from modtf.task import Task
@@ -47,6 +49,8 @@ def define_flags(values: flags.FlagValues) -> None:
          flag_values=values)  # fmt: skip
     listed = f"Variants, separated by commas, of {', '.join(ROUTERS)}."
     flags.DEFINE_list("variant", default_variants(), listed, flag_values=values)
+    flags.DEFINE_list("model", [], "Registered keras.Models of your own to stand beside them, separated by "
+                      "commas; see --plugin.", flag_values=values)  # fmt: skip
     enum("preset", "quick", list(PRESETS), "quick: minutes on two cores, not the paper's protocol. "
          "paper: as published, many hours.", flag_values=values)  # fmt: skip
     flags.DEFINE_string("out", None, "Folder to write to; default runs/LABEL.", flag_values=values)
@@ -70,7 +74,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
-    """The cells that the flags ask for, one per variant.
+    """The cells that the flags ask for, one per variant, then one per model of the user's.
 
     Raises:
         ValueError: on values that have no meaning together.
@@ -99,23 +103,41 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
             raise ValueError(f"--learning_rate={given.learning_rate} must lie between 0 and 1.")
         protocol = protocol.replace(learning_rate=given.learning_rate)
     protocol = change_protocol(protocol, settings, task.family)
-    if not given.variant:
-        raise ValueError(f"--variant is empty; expected some of {', '.join(ROUTERS)}.")
-    for variant in given.variant:
-        check_choice("--variant", variant, ROUTERS)
-    variants = [variant for variant in ROUTERS if variant in given.variant]
+    variants, models = chosen_models(given)
     architecture = given.architecture or task.family.architecture
-    check_width(architecture, width, task.num_rules, settings["router"].get("modules"))
-    router, model = router_settings(settings, variants), model_settings(settings, architecture)
+    if variants:
+        check_width(architecture, width, task.num_rules, settings["router"].get("modules"))
+    router = router_settings(settings, variants)
+    model, of_models = model_settings(settings, architecture if variants else None, models)
     return [
-        Cell(task, width, variant, members, protocol, router[variant], model, architecture)
-        for variant in variants
-    ]
+        *(Cell(task, width, variant, members, protocol, router[variant], model, architecture)
+          for variant in variants),
+        *(Cell(task, width, name, members, protocol, model=of_models[name]) for name in models),
+    ]  # fmt: skip
+
+
+def chosen_models(given: flags.FlagValues) -> tuple[list[str], list[str]]:
+    """The names that --variant and --model give, each once.
+
+    Raises:
+        ValueError: on a name that is not known, or none at all.
+    """
+    if not given.variant and not given.model:
+        raise ValueError(f"--variant is empty; expected some of {', '.join(ROUTERS)}.")
+    for variant in given.variant or []:
+        check_choice("--variant", variant, ROUTERS)
+    for name in given.model:
+        if name not in MODELS:
+            raise ValueError(
+                f"--model={name!r} is not known; registered: {', '.join(MODELS) or 'none'}. A file that "
+                "registers it, with @modtf.register_model, is given by --plugin=FILE."
+            )
+    return [v for v in ROUTERS if v in (given.variant or [])], list(dict.fromkeys(given.model))
 
 
 def check_folder(out: Path, cells: list[Cell]) -> str:
     """What `run.json` holds of these cells; raises `ValueError` if the one in `out` says otherwise."""
-    configuration = cells[0].to_dict()
+    configuration = shared_cell(cells).to_dict()
     for name in ("variant", "router"):
         del configuration["cell"][name]  # variants may be added later
     text = json.dumps(configuration, indent=1, sort_keys=True)
@@ -125,10 +147,15 @@ def check_folder(out: Path, cells: list[Cell]) -> str:
     return text
 
 
+def shared_cell(cells: list[Cell]) -> Cell:
+    """A cell that stands for what all share: models of the user's may be added to the others later."""
+    return next((cell for cell in cells if cell.variant not in MODELS), replace(cells[0], model={}))
+
+
 def main(given: flags.FlagValues) -> None:
-    """Runs the cells one after the other, then prints the table."""
+    """Runs the cells one after the other, models of the user's first, then prints the table."""
     cells = cells_of_flags(given)
-    first, training = cells[0], cells[0].protocol.training
+    first, training = shared_cell(cells), cells[0].protocol.training
     label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)
     out = check_writable(given.out or Path("runs", f"{label}_{given.preset}"))
     configuration = check_folder(out, cells)
@@ -140,6 +167,12 @@ def main(given: flags.FlagValues) -> None:
         f"learning rate {training.learning_rate:g} (preset {given.preset}). Writing to {out}",
         flush=True,
     )
+    own = [cell for cell in cells if cell.variant in MODELS]
+    if own:
+        from modtf.engines.source import check_source
+
+        for cell in own:
+            check_source(cell, out)
     for name in dict.fromkeys(name for cell in cells for name in cell.router):
         users = [cell.variant for cell in cells if name in cell.router]
         if len(users) < len(cells):
@@ -151,7 +184,7 @@ def main(given: flags.FlagValues) -> None:
 
         strategy = choose_strategy(given.strategy, training.batch_size)
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
-        for cell in unfinished:
+        for cell in sorted(unfinished, key=lambda cell: cell not in own):  # theirs may fail
             run_cell(cell, out, strategy=strategy)
     from modtf.analysis import results_table, table_note
     from modtf.results import load_results

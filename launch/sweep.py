@@ -58,6 +58,8 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_list("rules", None, "Numbers of rules R; default from the preset.", flag_values=values)
     flags.DEFINE_list("width", None, "Widths e of the encoders; default from the preset.", flag_values=values)
     flags.DEFINE_list("variant", None, f"Default {','.join(default_variants())}.", flag_values=values)
+    flags.DEFINE_list("model", None, "Registered models of your own beside them; see --plugin.",
+                      flag_values=values)  # fmt: skip
     flags.DEFINE_enum("preset", None, list(PRESETS), "Where the rest comes from; default quick.",
                       flag_values=values)  # fmt: skip
     integer("tasks", None, "How many tasks (data seeds 0, 1, ...).", flag_values=values)

@@ -79,7 +79,7 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
         task = Task(arch, num_rules=num_rules, **settings["task"])
         architecture = task.family.architecture
         check_width(architecture, width, num_rules, settings["router"].get("modules"))
-        model = model_settings(settings, architecture)
+        model, _ = model_settings(settings, architecture)
         requests.append({"arch": arch, "num_rules": num_rules, "width": width, "model": model, **shared})
     return requests
 

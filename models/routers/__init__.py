@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 def check_router(name: str, router: Any) -> None:
     """Raises `ValueError` where a router lacks what a model asks of it."""
+    from modtf.models.own import MODELS
     from modtf.models.routers.base import Router
 
+    if name in MODELS:
+        raise ValueError(f"The router {name!r} is called as a registered model is. Choose another name.")
     if not (isinstance(router, type) and issubclass(router, Router)):
         raise ValueError(
             f"The router {name!r} must be a subclass of modtf.models.Router, received {router!r}."
