@@ -19,7 +19,7 @@ from pathlib import Path
 
 from absl import flags
 
-from modtf.cell import Cell
+from modtf.cell import VARIANTS, Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES
 from modtf.files import write_text
@@ -179,10 +179,13 @@ def main(given: flags.FlagValues) -> None:
             print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
     unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
     if unfinished:
-        from modtf.engines.cell import run_cell
+        from modtf.engines.cell import check_cell, run_cell
         from modtf.training.strategy import choose_strategy
 
         strategy = choose_strategy(given.strategy, training.batch_size)
+        for cell in unfinished:
+            if cell.router or cell.variant not in VARIANTS:  # those with anything to be wrong
+                check_cell(cell)
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
         for cell in sorted(unfinished, key=lambda cell: cell not in own):  # theirs may fail
             run_cell(cell, out, strategy=strategy)

@@ -74,7 +74,6 @@ def test_tables_and_figures_show_them(finished):
     (picture,) = study.figure("activation")
     titles = [axes.get_title() for axes in picture.figure.axes]
     assert any("my_model (experts=5)" in title for title in titles), titles
-    assert study.missing.empty
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ class ScanLayout:
     batch: Any  # B
     scored: bool
     dtype: Any
+    priced: bool = False  # whether the scan returns the scores, too
 
     @property
     def by_state(self) -> list:

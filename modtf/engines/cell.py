@@ -84,6 +84,15 @@ def run_cell(
     return folder
 
 
+def check_cell(cell: Cell) -> None:
+    """Raises `ValueError` where a cell's model cannot be built, or returns something else."""
+    one = cell.population.alone(0)
+    if trains_alone(cell):
+        make_member(cell, one)
+    else:
+        build_cell(cell, one)
+
+
 def _train_and_measure(
     cell: Cell,
     population: Population,

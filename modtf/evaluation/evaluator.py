@@ -48,9 +48,9 @@ class Evaluator:
         self.num_modules, self.says_activation = found or 1, found is not None
         router = getattr(model, "router", None)
         self.router = router if isinstance(router, Router) else None
-        # the use q = p @ A is exact where p is a function of the token alone
+        # the use q = p @ A is exact where p is a function of the token alone, and tokens come one by one
         self.exact_usage = (
-            not population.family.is_sequence
+            not (population.family.is_sequence or (self.router is not None and self.router.sees_batch))
             or not self.says_activation
             or (self.router is not None and self.router.depends_only_on_rule)
         )
@@ -61,7 +61,8 @@ class Evaluator:
         self.performance = PerformanceSums(self.population)
         self.activation = ActivationSums(self.population, self.num_modules, draws, penalty)
         self._of_target = Accumulator(model, "target", self.performance)
-        self._of_activation = Accumulator(model, "activation", self.activation)
+        beside = ["scores"] if self.router is not None and self.router.penalises_scores else []
+        self._of_activation = Accumulator(model, "activation", self.activation, beside)
         self._set_data(evaluation, split)
 
     def on(self, evaluation: Evaluation, split: str) -> "Evaluator":

@@ -11,7 +11,7 @@ from modtf.cell import Cell
 from modtf.plugins import PluginError, load_plugin
 from modtf.studies.check import check_cells
 
-STUDIES = ("testing", "quick", "paper")  # files of this folder
+STUDIES = ("testing", "quick", "routers", "paper")  # files of this folder
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ def load_study(location: str | Path) -> StudyFile:
     """Loads a study.
 
     Args:
-        location: "testing", "quick", "paper", or the path of a Python file that defines `CELLS`, or a
-            function `cells()`; it may register families, routers and so on, as a plug-in does.
+        location: "testing", "quick", "routers", "paper", or the path of a Python file that defines `CELLS`,
+            or a function `cells()`; it may register families, routers and so on, as a plug-in does.
 
     Raises:
         ValueError: if there is none, it fails, or its cells cannot run.
