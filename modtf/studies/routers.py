@@ -4,8 +4,8 @@
 
 R = 8 rules, width 32, every router with the options that it has by default: on the mlp five tasks x two
 seeds, on attention (search v1) five tasks x one. Steps were chosen before anything was run, from measured
-times (docs/performance.md): about 0.9 ms a step of the mlp, 12 to 14 of attention. `annealed` reaches its last
-temperature where two thirds of the training are over.
+times (docs/performance.md): about 0.9 ms a step of the mlp, 12 to 14 of attention. `annealed` reaches its
+last temperature where two thirds of the training are over.
 """
 
 from modtf.models.routers import ROUTERS
