@@ -70,7 +70,8 @@ def define_plugin(values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string(
         "plugin",
         [],
-        "File or module that registers families, architectures, routers, measures or figures; repeatable.",
+        "File or module that registers families, architectures, routers, models, measures or figures; "
+        "repeatable.",
         flag_values=values,
     )
 

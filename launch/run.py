@@ -10,6 +10,7 @@ Examples:
     python launch/run.py --arch=mha --search=v2 --rules=8 --tasks=2 --seeds=3
     python launch/run.py --arch=rnn --preset=paper --out=runs/rnn
     python launch/run.py --variant=modular,modular_op --set router.modules=16
+    python launch/run.py --plugin=my_model.py --model=my_model
 """
 
 import json
@@ -18,13 +19,14 @@ from pathlib import Path
 
 from absl import flags
 
-from modtf.cell import Cell
+from modtf.cell import VARIANTS, Cell
 from modtf.checks import check_choice
 from modtf.files import write_text
 from modtf.launch.best import define_best, with_best
 from modtf.launch.cli import check_writable, run_command
-from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags
+from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
 from modtf.launch.settings import define_settings
+from modtf.models.own import MODELS
 from modtf.protocol import PLACES
 from modtf.training.requirements import check_cell
 from modtf.training.strategy import STRATEGIES
@@ -35,6 +37,7 @@ RUN = "run.json"
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     define_kind_flags(values)
+    define_models(values)
     define_cell_flags(values, "Folder to write to; default runs/LABEL.")
     define_best(values)
     enum = flags.DEFINE_enum
@@ -56,7 +59,7 @@ def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
         cells: as the flags say, without what tuning found for each.
         best: the folder of the tuning, if there is one.
     """
-    configuration = cells[0].to_dict()
+    configuration = shared_cell(cells).to_dict()
     for name in ("variant", "router"):
         del configuration["cell"][name]  # variants may be added later
     configuration |= {"best": best} if best else {}
@@ -67,11 +70,16 @@ def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
     return text
 
 
+def shared_cell(cells: list[Cell]) -> Cell:
+    """A cell that stands for what all share: models of the user's may be added to the others later."""
+    return next((cell for cell in cells if cell.variant not in MODELS), replace(cells[0], model={}))
+
+
 def main(given: flags.FlagValues) -> None:
-    """Runs the cells one after the other, then prints the table."""
-    asked = cells_of_flags(given)
+    """Runs the cells one after the other, models of the user's first, then prints the table."""
+    asked = cells_of_flags(given, given.model)
     cells = with_best(asked, given)
-    first, training = asked[0], asked[0].protocol.training
+    first, training = shared_cell(asked), asked[0].protocol.training
     label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)
     name = f"{label}_{given.preset}" + ("_best" if given.best else "")
     out = check_writable(given.out or Path("runs", name))
@@ -88,17 +96,26 @@ def main(given: flags.FlagValues) -> None:
         f"(preset {given.preset}). Writing to {out}",
         flush=True,
     )
+    own = [cell for cell in cells if cell.variant in MODELS]
+    if own:
+        from modtf.engines.source import check_source
+
+        for cell in own:
+            check_source(cell, out)
     for name in dict.fromkeys(name for cell in asked for name in cell.router):
         users = [cell.variant for cell in asked if name in cell.router]
         if len(users) < len(cells):
             print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
     if unfinished:
-        from modtf.engines.cell import run_cell
+        from modtf.engines.cell import check_builds, run_cell
         from modtf.training.strategy import choose_strategy
 
         strategy = choose_strategy(given.strategy, training.batch_size, len(first.members))
-        write_text(out / RUN, configuration)  # only now: nothing is written on bad input
         for cell in unfinished:
+            if cell.router or cell.variant not in VARIANTS:  # those with anything to be wrong
+                check_builds(cell)
+        write_text(out / RUN, configuration)  # only now: nothing is written on bad input
+        for cell in sorted(unfinished, key=lambda cell: cell not in own):  # theirs may fail
             run_cell(cell, out, strategy=strategy, data=given.data)
     from modtf.analysis import results_table, table_note
     from modtf.results import load_results

@@ -1,5 +1,7 @@
 """The cells that the flags of `launch/run.py` and `launch/tune.py` speak of: one kind of task, one size."""
 
+from collections.abc import Sequence
+
 from absl import flags
 
 from modtf.cell import Cell
@@ -9,6 +11,7 @@ from modtf.launch.settings import change_protocol, model_settings, router_settin
 from modtf.memory import check_members
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_width
+from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.protocol import PRECISIONS, PRESETS, preset
 from modtf.task import Task
@@ -48,13 +51,23 @@ def define_cell_flags(values: flags.FlagValues, out: str) -> None:
          flag_values=values)  # fmt: skip
 
 
-def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
-    """The cells that the flags ask for, one per variant.
+def define_models(values: flags.FlagValues) -> None:
+    """Adds --model."""
+    flags.DEFINE_list("model", [], "Registered keras.Models of your own to stand beside them, separated by "
+                      "commas; see --plugin.", flag_values=values)  # fmt: skip
+
+
+def cells_of_flags(given: flags.FlagValues, models: Sequence[str] = ()) -> list[Cell]:
+    """The cells that the flags ask for, one per variant, then one per model of the user's.
+
+    Args:
+        given: the flags.
+        models: names of registered models.
 
     Raises:
         ValueError: on values that have no meaning together.
     """
-    settings = settings_given(given)
+    settings, models = settings_given(given), list(dict.fromkeys(models))
     task = Task(given.arch, given.setting, **settings["task"])
     chosen_preset = preset(given.preset, task)
 
@@ -76,15 +89,33 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
             raise ValueError(f"--learning_rate={given.learning_rate} must lie between 0 and 1.")
         protocol = protocol.replace(learning_rate=given.learning_rate)
     protocol = change_protocol(protocol, settings, task.family)
-    if not given.variant:
-        raise ValueError(f"--variant is empty; expected some of {', '.join(ROUTERS)}.")
-    for variant in given.variant:
-        check_choice("--variant", variant, ROUTERS)
-    variants = [variant for variant in ROUTERS if variant in given.variant]
+    variants = chosen_variants(given.variant, models)
     architecture = given.architecture or task.family.architecture
-    check_width(architecture, width, task.num_rules, settings["router"].get("modules"))
-    router, model = router_settings(settings, variants), model_settings(settings, architecture)
+    if variants:
+        check_width(architecture, width, task.num_rules, settings["router"].get("modules"))
+    router = router_settings(settings, variants)
+    model, of_models = model_settings(settings, architecture if variants else None, models)
     return [
-        Cell(task, width, variant, members, protocol, router[variant], model, architecture)
-        for variant in variants
-    ]
+        *(Cell(task, width, variant, members, protocol, router[variant], model, architecture)
+          for variant in variants),
+        *(Cell(task, width, name, members, protocol, model=of_models[name]) for name in models),
+    ]  # fmt: skip
+
+
+def chosen_variants(given: Sequence[str] | None, models: Sequence[str]) -> list[str]:
+    """Those of --variant, each once, in their order.
+
+    Raises:
+        ValueError: on a name that is not known, of them or of `models`, or none at all.
+    """
+    if not given and not models:
+        raise ValueError(f"--variant is empty; expected some of {', '.join(ROUTERS)}.")
+    for variant in given or []:
+        check_choice("--variant", variant, ROUTERS)
+    for name in models:
+        if name not in MODELS:
+            raise ValueError(
+                f"--model={name!r} is not known; registered: {', '.join(MODELS) or 'none'}. A file that "
+                "registers it, with @modtf.register_model, is given by --plugin=FILE."
+            )
+    return [variant for variant in ROUTERS if variant in (given or [])]

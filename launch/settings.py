@@ -10,6 +10,7 @@ from modtf.checks import check_integer, check_number
 from modtf.families import FAMILIES, Family, Option
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.options import options_of
+from modtf.models.own import options_of_model
 from modtf.models.routers import ROUTERS
 from modtf.protocol import Protocol
 from modtf.space import parse_value
@@ -113,16 +114,30 @@ def router_settings(given: Settings, variants: Sequence[str]) -> dict[str, dict[
     }
 
 
-def model_settings(given: Settings, architecture: str) -> dict[str, Any]:
-    """The architecture's options, of what --set gives.
+def model_settings(
+    given: Settings, architecture: str | None, models: Sequence[str] = ()
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The options of the architecture and of each registered model, of what --set gives.
+
+    Args:
+        architecture: its name; None if there is nothing but registered models.
+        models: names of registered models.
 
     Raises:
-        ValueError: on an option that it does not have.
+        ValueError: on an option that none of them knows.
     """
-    if given["model"]:
-        known = list(options_of(ARCHITECTURES[architecture], "make_layers"))
-        check_names("model", given["model"], known, f"the architecture {architecture!r}")
-    return dict(given["model"])
+    if not given["model"]:
+        return {}, {name: {} for name in models}
+    of_models = {name: list(options_of_model(name)) for name in models}
+    known = list(options_of(ARCHITECTURES[architecture], "make_layers")) if architecture else []
+    whose = [f"the architecture {architecture!r}"] * (architecture is not None) + [repr(m) for m in models]
+    everywhere = list(dict.fromkeys([*known, *(name for names in of_models.values() for name in names)]))
+    check_names("model", given["model"], everywhere, " and ".join(whose))
+
+    def chosen(names: Sequence[str]) -> dict[str, Any]:
+        return {name: value for name, value in given["model"].items() if name in names}
+
+    return chosen(known), {name: chosen(names) for name, names in of_models.items()}
 
 
 def says_learning_rate(given: flags.FlagValues) -> bool:

@@ -1,6 +1,6 @@
 """Runs a study: all its cells that are not finished, here, as a job of an array, or on a cluster.
 
-A study is a short Python file (`modtf/studies/` holds testing, quick and paper), or what the flags say:
+A study is a short Python file (`modtf/studies/` holds testing, quick, routers, paper), or what the flags say:
 their lists are combined. Look before you start: --dry_run lists the cells and says what they will cost. A
 study that is killed, or extended, goes on where it was when the same command is given again; several
 processes and machines may share --out.
@@ -59,6 +59,8 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_list("rules", None, "Numbers of rules R; default from the preset.", flag_values=values)
     flags.DEFINE_list("width", None, "Widths e of the encoders; default from the preset.", flag_values=values)
     flags.DEFINE_list("variant", None, f"Default {','.join(default_variants())}.", flag_values=values)
+    flags.DEFINE_list("model", None, "Registered models of your own beside them; see --plugin.",
+                      flag_values=values)  # fmt: skip
     flags.DEFINE_enum("preset", None, list(PRESETS), "Where the rest comes from; default quick.",
                       flag_values=values)  # fmt: skip
     integer("tasks", None, "How many tasks (data seeds 0, 1, ...).", flag_values=values)

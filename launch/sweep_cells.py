@@ -9,6 +9,7 @@ from modtf.cell import Cell
 from modtf.checks import check_choice
 from modtf.families import FAMILIES
 from modtf.launch.settings import change_protocol, model_settings, router_settings, settings_given
+from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.studies import Grid, grid
 
@@ -20,7 +21,7 @@ LISTS: dict[str, Callable[[Cell], Any]] = {
     "width": lambda cell: cell.width,
     "variant": lambda cell: cell.variant,
 }
-OTHERS = ("preset", "tasks", "seeds", "steps", "learning_rate", "batch_size")
+OTHERS = ("model", "preset", "tasks", "seeds", "steps", "learning_rate", "batch_size")
 
 
 def choose_cells(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
@@ -78,7 +79,10 @@ def _of_family(arch: str, given: flags.FlagValues, settings: Any) -> list[Cell]:
     fields = {"steps": "training.steps", "batch_size": "training.batch_size"}
     fields |= {"learning_rate": "training.learning_rate", "tasks": "tasks", "seeds": "seeds"}
     axes |= {new: given[old].value for old, new in fields.items() if given[old].value is not None}
-    variants = _values(given, "variant") or default_variants()
+    variants = _values(given, "variant")
+    variants = default_variants() if variants is None else variants
+    if not variants and not given.model:
+        raise ValueError(f"--variant is empty; expected some of {', '.join(ROUTERS)}.")
     for variant in variants:
         check_choice("--variant", variant, ROUTERS)
     router = router_settings(settings, variants)
@@ -86,11 +90,18 @@ def _of_family(arch: str, given: flags.FlagValues, settings: Any) -> list[Cell]:
         grid(variant=variant, **{f"router.{name}": _choices(v) for name, v in router[variant].items()})
         for variant in variants
     )
-    model = {
-        f"model.{name}": _choices(v) for name, v in model_settings(settings, family.architecture).items()
-    }
-    shared = grid(preset=given.preset or "quick", **axes, **model, protocol=_protocol(given, settings))
-    return (shared * sum(by_variant, Grid([]))).cells()
+    models = given.model or []
+    for name in models:
+        check_choice("--model", name, MODELS)
+    model, of_models = model_settings(settings, family.architecture if variants else None, models)
+    shared = grid(preset=given.preset or "quick", **axes, protocol=_protocol(given, settings))
+    of_own = (grid(variant=name, **_model_axes(of_models[name])) for name in models)
+    routed = sum(by_variant, Grid([])) * grid(**_model_axes(model))
+    return (shared * (routed + sum(of_own, Grid([])))).cells()
+
+
+def _model_axes(options: dict[str, Any]) -> dict[str, Any]:
+    return {f"model.{name}": _choices(value) for name, value in options.items()}
 
 
 def _protocol(given: flags.FlagValues, settings: Any) -> Callable[[Any], Any]:

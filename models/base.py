@@ -64,6 +64,7 @@ class ModularModel(keras.Model):
 
     Returns:
         `{"target": [B, P, (N,)], "activation": [B, P, (N,) M]}`; the target is a logit for classification.
+        And `"scores"` as `"activation"`, if the router puts a price on them.
     """
 
     router: Router
@@ -109,7 +110,8 @@ class ModularModel(keras.Model):
 
     def forward(self, inputs, rule):
         """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, T] and p [P, M, T], where O is
-        `target_width` or 1."""
+        `target_width` or 1; and, if it has them, the scores of `route_with_scores`, for routers that put a
+        price on them."""
         raise NotImplementedError
 
     # What it uses.
@@ -134,8 +136,12 @@ class ModularModel(keras.Model):
             rule_features: what the model makes of it; the rule itself where it makes nothing.
             scores: gives what every module scores itself with, [P, M, T]; called if the router needs it.
         """
+        return self.route_with_scores(rule, rule_features, scores)[0]
+
+    def route_with_scores(self, rule, rule_features, scores: Callable[[], Any] | None = None):
+        """As `route`; p and the scores, None if the router does not need them."""
         own = scores() if scores is not None and self.router.needs_scores else None
-        return self.router.route(rule, rule_features, own)
+        return self.router.route(rule, rule_features, own), own
 
     @property
     def num_modules(self) -> int:
@@ -144,20 +150,38 @@ class ModularModel(keras.Model):
 
     # What Keras and users call.
 
-    def call(self, features):
+    def call(self, features, training=None):
         inputs, rule = boundary.read(features, self.population, self.compute_dtype)
-        outputs, activation = self.forward(inputs, rule)
+        outputs, activation, *scores = self.forward(inputs, rule)
+        priced = self._priced(*scores)
         if self.router.penalty_name is not None:
             # the mean over members, as of the loss: the optimizer undoes the division of both; and in the
             # dtype in which Keras adds losses up, whatever the model's own
-            penalty = ops.mean(self.router.penalise(activation))
+            penalty = ops.mean(self.router.penalise(activation, *priced))
             self.add_loss(ops.cast(penalty, keras.config.floatx()))
+        if training:
+            self.router.advance(ops.stop_gradient(activation))
         by_token = ops.shape(inputs)[2:]
         target = boundary.write(outputs, self.population, [self.target_width or 1, *by_token])
+        by_module = {"activation": activation, **dict(zip(["scores"], priced, strict=False))}
         return {
             "target": target if self.target_width else target[..., 0],
-            "activation": boundary.write(activation, self.population, [self.num_modules, *by_token]),
+            **{
+                name: boundary.write(value, self.population, [self.num_modules, *by_token])
+                for name, value in by_module.items()
+            },
         }
+
+    def _priced(self, scores=None):
+        """The scores, in a list, where the router puts a price on them."""
+        if not self.router.penalises_scores:
+            return []
+        if scores is None:
+            raise ValueError(
+                f"{type(self).__name__}.forward returns (outputs, p), but variant={self.variant!r} puts a "
+                "price on scores: return (outputs, p, scores), p and scores from self.route_with_scores(...)."
+            )
+        return [scores]
 
     def build(self, input_shape=None):
         """Nothing is left to build: every shape is known from the task."""

@@ -1,13 +1,18 @@
-"""`modtf.build`: architecture x router, for one task or a population."""
+"""`modtf.build`: architecture x router, for one task or a population; and what a cell trains."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
+
+from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.memory import FLOAT, check_fits
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import least_parameters
 from modtf.models.base import ModularModel
+from modtf.models.own import MODELS, make_model
 from modtf.models.routers import ROUTERS
 from modtf.population import Population
 from modtf.task import Task
@@ -62,3 +67,34 @@ def build(
     mend = "Take a smaller width or fewer members."
     check_fits(f"width={width} with {len(population)} members", {"parameters": least}, mend)
     return ARCHITECTURES[architecture](population, variant, width, router=router, dtype=dtype, **options)
+
+
+def trains_alone(cell: Cell) -> bool:
+    """Whether the members of a cell train one after the other: a registered model has no members axis."""
+    return cell.variant in MODELS
+
+
+def build_cell(cell: Cell, population: Population) -> keras.Model:
+    """The model of a cell's members, or of some of them; of one alone where `trains_alone`.
+
+    Raises:
+        ValueError: as `build`, and where a registered model fails.
+    """
+    if trains_alone(cell):
+        return make_model(cell.variant, population.task, cell.width, population.seeds[0], cell.model)
+    return build(
+        population,
+        cell.variant,
+        cell.width,
+        dtype=cell.protocol.training.dtype,
+        router=cell.router,
+        architecture=cell.architecture,
+        **cell.model,
+    )
+
+
+def parameters_of_member(model: keras.Model) -> int:
+    """Trainable numbers of one member of a population, or of any model."""
+    if isinstance(model, ModularModel):
+        return model.num_parameters
+    return sum(math.prod(variable.shape) for variable in model.trainable_variables)

@@ -35,7 +35,8 @@ class SharedState(keras.layers.Layer):
     XLA, which `keras.ops.scan` cannot with TensorFlow.
 
     What both call `routing` is p, or, where the router needs scores and is asked at every step, the
-    one-hot rules.
+    one-hot rules with the router's extra input below them. Where the router puts a price on scores, both give
+    them beside p.
 
     Args:
         initial: draws the initial weights.
@@ -43,12 +44,20 @@ class SharedState(keras.layers.Layer):
         modules: M.
         width: h, the state's width.
         router: asked at every step if it needs scores.
+
+    Raises:
+        ValueError: if the router weighs the tokens of a batch against each other.
     """
 
     def __init__(
         self, initial: InitialWeights, cell: Any, modules: int, width: int, router: Router, dtype: Any = None
     ):
         super().__init__(name="shared_state", dtype=dtype)
+        if router.sees_batch:
+            raise ValueError(
+                f"The router {type(router).__name__} lets modules choose among all tokens of a batch, of "
+                "which a recurrence has seen only those so far. Take another architecture or variant."
+            )
         self.cell, self.modules, self.width, self.router = cell, modules, width, router
         self.members, self.gates = len(initial.members), cell.num_gates * width
         self.state_size = [width] * cell.num_states
@@ -64,31 +73,30 @@ class SharedState(keras.layers.Layer):
     @property
     def can_scan(self) -> bool:
         """Whether the gradient of a step is known without recording it: the cell's is written out, and a
-        router that is asked in the loop has neither weights nor a state."""
+        router that is asked in the loop has neither weights nor a state that it reads there."""
         asked_outside = not self.router.needs_scores
         return hasattr(self.cell, "gradient") and (
-            asked_outside or (can_differentiate() and not self.router.variables)
+            asked_outside or (can_differentiate() and len(self.router.variables) == len(self.router.kept))
         )
-
-    def _route(self, rule, scores):
-        return self.router.route(rule, rule, scores)
 
     def call(self, inputs, states):
         """One token.
 
         Args:
-            inputs: W x of all modules and the routing: [P, M * gates + M or R, B].
+            inputs: W x of all modules and the routing: [P, M * gates + M or R + K, B].
             states: shared states, each [P, h, B].
 
         Returns:
-            Next state and p in one tensor [P, h + M, B], and the next states.
+            Next state and p in one tensor [P, h + M, B], or, where they have a price, with the scores
+            [P, h + 2M, B]; and the next states.
         """
         driven, routing = inputs[:, : self.modules * self.gates], inputs[:, self.modules * self.gates :]
-        recurrent = self.from_state(states[0])
+        recurrent, priced = self.from_state(states[0]), []
         if self.router.needs_scores:
             by_module = [self.members, self.modules, self.gates, -1]
             scores = self.score(ops.reshape(driven, by_module), ops.reshape(recurrent, by_module))
-            activation = self._route(routing, scores)
+            activation = self.router.route_with_extra(routing, scores)
+            priced = [scores] * self.router.penalises_scores
         else:
             activation = routing
         gates = ops.reshape(
@@ -99,7 +107,7 @@ class SharedState(keras.layers.Layer):
             states = [proposal[:, 0] for proposal in proposals]
         else:
             states = [ops.sum(activation[:, :, None] * proposal, axis=1) for proposal in proposals]
-        return ops.concatenate([states[0], activation], axis=1), states
+        return ops.concatenate([states[0], activation, *priced], axis=1), states
 
     def scan(self, from_input: Dense, encoded, routing):
         """All tokens.
@@ -107,10 +115,10 @@ class SharedState(keras.layers.Layer):
         Args:
             from_input: W of all modules.
             encoded: x [P, e, N, B].
-            routing: [P, M or R, N, B].
+            routing: [P, M or R + K, N, B].
 
         Returns:
-            States h [P, h, N, B] and p [P, M, N, B].
+            States h [P, h, N, B] and p [P, M, N, B], and where they have a price the scores [P, M, N, B].
         """
         tokens, routing = (
             ops.transpose(ops.cast(tensor, self.compute_dtype), [2, 0, 1, 3]) for tensor in (encoded, routing)
@@ -138,11 +146,12 @@ class SharedState(keras.layers.Layer):
             num_tokens=num_tokens,
             batch=batch,
             scored=self.router.needs_scores,
+            priced=self.router.penalises_scores,
             dtype=tokens.dtype,
             product_dtype=encoded.dtype,
         )
-        states, activation = Scan(self.cell, layout, self._route)(tokens, routing, score, *kernels)
-        return ops.transpose(states, [1, 2, 0, 3]), ops.transpose(activation, [1, 2, 0, 3])
+        scan = Scan(self.cell, layout, self.router.route_with_extra)
+        return [ops.transpose(found, [1, 2, 0, 3]) for found in scan(tokens, routing, score, *kernels)]
 
     def _gate_major(self, weight):
         """Rows ordered [M, G, h], [P, ..., k] -> [P, G, M, h, k]."""

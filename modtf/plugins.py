@@ -1,4 +1,4 @@
-"""Files and packages of users that register families, architectures, routers, measures and figures."""
+"""Files and packages of users that register families, routers, models, measures and so on."""
 
 import sys
 from collections.abc import Callable
@@ -63,15 +63,15 @@ def _run(text: str, load: Callable[[], object]) -> None:
     try:
         load()
     except Exception as error:
-        place = _place(error, text)
+        place = line_in(error, text)
         raise PluginError(f"The plug-in {text!r} failed{place}: {type(error).__name__}: {error}") from error
 
 
-def _place(error: BaseException, text: str) -> str:
-    """Where in the plug-in it failed."""
+def line_in(error: BaseException, file: str) -> str:
+    """Where in a file of a user's it failed: " in line 12", or "" if it did not there."""
     trace, line = error.__traceback__, None
     while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename).name == Path(text).name:
+        if Path(trace.tb_frame.f_code.co_filename).name == Path(file).name:
             line = trace.tb_lineno
         trace = trace.tb_next
     return f" in line {line}" if line else ""

@@ -100,6 +100,10 @@ class Population:
         """The same tasks, all with this seed."""
         return Population(self.tasks, (check_integer("seed", seed, 0),) * len(self), self.has_axis)
 
+    def alone(self, index: int) -> "Population":
+        """One member, for a model without members axis."""
+        return Population((self.tasks[index],), (self.seeds[index],), False)
+
     def describe(self) -> str:
         """In words, for errors."""
         return f"a list of {len(self)} tasks like {self.task.name}" if self.has_axis else self.task.name

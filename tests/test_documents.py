@@ -12,6 +12,7 @@ import pytest
 import modtf
 from modtf.families import FAMILIES
 from modtf.metrics import MEASURES
+from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +52,7 @@ def chosen_by_rule(task: modtf.Task) -> keras.Model:
 @pytest.fixture
 def clean() -> Iterator[None]:
     """Takes back what a page registers."""
-    registries = (FAMILIES, MEASURES, ROUTERS)
+    registries = (FAMILIES, MEASURES, MODELS, ROUTERS)
     yield
     for registry in registries:
         for name in set(registry._objects) - set(registry._modules):

@@ -83,7 +83,7 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
         task = Task(arch, num_rules=num_rules, **settings["task"])
         architecture = task.family.architecture
         check_width(architecture, width, num_rules, settings["router"].get("modules"))
-        model = model_settings(settings, architecture)
+        model, _ = model_settings(settings, architecture)
         check_cell(Cell(task, width, variants[0], tuple((seed, 0) for seed in range(members))))
         requests.append({"arch": arch, "num_rules": num_rules, "width": width, "model": model, **shared})
     return requests

@@ -49,8 +49,8 @@ class ModularMHA(ModularModel):
         bypass = ops.reshape(self.bypass(encoded), [members, modules, k, -1])
         h = ops.relu(self.first(ops.concatenate([attended, bypass], axis=2)))
         h = ops.reshape(h, [members, modules * self.module_hidden, -1])
-        activation = self.route(flat_rule, flat_rule, lambda: self.mixture.scores(h))
-        return self.decoder(self.mixture(h, activation)), activation
+        activation, scores = self.route_with_scores(flat_rule, flat_rule, lambda: self.mixture.scores(h))
+        return self.decoder(self.mixture(h, activation)), activation, scores
 
     def forward_flops(self, num_tokens=None):
         num_tokens = num_tokens or self.population.family.num_training_tokens

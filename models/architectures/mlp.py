@@ -33,8 +33,8 @@ class ModularMLP(ModularModel):
         encoded_rule = self.rule_encoder(rule)
         z = ops.concatenate([digits[:, :, 0], digits[:, :, 1], encoded_rule], axis=1)
         h = ops.relu(self.first(z))
-        activation = self.route(rule, encoded_rule, lambda: self.mixture.scores(h))
-        return self.decoder(self.mixture(h, activation)), activation
+        activation, scores = self.route_with_scores(rule, encoded_rule, lambda: self.mixture.scores(h))
+        return self.decoder(self.mixture(h, activation)), activation, scores
 
     def forward_flops(self, num_tokens=None):
         encoder = [layer.kernel for layer in (self.digit_encoder.first, self.digit_encoder.second)]

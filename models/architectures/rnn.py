@@ -51,16 +51,17 @@ class ModularRNN(ModularModel):
         by_token, flat_rule = ops.shape(inputs)[2:], flat(rule)
         encoded = self.encoder(ops.concatenate([flat(inputs), flat_rule], axis=1))
         # the router is asked here, or, where the modules score themselves, with the rule at every step
-        routing, width = flat_rule, self.num_rules
-        if not self.router.needs_scores:
-            routing, width = self.route(flat_rule, flat_rule), self.num_modules
+        if self.router.needs_scores:
+            routing = self.router.with_extra(flat_rule)
+        else:
+            routing = self.route(flat_rule, flat_rule)
         if self.shared_state.can_scan:
             encoded = ops.reshape(encoded, [self.num_members, self.width, *by_token])
-            routing = ops.reshape(routing, [self.num_members, width, *by_token])
-            states, activation = self.shared_state.scan(self.from_input, encoded, routing)
+            routing = ops.reshape(routing, [self.num_members, routing.shape[1], *by_token])
+            states, *by_module = self.shared_state.scan(self.from_input, encoded, routing)
         else:
-            states, activation = self._step_by_step(encoded, routing, *by_token)
-        return self.decoder(flat(states)), flat(activation)
+            states, *by_module = self._step_by_step(encoded, routing, *by_token)
+        return self.decoder(flat(states)), *map(flat, by_module)
 
     def _step_by_step(self, encoded, routing, num_tokens, batch):
         """As `SharedState.scan`, for the cells and routers that it is not made for."""
@@ -72,5 +73,6 @@ class ModularRNN(ModularModel):
         sequence = ops.transpose(sequence, [0, 2, 1, 3])
         start = ops.zeros([self.num_members, self.state_width, batch], sequence.dtype)
         steps = self.loop(sequence, initial_state=[start] * len(self.shared_state.state_size))
-        steps = ops.transpose(steps, [0, 2, 1, 3])  # [P, h + M, N, B]
-        return steps[:, : self.state_width], steps[:, self.state_width :]
+        steps = ops.transpose(steps, [0, 2, 1, 3])  # [P, h + M, N, B], or with the scores [P, h + 2M, N, B]
+        h, modules = self.state_width, self.num_modules
+        return steps[:, :h], *(steps[:, n : n + modules] for n in range(h, steps.shape[1], modules))

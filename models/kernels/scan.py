@@ -21,7 +21,7 @@ class Scan:
     Args:
         cell: with a gradient, see `modtf.models.cells`.
         layout: the sizes.
-        route: where modules score themselves, p [P, M, B] from a token's one-hot rules [P, R, B] and scores
+        route: where modules score themselves, p [P, M, B] from a token's routing [P, R + K, B] and scores
             [P, M, B]; it is differentiated by the scores alone, and must hold no weight.
     """
 
@@ -33,13 +33,14 @@ class Scan:
 
         Args:
             tokens: x [N, P, k, B].
-            routing: p [N, P, M, B], or where modules score themselves the rules [N, P, R, B].
+            routing: p [N, P, M, B], or where modules score themselves the one-hot rules, and what the router
+                needs besides, [N, P, R + K, B].
             score: where they do, what module m's score weighs ReLU(W_m x) and ReLU(U_m h) with,
                 [2, P, G, M, h, 1]; else of any value.
             kernels: [W U] [P, G * M * h, k + h]; where they do, W and U.
 
         Returns:
-            Shared states h [N, P, h, B] and p [N, P, M, B].
+            Shared states h [N, P, h, B] and p [N, P, M, B]; and the scores [N, P, M, B] if they are priced.
         """
         return ops.custom_gradient(self._with_gradient)(tokens, routing, score, *kernels)
 
@@ -49,11 +50,12 @@ class Scan:
 
         def gradient(*args, upstream=None):
             given = args if upstream is None else upstream
-            given = given if len(given) == 2 else given[0]  # JAX gives one tuple
+            given = given if len(given) > 1 else given[0]  # JAX gives one tuple
             way_back = ScanGradient(self.cell, self.layout, self.route, routing, score, kernels, kept)
             return way_back(*given)
 
-        return (hidden, kept["activation"] if self.layout.scored else routing), gradient
+        found = (hidden, kept["activation"] if self.layout.scored else routing)
+        return (*found, kept["scores"]) if self.layout.priced else found, gradient
 
     def _forward(self, tokens, routing, score, kernels):
         """Everything the gradient needs, by token, and the last states."""

@@ -36,9 +36,9 @@ class ScanGradient:
         self.activation = kept["activation"] if layout.scored else routing
         self.transposed = [ops.transpose(kernel, [0, 2, 1]) for kernel in kernels]
 
-    def __call__(self, of_hidden, of_activation):
+    def __call__(self, of_hidden, of_activation, *of_scores):
         """From the gradients of what the scan returned to those of its arguments, in their order."""
-        layout = self.layout
+        layout, self.of_scores = self.layout, of_scores
         zeros = {
             "tokens": layout.token_rows(1, layout.members, layout.inputs, layout.batch)[0],
             "routing": () if layout.scored else (ops.zeros_like(of_activation),),
@@ -115,6 +115,8 @@ class ScanGradient:
             return [ops.reshape(of_gates, shape)], of_score
         rule = row(self.routing, n)
         of_scores = vector_jacobian(lambda s: self.route(rule, s), row(self.kept["scores"], n), of_p)
+        for of_price in self.of_scores:
+            of_scores = of_scores + row(of_price, n)
         of_scores = of_scores[:, None, :, None]
         found, sums = [], []
         for s, (rows, of) in enumerate(zip(self.kept["gates"], of_score, strict=True)):

@@ -25,6 +25,7 @@ class ScanLayout:
     scored: bool
     dtype: Any  # of states, sums and weights
     product_dtype: Any = None  # in which matrices are multiplied; `dtype` unless it is given
+    priced: bool = False  # whether the scan returns the scores, too
 
     @property
     def by_state(self) -> list:

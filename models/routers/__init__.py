@@ -2,6 +2,7 @@
 `modtf.register_router` does so from outside. No Keras is imported before a router is."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from modtf.cell import VARIANTS
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
 
 def check_router(name: str, router: Any) -> None:
     """Raises `ValueError` where a router lacks what a model asks of it."""
+    from modtf.models.own import MODELS
     from modtf.models.routers.base import Router
 
+    if name in MODELS:
+        raise ValueError(f"The router {name!r} is called as a registered model is. Choose another name.")
     if not (isinstance(router, type) and issubclass(router, Router)):
         raise ValueError(
             f"The router {name!r} must be a subclass of modtf.models.Router, received {router!r}."
@@ -30,6 +34,16 @@ def check_router(name: str, router: Any) -> None:
             f"The router {name!r} has penalty_name={router.penalty_name!r} and "
             f"{'no' if router.penalty is Router.penalty else 'a'} method penalty(activation); give both or "
             "neither."
+        )
+    if router.penalises_scores and not (router.needs_scores and router.penalty_name):
+        raise ValueError(
+            f"The router {name!r} has penalises_scores = True; it must have needs_scores = True and a "
+            "penalty(activation, scores) with its penalty_name, too."
+        )
+    if router.extra_input is not Router.extra_input and "extra" not in signature(router.call).parameters:
+        raise ValueError(
+            f"The router {name!r} has extra_input(rule, training), but its call takes no argument extra: "
+            "write call(self, rule=None, rule_features=None, scores=None, extra=None)."
         )
     if router.penalty_name is not None and not NAME.fullmatch(str(router.penalty_name)):
         raise ValueError(
@@ -60,6 +74,11 @@ ROUTERS: Registry[type["Router"]] = Registry(
         "top_k": "modtf.models.routers.top_k",
         "switch": "modtf.models.routers.switch",
         "cosine": "modtf.models.routers.cosine",
+        "z_loss": "modtf.models.routers.z_loss",
+        "bias_balanced": "modtf.models.routers.bias_balanced",
+        "annealed": "modtf.models.routers.annealed",
+        "gumbel": "modtf.models.routers.gumbel",
+        "expert_choice": "modtf.models.routers.expert_choice",
         "uniform": "modtf.models.routers.uniform",
     },
     check_router,

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import keras
+import numpy as np
+from keras import ops
 
 from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
+from modtf.models.routers.extra import ExtraInput
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,41 @@ class Router(keras.layers.Layer):
     #: what tuning tries for its options where nobody says otherwise: ("strength=0.1:10:log", "k=1,2,4"), see
     #: `modtf.space`. Values that the constructor refuses, with so many rules and modules, are left out
     tunable: ClassVar[tuple[str, ...]] = ()
+    penalises_scores: ClassVar[bool] = False  # whether `penalty` is called with (activation, scores)
+    #: whether p of a token depends on the other tokens of its batch; a recurrence, which sees one token of
+    #: every example at once, refuses such a router
+    sees_batch: ClassVar[bool] = False
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None):
         super().__init__(name="router", dtype=setup.dtype)
         self.num_members, self.num_rules = len(setup.initial.members), setup.num_rules
         self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
+        self.kept: list[Any] = []
+        if type(self).extra_input is not Router.extra_input:
+            self.extra_layer = ExtraInput(self.extra_input, setup.dtype)
         self.built = True
+
+    def keep(self, name: str, values: Any, dtype: str | None = None) -> Any:
+        """A number, or an array, of each member that is not trained: for `extra_input` and `advance`.
+
+        It is saved with the model, put into checkpoints, and the best weights have the one of their step.
+        `call` must not read it: what it needs of it comes by `extra_input`, once for all tokens.
+
+        Args:
+            values: at the beginning, [P, ...].
+            dtype: the model's own by default.
+        """
+        values = np.asarray(values)
+        weight = self.add_weight(
+            shape=values.shape,
+            initializer=lambda _, dtype: ops.convert_to_tensor(values, dtype),
+            dtype=dtype,
+            trainable=False,
+            aggregation="only_first_replica",
+            name=name,
+        )
+        self.kept.append(weight)
+        return weight
 
     # What a router writes.
 
@@ -90,15 +122,59 @@ class Router(keras.layers.Layer):
         """
         raise NotImplementedError
 
+    def extra_input(self, rule, training: bool):
+        """What `call` gets of each token besides, as its argument `extra`: noise of this training step, a
+        temperature, a bias. In a recurrence it is asked once for all tokens, before the loop.
+
+        Args:
+            rule: one-hot rules [P, R, T].
+            training: whether this is a training step, and no evaluation.
+
+        Returns:
+            [P, K, T], or [P, K, 1] where it is the same for all tokens, without a gradient; or None.
+        """
+        return
+
+    def advance(self, activation):
+        """Changes what was kept, after p [P, M, T] of a training step was found; never in evaluation."""
+
     def penalty(self, activation):
-        """What is added to each member's loss: from p of a whole batch, [P, M, T], to [P]."""
+        """What is added to each member's loss: from p of a whole batch, [P, M, T], to [P].
+
+        With `penalises_scores` it has a second argument, the scores [P, M, T].
+        """
         raise NotImplementedError
 
     # What models and evaluation call: the same, with the shapes checked.
 
+    def with_extra(self, rule):
+        """The rules, and `extra_input` below them, [P, R + K, T]: what a recurrence goes through."""
+        extra = self._extra(rule)
+        if extra is None:
+            return rule
+        shape = [*extra.shape[:2], ops.shape(rule)[2]]
+        return ops.concatenate([rule, ops.broadcast_to(extra, shape)], axis=1)
+
+    def route_with_extra(self, rule_and_extra, scores):
+        """`route`, of one step of a recurrence, with what `with_extra` gave of it."""
+        rule, extra = rule_and_extra, None
+        if rule_and_extra.shape[1] > self.num_rules:
+            rule, extra = rule_and_extra[:, : self.num_rules], rule_and_extra[:, self.num_rules :]
+        return self._checked(rule, rule, scores, extra)
+
     def route(self, rule, rule_features, scores=None):
         """`call`; raises `ValueError` where p has not the shape [P, M, T]."""
-        p = self(rule=rule, rule_features=rule_features, scores=scores)
+        return self._checked(rule, rule_features, scores, self._extra(rule))
+
+    def _extra(self, rule):
+        if type(self).extra_input is Router.extra_input:
+            return None
+        extra = self.extra_layer(rule)
+        return None if extra is None else ops.stop_gradient(ops.cast(extra, rule.dtype))
+
+    def _checked(self, rule, rule_features, scores, extra):
+        given = {} if extra is None else {"extra": extra}
+        p = self(rule=rule, rule_features=rule_features, scores=scores, **given)
         if len(p.shape) != 3 or p.shape[1] not in (None, self.num_modules):
             raise ValueError(
                 f"{type(self).__name__}.call gave p of shape {tuple(p.shape)}; expected [P, M, T] with "
@@ -106,9 +182,9 @@ class Router(keras.layers.Layer):
             )
         return p
 
-    def penalise(self, activation):
+    def penalise(self, activation, scores=None):
         """`penalty`; raises `ValueError` where it is not one number per member."""
-        penalty = self.penalty(activation)
+        penalty = self.penalty(activation, *([scores] if self.penalises_scores else []))
         if tuple(penalty.shape) != (self.num_members,):
             raise ValueError(
                 f"{type(self).__name__}.penalty gave the shape {tuple(penalty.shape)}; expected one number "

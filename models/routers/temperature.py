@@ -1,8 +1,7 @@
 """`temperature`: softmax with a temperature (Hinton, Vinyals, Dean 2015, "Distilling the Knowledge in a
 Neural Network").
 
-It does not change while training ("annealing"): a router is a function of the tokens alone, and does not
-know the step.
+It does not change while training: `annealed` does.
 """
 
 from modtf.checks import check_number

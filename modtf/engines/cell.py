@@ -10,11 +10,14 @@ import keras
 import numpy as np
 
 from modtf.cell import Cell
+from modtf.engines.alone import make_member, run_members, save_weights
+from modtf.engines.source import check_source, recorded_source
 from modtf.engines.tables import final_scores, history_table, results_table
 from modtf.evaluation.evaluator import Evaluator
 from modtf.files import atomic_path, remove_unfinished, write_text
 from modtf.models.base import ModularModel
-from modtf.models.build import build
+from modtf.models.build import build_cell, parameters_of_member, trains_alone
+from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR
 from modtf.results.schema import (
     CONFIG,
@@ -58,49 +61,61 @@ def run_cell(
 
     Returns:
         The cell's folder: `config.json`, `results.csv` (written last), `history.csv`, `activation.npz`,
-        `last.keras`, `best.keras`, `tensorboard/`.
+        `last.keras`, `best.keras`, `tensorboard/`. A registered model has no members axis: its members train
+        one after the other, each in a folder `members/task0_seed0` with all of these, of models the weights,
+        `last.weights.h5` and `best.weights.h5`.
 
     Raises:
-        ValueError: on a variant or option that there is not, a width too small for the modules, or a cell
-            that cannot fit into memory.
+        ValueError: on a variant or option that there is not, a width too small for the modules, a cell that
+            cannot fit into memory, or a registered model that fails.
 
     Example:
         >>> folder = modtf.run_cell(Cell(Task(), 32, "modular", ((0, 0),)), "runs/first")
     """
-    folder = Path(out, cell.folder)
+    folder, alone = Path(out, cell.folder), trains_alone(cell)
+    check_source(cell, out)
     if (folder / RESULTS).exists():
         return folder
     check_cell(cell)
+    devices = strategy.devices if isinstance(strategy, MemberDevices) else ()
+
+    def run(part: Cell, population: Population, model: keras.Model, folder: Path) -> None:
+        _train_and_measure(part, population, model, folder, data, devices, verbose, callbacks)
+
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
-        model = build(
-            cell.population,
-            cell.variant,
-            cell.width,
-            dtype=cell.protocol.training.dtype,
-            router=cell.router,
-            architecture=cell.architecture,
-            **cell.model,
-        )
+        model = make_member(cell, cell.population.alone(0)) if alone else build_cell(cell, cell.population)
         folder.mkdir(parents=True, exist_ok=True)
         remove_unfinished(folder)
         made_with = provenance(cell.protocol.training.precision)
-        record = {**cell.to_dict(), "version": __version__, "provenance": made_with}
+        record = {**cell.to_dict(), "version": __version__, **recorded_source(cell), "provenance": made_with}
         write_text(folder / CONFIG, json.dumps(record, indent=1))
-        devices = strategy.devices if isinstance(strategy, MemberDevices) else ()
-        _train_and_measure(cell, model, folder, data, devices, verbose, callbacks)
+        if alone:
+            run_members(cell, folder, run)
+        else:
+            run(cell, cell.population, model, folder)
     return folder
+
+
+def check_builds(cell: Cell) -> None:
+    """Raises `ValueError` where a cell's model cannot be built, or returns something else."""
+    one = cell.population.alone(0)
+    if trains_alone(cell):
+        make_member(cell, one)
+    else:
+        build_cell(cell, one)
 
 
 def _train_and_measure(
     cell: Cell,
-    model: ModularModel,
+    population: Population,
+    model: keras.Model,
     folder: Path,
     data: str,
     devices: Sequence[str],
     verbose: bool,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> None:
-    population, training, sizes = cell.population, cell.protocol.training, cell.protocol.evaluation
+    training, sizes = cell.protocol.training, cell.protocol.evaluation
     evaluator = Evaluator(model, population, sizes, data=data)
     evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
     tail = TailCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test"))
@@ -122,18 +137,18 @@ def _train_and_measure(
         checkpoint=checkpoint,
         callbacks=[tail, best, board, *callbacks],
         verbose=verbose,
-        label=cell.label,
+        label=cell.label if population.has_axis else f"{cell.label} {folder.name}",
     )
     scores = {"tail": tail.scores()}
     scores["last"] = evaluator.run()
-    _save(model, folder / "last.keras")
+    _save(model, folder, "last")
     if (best.step == training.steps).all():
         scores["best"] = scores["last"]  # of the same weights: a second evaluation would find the same
     else:
-        for variable, value in zip(model.trainable_variables, best.weights, strict=True):
+        for variable, value in zip(model.weights, best.weights, strict=True):
             variable.assign(value)
         scores["best"] = evaluator.run()
-    _save(model, folder / "best.keras")
+    _save(model, folder, "best")
     board.final(training.steps, final_scores(scores["last"]))
     write_activations(
         folder,
@@ -144,7 +159,8 @@ def _train_and_measure(
         seeds=population.seeds,
     )
     write_history(folder, history_table(cell, evaluation, np.asarray(model.optimizer.diverged_at)))
-    write_results(folder, results_table(cell, model, scores, sum(evaluation.seconds)))
+    sizes_of_model = evaluator.num_modules, parameters_of_member(model)
+    write_results(folder, results_table(cell, *sizes_of_model, scores, sum(evaluation.seconds)))
     archive.remove(checkpoint)
 
 
@@ -159,6 +175,9 @@ def _settings(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _save(model: keras.Model, path: Path) -> None:
-    with atomic_path(path) as temporary:
+def _save(model: keras.Model, folder: Path, name: str) -> None:
+    if not isinstance(model, ModularModel):
+        save_weights(model, folder, name)
+        return
+    with atomic_path(folder / f"{name}.keras") as temporary:
         model.save(temporary)

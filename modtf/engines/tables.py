@@ -8,26 +8,25 @@ import pandas as pd
 from modtf.cell import Cell
 from modtf.evaluation.scores import Scores
 from modtf.families import IID
-from modtf.models.base import ModularModel
 from modtf.results.schema import DIVERGED
 from modtf.training.callbacks.evaluate import EvaluateCallback
 
 
 def results_table(
-    cell: Cell, model: ModularModel, scores: Mapping[str, Scores], seconds: float
+    cell: Cell, num_modules: int, num_parameters: int, scores: Mapping[str, Scores], seconds: float
 ) -> pd.DataFrame:
     """One row per member, checkpoint, measure and condition.
 
     Args:
         cell: what was trained.
-        model: its model.
+        num_modules, num_parameters: of one member.
         scores: by checkpoint.
         seconds: that training took, without evaluations.
     """
     shared = {
         **cell.columns,
-        "num_modules": model.num_modules,
-        "num_parameters": model.num_parameters,
+        "num_modules": num_modules,
+        "num_parameters": num_parameters,
         "steps": cell.protocol.training.steps,
     }
     members = len(cell.members)

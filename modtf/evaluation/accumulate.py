@@ -1,6 +1,6 @@
 """Feeds batches through a model into a metric."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,11 +14,15 @@ STEPS_PER_EXECUTION = 20  # enough to hide Keras's work between batches
 
 
 class Output(keras.Model):
-    """One output of a model, so that what the others alone need is not computed; its own compilation."""
+    """One output of a model, so that what the others alone need is not computed; its own compilation.
 
-    def __init__(self, model: keras.Model, name: str):
+    Args:
+        beside: other outputs of its shape, which follow it in the last axis.
+    """
+
+    def __init__(self, model: keras.Model, name: str, beside: Sequence[str] = ()):
         super().__init__(name=f"evaluation_of_{name}")
-        self.model, self.output_name = model, name
+        self.model, self.output_name, self.beside = model, name, list(beside)
         #: makes a batch of what the dataset gives, where data are made on the device
         self.make: Callable[[Any], Any] | None = None
         self.built = True
@@ -27,7 +31,11 @@ class Output(keras.Model):
         return super().test_step(data if self.make is None else self.make(data))
 
     def call(self, features):
-        return {self.output_name: self.model(features)[self.output_name]}
+        outputs = self.model(features)
+        output = outputs[self.output_name]
+        if self.beside:
+            output = ops.concatenate([output, *(outputs[name] for name in self.beside)], axis=-1)
+        return {self.output_name: output}
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Keras asks for one; the metrics are all that counts here."""
@@ -41,15 +49,20 @@ class Accumulator:
         model: from features to a dict.
         output: which of its outputs the metric reads.
         metric: `PerformanceSums` or `ActivationSums`.
+        beside: see `Output`.
     """
 
-    def __init__(self, model: keras.Model, output: str, metric: keras.metrics.Metric):
-        self.model, self.output, self.metric = model, output, metric
+    def __init__(
+        self, model: keras.Model, output: str, metric: keras.metrics.Metric, beside: Sequence[str] = ()
+    ):
+        self.model, self.output, self.metric, self.beside = model, output, metric, beside
         self._test_functions: dict[Any, Any] = {}
 
     @cached_property
     def _forward(self) -> Output:
-        forward = Output(self.model, self.output)  # only now: by its first use the model is compiled
+        forward = Output(
+            self.model, self.output, self.beside
+        )  # only now: by its first use the model is compiled
         forward.compile(
             metrics={self.output: self.metric},
             jit_compile=self.model.jit_compile if self.model.compiled else "auto",

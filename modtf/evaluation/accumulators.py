@@ -41,11 +41,12 @@ class ActivationSums(keras.metrics.Metric):
         population: of P members.
         num_modules: M.
         draws: K, the most rule distributions that batches follow in turn.
-        penalty: a router's, from activation [P, M, T] to [P].
+        penalty: a router's, from activation [P, M, T], and the scores where they follow it in the last axis,
+            to [P].
     """
 
     def __init__(
-        self, population: Population, num_modules: int, draws: int, penalty: Callable[[Any], Any] | None
+        self, population: Population, num_modules: int, draws: int, penalty: Callable[..., Any] | None
     ):
         super().__init__(name="activation")
         self.has_axis, self.num_modules, self.draws = population.has_axis, num_modules, draws
@@ -58,14 +59,18 @@ class ActivationSums(keras.metrics.Metric):
         self.batches = self.add_variable([], zeros, name="batches")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        """Rule + R * draw of every token int [B, (P,) (N)], one draw a batch; activation [B, (P,) (N,) M]."""
+        """Rule + R * draw of every token int [B, (P,) (N)], one draw a batch; activation [B, (P,) (N,) M], or
+        with scores [B, (P,) (N,) 2M]."""
         row = y_true if self.has_axis else y_true[:, None]
         activation = y_pred if self.has_axis else y_pred[:, None]
         members = self.by_rule.shape[0]
         if self._penalty is not None:
             order = [1, len(activation.shape) - 1, *range(2, len(activation.shape) - 1), 0]
-            p = ops.reshape(ops.transpose(activation, order), [members, self.num_modules, -1])
-            self.penalty.assign_add(ops.cast(self._penalty(p), self.penalty.dtype))
+            width = activation.shape[-1]
+            by_module = ops.reshape(ops.transpose(activation, order), [members, width, -1])
+            parts = [by_module[:, n : n + self.num_modules] for n in range(0, width, self.num_modules)]
+            self.penalty.assign_add(ops.cast(self._penalty(*parts), self.penalty.dtype))
+            activation = activation[..., : self.num_modules]
         row = ops.reshape(ops.moveaxis(row, 1, 0), [members, -1])
         activation = ops.reshape(ops.moveaxis(activation, 1, 0), [members, -1, self.num_modules])
         rules = ops.arange(self.num_rules, dtype=row.dtype)[:, None]

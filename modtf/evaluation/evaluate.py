@@ -23,7 +23,8 @@ def evaluate(
     """Measures a model in and out of distribution, and its collapse and specialisation.
 
     Args:
-        model: any `keras.Model` that takes features and returns `{"target", "activation"}`.
+        model: any `keras.Model` that takes features and returns `{"target", "activation"}`, or
+            `{"target"}` alone, which is measured by performance.
         task: its task, or the list of tasks of a population.
         evaluation: how much data to read; `Evaluation()` by default.
         split: "test" or "validation".

@@ -26,7 +26,8 @@ class Evaluator:
     """Measures a model on streams of its tasks, on the device, compiled once.
 
     Args:
-        model: any `keras.Model` from features to `{"target", "activation"}`.
+        model: any `keras.Model` from features to `{"target", "activation"}`, or `{"target"}` alone, which is
+            measured as one module: by performance.
         population: the tasks it was made for; their seeds are not used.
         evaluation: how much data to read, and under which conditions.
         split: which stream; evaluation never touches "train".
@@ -48,12 +49,15 @@ class Evaluator:
     ):
         self.place = choose_place(data, population.family)
         self.model, self.population = model, population.with_seed(seed)
-        self.num_modules = count_modules(model, population)
+        found = count_modules(model, population)
+        self.num_modules, self.says_activation = found or 1, found is not None
         router = getattr(model, "router", None)
         self.router = router if isinstance(router, Router) else None
-        # the use q = p @ A is exact where p is a function of the token alone
-        self.exact_usage = not population.family.is_sequence or (
-            self.router is not None and self.router.depends_only_on_rule
+        # the use q = p @ A is exact where p is a function of the token alone, and tokens come one by one
+        self.exact_usage = (
+            not (population.family.is_sequence or (self.router is not None and self.router.sees_batch))
+            or not self.says_activation
+            or (self.router is not None and self.router.depends_only_on_rule)
         )
         #: name of what the router adds to the loss, None if nothing
         self.penalty_name = self.router.penalty_name if self.router is not None else None
@@ -62,7 +66,8 @@ class Evaluator:
         self.performance = PerformanceSums(self.population)
         self.activation = ActivationSums(self.population, self.num_modules, draws, penalty)
         self._of_target = Accumulator(model, "target", self.performance)
-        self._of_activation = Accumulator(model, "activation", self.activation)
+        beside = ["scores"] if self.router is not None and self.router.penalises_scores else []
+        self._of_activation = Accumulator(model, "activation", self.activation, beside)
         self._set_data(evaluation, split)
 
     def on(self, evaluation: Evaluation, split: str) -> "Evaluator":
@@ -98,7 +103,8 @@ class Evaluator:
             if self.population.task.setting == "classification":
                 rows["error", condition.name] = 100.0 * self.performance.error.numpy() / batches
         activation = self.activation_matrix()
-        penalty = self.activation.penalty.numpy() / float(self.activation.batches.numpy())
+        if self.penalty_name:
+            penalty = self.activation.penalty.numpy() / float(self.activation.batches.numpy())
         measures = measure_members(activation, **({} if self.exact_usage else self._usage()))
         rows |= {(name, IID): values for name, values in measures.items()}
         if self.penalty_name:
@@ -107,6 +113,8 @@ class Evaluator:
 
     def activation_matrix(self) -> np.ndarray:
         """A [P, R, M], float64, from `evaluation.tokens` tokens; NaN for a member that has diverged."""
+        if not self.says_activation:
+            return np.ones([len(self.population), self.population.task.num_rules, 1])
         self._accumulate(self._of_activation, self._steps(self.evaluation.tokens))
         counts = self.activation.rules.numpy().sum(axis=1)
         return rates(self.activation.by_rule.numpy(), counts)

@@ -6,6 +6,8 @@ from modtf.cell import Cell
 from modtf.checks import check_choice
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_width
+from modtf.models.options import check_options
+from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
 from modtf.training.requirements import check_cell
 
@@ -49,7 +51,10 @@ def _refuse(cells: Sequence[Cell], reasons: Sequence[str]) -> None:
 def _error(cell: Cell) -> ValueError | None:
     architecture = cell.architecture or cell.task.family.architecture
     try:
-        check_choice("variant", cell.variant, ROUTERS)
+        if cell.variant in MODELS:
+            check_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.variant))
+            return None
+        check_choice("variant", cell.variant, [*ROUTERS, *MODELS])
         check_choice("architecture", architecture, ARCHITECTURES)
         check_width(architecture, cell.width, cell.task.num_rules, cell.router.get("modules"))
     except ValueError as error:

@@ -1,9 +1,10 @@
 """What a study will cost, from a few measured shapes.
 
-Shapes of one kind (family, its options, architecture) differ in rules, width and variant. A step of one
-member takes a time in proportion to its parameters plus `SMALL`, which stands for what does not grow with
-the model; the factor is the kind's, measured at one or two of its shapes. Settings and variants of one size
-are taken for equally dear. Evaluation costs a third of a step per token, because it has no backward pass.
+Shapes of one kind (family, its options, architecture or registered model) differ in rules, width and
+variant. A step of one member takes a time in proportion to its parameters plus `SMALL`, which stands for
+what does not grow with the model; the factor is the kind's, measured at one or two of its shapes. Settings
+and variants of one size are taken for equally dear. Evaluation costs a third of a step per token, because
+it has no backward pass.
 """
 
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from modtf.cell import Cell
+from modtf.models.own import MODELS
 from modtf.protocol import TRAINING_FACTOR, Evaluation, tail_length
 from modtf.studies.speed import Speed, is_known, parameters_of, speed_of
 from modtf.training.requirements import cell_bytes
@@ -73,7 +75,8 @@ def estimate(
         training = cell.protocol.training
         work = training.steps * _tokens(cell) + evaluation_tokens(cell) / BACKWARD
         own = [speed.start for speed in measured[kind]]
-        core = STARTS * (float(np.mean(own)) if own else start) + len(cell.members) * work * token
+        starts = STARTS * (len(cell.members) if cell.variant in MODELS else 1)
+        core = starts * (float(np.mean(own)) if own else start) + len(cell.members) * work * token
         memory = BASE_GB + 1e-9 * sum(cell_bytes(cell, count, COPIES).values())
         found.append(Estimate(core / 3600, memory, count))
     return found
@@ -96,7 +99,8 @@ def _tokens_read(cell: Cell, sizes: Evaluation) -> int:
 
 
 def _kind(cell: Cell) -> Kind:
-    return cell.task.arch, cell.columns["task_options"], cell.architecture, tuple(cell.model.items())
+    own = cell.variant if cell.variant in MODELS else None
+    return cell.task.arch, cell.columns["task_options"], cell.architecture, tuple(cell.model.items()), own
 
 
 def _shape(cell: Cell) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from modtf.cell import Cell
 from modtf.plugins import PluginError, load_plugin
 from modtf.studies.check import check_cells
 
-STUDIES = ("testing", "quick", "first", "paper")  # files of this folder
+STUDIES = ("testing", "quick", "first", "routers", "paper")  # files of this folder
 
 
 @dataclass(frozen=True)

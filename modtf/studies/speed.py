@@ -51,12 +51,10 @@ def is_known(cell: Cell) -> bool:
 
 def parameters_of(cell: Cell) -> int:
     """Trainable parameters of one member."""
-    from modtf.models.build import build
+    from modtf.models.build import build_cell, parameters_of_member
+    from modtf.population import Population
 
-    model = build(
-        cell.task, cell.variant, cell.width, router=cell.router, architecture=cell.architecture, **cell.model
-    )
-    return model.num_parameters
+    return parameters_of_member(build_cell(cell, Population.of(cell.task)))
 
 
 def _key(cell: Cell) -> str:
@@ -73,7 +71,7 @@ def _measure(cell: Cell) -> Speed:
     import keras
     import tensorflow as tf
 
-    from modtf.models.build import build
+    from modtf.models.build import build_cell, parameters_of_member, trains_alone
     from modtf.training.compile import compile_model
     from modtf.training.execution import use_large_programs
     from modtf.training.fit import training_batches
@@ -83,6 +81,8 @@ def _measure(cell: Cell) -> Speed:
     training = cell.protocol.training
     members = len(cell.members) if gpu else min(MEMBERS, len(cell.members))
     population = replace(cell, members=cell.members[:members]).population
+    if trains_alone(cell):
+        population, members = population.alone(0), 1
     times = [clock()]
 
     class Clock(keras.callbacks.Callback):
@@ -91,16 +91,15 @@ def _measure(cell: Cell) -> Speed:
             if times[-1] - times[1] > ENOUGH:
                 self.model.stop_training = True
 
-    model = build(
-        population, cell.variant, cell.width, router=cell.router, architecture=cell.architecture, **cell.model
-    )
+    model = build_cell(cell, population)
+    parameters = parameters_of_member(model)
     tokens = training.batch_size * cell.task.family.num_training_tokens
-    steps = max(1, min(20, int(FLOPS / (6 * model.num_parameters * members * tokens))))
+    steps = max(1, min(20, int(FLOPS / (6 * parameters * members * tokens))))
     compile_model(model, population, training, steps_per_execution=steps)
     data = use_large_programs(model, training_batches(model, population, training.batch_size))
     model.fit(data, epochs=1000, steps_per_epoch=steps, callbacks=[Clock()], verbose=0, shuffle=False)
     step = min(_differences(times[1:])) / steps / members
-    return Speed(step, max(0.0, times[1] - times[0] - steps * members * step), model.num_parameters)
+    return Speed(step, max(0.0, times[1] - times[0] - steps * members * step), parameters)
 
 
 def _differences(times: Sequence[float]) -> list[float]:

@@ -63,7 +63,8 @@ def train(
     neither: both are switched off, with a line that says so.
 
     Args:
-        model: a model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`.
+        model: a model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`, or
+            `{"target"}` alone.
         task: its task, or the list of tasks of a population.
         steps: training steps, each on one batch.
         seed: of the training data; the population's or the model's own seeds, or 0, by default.

@@ -3,6 +3,7 @@
 from modtf.cell import Cell
 from modtf.memory import FLOAT, MEMBER, batch_bytes, check_fits
 from modtf.models.architectures.sizes import least_parameters
+from modtf.models.own import MODELS
 from modtf.protocol import Evaluation
 
 HELD = 4  # numbers per parameter while training: value, two moments, the best so far
@@ -31,7 +32,7 @@ def cell_bytes(cell: Cell, parameters: int, held: int = HELD) -> dict[str, int]:
 def check_cell(cell: Cell) -> None:
     """Raises `ValueError` where a cell cannot fit into the memory that there is."""
     architecture = cell.architecture or cell.task.family.architecture
-    least = least_parameters(architecture, cell.width)
+    least = 0 if cell.variant in MODELS else least_parameters(architecture, cell.width)
     parts = cell_bytes(cell, least)
     one = ("evaluating", next(name for name in parts if name.startswith("training")))
     del parts[min(one, key=parts.__getitem__)]  # never both at once

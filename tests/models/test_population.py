@@ -70,7 +70,9 @@ def test_float32(compare):
     compare(Task(num_rules=3), "modular", 1e-3, dtype="float32")
 
 
-@pytest.mark.parametrize("variant", ["plugin_even", "plugin_learned", "switch"])
+@pytest.mark.parametrize(
+    "variant", ["plugin_even", "plugin_learned", "switch", "z_loss", "bias_balanced", "gumbel"]
+)
 def test_a_router_of_ones_own(arch, variant, plugins, compare):
     """With a penalty, which is each member's own; with weights, asked step by step in the rnn."""
     compare(Task(arch, num_rules=3), variant, router={"modules": 6})

@@ -12,6 +12,7 @@ from modtf.models.architectures import ARCHITECTURES
 from modtf.models.build import build
 from modtf.models.cells import CELLS
 from modtf.models.kernels.rows import LANES
+from modtf.models.routers import ROUTERS
 from modtf.task import Task
 
 WIDTH = 5
@@ -51,8 +52,13 @@ def test_values_and_gradients(kind, variant, random_batch):
 def test_other_routers(arch, other, random_batch):
     """Values and gradients, with more modules than rules."""
     tasks = [Task(arch, num_rules=3)] * 2
+    if ROUTERS[other].sees_batch and tasks[0].is_sequence:
+        pytest.skip("the textbook form goes through a sequence token by token")
     model = build(tasks, other, WIDTH, [0, 1], dtype="float64", router={"modules": 5})
-    compare(model, *random_batch(tasks, batch=8, seq_len=3))
+    features, weights = random_batch(tasks, batch=8, seq_len=3)
+    for _ in range(2):
+        model(features, training=True)  # what a router keeps is not what it was
+    compare(model, features, weights)
 
 
 @pytest.mark.parametrize("variant", [name for name in plugin_routers.PLUGINS if name != "plugin_noisy"])

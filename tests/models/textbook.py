@@ -66,15 +66,19 @@ def gt_modular(member, one_hot, rule_features, scores):
 
 
 def by_itself(member, one_hot, rule_features, scores):
-    """A router without weights is asked for one member alone."""
+    """A router without trained weights is asked for one member alone."""
     router = member.model.router
-    assert not router.variables, f"write {type(router).__name__} in textbook.py: it has weights"
+    assert not router.trainable_variables, f"write {type(router).__name__} in textbook.py: it has weights"
 
     def feature_major(x):
         return tf.transpose(x)[None]
 
     own = feature_major(tf.stack(scores, axis=1)) if router.needs_scores else None
-    p = router.call(feature_major(one_hot), feature_major(rule_features), own)
+    rule, given = feature_major(one_hot), {}
+    extra = router.extra_input(rule, False)
+    if extra is not None:
+        given["extra"] = tf.cast(extra[member.index][None], tf.float64)
+    p = router.call(rule, feature_major(rule_features), own, **given)
     return tf.transpose(p[0])
 
 

@@ -18,7 +18,7 @@ class BestWeights(keras.callbacks.Callback):
     Attributes:
         value: the best performance of every member [P].
         step: when it was [P].
-        weights: the trainable variables' values then; their first axis is the members' if P > 1.
+        weights: all weights' values then, trained or not; their first axis is the members' if P > 1.
     """
 
     def __init__(self, evaluation: EvaluateCallback):
@@ -31,7 +31,7 @@ class BestWeights(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         if not self.weights:
-            self.weights = [v.numpy().copy() for v in self.model.trainable_variables]
+            self.weights = [v.numpy().copy() for v in self.model.weights]
 
     def on_epoch_end(self, epoch, logs=None):
         value = self.evaluation.latest[self.evaluation.evaluator.population.task.performance]
@@ -40,7 +40,7 @@ class BestWeights(keras.callbacks.Callback):
         self.step = np.where(better, self.evaluation.steps[-1], self.step)
         if not better.any():
             return
-        for best, variable in zip(self.weights, self.model.trainable_variables, strict=True):
+        for best, variable in zip(self.weights, self.model.weights, strict=True):
             current = variable.numpy()
             if self.num_members == 1:
                 best[...] = current

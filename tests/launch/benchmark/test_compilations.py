@@ -11,7 +11,9 @@ from modtf.models.architectures import ARCHITECTURES
 
 model_class, traces = ARCHITECTURES["{arch}"], []
 call = model_class.call
-model_class.call = lambda self, features: traces.append(features["inputs"].shape) or call(self, features)
+model_class.call = lambda self, features, training=None: (
+    traces.append(features["inputs"].shape) or call(self, features, training)
+)
 tasks = [modtf.Task("{arch}", num_rules=2, data_seed=i % 5) for i in range({members})]
 model = modtf.build(tasks, "modular", 8, list(range({members})))
 traces.clear()

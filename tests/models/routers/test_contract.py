@@ -13,6 +13,7 @@ from modtf.models import Router
 from modtf.models.build import build
 from modtf.models.options import options_of
 from modtf.models.routers import ROUTERS, register_router
+from modtf.population import Population
 from modtf.task import Task
 
 WIDTH = 5
@@ -40,9 +41,20 @@ class BadName(NamelessPenalty):
     penalty_name = "Two words"
 
 
+class NoExtra(Whole):
+    def extra_input(self, rule, training):
+        return rule
+
+
+class PricedWithoutScores(NamelessPenalty):
+    penalty_name, penalises_scores = "price", True
+
+
 @pytest.mark.parametrize(
     ("router", "message"),
     [
+        (NoExtra, r"has extra_input\(rule, training\), but its call takes no argument extra"),
+        (PricedWithoutScores, "has penalises_scores = True; it must have needs_scores = True and a"),
         (NoCall, r"lacks call\(rule, rule_features, scores\)"),
         (NamelessPenalty, r"has penalty_name=None and a method penalty\(activation\); give both or neither"),
         (NameAlone, r"has penalty_name='nothing' and no method penalty"),
@@ -167,3 +179,13 @@ def test_options_are_recorded(plugins):
     for other in (model.some_members(0, 1), type(model).from_config(model.get_config())):
         assert (other.router.temperature, other.num_modules) == (2.0, 4)
         assert other.get_config() == model.get_config()
+
+
+def test_an_architecture_that_hands_on_no_scores(registries, random_batch):
+    class Silent(type(build(Task(), "modular", WIDTH))):  # type: ignore[misc]
+        def forward(self, inputs, rule):
+            return super().forward(inputs, rule)[:2]
+
+    model = Silent(Population.of([Task()]), "z_loss", WIDTH)
+    with pytest.raises(ValueError, match=r"Silent.forward returns \(outputs, p\), but variant='z_loss'"):
+        model(random_batch([Task()])[0])

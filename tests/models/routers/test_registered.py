@@ -42,6 +42,10 @@ def softmax(x):
 def test_a_model_of_each_family(arch, other, random_batch, tmp_path):
     """Its p, a member alone, its initial weights, its budget, and the saved model."""
     task = Task(arch, num_rules=RULES)
+    if ROUTERS[other].sees_batch and arch == "rnn":
+        with pytest.raises(ValueError, match="lets modules choose among all tokens of a batch"):
+            build(task, other, WIDTH)
+        return
     features, _ = random_batch([task] * 2, batch=16)
     model = build([task] * 2, other, WIDTH, [0, 1], dtype="float64")
     alone = build(task, other, WIDTH, 1, dtype="float64")
@@ -129,6 +133,72 @@ def test_switch():
     np.testing.assert_allclose(switch.penalise(single.transpose([0, 2, 1])), 2.0 * RULES)
 
 
+def test_z_loss():
+    priced = router("z_loss", strength=2.0)
+    sums = np.log(np.exp(SCORES).sum(axis=1))
+    np.testing.assert_allclose(route("z_loss"), route("modular"), rtol=1e-12)
+    np.testing.assert_allclose(priced.penalise(None, SCORES), 2 * (sums**2).mean(axis=1), rtol=1e-12)
+
+
+def test_annealed():
+    cooling = router("annealed", start=2.0, end=0.5, steps=4)
+    found = []
+    for _ in range(6):
+        found.append(np.asarray(cooling.route(SCORES, None, tf.constant(SCORES))))
+        cooling.advance(None)
+    for p, temperature in zip(found, [2, 2**0.5, 1, 2**-0.5, 0.5, 0.5], strict=True):
+        np.testing.assert_allclose(p, softmax(SCORES / temperature), rtol=1e-9)
+
+
+def test_bias_balanced():
+    """The bias moves against the load, and chooses; it does not weigh."""
+    balanced, scores = router("bias_balanced", k=1, rate=0.25), tf.constant(SCORES)
+    p = balanced.route(SCORES, None, scores)
+    np.testing.assert_array_equal(p, np.eye(RULES)[SCORES.argmax(axis=1)].transpose([0, 2, 1]))
+    load = np.asarray(p).mean(axis=2, keepdims=True)
+    balanced.advance(p)
+    np.testing.assert_allclose(balanced.bias, 0.25 * np.sign(1 / 3 - load))
+    balanced.bias.assign([[[9.0], [0.0], [0.0]], [[0.0], [9.0], [0.0]]])
+    chosen = np.asarray(balanced.route(SCORES, None, scores)).argmax(axis=1)
+    np.testing.assert_array_equal(chosen, np.repeat([[0], [1]], 6, axis=1))
+    np.testing.assert_allclose(route("bias_balanced", k=2), route("top_k", k=2), rtol=1e-12)
+
+
+def test_gumbel():
+    """In training it draws from the softmax; the gradient is that of the softmax of the noisy scores."""
+    drawing, count = router("gumbel", temperature=0.5), 4000
+    logits = np.log([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])[:, :, None]
+    noise = np.asarray(drawing.extra_input(np.zeros([2, RULES, count]), True))
+    scores = tf.Variable(np.repeat(logits, count, axis=2))
+    with tf.GradientTape() as tape:
+        p = drawing.call(None, None, scores, extra=tf.constant(noise, "float64"))
+        value = tf.reduce_sum(p * SCORES[:, :, :1])
+    np.testing.assert_array_equal(np.unique(p), [0, 1])
+    np.testing.assert_allclose(np.asarray(p).mean(axis=2), np.exp(logits[:, :, 0]), atol=0.03)
+    shares = softmax((scores.numpy() + noise) / 0.5)
+    expected = 2 * shares * (SCORES[:, :, :1] - (shares * SCORES[:, :, :1]).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(tape.gradient(value, scores), expected, rtol=1e-5, atol=1e-7)
+    drawing.advance(None)
+    assert not np.any(
+        np.asarray(drawing.extra_input(np.zeros([2, RULES, count]), True)) == noise, axis=1
+    ).all()
+    assert drawing.extra_input(np.zeros([2, RULES, 5]), False) is None
+    np.testing.assert_array_equal(route("gumbel"), np.eye(RULES)[SCORES.argmax(axis=1)].transpose([0, 2, 1]))
+
+
+def test_expert_choice():
+    """Every module takes equally many tokens; p are the shares of those that took the token."""
+    shares, p = softmax(SCORES), route("expert_choice", capacity=1.0)
+    taken = np.zeros(SCORES.shape, bool)
+    for member in range(2):
+        for module in range(RULES):
+            taken[member, module, np.argsort(shares[member, module])[-2:]] = True
+    taken |= ~taken.any(axis=1, keepdims=True)  # whom nobody took
+    kept = np.where(taken, shares, 0)
+    np.testing.assert_allclose(p, kept / kept.sum(axis=1, keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(route("expert_choice", capacity=3.0), shares, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
@@ -139,6 +209,14 @@ def test_switch():
         ("top_k", {"k": 4}, "k=4 is more than the 3 modules"),
         ("top_k", {"modules": 1}, "k=2 is more than the 1 modules"),
         ("switch", {"strength": -0.1}, "strength=-0.1 is not valid"),
+        ("z_loss", {"strength": "high"}, "strength='high' is not valid"),
+        ("bias_balanced", {"k": 4}, "k=4 is more than the 3 modules"),
+        ("bias_balanced", {"rate": 2}, "rate=2 is not valid"),
+        ("annealed", {"steps": 0}, "steps=0 is not valid"),
+        ("annealed", {"end": 0}, "end=0 is not valid"),
+        ("gumbel", {"temperature": 0}, "temperature=0 is not valid"),
+        ("gumbel", {"modules": 128}, "modules=128 is not valid"),
+        ("expert_choice", {"capacity": 4}, "capacity=4 is not valid; expected a number from 0.001 to 3"),
         ("uniform", {"strength": 1}, "strength=1 is no option of .*'uniform'; its options: modules"),
     ],
 )

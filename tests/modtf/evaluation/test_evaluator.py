@@ -32,9 +32,9 @@ def population(sizes):
     model.compile(jit_compile=False)
     calls, original = [], model.call
 
-    def call(features):
+    def call(features, training=None):
         calls.append(features["inputs"].shape)
-        return original(features)
+        return original(features, training)
 
     model.call = call  # type: ignore[method-assign]
     evaluator = Evaluator(model, population, sizes)

@@ -81,5 +81,5 @@ def test_a_users_mistakes(tmp_path, text, words, request):
 
 
 def test_an_unknown_name():
-    with pytest.raises(ValueError, match="expected testing, quick, first, paper, or the path of a file"):
+    with pytest.raises(ValueError, match="expected testing, quick, first, routers, paper, or the path of"):
         load_study("papers")

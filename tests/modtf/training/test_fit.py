@@ -27,9 +27,9 @@ class Counted:
         self.model = build(TASKS, "modular", 8, [0, 1])
         self.calls, original = 0, self.model.call
 
-        def call(features):
+        def call(features, training=None):
             self.calls += 1
-            return original(features)
+            return original(features, training)
 
         self.model.call = call  # type: ignore[method-assign]
         self.callback = EvaluateCallback(Evaluator(self.model, Population.of(TASKS), sizes, "validation"))

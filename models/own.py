@@ -1,0 +1,135 @@
+"""Models of users, known by a name: a function from (task, width, seed) to a `keras.Model`.
+
+No Keras is imported before one is made.
+"""
+
+import contextlib
+import inspect
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from modtf.models.options import check_options
+from modtf.models.routers import ROUTERS
+from modtf.plugins import line_in
+from modtf.randomness import random_key
+from modtf.registry import Registry
+from modtf.task import Task, science_hash
+
+if TYPE_CHECKING:
+    import keras
+
+ARGUMENTS = ("task", "width", "seed")  # before the options
+LONGEST = 300  # characters of somebody else's error
+EXAMPLES = 2
+
+
+def check_model(name: str, function: Any) -> None:
+    """Raises `ValueError` where `function` cannot be called with (task, width, seed), or is called as a
+    router is."""
+    if name in ROUTERS:
+        raise ValueError(f"The model {name!r} is called as a router is. Choose another name.")
+    try:
+        inspect.signature(function).bind_partial(*ARGUMENTS)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"The model {name!r} must be a function of ({', '.join(ARGUMENTS)}) and options with defaults "
+            f"that returns a keras.Model, received {function!r}."
+        ) from error
+
+
+MODELS: Registry[Callable[..., "keras.Model"]] = Registry("model", check=check_model)
+
+
+def register_model(name: str) -> Callable[[Any], Any]:
+    """A decorator that makes a model of one's own known by a name: `--model=name`.
+
+    The function is called with the task, the width e of the variants, to be followed or not, and the seed of
+    the member, and returns a `keras.Model` of that task, from `{"inputs", "rule"}` to
+    `{"target", "activation"}`. What follows these three arguments are its options, set by
+    `--set model.NAME=VALUE`. Keras's own initialisers and dropout draw other numbers for every task and seed,
+    and the same ones again for the same.
+
+    Raises:
+        ValueError: if the name is taken, or the function takes other arguments.
+
+    Example:
+        >>> @modtf.register_model("my_model")  # doctest: +SKIP
+        ... def my_model(task, width, seed, experts=4):
+        ...     return MixtureOfExperts(task.num_rules, experts, width)
+    """
+    return MODELS.register(name)
+
+
+def options_of_model(name: str) -> dict[str, Any]:
+    """The options of a registered model, and their defaults."""
+    parameters = list(inspect.signature(MODELS[name]).parameters.values())[len(ARGUMENTS) :]
+    return {p.name: p.default for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+
+
+def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[str, Any]) -> "keras.Model":
+    """Makes a registered model, with all its weights.
+
+    Raises:
+        ValueError: on an option that it does not have, and where its function fails or returns no model.
+    """
+    import keras
+
+    check_options(f"the model {name!r}", options, options_of_model(name))
+    with explained(name), reproducible(task, seed):
+        model = MODELS[name](task, width, seed, **options)
+        if isinstance(model, keras.Model):
+            tokens = [EXAMPLES, *[task.family.num_training_tokens][: task.is_sequence]]
+            inputs = np.zeros([*tokens, task.token_width], np.float32)
+            model({"inputs": inputs, "rule": np.zeros(tokens, np.int32)})  # by now all weights are there
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            f"The function of the model {name!r} returned {type(model).__name__}; expected a keras.Model."
+        )
+    if not model.trainable_variables:
+        raise ValueError(f"The model {name!r} has no weights that can be trained.")
+    return model
+
+
+@contextlib.contextmanager
+def reproducible(task: Task, seed: int) -> Iterator[None]:
+    """What is drawn from Python's and NumPy's global generators, Keras's initialisers do so, comes from
+    (task, seed); afterwards the generators are as they were."""
+    before = random.getstate(), np.random.get_state()
+    key = random_key(task, seed, "own model") % (1 << 64)
+    random.seed(key)
+    np.random.seed(key % (1 << 32))
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+
+
+@contextlib.contextmanager
+def explained(name: str) -> Iterator[None]:
+    """Says in one line where somebody else's model failed; errors of files are nobody's."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        text = re.sub(r"\x1b\[\d*m|Exception encountered when calling [^\n]*|\n+Arguments received.*", "",
+                      str(error), flags=re.DOTALL)  # fmt: skip
+        text = " ".join(text.split())[:LONGEST]
+        place = line_in(error, inspect.getsourcefile(inspect.unwrap(MODELS[name])) or "")
+        raise ValueError(f"The model {name!r} failed{place}: {type(error).__name__}: {text}") from error
+
+
+def source_of(name: str) -> str | None:
+    """Names what the file of a registered model says, comments and layout apart; None if there is no file."""
+    import ast
+
+    try:
+        text = inspect.getsource(inspect.getmodule(MODELS[name]) or MODELS[name])
+        return science_hash(ast.unparse(ast.parse(text)), 8)
+    except (OSError, TypeError, SyntaxError):
+        return None

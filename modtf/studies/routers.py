@@ -1,0 +1,35 @@
+"""Routers side by side: all there are, on two kinds of task with eight rules, about four core-hours.
+
+    python launch/sweep.py --study=routers --out=runs/routers
+
+R = 8 rules, width 32, every router with the options that it has by default: on the mlp five tasks x two
+seeds, on attention (search v1) five tasks x one. Steps were chosen before anything was run, from measured
+times (docs/performance.md): about 0.9 ms a step of the mlp, 12 to 14 of attention. `annealed` reaches its
+last temperature where two thirds of the training are over.
+"""
+
+from modtf.models.routers import ROUTERS
+from modtf.studies.grid import Grid, grid
+
+STEPS = {"mlp": 40_000, "mha": 8_000}
+LEARNING_RATE = {"mlp": 3e-4, "mha": 1e-3}
+SEEDS = {"mlp": 2, "mha": 1}
+OPTIONS = {"annealed": lambda arch: {"router.steps": STEPS[arch] * 2 // 3}}
+
+
+def routers(arch: str) -> Grid:
+    """A point for every router, and the steps that it is to know of."""
+    named = (grid(variant=name, **OPTIONS.get(name, lambda arch: {})(arch)) for name in ROUTERS)
+    return sum(named, Grid([]))
+
+
+CELLS = sum(
+    (
+        grid(arch=arch, num_rules=8, width=32, preset="quick", tasks=5, seeds=SEEDS[arch])
+        * grid(**{"training.steps": STEPS[arch], "training.learning_rate": LEARNING_RATE[arch]})
+        * grid(**{"training.evaluations": 20})
+        * routers(arch)
+        for arch in STEPS
+    ),
+    Grid([]),
+).cells()

@@ -1,0 +1,167 @@
+"""A registered model: members one after the other, resumed after a kill, and everything a wrong one does."""
+
+import random
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+
+import modtf
+from modtf.engines.alone import make_member
+from modtf.engines.cell import run_cell
+from modtf.models.own import MODELS, make_model, register_model
+from modtf.protocol import Evaluation, Protocol, Training
+
+CLOCK = ("seconds", "members_times_steps_per_second")
+
+
+class Little(keras.Model):
+    """Two modules; its outputs, and what is wrong with them, are given."""
+
+    def __init__(self, outputs=lambda target, activation: {"target": target, "activation": activation}):
+        super().__init__()
+        self.gate, self.outputs = keras.layers.Dense(2, activation="softmax"), outputs
+        self.answer = keras.layers.Dense(2)
+
+    def call(self, features):
+        activation = self.gate(keras.ops.cast(features["rule"], "float32")[..., None])
+        answers = self.answer(features["inputs"])
+        return self.outputs(keras.ops.sum(activation * answers, axis=-1), activation)
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    """Models that a test registers are gone after it."""
+    yield
+    MODELS._objects.clear()
+    MODELS._origins.clear()
+
+
+def a_cell(name="little", arch="mlp", **options):
+    sizes = Evaluation(batches=1, batch_size=8, tokens=64, draws=1, tokens_per_draw=64, conditions=())
+    protocol = Protocol(Training(steps=4, batch_size=4, evaluations=2, learning_rate=0.01), sizes)
+    return modtf.Cell(modtf.Task(arch, num_rules=3), 4, name, ((0, 0), (1, 2)), protocol, model=options)
+
+
+class Killed(keras.callbacks.Callback):
+    """Ends the second training after its first epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.trained = 0
+
+    def on_train_end(self, logs=None):
+        self.trained += 1
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self.trained == 1 and epoch == 1:
+            raise KeyboardInterrupt
+
+
+def test_a_killed_cell_resumes_to_the_same_results(tmp_path):
+    @register_model("little")
+    def little(task, width, seed):
+        return Little()
+
+    cell = a_cell()
+    whole = run_cell(cell, tmp_path / "whole", verbose=False)
+    with pytest.raises(KeyboardInterrupt):
+        run_cell(cell, tmp_path / "again", verbose=False, callbacks=[Killed()])
+    parts = tmp_path / "again" / cell.folder / "members"
+    assert (parts / "task0_seed0" / "results.csv").exists()
+    assert (parts / "task1_seed2" / "checkpoint.npz").exists()
+    resumed = run_cell(cell, tmp_path / "again", verbose=False)
+    tables = [pd.read_csv(folder / "results.csv") for folder in (whole, resumed)]
+    tables = [table[~table["measure"].isin(CLOCK)].reset_index(drop=True) for table in tables]
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
+    assert set(zip(tables[0]["data_seed"], tables[0]["seed"], strict=True)) == {(0, 0), (1, 2)}
+    losses = tables[0].query("measure == 'loss' and checkpoint == 'last'")["value"]
+    assert len(set(losses)) == len(losses) == 2
+    arrays = [np.load(folder / "activation.npz") for folder in (whole, resumed)]
+    assert arrays[0]["last"].shape == (2, 3, 2)
+    assert arrays[0]["history"].shape == (3, 2, 3, 2)
+    for name in arrays[0]:
+        np.testing.assert_array_equal(arrays[0][name], arrays[1][name])
+    assert set(modtf.load_results(str(resumed))["num_parameters"]) == {4 + 6}
+    model = make_model("little", cell.task, 4, 0, {})
+    model.load_weights(resumed / "members" / "task0_seed0" / "last.weights.h5")
+
+
+def test_weights_come_from_task_and_seed_alone():
+    @register_model("little")
+    def little(task, width, seed):
+        return Little()
+
+    before = random.getstate()
+    tasks = [(modtf.Task(), 0), (modtf.Task(), 0), (modtf.Task(), 1), (modtf.Task(data_seed=1), 0)]
+    found = [make_model("little", task, 4, seed, {}).get_weights()[0] for task, seed in tasks]
+    assert random.getstate() == before
+    np.testing.assert_array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+    assert not np.array_equal(found[0], found[3])
+
+
+NAN = float("nan")
+WRONG = {
+    "a tensor": (lambda y, p: y, r"must return a dict with the keys 'target' .* received \w*Tensor"),
+    "another key": (lambda y, p: {"output": y}, r"received \['output'\]. Wrap your model"),
+    "a shape": (lambda y, p: {"target": y[:, None]}, r"'target' has the shape \(2, 1\) .* expected \(2,\)"),
+    "NaN": (lambda y, p: {"target": NAN * y}, "'target' holds NaN or infinity before any training"),
+    "no modules": (lambda y, p: {"target": y, "activation": p[:, 0]}, r"shape \(2,\); expected \(2, 'M'\)"),
+    "no sum": (lambda y, p: {"target": y, "activation": 2 * p}, "its sums over modules between 2 and 2;"),
+    "negative": (lambda y, p: {"target": y, "activation": p - [2.0, -2.0]}, "lies between -"),
+    "NaN activation": (lambda y, p: {"target": y, "activation": NAN * p}, "'activation' holds NaN"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_outputs_are_one_line_before_any_training(what, tmp_path):
+    outputs, message = WRONG[what]
+    register_model("little")(lambda task, width, seed: Little(outputs))
+    with pytest.raises(ValueError, match=rf"The model 'little': .*{message}") as caught:
+        run_cell(a_cell(), tmp_path, verbose=False)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_function_that_fails_or_returns_no_model():
+    @register_model("failing")
+    def failing(task, width, seed):
+        raise RuntimeError("no\nmemory")
+
+    with pytest.raises(ValueError, match=r"The model 'failing' failed in line \d+: RuntimeError: no memory$"):
+        make_member(a_cell("failing"), a_cell().population.alone(0))
+    register_model("nothing")(lambda task, width, seed: None)
+    with pytest.raises(ValueError, match="'nothing' returned NoneType; expected a keras"):
+        make_member(a_cell("nothing"), a_cell().population.alone(0))
+    with pytest.raises(ValueError, match="experts=3 is no option of the model 'nothing'; its options: none"):
+        make_member(a_cell("nothing", experts=3), a_cell().population.alone(0))
+
+
+def test_a_model_of_one_length_of_sequences():
+    """What fails after training is refused before."""
+
+    @register_model("fixed")
+    def fixed(task, width, seed):
+        inputs, rule = keras.Input([10, 12], name="inputs"), keras.Input([10], name="rule", dtype="int32")
+        y = keras.layers.Reshape([10])(keras.layers.Dense(10)(keras.layers.Flatten()(inputs)))
+        return keras.Model({"inputs": inputs, "rule": rule}, {"target": y})
+
+    cell = a_cell("fixed", "mha")
+    make_member(cell, cell.population.alone(0))
+    cell = replace(cell, protocol=cell.protocol.replace(conditions=("scale2", "len30")))
+    with pytest.raises(ValueError, match="'fixed': Under the condition 'len30' the model fails: "):
+        make_member(cell, cell.population.alone(0))
+
+
+def test_what_cannot_be_registered():
+    with pytest.raises(ValueError, match="'modular' is called as a router is"):
+        register_model("modular")(lambda task, width, seed: None)
+    for wrong in (lambda task: None, 42):
+        with pytest.raises(ValueError, match=r"'mine' must be a function of \(task, width, seed\)"):
+            MODELS.add("mine", wrong, "here:mine")
+    register_model("mine")(lambda task, width, seed, *, experts=2: None)
+    with pytest.raises(ValueError, match="The router 'mine' is called as a registered model is"):
+        modtf.register_router("mine")(modtf.models.Router)
