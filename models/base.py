@@ -152,7 +152,8 @@ class ModularModel(keras.Model):
 
     def call(self, features, training=None):
         inputs, rule = boundary.read(features, self.population, self.compute_dtype)
-        outputs, activation, *scores = self.forward(inputs, rule)
+        with self.router.during(bool(training)):
+            outputs, activation, *scores = self.forward(inputs, rule)
         priced = self._priced(*scores)
         if self.router.penalty_name is not None:
             # the mean over members, as of the loss: the optimizer undoes the division of both; and in the

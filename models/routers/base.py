@@ -1,6 +1,7 @@
 """What every router provides."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +11,6 @@ from keras import ops
 
 from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
-from modtf.models.routers.extra import ExtraInput
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,7 @@ class Router(keras.layers.Layer):
         self.num_members, self.num_rules = len(setup.initial.members), setup.num_rules
         self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.kept: list[Any] = []
-        if type(self).extra_input is not Router.extra_input:
-            self.extra_layer = ExtraInput(self.extra_input, setup.dtype)
+        self._trains = False
         self.built = True
 
     def keep(self, name: str, values: Any, dtype: str | None = None) -> Any:
@@ -147,6 +146,18 @@ class Router(keras.layers.Layer):
 
     # What models and evaluation call: the same, with the shapes checked.
 
+    @contextlib.contextmanager
+    def during(self, training: bool) -> Iterator[None]:
+        """While the model's forward pass is written down: whether it is one of a training step.
+
+        (What Keras tells layers inside a model does not reach them in `stateless_call`, as JAX trains.)
+        """
+        self._trains = training
+        try:
+            yield
+        finally:
+            self._trains = False
+
     def with_extra(self, rule):
         """The rules, and `extra_input` below them, [P, R + K, T]: what a recurrence goes through."""
         extra = self._extra(rule)
@@ -167,9 +178,7 @@ class Router(keras.layers.Layer):
         return self._checked(rule, rule_features, scores, self._extra(rule))
 
     def _extra(self, rule):
-        if type(self).extra_input is Router.extra_input:
-            return None
-        extra = self.extra_layer(rule)
+        extra = self.extra_input(rule, self._trains)
         return None if extra is None else ops.stop_gradient(ops.cast(extra, rule.dtype))
 
     def _checked(self, rule, rule_features, scores, extra):

@@ -10,7 +10,7 @@ from modtf.models.kernels.noise import uniform_noise
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup
-from modtf.models.routers.extra import noise_keys
+from modtf.models.routers.noise_keys import noise_keys
 
 
 @register_router("gumbel")

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-#: those that are not published: with a penalty and a hard choice, asked with the rule, with weights,
-#: with a price on scores, with noise from a key and a step that are kept
+#: those that are not published: asked with the rule, with weights, with a price on scores, with a hard choice
+#: and noise from a key and a step that are kept
 OWN: dict[str, dict[str, float]] = {
-    "switch": {"modules": 4},
     "plugin_prior": {"modules": 2},
     "cosine": {},
-    "z_loss": {"strength": 0.5},
+    "z_loss": {"strength": 0.5, "modules": 4},
     "gumbel": {},
 }
 STEPS = 2

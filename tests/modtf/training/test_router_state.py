@@ -79,6 +79,9 @@ def test_evaluation_changes_nothing_and_draws_nothing(trained):
     np.testing.assert_array_equal(first.activation, second.activation)
     for ours, earlier in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(ours, earlier)
+    features = {"inputs": np.ones([20, 2], "float32"), "rule": np.zeros([20], "int32")}
+    assert len(np.unique(model(features)["activation"], axis=0)) == 1
+    assert len(np.unique(model(features, training=True)["activation"], axis=0)) > 1
 
 
 @pytest.mark.parametrize("arch", ["mlp", "rnn"])
