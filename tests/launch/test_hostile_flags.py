@@ -49,7 +49,7 @@ def study(tmp_path_factory):
 
 @pytest.fixture(params=COMMANDS)
 def command(request, study, monkeypatch):
-    """Runs a command whose work is only begun, to its exit status or None where the work begins; its flags."""
+    """Runs a command to its exit status, or None where its work begins; and its flags."""
     name = request.param
     assert name in BEGINS, f"say in BEGINS where the work of {name} begins"
     places, needed = BEGINS[name]
