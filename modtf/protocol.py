@@ -47,7 +47,8 @@ class Training:
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "evaluations"):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), 1))
-        check_number("learning_rate", self.learning_rate, 0.0, LARGEST)
+        rate = check_number("learning_rate", self.learning_rate, 0.0, LARGEST)
+        object.__setattr__(self, "learning_rate", rate)
         if self.clipnorm is not None:
             check_number("clipnorm", self.clipnorm, 0.0, LARGEST)
         check_choice("precision", self.precision, PRECISIONS)

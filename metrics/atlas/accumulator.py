@@ -119,5 +119,5 @@ class ActivationAccumulator:
             groups=groups,
             permutations=check_integer("permutations", permutations, 0),
             confidence=check_number("confidence", confidence, 0.5, 0.9999),
-            seed=seed,
+            seed=check_integer("seed", seed, 0),
         )

@@ -40,6 +40,8 @@ def check_gates(activations: ArrayLike) -> NDArray[Any]:
     """
     try:
         array = np.asarray(activations)
+        if array.dtype.kind == "c":
+            raise TypeError("these are complex")
         if array.dtype.kind not in "fiub":  # bfloat16 of ml_dtypes, lists of tensors, ...
             array = array.astype(np.float32)
     except (TypeError, ValueError) as error:
@@ -58,7 +60,10 @@ def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels") -> In
     Raises:
         ValueError: if they are not one non-negative integer for every token.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be one integer for every token: {error}") from error
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(
             f"{name} are of type {array.dtype}; expected integers from 0. Numbers for other things: "

@@ -13,7 +13,7 @@ from modtf.metrics.atlas.estimate import bare_estimates, estimates
 from modtf.metrics.atlas.inputs import Ints
 from modtf.metrics.atlas.layer import TOKENS_PER_LABEL, LayerMeasures, View
 from modtf.metrics.atlas.sums import BY, Sums
-from modtf.metrics.distributions import Array
+from modtf.metrics.distributions import Array, as_numbers
 
 
 def measure_sums(
@@ -81,6 +81,7 @@ def _label_probs(label_probs: ArrayLike | None, counts: Ints) -> Array:
                 f"label_probs={label_probs!r}; expected 'uniform', None (as observed) or numbers."
             )
         return check_rule_probs(None, len(counts))
+    label_probs = as_numbers(label_probs, "label_probs")
     if np.size(label_probs) != len(counts):
         raise ValueError(
             f"label_probs has {np.size(label_probs)} entries; expected one for each of {len(counts)} labels "

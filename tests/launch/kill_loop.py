@@ -32,7 +32,7 @@ CLOCK = ("seconds", "members_times_steps_per_second")
 KINDS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}  # -> exit status
 SMALL: dict[str, int | str] = {"evaluation.tokens": 640, "evaluation.batches": 2, "evaluation.batch_size": 16}
 SMALL |= {"evaluation.draws": 5, "evaluation.tokens_per_draw": 160, "evaluation.activation_batch_size": 16}
-SMALL |= {"training.evaluations": 4, "evaluation.conditions": "iid"}  # compiled once
+SMALL |= {"training.evaluations": 10, "evaluation.conditions": "iid"}  # compiled once
 
 
 def start(out: Path, arch: str, steps: int) -> int:
@@ -71,6 +71,16 @@ def ended(child: int, seconds: float) -> int | None:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.005)
     return None
+
+
+def until_a_kill(child: int, out: Path, lasts: float, chance: random.Random) -> int | None:
+    """Waits for a random moment of a run, or one soon after its first checkpoint; as `ended`."""
+    if chance.random() < 0.5:
+        return ended(child, chance.uniform(0.0, lasts))
+    while not any(out.glob("*/checkpoint.npz")):
+        if (status := ended(child, 0.05)) is not None:
+            return status
+    return ended(child, chance.uniform(0.0, 0.2 * lasts))
 
 
 def damage(out: Path, chance: random.Random) -> str | None:
@@ -126,7 +136,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no run after so many")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--arch", default="mlp,mha,rnn")
     options = parser.parse_args()
     chance, counts, damaged = random.Random(options.seed), Counter[str](), Counter[str]()
@@ -148,8 +158,9 @@ def main() -> None:
             out = Path(folder, f"run{runs}")
             while True:
                 child, now = start(out, arch, options.steps), time.monotonic()
-                wait = chance.uniform(0.0, lasted[arch]) if sum(counts.values()) < options.kills else 3600
-                if (status := ended(child, wait)) is None:
+                more = sum(counts.values()) < options.kills
+                status = until_a_kill(child, out, lasted[arch], chance) if more else ended(child, 3600)
+                if status is None:
                     kind = chance.choice(list(KINDS))
                     os.kill(child, kind)
                     now = time.monotonic()

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from typing import Any
 
 import pytest
 from hostile import anything, few, survives
@@ -17,7 +18,7 @@ from modtf.task import Task
 
 OPTIONS = sorted({option.name for family in FAMILIES.values() for option in family.options})
 TASK_NAMES = [name for name in inspect.signature(Task).parameters if name != "options"]
-CELL = {"task": Task(), "width": 8, "variant": "modular", "members": ((0, 0),)}
+CELL: dict[str, Any] = {"task": Task(), "width": 8, "variant": "modular", "members": ((0, 0),)}
 
 
 @pytest.mark.parametrize("name", [*TASK_NAMES, *OPTIONS, "nonsense"])

@@ -1,9 +1,6 @@
-"""`run_cell`: what it writes, and that a kill at any moment changes none of it."""
+"""`run_cell`: what it writes. Kills at random moments: `tests/launch/test_kill_loop.py`."""
 
 import json
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 
 import keras
@@ -25,26 +22,6 @@ from modtf.task import Task
 
 MEASURES = [measure.name for measure in activation_measures()]
 CLOCK = ("seconds", "members_times_steps_per_second")
-
-# Kills itself without warning right after the second of four checkpoints.
-KILLED = """
-import json, os, signal, sys
-from modtf.training.callbacks.checkpoint import CheckpointCallback
-from modtf.cell import Cell
-from modtf.engines.cell import run_cell
-
-write = CheckpointCallback.on_epoch_end
-
-def write_and_die(self, epoch, logs=None):
-    write(self, epoch, logs)
-    if epoch == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-CheckpointCallback.on_epoch_end = write_and_die
-cell = Cell.from_dict(json.loads(sys.argv[1]))
-assert cell.folder == sys.argv[3]
-run_cell(cell, sys.argv[2], verbose=False)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -198,38 +175,6 @@ def test_a_finished_cell_is_left_alone(folder, small_cell):
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert run_cell(small_cell, folder.parent, verbose=False) == folder
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
-
-
-def same_but_for_the_clock(folder, other):
-    frames = [pd.read_csv(f / "results.csv") for f in (folder, other)]
-    frames = [frame[~frame["measure"].isin(CLOCK)].reset_index(drop=True) for frame in frames]
-    pd.testing.assert_frame_equal(*frames, check_exact=True)
-    pd.testing.assert_frame_equal(
-        *(pd.read_csv(f / "history.csv") for f in (folder, other)), check_exact=True
-    )
-    arrays = [dict(np.load(f / "activation.npz")) for f in (folder, other)]
-    for name in arrays[0]:
-        np.testing.assert_array_equal(arrays[0][name], arrays[1][name])
-    for name in ("last.keras", "best.keras"):
-        models = [modtf.load_model(f / name) for f in (folder, other)]
-        for a, b in zip(*(model.trainable_variables for model in models), strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-def test_a_killed_run_resumes_bit_for_bit(folder, small_cell, tmp_path):
-    cell = small_cell
-    arguments = [json.dumps(cell.to_dict()), str(tmp_path), cell.folder]
-    result = subprocess.run(
-        [sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == -signal.SIGKILL, result.stderr[-2000:]
-    assert {path.name for path in (tmp_path / cell.folder).iterdir()} == {
-        "config.json",
-        "checkpoint.npz",
-        "checkpoint.previous.npz",
-        "tensorboard",
-    }
-    same_but_for_the_clock(folder, run_cell(cell, tmp_path, verbose=False))
 
 
 def test_a_kill_after_training_costs_no_training(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from modtf.results import find_cells, load_history, load_results
 from modtf.results.activations import load_activations
 from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, RESULTS
 
-READERS = {
+READERS: dict[str, list[Callable[..., Any]]] = {
     CONFIG: [load_results, find_cells, modtf.Study.read],
     RESULTS: [load_results, modtf.Study.read],
     HISTORY: [load_history],
