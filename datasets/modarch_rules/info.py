@@ -45,7 +45,7 @@ def split_bytes(task: Task, split: PreparedSplit) -> int:
 
 def task_metadata(task: Task) -> tfds.core.MetadataDict:
     """The task and the parameters of its rules as JSON: `Task(**metadata["task"])` is the task again."""
-    from modtf.datasets.families.base import data_class  # imports TensorFlow: sizes and names do without
+    from modtf.datasets.families.base import data_class  # sizes and names do without
 
     parameters = data_class(task.family).parameters(task)
     return tfds.core.MetadataDict(

@@ -49,13 +49,11 @@ class MemberAdam(keras.optimizers.Adam):
 
     def _notice_divergence(self):
         """Members never meet, so one whose weights are no numbers does the others no harm."""
-        finite = [
-            self._over_member(ops.all, ops.isfinite(variable)) for variable in self._trainable_variables
-        ]
-        finite = ops.all(ops.stack(finite), axis=0)
-        first = ops.logical_and(self.diverged_at == 0, ops.logical_not(finite))
-        step = ops.cast(self.iterations, self.diverged_at.dtype)
-        self.diverged_at.assign(ops.where(first, step, self.diverged_at))
+        weights = [ops.convert_to_tensor(variable) for variable in self._trainable_variables]
+        finite = [self._over_member(ops.all, ops.isfinite(weight)) for weight in weights]
+        finite, known = ops.all(ops.stack(finite), axis=0), ops.convert_to_tensor(self.diverged_at)
+        first = ops.logical_and(known == 0, ops.logical_not(finite))
+        self.diverged_at.assign(ops.where(first, ops.cast(self.iterations, known.dtype), known))
 
     def _clip_members(self, grads):
         grads, replicas = _sum_over_replicas(grads)

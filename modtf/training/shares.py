@@ -68,12 +68,13 @@ def hand_back(whole: ModularModel, shares: Sequence[Share]) -> None:
             ours.assign(its[0].value)
         else:
             ours.assign(tf.concat([share.value for share in its], axis=0))
-    # a metric is a mean over members: each share counts by its members
-    for ours, *its in zip(
-        whole.metrics_variables, *(share.part.metrics_variables for share in shares), strict=True
-    ):
-        sizes = [(share.last - share.first) / whole.num_members for share in shares]
-        ours.assign_add(sum(size * metric.value for size, metric in zip(sizes, its, strict=True)))
+    # each share has the mean loss of its members, whatever it counted
+    for ours, *its in zip(whole.metrics, *(share.part.metrics for share in shares), strict=True):
+        count = sum(mean.count.value for mean in its)
+        members = [(share.last - share.first) / whole.num_members for share in shares]
+        means = [part * mean.total.value / mean.count.value for part, mean in zip(members, its, strict=True)]
+        ours.total.assign_add(count * sum(means))
+        ours.count.assign_add(count)
 
 
 def shares_function(

@@ -1,6 +1,10 @@
-"""Two logical CPU devices train as one, in a process of its own: devices are made first of all."""
+"""Two logical CPU devices train as one, in a process of its own: devices are made first of all.
+
+Every architecture is mirrored; members are split of the first one alone, and of all with MODTF_LONG_TESTS=1.
+"""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -11,8 +15,11 @@ from modtf.families import FAMILIES
 from modtf.training.shares import bounds
 from modtf.training.strategy import choose_strategy
 
+LONG = "MODTF_LONG_TESTS" in os.environ
+
 TWO_DEVICES = """
 import json
+import os
 import sys
 import tensorflow as tf
 
@@ -49,7 +56,7 @@ def trained(arch, how, data="host"):
     with mirrored.scope() if how == "mirrored" else contextlib.nullcontext():
         model = modtf.build(tasks, "modular", 4, [0, 1, 2])
         training = modtf.Training(steps=STEPS, learning_rate=3e-3, clipnorm=0.5)
-        by_keras = how == "mirrored"
+        by_keras = how in ("one", "mirrored")
         compile_model(
             model, model.population, training,
             jit_compile=not by_keras, steps_per_execution=1 if by_keras else EVERY,
@@ -64,10 +71,14 @@ def trained(arch, how, data="host"):
     }
 
 
+LONG = "MODTF_LONG_TESTS" in os.environ
 for arch in FAMILIES:
-    for how in ("one", "mirrored", "members"):
+    for how in ("one", "mirrored"):
         results[f"{arch} {how}"] = trained(arch, how)
-results["mlp data on both devices"] = trained("mlp", "members", "device")
+    if LONG:
+        results[f"{arch} in one program"] = trained(arch, "in one program")
+        results[f"{arch} members"] = trained(arch, "members")
+results["mlp on both devices"] = trained("mlp", "members", "device")
 
 sizes = modtf.Evaluation(batches=1, batch_size=8, activation_batch_size=8, tokens=8, conditions=())
 for function in (
@@ -84,7 +95,7 @@ for function in (
             results["errors"].append(str(error))
 training = modtf.Training(steps=2, batch_size=8, evaluations=1)
 cell = modtf.Cell(modtf.Task(num_rules=2), 4, "modular", ((0, 0), (1, 0)), modtf.Protocol(training, sizes))
-for name, strategy in {"mirrored": mirrored, "members": members}.items():
+for name, strategy in {"members": members, **({"mirrored": mirrored} if LONG else {})}.items():
     folder = modtf.run_cell(cell, f"{sys.argv[1]}/{name}", strategy=strategy, verbose=False)
     results[name] = sorted(path.name for path in folder.iterdir())
 print("RESULTS" + json.dumps(results))
@@ -100,23 +111,28 @@ def results(tmp_path_factory):
     return {"printed": printed, **json.loads(found)}
 
 
-@pytest.mark.parametrize("how", ["mirrored", "members"])
-@pytest.mark.parametrize("arch", FAMILIES)
-def test_two_devices_train_as_one(results, arch, how):
-    """200 steps of three members, with clipping active: per member, after the sum over replicas."""
-    one, two = results[f"{arch} one"], results[f"{arch} {how}"]
+def assert_trained_as(one, two, tolerance):
     assert len(one["losses"]) == 10
     assert one["losses"][-1] < one["losses"][0]
-    # members compute the very same numbers; replicas sum gradients in another order
-    tolerance = 1e-6 if how == "members" else 2e-3
     np.testing.assert_allclose(two["losses"], one["losses"], rtol=tolerance)
     for a, b in zip(one["weights"], two["weights"], strict=True):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_replicas_train_as_one(results, arch):
+    """200 steps of three members, with clipping active: per member, after the sum over replicas."""
+    assert_trained_as(results[f"{arch} one"], results[f"{arch} mirrored"], 2e-3)
+
+
+@pytest.mark.parametrize("arch", FAMILIES if LONG else [])
+def test_shares_compute_the_same_numbers_as_the_whole(results, arch):
+    assert_trained_as(results[f"{arch} in one program"], results[f"{arch} members"], 1e-6)
+
+
 def test_shares_make_their_data_on_their_devices(results):
-    found, expected = results["mlp data on both devices"], results["mlp one"]
-    np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-3)
+    """Two members on the first, one on the second; the loss is the mean over all three."""
+    assert_trained_as(results["mlp one"], results["mlp on both devices"], 2e-3)
 
 
 def test_it_says_what_keras_cannot_do_there(results):
@@ -124,7 +140,7 @@ def test_it_says_what_keras_cannot_do_there(results):
     assert set(results["printed"].strip().splitlines()) == {line}
 
 
-@pytest.mark.parametrize("how", ["mirrored", "members"])
+@pytest.mark.parametrize("how", ["members", "mirrored"] if LONG else ["members"])
 def test_a_cell_runs_there(results, how):
     assert {"results.csv", "last.keras", "best.keras"} <= set(results[how])
 
