@@ -89,7 +89,8 @@ class CheckpointCallback(keras.callbacks.Callback):
         self._means = []
 
     def on_train_batch_end(self, batch, logs=None):
-        if batch + 1 == self.params["steps"]:
+        # the first or the last of the steps of one call, as Keras's version has it
+        if batch + self.model.steps_per_execution >= self.params["steps"]:
             # copies: at the epoch's end callbacks may write into what they gave
             self._before_its_end = {name: np.array(value) for name, value in self._states().items()}
 
