@@ -1,6 +1,7 @@
 """Two logical CPU devices train as one, in a process of its own: devices are made first of all.
 
-Every architecture is mirrored; members are split of the first one alone, and of all with MODTF_LONG_TESTS=1.
+Every architecture is mirrored; members are split of the first one alone. With MODTF_LONG_TESTS=1 they are
+of all, and whole cells run.
 """
 
 import json
@@ -11,9 +12,10 @@ import sys
 import numpy as np
 import pytest
 
+from modtf.engines.cell import run_cell
 from modtf.families import FAMILIES
 from modtf.training.shares import bounds
-from modtf.training.strategy import choose_strategy
+from modtf.training.strategy import MemberDevices, choose_strategy
 
 LONG = "MODTF_LONG_TESTS" in os.environ
 
@@ -95,7 +97,7 @@ for function in (
             results["errors"].append(str(error))
 training = modtf.Training(steps=2, batch_size=8, evaluations=1)
 cell = modtf.Cell(modtf.Task(num_rules=2), 4, "modular", ((0, 0), (1, 0)), modtf.Protocol(training, sizes))
-for name, strategy in {"members": members, **({"mirrored": mirrored} if LONG else {})}.items():
+for name, strategy in {"members": members, "mirrored": mirrored}.items() if LONG else ():
     folder = modtf.run_cell(cell, f"{sys.argv[1]}/{name}", strategy=strategy, verbose=False)
     results[name] = sorted(path.name for path in folder.iterdir())
 print("RESULTS" + json.dumps(results))
@@ -140,9 +142,22 @@ def test_it_says_what_keras_cannot_do_there(results):
     assert set(results["printed"].strip().splitlines()) == {line}
 
 
-@pytest.mark.parametrize("how", ["members", "mirrored"] if LONG else ["members"])
+@pytest.mark.parametrize("how", ["members", "mirrored"] if LONG else [])
 def test_a_cell_runs_there(results, how):
     assert {"results.csv", "last.keras", "best.keras"} <= set(results[how])
+
+
+def test_a_cell_is_trained_on_its_devices(monkeypatch, tmp_path, small_cell):
+    class StoppedError(Exception):
+        pass
+
+    def train(*given, **options):
+        assert (options["devices"], options["data"]) == (("CPU:0", "CPU:1"), "device")
+        raise StoppedError
+
+    monkeypatch.setattr("modtf.engines.cell.train", train)
+    with pytest.raises(StoppedError):
+        run_cell(small_cell, tmp_path, strategy=MemberDevices(("CPU:0", "CPU:1")), data="device")
 
 
 def test_what_cannot_be_shared_is_refused(results):
