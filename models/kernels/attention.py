@@ -13,6 +13,7 @@ import math
 
 from keras import ops
 
+from modtf.models.kernels.gradients import custom_gradient
 from modtf.models.kernels.sums import sum_of_products
 
 
@@ -34,7 +35,7 @@ def project(kernel, bias, x, head_shape):
     return ops.reshape(y, [width // head_shape[0], *head_shape])
 
 
-@ops.custom_gradient
+@custom_gradient
 def attend(query, key, value):
     """Attention of every token to the others, never to itself; scores are divided by sqrt(k).
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from keras import ops
 
+from modtf.models.kernels.gradients import custom_gradient
 from modtf.models.kernels.rows import row, sum_modules, with_row
 from modtf.models.kernels.scan_gradient import ScanGradient
 from modtf.models.kernels.scan_layout import ScanLayout
@@ -42,7 +43,7 @@ class Scan:
         Returns:
             Shared states h [N, P, h, B] and p [N, P, M, B]; and the scores [N, P, M, B] if they are priced.
         """
-        return ops.custom_gradient(self._with_gradient)(tokens, routing, score, *kernels)
+        return custom_gradient(self._with_gradient)(tokens, routing, score, *kernels)
 
     def _with_gradient(self, tokens, routing, score, *kernels):
         kept, last = self._forward(tokens, routing, score, kernels)

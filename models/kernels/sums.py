@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from modtf.models.kernels.gradients import custom_gradient
+
 LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only where it is about this short
 
 
@@ -38,7 +40,7 @@ def _rows(tensor, start, size):
     return ops.slice(tensor, [0, start, *[0] * len(rest)], [groups, size, *rest])
 
 
-@ops.custom_gradient
+@custom_gradient
 def softmax(logits):
     """Softmax over axis 1 of [P, M, T], without the transposition a backend's own would make.
 
@@ -58,7 +60,7 @@ def softmax_gradient(shares, upstream):
     return shares * (upstream - sum_of_products(upstream, shares)[:, None])
 
 
-@ops.custom_gradient
+@custom_gradient
 def weigh(h, weight):
     """Numbers h [G, k, T] times their weights [G, T]."""
 

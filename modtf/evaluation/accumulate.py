@@ -9,6 +9,7 @@ from keras import ops
 
 from modtf.evaluation.retracing import no_retracing_advice
 from modtf.evaluation.xla_only import xla_alone
+from modtf.models.kernels.gradients import no_gradients_kept
 
 STEPS_PER_EXECUTION = 20  # enough to hide Keras's work between batches
 
@@ -82,6 +83,6 @@ class Accumulator:
         # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
         shape = shared or tuple(dataset.element_spec[1][self.output].shape)
         self._forward.test_function, self._forward.make = self._test_functions.get(shape), make
-        with no_retracing_advice(), xla_alone(self._forward):
+        with no_retracing_advice(), no_gradients_kept(), xla_alone(self._forward):
             self._forward.evaluate(dataset, verbose=0)
         self._test_functions[shape] = self._forward.test_function

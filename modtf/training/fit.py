@@ -17,6 +17,7 @@ from modtf.evaluation.outputs import count_modules
 from modtf.evaluation.retracing import no_retracing_advice
 from modtf.evaluation.xla_only import xla_alone
 from modtf.models.base import ModularModel
+from modtf.models.kernels.gradients import no_gradients_kept
 from modtf.population import Population
 from modtf.protocol import PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
 from modtf.task import Task
@@ -154,7 +155,7 @@ def train(
     if begun:
         skip_steps(model, begun)
     try:
-        with no_retracing_advice(), xla_alone(model):
+        with no_retracing_advice(), no_gradients_kept(), xla_alone(model):
             return model.fit(
                 elements,
                 epochs=training.evaluations,

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from modtf.models.kernels.gradients import noted
+
 
 @keras.saving.register_keras_serializable("modtf")
 class MemberAdam(keras.optimizers.Adam):
@@ -44,7 +46,8 @@ class MemberAdam(keras.optimizers.Adam):
         grads = [None if grad is None else _dense(grad) * self.num_members for grad in grads]
         if self.member_clipnorm is not None:
             grads = self._clip_members(grads)
-        super().apply(grads, trainable_variables)
+        with noted():  # TensorFlow's sum over replicas, of one too, has a gradient
+            super().apply(grads, trainable_variables)
         self._notice_divergence()
 
     def _notice_divergence(self):
