@@ -37,8 +37,8 @@ RUN = "run.json"
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     define_kind_flags(values)
-    define_models(values)
     define_cell_flags(values, "Folder to write to; default runs/LABEL.")
+    define_models(values)
     define_best(values)
     enum = flags.DEFINE_enum
     flags.DEFINE_string("checkpoint", "tail", "Whose measures are printed: tail, the mean of the last ten "

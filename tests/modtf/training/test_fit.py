@@ -176,8 +176,8 @@ def test_seeds_are_the_models_own_unless_given(stop):
 @pytest.mark.parametrize(
     ("outputs", "message"),
     [
-        (lambda x: x[:, 0], "'target' .* and 'activation' .*, received .*Tensor"),
-        (lambda x: {"target": x[:, 0]}, r"received \['target'\]. Wrap your model"),
+        (lambda x: x[:, 0], "'target' .*, if it has modules, 'activation' .*, received .*Tensor"),
+        (lambda x: {"activation": x}, r"received \['activation'\]. Wrap your model"),
     ],
 )
 def test_wrong_outputs_are_named_before_anything_is_trained(outputs, message):
