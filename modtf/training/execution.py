@@ -23,7 +23,8 @@ def largest_divisor(number: int, at_most: int) -> int:
 
 def steps_of_seconds(model: keras.Model, num_tokens: int) -> int:
     """About how many steps on so many tokens take two to four seconds on one core; 1 to 100."""
-    step = max(1, 6 * model.count_params() * num_tokens)  # forward 2 per weight and token, backward twice that
+    # forward 2 per weight and token, backward twice that; a model may have no weights
+    step = max(1, 6 * model.count_params() * num_tokens)
     return max(1, min(STEPS_PER_EXECUTION, int((1 if _on_cpu() else ACCELERATION) * SECONDS_FLOPS // step)))
 
 
