@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 LOOP = Path(__file__).with_name("kill_loop.py")
 
 
+@pytest.mark.skipif("MODTF_LONG_TESTS" not in os.environ, reason="minutes; set MODTF_LONG_TESTS=1")
 def test_nothing_is_lost():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     command = [sys.executable, str(LOOP), "--kills=2", "--arch=mlp", "--steps=500"]

@@ -1,5 +1,7 @@
 """Training and evaluating on data that the compiled programs make: the numbers of the host's data."""
 
+import os
+
 import keras
 import numpy as np
 import pytest
@@ -55,6 +57,7 @@ def test_as_on_the_host(on_device, small_sizes):
         assert host == pytest.approx(device, abs=1e-6)
 
 
+@pytest.mark.skipif("MODTF_LONG_TESTS" not in os.environ, reason="a minute; set MODTF_LONG_TESTS=1")
 def test_an_interrupted_training_ends_with_the_same_bits(on_device, small_sizes, tmp_path):
     path = tmp_path / "checkpoint.npz"
     with pytest.raises(KeyboardInterrupt):
