@@ -104,7 +104,4 @@ def stream(
     )
     if steps > 1:
         dataset = dataset.unbatch().skip(start_step % steps)
-    # There is nothing to rewrite in it, and looking for it costs a third of starting an iterator
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False
-    return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
+    return dataset.prefetch(tf.data.AUTOTUNE)

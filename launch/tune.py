@@ -16,8 +16,6 @@ trials, KERASTUNER_TUNER_ID=chief, and workers of other names; all have KERASTUN
 KERASTUNER_ORACLE_PORT.
 """
 
-import signal
-import sys
 from pathlib import Path
 
 from absl import flags
@@ -82,7 +80,6 @@ def main(given: flags.FlagValues) -> None:
 
     places = tuple(load_plugin(plugin) for plugin in given.plugin)
     work = Work(str(out.absolute()), plugins=places, retry_failed=given.retry_failed)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # a checkpoint is left in order
     failed = 0
     for search in searches:
         tuned = "; ".join(f"{path}={axis}" for path, axis in search.space.items())

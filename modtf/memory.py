@@ -1,7 +1,7 @@
 """What a request needs in memory, and what there is: what cannot fit is refused before any work.
 
-Needs are counted from below: only what is certainly held at one time. What is run takes two to ten times as
-much, so what would fit is never refused; what is a little too large is not noticed here.
+Needs are counted from below: only what is certainly held at one time. So what would fit is never refused;
+what is a little too large is not noticed here.
 """
 
 import os

@@ -8,6 +8,7 @@ from modtf.checks import check_choice, check_integer, check_names, check_number,
 from modtf.families import IID
 
 if TYPE_CHECKING:
+    from modtf.families import Family
     from modtf.task import Task
 
 
@@ -76,6 +77,10 @@ class Evaluation:
             object.__setattr__(self, name, check_integer(name, getattr(self, name), 1))
         if self.conditions is not None:
             object.__setattr__(self, "conditions", check_names("conditions", self.conditions))
+
+    def names(self, family: "Family") -> tuple[str, ...]:
+        """The conditions beside "iid", of a family: by default all that it has."""
+        return tuple(family.condition_names) if self.conditions is None else self.conditions
 
     def smaller(self, factor: int, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
         """An evaluation used while training: `factor` times less data, the condition of training alone."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from modtf.files import atomic_path, cache_folder
 from modtf.task import science_hash
+from modtf.training.provenance import processor_lines
 from modtf.version import __version__
 
 LARGEST = 1 << 28  # bytes of all programs kept: about a hundred
@@ -110,8 +111,4 @@ def _version(package: str) -> str:
 
 def _processor() -> list[str]:
     """What a program is compiled for: model and instructions of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return [platform.machine(), platform.processor()]
-    return sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
+    return processor_lines("model name", "flags", "Features") or [platform.machine(), platform.processor()]

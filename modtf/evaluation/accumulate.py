@@ -7,9 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from modtf.evaluation.retracing import no_retracing_advice
-from modtf.evaluation.xla_only import xla_alone
-from modtf.models.kernels.gradients import no_gradients_kept
+from modtf.evaluation.programs import programs_of
 
 STEPS_PER_EXECUTION = 20  # enough to hide Keras's work between batches
 
@@ -61,9 +59,8 @@ class Accumulator:
 
     @cached_property
     def _forward(self) -> Output:
-        forward = Output(
-            self.model, self.output, self.beside
-        )  # only now: by its first use the model is compiled
+        # only now: by its first use the model is compiled
+        forward = Output(self.model, self.output, self.beside)
         forward.compile(
             metrics={self.output: self.metric},
             jit_compile=self.model.jit_compile if self.model.compiled else "auto",
@@ -83,6 +80,6 @@ class Accumulator:
         # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
         shape = shared or tuple(dataset.element_spec[1][self.output].shape)
         self._forward.test_function, self._forward.make = self._test_functions.get(shape), make
-        with no_retracing_advice(), no_gradients_kept(), xla_alone(self._forward):
+        with programs_of(self._forward):
             self._forward.evaluate(dataset, verbose=0)
         self._test_functions[shape] = self._forward.test_function

@@ -9,7 +9,7 @@ from keras import ops
 
 from modtf import metrics
 from modtf.datasets.device import DeviceStream
-from modtf.evaluation.batches import KEPT
+from modtf.evaluation.batches import KEPT, measured
 from modtf.population import Population
 
 
@@ -31,10 +31,7 @@ def device_batches(
     def make(element: Any) -> Any:
         features, target = stream.make(element["step"], given=element["given"])
         features, target = {name: values[0] for name, values in features.items()}, target[0]
-        if output == "target":
-            return features, {output: target}
-        rule = features["rule"]
-        return features, {output: rule + num_rules * ops.cast(element["step"] % (draws or 1), rule.dtype)}
+        return measured(features, target, element["step"], output, num_rules, draws, ops.cast)
 
     def element(step: tf.Tensor) -> dict[str, Any]:
         return {"step": tf.cast(step, tf.int32), "given": tf.nest.map_structure(tf.constant, stream.given)}

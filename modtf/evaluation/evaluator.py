@@ -88,8 +88,7 @@ class Evaluator:
     def _set_data(self, evaluation: Evaluation, split: str) -> None:
         check_choice("split", split, SPLITS)
         family = self.population.family
-        names = family.condition_names if evaluation.conditions is None else evaluation.conditions
-        self.conditions = [family.condition(name) for name in dict.fromkeys([IID, *names])]
+        self.conditions = [family.condition(name) for name in dict.fromkeys([IID, *evaluation.names(family)])]
         self.evaluation, self.split = evaluation, split
 
     def run(self) -> Scores:

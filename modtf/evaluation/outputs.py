@@ -37,8 +37,7 @@ def check_conditions(model: keras.Model, population: Population, evaluation: Eva
     """Raises `ValueError` where a user's model does not return what it must under a condition of evaluation,
     such as sequences of another length."""
     family = population.family
-    names = family.condition_names if evaluation.conditions is None else evaluation.conditions
-    for name in names:
+    for name in evaluation.names(family):
         try:
             _check_outputs(model, population, **family.condition(name).stream_options())
         except Exception as error:

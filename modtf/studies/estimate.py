@@ -92,8 +92,7 @@ def evaluation_tokens(cell: Cell) -> int:
 
 def _tokens_read(cell: Cell, sizes: Evaluation) -> int:
     family = cell.task.family
-    names = family.condition_names if sizes.conditions is None else sizes.conditions
-    lengths = [family.condition(name).seq_len or family.num_training_tokens for name in names]
+    lengths = [family.condition(name).seq_len or family.num_training_tokens for name in sizes.names(family)]
     adaptation = sizes.draws * sizes.tokens_per_draw if family.is_sequence else 0  # else it follows
     return sizes.batches * sizes.batch_size * sum(lengths) + sizes.tokens + adaptation
 

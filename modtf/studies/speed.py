@@ -71,6 +71,7 @@ def _measure(cell: Cell) -> Speed:
     import keras
     import tensorflow as tf
 
+    from modtf.evaluation.programs import programs_of
     from modtf.models.build import build_cell, parameters_of_member, trains_alone
     from modtf.training.compile import compile_model
     from modtf.training.execution import use_large_programs
@@ -97,7 +98,8 @@ def _measure(cell: Cell) -> Speed:
     steps = max(1, min(20, int(FLOPS / (6 * parameters * members * tokens))))
     compile_model(model, population, training, steps_per_execution=steps)
     data = use_large_programs(model, training_batches(model, population, training.batch_size))
-    model.fit(data, epochs=1000, steps_per_epoch=steps, callbacks=[Clock()], verbose=0, shuffle=False)
+    with programs_of(model):
+        model.fit(data, epochs=1000, steps_per_epoch=steps, callbacks=[Clock()], verbose=0, shuffle=False)
     step = min(_differences(times[1:])) / steps / members
     return Speed(step, max(0.0, times[1] - times[0] - steps * members * step), parameters)
 

@@ -11,6 +11,11 @@ from modtf.training.optimizer import MemberAdam
 STEPS_PER_EXECUTION = 100  # by then Keras's work between them is lost in the steps
 
 
+def state_of(model: keras.Model) -> list[keras.Variable]:
+    """All that a compiled model starts its next step from: weights, and what the optimizer keeps."""
+    return [*model.variables, *model.optimizer.variables]
+
+
 def compile_model(
     model: keras.Model,
     population: Population,

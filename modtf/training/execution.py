@@ -9,7 +9,7 @@ import tensorflow as tf
 from modtf.evaluation.data_place import on_cpu
 from modtf.models.base import ModularModel
 from modtf.training.batches import BYTES_PER_PROGRAM, Batches
-from modtf.training.compile import STEPS_PER_EXECUTION
+from modtf.training.compile import STEPS_PER_EXECUTION, state_of
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
 ACCELERATION = 50  # how many cores an accelerator is worth, at least
@@ -126,11 +126,6 @@ def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
     for each in (model, part):
         each.optimizer.build(each.trainable_variables)
     return part
-
-
-def state_of(model: keras.Model) -> list[keras.Variable]:
-    """Weights, and what the optimizer keeps."""
-    return [*model.variables, *model.optimizer.variables]
 
 
 def _all_of(model: keras.Model) -> list[keras.Variable]:

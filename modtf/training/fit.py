@@ -14,10 +14,8 @@ from modtf.datasets.streaming import stream
 from modtf.evaluation.data_place import choose_place
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.outputs import count_modules
-from modtf.evaluation.retracing import no_retracing_advice
-from modtf.evaluation.xla_only import xla_alone
+from modtf.evaluation.programs import programs_of
 from modtf.models.base import ModularModel
-from modtf.models.kernels.gradients import no_gradients_kept
 from modtf.population import Population
 from modtf.protocol import PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
 from modtf.task import Task
@@ -155,7 +153,7 @@ def train(
     if begun:
         skip_steps(model, begun)
     try:
-        with no_retracing_advice(), no_gradients_kept(), xla_alone(model):
+        with programs_of(model):
             return model.fit(
                 elements,
                 epochs=training.evaluations,

@@ -7,13 +7,18 @@ from typing import Any
 from modtf.version import __version__
 
 
-def processor() -> str:
-    """Its model, as the system names it."""
+def processor_lines(*names: str) -> list[str]:
+    """What Linux says of the processor under names such as "flags", each line once; else nothing."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return platform.processor()
-    return next((line for line in lines if line.startswith("model name")), platform.processor())
+        return []
+    return sorted({line for line in lines if line.startswith(names)})
+
+
+def processor() -> str:
+    """Its model, as the system names it."""
+    return next(iter(processor_lines("model name")), platform.processor())
 
 
 def provenance(precision: str) -> dict[str, Any]:

@@ -52,8 +52,7 @@ def _step(cell: Cell, batch_size: int, num_tokens: int | None, units: int) -> in
 def _evaluated(cell: Cell, evaluation: Evaluation) -> list[tuple[int, int | None]]:
     """(examples at once, their length) of all that is evaluated."""
     family = cell.task.family
-    names = family.condition_names if evaluation.conditions is None else evaluation.conditions
-    lengths = [family.condition(name).seq_len for name in names]
+    lengths = [family.condition(name).seq_len for name in evaluation.names(family)]
     return [
         *((evaluation.batch_size, length) for length in lengths),
         (evaluation.activation_batch_size, None),

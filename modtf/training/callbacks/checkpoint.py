@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from modtf.training import archive
+from modtf.training.compile import state_of
 
 
 @runtime_checkable
@@ -59,7 +60,7 @@ class CheckpointCallback(keras.callbacks.Callback):
         if arrays is None:
             return 0
         model.optimizer.build(model.trainable_variables)
-        variables = _variables(model)
+        variables = state_of(model)
         written = {name: float(arrays.get(f"setting_{name}", np.nan)) for name in self.settings}
         shapes = [arrays[f"variable_{i}"].shape for i in range(int(arrays["num_variables"]))]
         kept, names = arrays["callbacks"].tolist(), self._names()
@@ -123,7 +124,7 @@ class CheckpointCallback(keras.callbacks.Callback):
         }
 
     def _write(self, epoch: int, begun: int, states: Mapping[str, np.ndarray]) -> None:
-        variables = _variables(self.model)
+        variables = state_of(self.model)
         means = self.model.metrics_variables if begun else []
         numbers = {"epoch": epoch, "begun": begun, "num_variables": len(variables), "num_means": len(means)}
         arrays = {name: np.array(number) for name, number in numbers.items()}
@@ -134,10 +135,6 @@ class CheckpointCallback(keras.callbacks.Callback):
 
     def _names(self) -> list[str]:
         return [type(callback).__name__ for callback in self.kept]
-
-
-def _variables(model: keras.Model) -> list:
-    return [*model.variables, *model.optimizer.variables]
 
 
 def _follows_steps(callback: keras.callbacks.Callback) -> bool:

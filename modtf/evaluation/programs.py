@@ -1,0 +1,17 @@
+"""How TensorFlow traces, keeps and optimises the programs of a model: as modtf has them."""
+
+import contextlib
+from collections.abc import Iterator
+
+import keras
+
+from modtf.evaluation.retracing import no_retracing_advice
+from modtf.evaluation.xla_only import xla_alone
+from modtf.models.kernels.gradients import no_gradients_kept
+
+
+@contextlib.contextmanager
+def programs_of(model: keras.Model) -> Iterator[None]:
+    """Stands around `fit` and `evaluate` of a compiled model: no advice, no gradients kept, XLA alone."""
+    with no_retracing_advice(), no_gradients_kept(), xla_alone(model):
+        yield
