@@ -1,15 +1,17 @@
 """Feeds batches through a model into a metric."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from modtf.evaluation.programs import programs_of
+from modtf.evaluation.source import Source
 
-STEPS_PER_EXECUTION = 20  # enough to hide Keras's work between batches
+STEPS_AT_ONCE = 20  # enough to hide Python's work between batches, few enough to be interrupted
 
 
 class Output(keras.Model):
@@ -55,7 +57,7 @@ class Accumulator:
         self, model: keras.Model, output: str, metric: keras.metrics.Metric, beside: Sequence[str] = ()
     ):
         self.model, self.output, self.metric, self.beside = model, output, metric, beside
-        self._test_functions: dict[Any, Any] = {}
+        self._readers: dict[Hashable, Callable[[Any, Any], Any]] = {}
 
     @cached_property
     def _forward(self) -> Output:
@@ -64,22 +66,38 @@ class Accumulator:
         forward.compile(
             metrics={self.output: self.metric},
             jit_compile=self.model.jit_compile if self.model.compiled else "auto",
-            steps_per_execution=STEPS_PER_EXECUTION,
         )
         return forward
 
-    def run(
-        self, dataset: Any, make: Callable[[Any], Any] | None = None, shared: tuple | None = None
-    ) -> None:
-        """Resets the metric and feeds it a finite dataset of (features, {output: y}).
-
-        Args:
-            dataset: whose batches are read, or made of its elements.
-            make, shared: of `device_batches`, where they are made.
-        """
-        # Keras keeps one test function and would retrace it with an unknown length, which XLA cannot unroll
-        shape = shared or tuple(dataset.element_spec[1][self.output].shape)
-        self._forward.test_function, self._forward.make = self._test_functions.get(shape), make
+    def run(self, source: Source, steps: int) -> None:
+        """Resets the metric and feeds it the first `steps` batches of a source."""
+        self._forward.make = source.make
         with programs_of(self._forward):
-            self._forward.evaluate(dataset, verbose=0)
-        self._test_functions[shape] = self._forward.test_function
+            if keras.backend.backend() != "tensorflow":
+                self._forward.evaluate(source.dataset.take(steps), verbose=0)
+                return
+            if source.program not in self._readers:
+                self._readers[source.program] = self._reader()
+            reader = self._readers[source.program]
+            self.metric.reset_state()
+            with source.first(steps) as iterator:
+                for begin in range(0, steps, STEPS_AT_ONCE):
+                    reader(iterator, tf.constant(min(STEPS_AT_ONCE, steps - begin)))
+
+    def _reader(self) -> Callable[[Any, Any], Any]:
+        """Reads so many batches from an iterator. Keras's own starts two iterators for each evaluation."""
+        forward = self._forward
+
+        @tf.function(jit_compile=forward.jit_compile)
+        def step(element: Any) -> None:
+            forward.test_step(element)
+
+        @tf.function(autograph=False)
+        def read(iterator: Any, steps: tf.Tensor) -> None:
+            def one(done: tf.Tensor) -> tf.Tensor:
+                step(next(iterator))
+                return done + 1
+
+            tf.while_loop(lambda done: done < steps, one, [tf.constant(0)], parallel_iterations=1)
+
+        return read

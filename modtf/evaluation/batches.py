@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from modtf import metrics
 from modtf.datasets.streaming import stream
+from modtf.evaluation.source import Source
 from modtf.population import Population
 
 KEPT = 64  # pipelines of a process; cells of other variants and widths have the same
@@ -16,8 +17,8 @@ KEPT = 64  # pipelines of a process; cells of other variants and widths have the
 @lru_cache(KEPT)
 def evaluation_batches(
     population: Population, output: str, batch_size: int, split: str, draws: int | None = None, **options: Any
-) -> tf.data.Dataset:
-    """An endless dataset of (features, {output: what its metric needs}).
+) -> Source:
+    """An endless source of (features, {output: what its metric needs}).
 
     For the output "target" that is the target, for "activation" rule + R * draw of every token.
 
@@ -37,10 +38,7 @@ def evaluation_batches(
         features, target = batch
         return measured(features, target, step, output, num_rules, draws, tf.cast)
 
-    # There is nothing to rewrite in it, and looking for it costs a third of starting an iterator
-    quick = tf.data.Options()
-    quick.experimental_optimization.apply_default_optimizations = False
-    return stream(population, batch_size, split, **options).enumerate().map(needed).with_options(quick)
+    return Source(stream(population, batch_size, split, **options).enumerate().map(needed))
 
 
 def measured(

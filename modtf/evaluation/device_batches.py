@@ -1,6 +1,5 @@
 """What evaluations read where data are made on the device: which batch, not the batch."""
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -10,19 +9,15 @@ from keras import ops
 from modtf import metrics
 from modtf.datasets.device import DeviceStream
 from modtf.evaluation.batches import KEPT, measured
+from modtf.evaluation.source import Source
 from modtf.population import Population
 
 
 @lru_cache(KEPT)
 def device_batches(
     population: Population, output: str, batch_size: int, split: str, draws: int | None = None, **options: Any
-) -> tuple[tf.data.Dataset, Callable[[Any], Any], tuple]:
-    """As `evaluation_batches`, for programs that make their batches.
-
-    Returns:
-        An endless dataset; the function that makes (features, {output: ...}) of an element, in a compiled
-        program; and what a program that was compiled for another stream must share with this one.
-    """
+) -> Source:
+    """As `evaluation_batches`, for programs that make their batches."""
     num_rules = population.task.num_rules
     if draws is not None:
         options["rule_probs"] = metrics.rule_distributions(num_rules, draws)
@@ -36,5 +31,5 @@ def device_batches(
     def element(step: tf.Tensor) -> dict[str, Any]:
         return {"step": tf.cast(step, tf.int32), "given": tf.nest.map_structure(tf.constant, stream.given)}
 
-    shared = (stream.plan.batch_size, stream.plan.num_tokens, draws)
-    return tf.data.Dataset.counter().map(element), make, shared
+    program = (stream.plan.batch_size, stream.plan.num_tokens, draws)
+    return Source(tf.data.Dataset.counter().map(element), make, program)

@@ -142,8 +142,5 @@ class Evaluator:
         output, sizes = accumulator.output, self.evaluation
         batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
         which = (self.population, output, batch_size, self.split, draws)
-        if self.place == "device":
-            elements, make, shared = device_batches(*which, **options)
-            accumulator.run(elements.take(steps), make, shared)
-        else:
-            accumulator.run(evaluation_batches(*which, **options).take(steps))
+        batches = device_batches if self.place == "device" else evaluation_batches
+        accumulator.run(batches(*which, **options), steps)

@@ -12,8 +12,8 @@ from modtf.task import Task
 POPULATION = Population.of([Task("mha", num_rules=3, data_seed=i) for i in range(2)])
 
 
-def elements(dataset, count=4):
-    return list(dataset.take(count).as_numpy_iterator())
+def elements(found, count=4):
+    return list(getattr(found, "dataset", found).take(count).as_numpy_iterator())
 
 
 def test_the_target_is_the_streams():
