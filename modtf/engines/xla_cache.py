@@ -16,13 +16,14 @@ import zlib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from modtf import persistent_cache
 from modtf.files import atomic_path, cache_folder
+from modtf.persistent_cache import FLAG, VARIABLE
 from modtf.task import science_hash
 from modtf.training.provenance import processor_lines
 from modtf.version import __version__
 
 LARGEST = 1 << 28  # bytes of all programs kept: about a hundred
-FLAG = "--tf_xla_persistent_cache_directory"
 OFF = "MODTF_XLA_CACHE"
 
 
@@ -68,8 +69,7 @@ def use_xla_cache() -> XlaCache | None:
         >>> cache = use_xla_cache()  # doctest: +SKIP
         >>> cache.keep()  # doctest: +SKIP
     """
-    flags = os.environ.get("TF_XLA_FLAGS", "")
-    if FLAG in flags or os.environ.get(OFF) == "0":
+    if persistent_cache.is_used() or os.environ.get(OFF) == "0":
         return None
     base = cache_folder("xla")
     prune(base)
@@ -78,7 +78,8 @@ def use_xla_cache() -> XlaCache | None:
         cache = XlaCache(base / science_hash([versions, _processor()]))
     except OSError:
         return None
-    os.environ["TF_XLA_FLAGS"] = f"{flags} {FLAG}={cache.folder}".strip()
+    flags = os.environ.get(VARIABLE, "")
+    os.environ[VARIABLE] = f"{flags} {FLAG}={cache.folder}".strip()
     return cache
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import keras
 
 from modtf.evaluation.retracing import no_retracing_advice
+from modtf.evaluation.stable_names import stable_names
 from modtf.evaluation.xla_only import xla_alone
 from modtf.models.kernels.gradients import no_gradients_kept
 
@@ -13,5 +14,5 @@ from modtf.models.kernels.gradients import no_gradients_kept
 @contextlib.contextmanager
 def programs_of(model: keras.Model) -> Iterator[None]:
     """Stands around `fit` and `evaluate` of a compiled model: no advice, no gradients kept, XLA alone."""
-    with no_retracing_advice(), no_gradients_kept(), xla_alone(model):
+    with no_retracing_advice(), no_gradients_kept(), xla_alone(model), stable_names(model):
         yield

@@ -40,7 +40,10 @@ def compile_model(
     """
     use_precision(training.precision)
     optimizer = MemberAdam(
-        training.learning_rate, num_members=len(population), member_clipnorm=training.clipnorm
+        training.learning_rate,
+        num_members=len(population),
+        member_clipnorm=training.clipnorm,
+        name="adam",  # it is part of the program; Keras would number it
     )
     model.compile(
         optimizer=optimizer,
