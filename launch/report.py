@@ -14,6 +14,7 @@ from modtf.analysis import Study
 from modtf.analysis.claims import print_claims
 from modtf.analysis.contents import plural
 from modtf.analysis.figures import FIGURES
+from modtf.analysis.figures.save import VECTOR
 from modtf.analysis.report import write_report
 from modtf.analysis.select import CHOICES
 from modtf.checks import check_choice
@@ -42,6 +43,9 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     flags.DEFINE_list("protocol", [], "Keep cells of these protocols only.", flag_values=values)
     flags.DEFINE_list("figures", [], f"Draw these only, of {', '.join(FIGURES)}.", flag_values=values)
+    flags.DEFINE_list(
+        "vector", [], f"Write figures in these formats, too, of {', '.join(VECTOR)}.", flag_values=values
+    )
     for name, words in {
         "data_seed": "Task whose activation matrices are drawn; default the first.",
         "seed": "Seed of the model whose activation matrices are drawn; default the first.",
@@ -62,11 +66,18 @@ def main(given: flags.FlagValues) -> None:
         raise ValueError("Give --results=DIR, a folder that training wrote, and --out=DIR, where to write.")
     for name in given.figures:
         check_choice("--figures", name, list(FIGURES))
+    for name in given.vector:
+        check_choice("--vector", name, list(VECTOR))
     out = check_writable(given.out)
     study = Study.read(folders, given.checkpoint, given.protocol, progress=_bar("cells"))
     judged = study.claims()
-    choice = {"data_seed": given.data_seed, "seed": given.seed, "num_rules": given.rules}
-    page = write_report(study, out, given.figures, _bar("figures"), judged, width=given.width, **choice)
+    choice = {
+        "data_seed": given.data_seed,
+        "seed": given.seed,
+        "num_rules": given.rules,
+        "width": given.width,
+    }
+    page = write_report(study, out, given.figures, _bar("figures"), judged, given.vector, **choice)
     if given.claims:
         print(print_claims(judged, study.level))
     missing = len(study.missing)

@@ -132,7 +132,10 @@ class Study(LoadedStudy):
         return drawn
 
     def report(self, out: str | Path, figures: Sequence[str] = (), **choice: Any) -> Path:
-        """Writes report.html, figures/ and tables/ to `out`; the path of the page."""
+        """Writes report.html, figures/ and tables/ to `out`; the path of the page.
+
+        See `modtf.analysis.report.write_report`.
+        """
         from modtf.analysis.report import write_report
 
         return write_report(self, Path(out), figures, **choice)

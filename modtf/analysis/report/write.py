@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from modtf.analysis.figures import FIGURES, Choice, NothingToDraw
-from modtf.analysis.figures.save import save
+from modtf.analysis.figures.save import VECTOR, save
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.paired import SAME, compare_pairs
 from modtf.analysis.report import page, sections
@@ -24,6 +24,7 @@ def write_report(
     figures: Sequence[str] = (),
     progress: Callable[[Sequence[str]], Iterable[str]] = iter,
     judged: pd.DataFrame | None = None,
+    vector: Sequence[str] = (),
     **choice: Any,
 ) -> Path:
     """Writes report.html, figures/ and tables/.
@@ -34,17 +35,20 @@ def write_report(
         figures: names of registered figures; all by default.
         progress: wraps the names of the figures, for example `tqdm`.
         judged: from `study.claims()`; judged here if not given.
+        vector: "svg" or "pdf", to write every figure in these formats, too.
         **choice: fields of `modtf.analysis.figures.Choice`.
 
     Returns:
         The path of the page.
 
     Raises:
-        ValueError: if a figure is not registered.
+        ValueError: if a figure is not registered, or a format is another one.
         OSError: if `out` cannot be written.
     """
     for name in figures:
         check_choice("figure", name, FIGURES)
+    for name in vector:
+        check_choice("vector", name, VECTOR)
     for folder in ("figures", "tables"):
         (out / folder).mkdir(parents=True, exist_ok=True)
     judged = study.claims() if judged is None else judged
@@ -63,8 +67,9 @@ def write_report(
         pictures, reasons = [], []
         try:
             for picture in FIGURES[name](study, Choice(**choice)):
-                files = f"figures/{picture.name}.png, .svg; tables/{picture.name}.csv"
-                png = save(picture, out / "figures", out / "tables")
+                suffixes = ", ".join(f".{suffix}" for suffix in ("png", *vector))
+                files = f"figures/{picture.name}{suffixes}; tables/{picture.name}.csv"
+                png = save(picture, out / "figures", out / "tables", vector)
                 pictures.append(page.Shown.of(picture, png, files))
         except NothingToDraw as reason:
             undrawn.append((name, str(reason)))

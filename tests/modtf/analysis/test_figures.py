@@ -10,7 +10,7 @@ from modtf.analysis import Study, performance_rows, random_baseline, summarise, 
 from modtf.analysis.figures import FIGURES, NothingToDraw, bars, means, panels, register_figure
 from modtf.analysis.figures.averages import average
 from modtf.analysis.figures.rows import performance
-from modtf.analysis.figures.save import save
+from modtf.analysis.figures.save import VECTOR, save
 from modtf.analysis.figures.style import PALETTE, looks
 from modtf.results import VARIANTS
 
@@ -220,8 +220,8 @@ def test_files_are_the_same_each_time(partial, tmp_path):
     for folder in ("first", "second"):
         (tmp_path / folder).mkdir()
         (picture,) = partial.figure("paired_comparisons")
-        save(picture, tmp_path / folder, tmp_path / folder)
-    for suffix in ("png", "svg", "csv"):
+        save(picture, tmp_path / folder, tmp_path / folder, list(VECTOR))
+    for suffix in ("png", "csv", *VECTOR):
         first, second = (tmp_path / f / f"paired_comparisons.{suffix}" for f in ("first", "second"))
         assert first.read_bytes() == second.read_bytes()
 

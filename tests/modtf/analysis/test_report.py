@@ -52,7 +52,7 @@ def study_folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def report(study_folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
-    assert Study.read(study_folder).report(out) == out / "report.html"
+    assert Study.read(study_folder).report(out, vector=["svg"]) == out / "report.html"
     return out
 
 
@@ -77,6 +77,7 @@ def test_every_picture_has_its_files(report):
     for name in names:
         assert (report / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (report / "figures" / f"{name}.svg").read_text()
+        assert f"figures/{name}.png, .svg;" in text
         assert len(pd.read_csv(report / "tables" / f"{name}.csv"))
 
 
@@ -103,7 +104,7 @@ def test_the_page_judges_every_claim_in_every_kind(report):
 
 def test_the_same_study_gives_the_same_bytes(study_folder, report, tmp_path):
     study = Study.read(study_folder)
-    study.report(tmp_path, figures=["ranking", "training_curves"])
+    study.report(tmp_path, figures=["ranking", "training_curves"], vector=["svg"])
     for name in ("ranking.svg", "ranking.png", "training_curves_e32.svg"):
         assert (tmp_path / "figures" / name).read_bytes() == (report / "figures" / name).read_bytes()
 
@@ -125,9 +126,12 @@ def test_a_figure_without_data_gives_its_reason(tmp_path):
     assert "Not drawn: " in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_an_unknown_figure_is_refused(study_folder, tmp_path):
-    with pytest.raises(ValueError, match="figure='pie_in_the_sky' is not known"):
-        Study.read(study_folder).report(tmp_path, figures=["pie_in_the_sky"])
+@pytest.mark.parametrize("wrong", [{"figures": ["pie_in_the_sky"]}, {"vector": ["pie_in_the_sky"]}])
+def test_an_unknown_figure_or_format_is_refused(study_folder, tmp_path, wrong):
+    (what,) = wrong
+    with pytest.raises(ValueError, match=f"{what.removesuffix('s')}='pie_in_the_sky' is not known"):
+        Study.read(study_folder).report(tmp_path, **wrong)
+    assert not list(tmp_path.iterdir())
 
 
 def test_long_tables_are_cut_and_say_so():
