@@ -32,6 +32,9 @@ def chunks_of(stream: Iterable[Any]) -> Iterator[Chunk]:
         yield activations, labels, documents[0] if documents else None
 
 
+NO_NUMBERS = {"c": "complex", "S": "text", "U": "text"}  # though NumPy would make numbers of some
+
+
 def check_gates(activations: ArrayLike) -> NDArray[Any]:
     """Activations as a float array `[layers, tokens, M]`.
 
@@ -40,10 +43,10 @@ def check_gates(activations: ArrayLike) -> NDArray[Any]:
     """
     try:
         array = np.asarray(activations)
-        if array.dtype.kind == "c":
-            raise TypeError("these are complex")
-        if array.dtype.kind not in "fiub":  # bfloat16 of ml_dtypes, lists of tensors, ...
-            array = array.astype(np.float32)
+        if array.dtype.kind in NO_NUMBERS:
+            raise TypeError(f"these are {NO_NUMBERS[array.dtype.kind]}")
+        if array.dtype.kind not in "fiub":  # lists of tensors, bfloat16 of ml_dtypes, ...
+            array = array.astype(np.float64 if array.dtype.kind == "O" else np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(f"activations must be a rectangular array of numbers: {error}") from error
     if array.ndim not in (2, 3) or 0 in array.shape[-1:] + array.shape[:-2]:

@@ -29,6 +29,7 @@ def spoilt(value, at=(4, 2)):
         ({"activations": np.full((1, 2, 6, 4), 0.25)}, r"shape \(1, 2, 6, 4\)"),
         ({"activations": np.zeros((6, 0))}, r"shape \(6, 0\)"),
         ({"activations": [["a", "b"]] * 6}, "rectangular array of numbers"),
+        ({"activations": [["1E100", "2"]] * 6}, "numbers: these are text"),
         ({"activations": GATES.T}, r"labels have shape \(6,\); expected \(4,\).*transpose"),
         ({"activations": spoilt(np.nan)}, r"token 4 are \[0.25 0.25  nan 0.25\].*must be finite"),
         ({"activations": spoilt(0.35)}, r"token 4 .*with sum 1.1: gates must be.*from_logits=True"),
