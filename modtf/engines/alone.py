@@ -23,6 +23,7 @@ from modtf.results.schema import (
     write_history,
     write_results,
 )
+from modtf.results.values import read_values
 
 MEMBERS = "members"  # of a cell's folder: a folder for every member
 
@@ -81,7 +82,4 @@ def save_weights(model: keras.Model, folder: Path, name: str) -> None:
 
 
 def _joined(parts: list[Path], name: str) -> Any:
-    tables = [
-        pd.read_csv(part / name, keep_default_na=False, na_values={"value": ["", "nan"]}) for part in parts
-    ]
-    return pd.concat(tables, ignore_index=True)
+    return pd.concat([read_values(part / name) for part in parts], ignore_index=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from modtf.cell import Cell
 from modtf.files import write_text
 from modtf.results.schema import CONFIG, DIVERGED, HISTORY, HISTORY_COLUMNS, RESULTS
+from modtf.results.values import read_values
 from modtf.version import __version__
 
 MANIFEST = "manifest.json"  # the files of a finished cell, with sizes and checksums
@@ -70,7 +70,7 @@ def diverged(folder: Path) -> list[dict[str, int]]:
     path = folder / HISTORY
     if not path.exists():
         return []
-    frame = pd.read_csv(path)
+    frame = read_values(path)
     if not set(HISTORY_COLUMNS) <= set(frame):
         return []
     # "loss" stands there whatever the setting; other measures may have no value for good reasons. An outcome

@@ -19,6 +19,7 @@ from modtf.results.schema import (
     RESULTS,
     VARIANTS,
 )
+from modtf.results.values import read_values
 
 Progress = Callable[[Sequence[CellFolder]], Iterable[CellFolder]]  # such as tqdm
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
@@ -91,10 +92,7 @@ def _read(cell: CellFolder, name: str, columns: Mapping[str, str]) -> pd.DataFra
     path = cell.path / name
     dtypes = {column: "category" if kind == "str" else kind for column, kind in columns.items()}
     try:
-        # "" is no missing value here: it is how a model without options says so
-        frame = pd.read_csv(
-            path, dtype=dtypes, keep_default_na=False, na_values={"value": ["", "nan", "NaN"]}
-        )
+        frame = read_values(path, dtypes)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
         raise ValueError(f"{path} is not a table ({error}). Remove it and run its cell again.") from error
     if list(frame) != list(columns):

@@ -12,6 +12,7 @@ import pandas as pd
 from modtf.cell import Cell
 from modtf.protocol import tail_length
 from modtf.results.schema import HISTORY
+from modtf.results.values import read_values
 from modtf.tuning.search import EPOCHS, LONGEST, Search, find_searches
 
 STATUS = {"COMPLETED": "finished", "RUNNING": "unfinished", "FAILED": "failed", "INVALID": "failed"}
@@ -76,7 +77,7 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
         ValueError: if the folder's history is not that of the cell.
     """
     path = Path(folder, HISTORY)
-    frame = pd.read_csv(path)
+    frame = read_values(path)
     frame = frame[(frame["measure"] == cell.task.performance) & (frame["step"] > 0)]
     table = frame.pivot(index=["data_seed", "seed"], columns="step", values="value")
     if set(table.index) != set(cell.members) or not len(table.columns):
