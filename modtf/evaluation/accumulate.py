@@ -88,7 +88,7 @@ class Accumulator:
         """Reads so many batches from an iterator. Keras's own starts two iterators for each evaluation."""
         forward = self._forward
 
-        @tf.function(jit_compile=forward.jit_compile)
+        @tf.function(jit_compile=forward.jit_compile, autograph=False)
         def step(element: Any) -> None:
             forward.test_step(element)
 
