@@ -1,4 +1,4 @@
-"""How TensorFlow traces, keeps and optimises the programs of a model: as modtf has them."""
+"""How TensorFlow names, keeps and optimises the programs of a model: as modtf has them."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,6 +13,9 @@ from modtf.models.kernels.gradients import no_gradients_kept
 
 @contextlib.contextmanager
 def programs_of(model: keras.Model) -> Iterator[None]:
-    """Stands around `fit` and `evaluate` of a compiled model: no advice, no gradients kept, XLA alone."""
+    """Stands around `fit` and `evaluate` of a compiled model.
+
+    No advice on retracing, no gradients kept, optimised by XLA alone, and found again in its cache.
+    """
     with no_retracing_advice(), no_gradients_kept(), xla_alone(model), stable_names(model):
         yield

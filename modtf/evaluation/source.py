@@ -11,7 +11,6 @@ import tensorflow as tf
 
 LARGEST_KEPT = 1 << 21  # bytes of a batch; making a larger one costs more than starting an iterator
 
-
 _sources: "weakref.WeakSet[Source]" = weakref.WeakSet()
 
 
@@ -44,9 +43,9 @@ class Source:
         quick.experimental_optimization.apply_default_optimizations = False
         quick.autotune.enabled = False
         self.dataset, self.make, self.program = dataset.with_options(quick), make, program
-        self._iterators: dict[int, Any] = {}
-        specs = tf.nest.flatten(dataset.element_spec)
+        self._iterators: dict[int, Any] = {}  # by how many elements each reads before it begins again
         _sources.add(self)
+        specs = tf.nest.flatten(dataset.element_spec)
         self._is_small = sum(math.prod(spec.shape) * spec.dtype.size for spec in specs) <= LARGEST_KEPT
 
     @contextlib.contextmanager
