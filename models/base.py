@@ -193,6 +193,13 @@ class ModularModel(keras.Model):
         some = {name: config["population"][name][first:last] for name in ("tasks", "seeds")}
         return type(self)(**{**config, "population": {**config["population"], **some}})
 
+    def become(self, other: "ModularModel") -> None:
+        """Takes over the members of a model of the same shape, and their weights; what was compiled stays."""
+        for ours, its in zip(self.variables, other.variables, strict=True):
+            ours.assign(its)
+        self.population, self.initial = other.population, other.initial
+        self.tasks, self.seeds = other.tasks, other.seeds
+
     def get_config(self) -> dict[str, Any]:
         members = {"tasks": [task.to_dict() for task in self.tasks], "seeds": list(self.seeds)}
         return {

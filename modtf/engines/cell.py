@@ -11,6 +11,7 @@ import numpy as np
 
 from modtf.cell import Cell
 from modtf.engines.alone import make_member, run_members, save_weights
+from modtf.engines.reuse import lend
 from modtf.engines.source import check_source, recorded_source
 from modtf.engines.tables import final_scores, history_table, results_table
 from modtf.evaluation.evaluator import Evaluator
@@ -80,7 +81,8 @@ def run_cell(
     devices = strategy.devices if isinstance(strategy, MemberDevices) else ()
 
     def run(part: Cell, population: Population, model: keras.Model, folder: Path) -> None:
-        _train_and_measure(part, population, model, folder, data, devices, verbose, callbacks)
+        with lend(part, population, model, data) as lent:
+            _train_and_measure(part, population, *lent, folder, data, devices, verbose, callbacks)
 
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
         model = make_member(cell, cell.population.alone(0)) if alone else build_cell(cell, cell.population)
@@ -109,6 +111,7 @@ def _train_and_measure(
     cell: Cell,
     population: Population,
     model: keras.Model,
+    evaluator: Evaluator,
     folder: Path,
     data: str,
     devices: Sequence[str],
@@ -116,7 +119,6 @@ def _train_and_measure(
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> None:
     training, sizes = cell.protocol.training, cell.protocol.evaluation
-    evaluator = Evaluator(model, population, sizes, data=data)
     evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
     tail = TailCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test"))
     best = BestWeights(evaluation)

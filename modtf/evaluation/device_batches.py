@@ -31,5 +31,5 @@ def device_batches(
     def element(step: tf.Tensor) -> dict[str, Any]:
         return {"step": tf.cast(step, tf.int32), "given": tf.nest.map_structure(tf.constant, stream.given)}
 
-    program = (stream.plan.batch_size, stream.plan.num_tokens, draws)
+    program = (population, stream.plan.batch_size, stream.plan.num_tokens, draws)
     return Source(tf.data.Dataset.counter().map(element), make, program)

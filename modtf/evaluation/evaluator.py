@@ -85,6 +85,13 @@ class Evaluator:
         other._set_data(evaluation, split)
         return other
 
+    def of(self, population: Population) -> "Evaluator":
+        """Another evaluator of the same model for other members of the same shape, which shares what is
+        compiled."""
+        other = copy.copy(self)
+        other.population = population.with_seed(self.population.seeds[0])
+        return other
+
     def _set_data(self, evaluation: Evaluation, split: str) -> None:
         check_choice("split", split, SPLITS)
         family = self.population.family

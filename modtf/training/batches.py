@@ -1,5 +1,6 @@
 """Where the batches of a training program come from: a pipeline of the host, or the program itself."""
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,11 @@ class HostBatches:
     def feed(self, per_program: int) -> tf.data.Dataset:
         """What `fit` iterates over."""
         return self.dataset
+
+    @property
+    def program(self) -> Hashable:
+        """Batches with the same one can be read by the same program."""
+        return repr(self.dataset.element_spec)
 
     @property
     def bytes_per_step(self) -> int:
@@ -65,6 +71,10 @@ class DeviceBatches:
 
     def feed(self, per_program: int) -> tf.data.Dataset:
         return tf.data.Dataset.counter(self.start_step, per_program)
+
+    @property
+    def program(self) -> Hashable:
+        return self.stream.population, self.stream.plan.batch_size
 
     @property
     def bytes_per_step(self) -> int:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from modtf.evaluation.data_place import on_cpu
 from modtf.models.base import ModularModel
 from modtf.training.batches import BYTES_PER_PROGRAM, Batches
-from modtf.training.compile import STEPS_PER_EXECUTION, state_of
+from modtf.training.compile import STEPS_PER_EXECUTION, Compilation, state_of
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
 ACCELERATION = 50  # how many cores an accelerator is worth, at least
@@ -189,5 +189,18 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
 
         model.train_function = shares_function(model, batches, steps, per_program, devices)
     else:
-        model.train_function = _train_function(model, batches, steps, per_program)
+        model.train_function = _kept_function(model, batches, steps, per_program)
     return batches.feed(per_program)
+
+
+def _kept_function(
+    model: keras.Model, batches: Batches, steps: int, per_program: int
+) -> Callable[[Any], dict[str, Any]]:
+    """As `_train_function`; the one that the model was trained with before, where it would be the same."""
+    compilation = Compilation.of(model)
+    if compilation is None:  # compiled by somebody else
+        return _train_function(model, batches, steps, per_program)
+    key = (batches.program, steps, per_program)
+    if key not in compilation.programs:
+        compilation.programs[key] = _train_function(model, batches, steps, per_program)
+    return compilation.programs[key]

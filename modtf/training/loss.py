@@ -1,5 +1,7 @@
 """The loss that training minimises."""
 
+from typing import Any
+
 import keras
 
 from modtf.evaluation.elementwise import ELEMENTWISE
@@ -18,6 +20,8 @@ class SettingLoss(keras.losses.Loss):
     def __init__(self, setting: str, name: str = "loss", **kwargs):
         super().__init__(name=name, **kwargs)
         self.setting = setting
+        #: of the model that was compiled with it, see `compile_model`
+        self.compilation: Any = None
 
     def call(self, y_true, y_pred):
         return ELEMENTWISE[self.setting](y_true, y_pred)

@@ -1,9 +1,11 @@
-"""By hand: runs cells one after the other in one process, and prints how its memory grows.
+"""Runs cells one after the other in one process, and prints how its memory grows.
 
     python tests/modtf/engines/memory_growth.py --cells=50
+    python tests/modtf/engines/memory_growth.py --cells=50 --shapes=50
 
-Every cell is of another width or variant, as in a study, so that each is built and compiled anew. Exit
-status 1 where the last ten cells hold a tenth more than the first ten.
+The cells are of so many shapes, in turn. Those of a shape share what is compiled; what TensorFlow keeps of
+every program that was compiled grows with the number of shapes, and ends with the process. Exit status 1
+where the last `--window` cells hold more than `--most` times what the first did.
 """
 
 import argparse
@@ -32,23 +34,28 @@ def resident() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cells", type=int, default=50)
+    parser.add_argument("--shapes", type=int, default=4)
+    parser.add_argument("--window", type=int, default=10)
+    parser.add_argument("--most", type=float, default=1.1)
     parser.add_argument("--arch", default="mlp")
     options = parser.parse_args()
     protocol = Protocol(Training(steps=2, batch_size=8, evaluations=1), SIZES)
     found = []
     with tempfile.TemporaryDirectory() as out:
         for number in range(options.cells):
-            variant, width = VARIANTS[number % len(VARIANTS)], 4 + number // len(VARIANTS)
+            shape = number % options.shapes
+            variant, width = VARIANTS[shape % len(VARIANTS)], 4 + shape // len(VARIANTS)
             began = time.process_time()
-            cell = Cell(Task(options.arch), width, variant, ((0, 0), (1, 0)), protocol)
+            members = ((0, 2 * number), (1, 2 * number + 1))
+            cell = Cell(Task(options.arch), width, variant, members, protocol)
             run_cell(cell, out, verbose=False)
             gc.collect()
             found.append(resident())
             seconds = time.process_time() - began
             print(f"cell {number + 1}: {found[-1]:.0f} MiB, {seconds:.1f} s of CPU", flush=True)
-    first, last = max(found[:10]), max(found[-10:])
-    print(f"the most in the first ten cells {first:.0f} MiB, in the last ten {last:.0f} MiB")
-    sys.exit(last > 1.1 * first)
+    first, last = max(found[: options.window]), max(found[-options.window :])
+    print(f"the most in the first cells {first:.0f} MiB, in the last {last:.0f} MiB")
+    sys.exit(last > options.most * first)
 
 
 if __name__ == "__main__":

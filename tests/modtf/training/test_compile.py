@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from keras import ops
 
 from modtf.families import FAMILIES
 from modtf.models.build import build
 from modtf.population import Population
 from modtf.protocol import Training
 from modtf.task import Task
-from modtf.training.compile import compile_model
+from modtf.training.compile import Compilation, compile_model
 
 WITHOUT_TENSORFLOW = """
 import sys
@@ -60,3 +63,23 @@ def test_it_takes_what_training_says():
     assert (model.jit_compile, model.steps_per_execution) == (False, 100)
     assert model.loss["target"].setting == "regression"
     assert model.loss["target"].dtype == "float64"
+
+
+def test_compiled_again_the_optimizer_begins_anew_and_programs_stay():
+    population = Population.of([Task(num_rules=2, data_seed=i) for i in range(2)])
+    model = build(population, "modular", 8)
+    training = Training(steps=1, learning_rate=1e-2)
+    compile_model(model, population, training)
+    compilation, optimizer = Compilation.of(model), model.optimizer
+    optimizer.build(model.trainable_variables)
+    for variable in optimizer.variables:
+        variable.assign(ops.ones_like(variable))
+    compile_model(model, population, replace(training, learning_rate=1e-3), steps_per_execution=1)
+    assert (Compilation.of(model), model.optimizer, model.steps_per_execution) == (compilation, optimizer, 1)
+    state = {variable.path.split("/")[-1]: variable.numpy() for variable in optimizer.variables}
+    np.testing.assert_allclose(state.pop("learning_rate"), 1e-3)
+    assert all((values == 0).all() for values in state.values())
+    compile_model(model, population, replace(training, clipnorm=1.0))
+    assert Compilation.of(model) is not compilation
+    model.compile("sgd", "mse")
+    assert Compilation.of(model) is None

@@ -1,0 +1,116 @@
+"""A cell that goes on with another one's compiled model ends as if it had its own."""
+
+import subprocess
+import sys
+from collections import OrderedDict
+from dataclasses import replace
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from modtf.cell import Cell
+from modtf.engines import reuse
+from modtf.engines.cell import run_cell
+from modtf.models.build import build_cell
+from modtf.models.routers import ROUTERS
+from modtf.protocol import Evaluation, Protocol, Training
+from modtf.results import load_results
+from modtf.task import Task
+
+HERE = Path(__file__).parent
+SIZES = Evaluation(batches=1, batch_size=8, tokens=80, activation_batch_size=8, draws=2, tokens_per_draw=80)
+PROTOCOL = Protocol(Training(steps=4, batch_size=8, evaluations=1), replace(SIZES, conditions=()))
+
+
+def cell(variant, members, **protocol):
+    return Cell(Task("mlp", num_rules=2), 4, variant, members, PROTOCOL.replace(**protocol))
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch):
+    monkeypatch.setattr(reuse, "_kept", OrderedDict())
+
+
+def ends(cell, out):
+    """All numbers that a cell leaves, but for times."""
+    folder = run_cell(cell, out, verbose=False)
+    results = load_results(str(folder))
+    results = results[~results["measure"].str.contains("second")]
+    model = keras.saving.load_model(folder / "last.keras")
+    assert [(task.data_seed, seed) for task, seed in model.population.members] == list(cell.members)
+    return [results["value"].to_numpy(), *np.load(folder / "activation.npz").values(), *model.get_weights()]
+
+
+def test_the_same_numbers_as_alone(tmp_path):
+    """With another learning rate and number of steps, and a router that keeps a state and draws noise."""
+    first = cell("gumbel", ((0, 0), (1, 0)))
+    second = cell("gumbel", ((2, 3), (4, 1)), learning_rate=1e-2, steps=8, evaluations=2)
+    alone = ends(second, tmp_path / "alone")
+    reuse._kept.clear()
+    ends(first, tmp_path / "shared")
+    (lent,) = reuse._kept.values()
+    for found, expected in zip(ends(second, tmp_path / "shared"), alone, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    (again,) = reuse._kept.values()
+    assert again.model is lent.model
+
+
+def lend(cell, data="auto"):
+    return reuse.lend(cell, cell.population, build_cell(cell, cell.population), data)
+
+
+def test_what_was_interrupted_is_not_kept():
+    with pytest.raises(KeyboardInterrupt), lend(cell("monolithic", ((0, 0),))):
+        raise KeyboardInterrupt
+    assert not reuse._kept
+
+
+def test_other_shapes_are_not_shared(monkeypatch):
+    one = cell("modular", ((0, 0),))
+    others = [
+        replace(one, variant="modular_op"),
+        replace(one, members=((0, 0), (1, 0))),
+        replace(one, task=Task("mlp", setting="classification", num_rules=2)),
+        replace(one, width=5),
+        replace(one, protocol=PROTOCOL.replace(batch_size=4)),
+    ]
+    models = []
+    for each in (one, *others):
+        with lend(each) as (model, _):
+            models.append(model)
+    assert len(set(map(id, models))) == len(models) <= reuse.KEPT
+    with lend(replace(one, members=((3, 3),))) as (model, _):
+        assert model is models[0]
+    monkeypatch.setattr(reuse, "LARGEST", 1)
+    with lend(one):
+        pass
+    assert models[0] not in [kept.model for kept in reuse._kept.values()]
+
+
+def test_a_name_that_was_registered_anew_is_another_router(monkeypatch):
+    one = cell("modular", ((0, 0),))
+    with lend(one) as (before, _):
+        pass
+
+    other = type("Other", (ROUTERS["modular"],), {})
+    monkeypatch.setitem(ROUTERS._objects, "modular", other)
+    with lend(one) as (after, _):
+        assert after is not before
+
+
+def test_no_more_are_kept_than_so_many(monkeypatch):
+    monkeypatch.setattr(reuse, "KEPT", 2)
+    for width in (4, 5, 6):
+        with lend(replace(cell("monolithic", ((0, 0),)), width=width)) as (model, _):
+            pass
+    assert len(reuse._kept) == 2
+    assert list(reuse._kept.values())[-1].model is model
+
+
+def test_memory_does_not_grow_with_cells():
+    """The same loop by hand, with 60 cells of four shapes: the last ten held less than the first ten."""
+    loop = str(HERE / "memory_growth.py"), "--cells=12", "--shapes=1", "--window=4", "--most=1.02"
+    ran = subprocess.run([sys.executable, *loop], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
