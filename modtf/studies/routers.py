@@ -3,17 +3,16 @@
     python launch/sweep.py --study=routers --out=runs/routers
 
 R = 8 rules, width 32, every router with the options that it has by default: on the mlp five tasks x two
-seeds, on attention (search v1) five tasks x one. Steps were chosen before anything was run, from measured
-times (docs/performance.md): about 0.9 ms a step of the mlp, 12 to 14 of attention. `annealed` reaches its
-last temperature where two thirds of the training are over.
+seeds, on attention (search v1) five tasks x one. Steps and learning rates are those of the study `first`,
+chosen before anything was run from measured times; with the same --out the published variants are trained
+once for both. `annealed` reaches its last temperature where two thirds of the training are over.
 """
 
 from modtf.models.routers import ROUTERS
+from modtf.studies.first import LEARNING_RATE, SEEDS, STEPS
 from modtf.studies.grid import Grid, grid
 
-STEPS = {"mlp": 40_000, "mha": 8_000}
-LEARNING_RATE = {"mlp": 3e-4, "mha": 1e-3}
-SEEDS = {"mlp": 2, "mha": 1}
+ARCHITECTURES = ("mlp", "mha")
 OPTIONS = {"annealed": lambda arch: {"router.steps": STEPS[arch] * 2 // 3}}
 
 
@@ -29,7 +28,7 @@ CELLS = sum(
         * grid(**{"training.steps": STEPS[arch], "training.learning_rate": LEARNING_RATE[arch]})
         * grid(**{"training.evaluations": 20})
         * routers(arch)
-        for arch in STEPS
+        for arch in ARCHITECTURES
     ),
     Grid([]),
 ).cells()
