@@ -14,7 +14,7 @@ LETTERS = 24  # of a label's name
 def draw_layer(layer: LayerMeasures, names: Names) -> Picture:
     """p(module | label) by gate mass and by hard assignment, modules in the order of their top labels."""
     rows = np.arange(len(layer.labels))
-    note = "Modules stand in the order of the labels that are most frequent where they are active."
+    note = "Rows: labels. Columns: modules, in the order of the labels most frequent where they are active."
     if layer.label_counts is not None and len(rows) > NAMES[0]:
         rows = np.sort(np.argsort(-layer.label_counts, kind="stable")[: NAMES[0]])
         note += f" The {NAMES[0]} most frequent of {len(layer.labels)} labels are shown."

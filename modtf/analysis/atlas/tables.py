@@ -129,4 +129,4 @@ def _value(found: Estimate) -> str:
 
 
 def _number(value: Any) -> str:
-    return "-" if np.isnan(value) else f"{value:.3f}"
+    return "-" if np.isnan(value) else f"{value:z.3f}"
