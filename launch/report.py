@@ -15,10 +15,11 @@ from modtf.analysis.claims import print_claims
 from modtf.analysis.contents import plural
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.figures.save import VECTOR
-from modtf.analysis.report import write_report
+from modtf.analysis.report import FOLDERS, write_report
 from modtf.analysis.select import CHOICES
 from modtf.checks import check_choice
-from modtf.launch.cli import check_writable, run_command
+from modtf.files import check_writable
+from modtf.launch.cli import run_command
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -68,7 +69,9 @@ def main(given: flags.FlagValues) -> None:
         check_choice("--figures", name, list(FIGURES))
     for name in given.vector:
         check_choice("--vector", name, list(VECTOR))
-    out = check_writable(given.out)
+    out = check_writable(given.out, "--out")
+    for folder in FOLDERS:
+        check_writable(out / folder, "--out")
     study = Study.read(folders, given.checkpoint, given.protocol, progress=_bar("cells"))
     judged = study.claims()
     choice = {

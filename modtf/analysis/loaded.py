@@ -131,5 +131,7 @@ def where(frame: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
         raise ValueError(f"The results have no column {unknown.pop()!r}; they have {', '.join(frame)}.")
     keep = pd.Series(True, frame.index)
     for name, value in wanted.items():
+        if not pd.api.types.is_scalar(value):
+            raise ValueError(f"{name}={value!r} is not valid; expected one value of the column.")
         keep &= frame[name] == value
     return frame[keep]

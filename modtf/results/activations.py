@@ -78,4 +78,13 @@ def _read(cell: CellFolder) -> Activations:
         raise ValueError(
             f"{path} cannot be read ({error}). Remove its folder and run the cell again."
         ) from error
+    members, steps = (len(cell.members),), whole["steps"].shape
+    matrices = (*members, cell.cell["num_rules"], *real["last"].shape[2:3])
+    expected = {"last": matrices, "best": matrices, "history": (*steps[:1], *matrices), "steps": steps[:1]}
+    for name, array in {**real, **whole}.items():
+        if array.shape != expected.get(name, members):
+            raise ValueError(
+                f"{path} cannot be read ({name} has shape {array.shape}; expected "
+                f"{expected.get(name, members)}). Remove its folder and run the cell again."
+            )
     return Activations(cell=cell.cell, **real, **whole)

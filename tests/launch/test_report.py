@@ -22,7 +22,7 @@ def study_folder(tmp_path_factory):
 
 
 def test_the_command(study_folder, tmp_path):
-    out = tmp_path / "r"
+    out = tmp_path / "ünï çødé" / "r"
     result = run(f"--results={study_folder}", f"--out={out}", "--claims", "--figures=ranking")
     assert result.returncode == 0, result.stderr
     for claim in CLAIMS:
