@@ -10,7 +10,7 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from modtf.analysis import Study
+from modtf.analysis import Study, print_judged
 from modtf.analysis.claims import print_claims
 from modtf.analysis.contents import plural
 from modtf.analysis.figures import FIGURES
@@ -34,6 +34,12 @@ def define_flags(values: flags.FlagValues) -> None:
         "out", None, "The folder to write report.html, figures/ and tables/ to.", flag_values=values
     )
     flags.DEFINE_bool("claims", False, "Print the verdict on every claim of the paper.", flag_values=values)
+    flags.DEFINE_bool(
+        "measures",
+        False,
+        "Print which measures of the activation track specialisation, and which do not.",
+        flag_values=values,
+    )
     flags.DEFINE_enum(
         "checkpoint",
         CHOICES[0],
@@ -83,6 +89,8 @@ def main(given: flags.FlagValues) -> None:
     page = write_report(study, out, given.figures, _bar("figures"), judged, given.vector, **choice)
     if given.claims:
         print(print_claims(judged, study.level))
+    if given.measures:
+        print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)
     print(f"{plural(missing, 'cell') if missing else 'No cell'} missing from the grid that the results span.")
     print(f"Wrote {page}")

@@ -68,7 +68,7 @@ def study(tmp_path_factory):
 
 @pytest.fixture(params=COMMANDS)
 def command(request, study, monkeypatch):
-    """Runs a command to its exit status, or None where its work begins; and its flags."""
+    """Its name; what runs it to its exit status, or None where its work begins; and its flags."""
     name = request.param
     assert name in BEGINS, f"say in BEGINS where the work of {name} begins"
     places, needed = BEGINS[name]
@@ -88,16 +88,15 @@ def command(request, study, monkeypatch):
             return stopped.code
         return 0
 
-    run.name = name
     values = flags.FlagValues()
     module.define_flags(values)
-    return run, sorted(set(values) - {"plugin"})
+    return name, run, sorted(set(values) - {"plugin"})
 
 
 @few
 @given(data=st.data())
 def test_flags(command, study, data):
-    run, names = command
+    _, run, names = command
     chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True))
     texts = st.sampled_from(TEXTS) | st.text(st.characters(exclude_characters="\0"), max_size=6)
     arguments = [f"--{name}={data.draw(texts)}" for name in chosen]
@@ -115,10 +114,10 @@ def test_flags(command, study, data):
 
 def tried(command, destination):
     """The exit status, None where the work began, and what was said; nothing may be written before."""
-    run, _ = command
+    name, run, _ = command
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-        status = run(DESTINATION.get(run.name, "--out={}").format(destination))
+        status = run(DESTINATION.get(name, "--out={}").format(destination))
     return status, said.getvalue()
 
 
@@ -129,7 +128,7 @@ def test_destinations_that_cannot_be_written(command, study, destination):
     before = sorted(study.parent.rglob("*"))
     status, said = tried(command, destination)
     assert status == 1
-    assert said.startswith(f"{command[0].name}.py: error: ")
+    assert said.startswith(f"{command[0]}.py: error: ")
     assert "cannot be written" in said or "expected a path" in said
     assert len(said.strip().splitlines()) == 1 + destination.count("\n") * (destination in said)
     assert sorted(study.parent.rglob("*")) == before

@@ -54,9 +54,9 @@ def test_check_writable(tmp_path):
             ValueError, match=f"--out={tmp_path / wrong} cannot be written: .* is not a folder"
         ):
             check_writable(tmp_path / wrong, "--out")
-    for wrong in ("\0", "x" * 300, 3, None):
+    for nonsense in ("\0", "x" * 300, 3, None):
         with pytest.raises(ValueError, match=r"out=.* is not valid; expected a path"):
-            check_writable(wrong)
+            check_writable(nonsense)  # type: ignore[arg-type]
     assert {path.name for path in tmp_path.iterdir()} == {"file", "loop"}
 
 

@@ -76,7 +76,7 @@ def test_condition(name, value):
         assert set(condition.stream_options()) <= {"scale", "seq_len"}
 
 
-SAID = {
+SAID: dict[str, Any] = {
     "title": "Coins", "data": "coins:Data", "architecture": "mlp", "headline": "heavy",
     "settings": ("regression",), "options": (modtf.Option(**OPTION),), "is_sequence": False,
     "training_length": 10, "min_tokens": 1,
@@ -87,7 +87,7 @@ SAID = {
 
 @pytest.mark.parametrize("name", SAID)
 @few
-@given(value=anything | st.lists(st.sampled_from([*SAID["options"], *SAID["conditions"]]), max_size=2))
+@given(value=anything | st.lists(st.sampled_from(SAID["options"] + SAID["conditions"]), max_size=2))
 def test_family(name, value):
     methods = {m: lambda self, task: 3 for m in ("token_width", "published", "quick")}
     family = type("Coins", (modtf.Family,), {**SAID, **methods, name: value})

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from modtf.analysis.claims.evidence import MIN_TASKS, MOST_TASKS, Evidence
+from modtf.analysis.claims.evidence import MOST_TASKS, Evidence
 from modtf.analysis.claims.registry import CLAIMS, Claim
 from modtf.analysis.contents import plural
+from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.labels import kind_label
 from modtf.checks import check_names
 from modtf.results.schema import KIND, VARIANTS

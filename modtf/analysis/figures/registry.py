@@ -20,6 +20,7 @@ NAMES = (
     "performance_vs_seq_len",
     "collapse_and_specialisation_vs_num_rules",
     "collapse_and_specialisation_bars",
+    "measures_judged",
     "training_curves",
     "activation",
     "activation_evolution",
