@@ -43,7 +43,7 @@ def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
         >>> rank_correlation([0.1, 0.2, 0.3], [1, 10, 100])
         1.0
     """
-    ranks = [stats.rankdata(np.round(values, DIGITS)) for values in (first, second)]
+    ranks = [stats.rankdata(np.round(np.asarray(values, np.float64), DIGITS)) for values in (first, second)]
     if len(ranks[0]) < LEAST or min(map(np.ptp, ranks)) == 0:
         return float("nan")
     x, y = (r - r.mean() for r in ranks)

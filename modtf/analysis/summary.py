@@ -48,6 +48,10 @@ def summarise(
     unknown = [name for name in (*by, *over, value) if name not in frame]
     if unknown:
         raise ValueError(f"The table has no column {unknown[0]!r}; it has {', '.join(map(str, frame))}.")
+    if value in by:
+        raise ValueError(
+            f"A mean of {value!r} was asked for, for every value of {value!r}. Take it out of by."
+        )
     if not pd.api.types.is_numeric_dtype(frame[value]):
         raise ValueError(f"The column {value!r} holds no numbers; a mean of it was asked for.")
     refuse_mixtures(frame, by, over)

@@ -59,7 +59,7 @@ def test_registering(register, name, thing):
 @few
 @given(value=anything, asked=anything)
 def test_option(name, value, asked):
-    option = survives(lambda: modtf.Option(**{**OPTION, name: value}), name)
+    option = survives(lambda: modtf.Option(**{**OPTION, name: value}), name, "default")
     if option is not None:
         allowed = survives(lambda: option.check(asked), option.name)
         if allowed is not None:

@@ -1,6 +1,7 @@
 """Measures judged: against scipy, where the answer is known, and how often an interval is right."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -159,7 +160,9 @@ def test_over_kinds_in_words():
     words = over_kinds(table).set_index(["measure", "over"])["words"]
     assert words["collapse_avg", ALL] == "tracks in 1 of 2 kinds; misleads in 1"
     text = print_judged(table)
-    line = r"collapse_avg +\+1.00 \[\+1.00, \+1.00\] +-1.00 \[-1.00, -1.00\] +tracks in 1 of 2 kinds; misleads"
+    line = (
+        r"collapse_avg +\+1.00 \[\+1.00, \+1.00\] +-1.00 \[-1.00, -1.00\] +tracks in 1 of 2 kinds; misleads"
+    )
     assert len(re.findall(line, text)) == 2
     assert text.count("Among ") == 2
     assert "Models: 300." in text
@@ -188,7 +191,11 @@ def test_measures_are_means_over_the_evaluations_of_the_checkpoint(study, checkp
     found = learned_measures(part).query("variant == 'modular' and num_rules == 8").iloc[3]
     (cell,) = part.activations(variant="modular", num_rules=8)
     place = cell.index(found["data_seed"], found["seed"])
-    matrices = {"tail": cell.history[-2:], "last": cell.last[None], "pooled": [cell.last, cell.best]}
+    matrices: dict[str, Any] = {
+        "tail": cell.history[-2:],
+        "last": cell.last[None],
+        "pooled": [cell.last, cell.best],
+    }
     expected = [metrics.effective_rank(matrix[place]) for matrix in matrices[checkpoint]]
     assert found["effective_rank"] == pytest.approx(np.mean(expected))
 
