@@ -76,9 +76,7 @@ class StreamPlan:
         batch_size = check_integer("batch_size", batch_size, 1)
         number = isinstance(scale, Real) and not isinstance(scale, bool)
         if not number or not 0.0 < scale <= LARGEST_SCALE:
-            raise ValueError(
-                f"scale={scale!r} is not valid; expected a number above 0 that float32 can hold."
-            )
+            raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0, in float32.")
         if seq_len is not None and not family.is_sequence:
             raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")
         num_tokens = family.num_training_tokens if seq_len is None else seq_len
