@@ -13,7 +13,7 @@ from modtf.evaluation.batches import evaluation_batches
 from modtf.evaluation.data_place import choose_place
 from modtf.evaluation.device_batches import device_batches
 from modtf.evaluation.measures import measure_members, rates
-from modtf.evaluation.outputs import count_modules, explained
+from modtf.evaluation.outputs import count_modules, failures_explained
 from modtf.evaluation.scores import Rows, Scores
 from modtf.families import IID
 from modtf.models.routers.base import Router
@@ -97,7 +97,7 @@ class Evaluator:
         Raises:
             ValueError: if a user's model fails on some of the data.
         """
-        with explained(self.model, self.population, self.evaluation):
+        with failures_explained(self.model, self.population, self.evaluation):
             return self._run()
 
     def _run(self) -> Scores:

@@ -58,7 +58,7 @@ def check_conditions(model: keras.Model, population: Population, evaluation: Eva
 
 
 @contextlib.contextmanager
-def explained(model: keras.Model, population: Population, evaluation: Evaluation) -> Iterator[None]:
+def failures_explained(model: keras.Model, population: Population, evaluation: Evaluation) -> Iterator[None]:
     """Says in one line where a user's model fails in an evaluation, though it passed on two examples."""
     try:
         yield

@@ -113,7 +113,7 @@ def test_what_r_does_to_both_is_told_from_what_routers_do():
 def test_noise_is_not_said_to_track_or_mislead():
     """The interval holds 0 about as often as it says."""
     holds = []
-    for seed in range(25):
+    for seed in range(15):
         noise = models({"load_variation": lambda a, R, rng: rng.uniform(size=len(a))}, seeds=1, seed=seed)
         found = row(judge_measures(noise), "load_variation")
         holds.append(found.low <= 0 <= found.high)
