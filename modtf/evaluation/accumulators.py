@@ -73,7 +73,7 @@ class ActivationSums(keras.metrics.Metric):
             parts = [by_module[:, n : n + self.num_modules] for n in range(0, width, self.num_modules)]
             self.penalty.assign_add(ops.cast(self._penalty(*parts), self.penalty.dtype))
             activation = activation[..., : self.num_modules]
-        activation = ops.cast(activation, self.by_rule.dtype)  # half precision counts no more than 256 tokens
+        activation = ops.cast(activation, self.by_rule.dtype)  # half precision would round the sums
         row = ops.reshape(ops.moveaxis(row, 1, 0), [members, -1])
         activation = ops.reshape(ops.moveaxis(activation, 1, 0), [members, -1, self.num_modules])
         rules = ops.arange(self.num_rules, dtype=row.dtype)[:, None]
