@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from modtf.randomness import random_key
 from modtf.task import SPLITS
 
 NUMBERS_PER_BLOCK = 1 << 16  # random numbers a member draws at once: enough to hide the cost of a call
+LARGEST_SCALE = float(np.finfo(np.float32).max)
+LAST_STEP = 1 << 62  # in int64 the end of its block can still be counted
 FIELDS = ("rule", "inputs")  # each has a key of its own
 
 
@@ -28,6 +31,13 @@ def rule_data(population: Population, ops: Any) -> RuleData:
     data = data_class(population.family)(population.tasks)
     data.ops = ops
     return data
+
+
+def check_start(start_step: int) -> int:
+    """The first batch of a stream; raises `ValueError` unless it is a number of one."""
+    if check_integer("start_step", start_step, 0) > LAST_STEP:
+        raise ValueError(f"start_step={start_step} is not valid; expected at most {LAST_STEP}.")
+    return int(start_step)
 
 
 @dataclass(frozen=True)
@@ -64,8 +74,9 @@ class StreamPlan:
         family, data = population.family, rule_data(population, ops)
         check_choice("split", split, SPLITS)
         batch_size = check_integer("batch_size", batch_size, 1)
-        if not 0.0 < scale < np.inf:
-            raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0.")
+        number = isinstance(scale, Real) and not isinstance(scale, bool)
+        if not number or not 0.0 < scale <= LARGEST_SCALE:
+            raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0, in float32.")
         if seq_len is not None and not family.is_sequence:
             raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")
         num_tokens = family.num_training_tokens if seq_len is None else seq_len
@@ -83,7 +94,7 @@ class StreamPlan:
             batch_size,
             num_tokens,
             "float32" if split == "train" else "float64",
-            scale,
+            float(scale),
             thresholds,
             np.array(keys, np.int64),
             max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * data.num_uniforms(num_tokens)))),

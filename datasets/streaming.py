@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from modtf.checks import check_integer
 from modtf.datasets import host_ops
 from modtf.datasets.families.base import Parameters
-from modtf.datasets.plan import StreamPlan
+from modtf.datasets.plan import StreamPlan, check_start
 from modtf.population import Population
 from modtf.task import Task
 
@@ -69,7 +68,7 @@ def stream(
     plan = StreamPlan.of(
         population, host_ops, batch_size, split, scale=scale, seq_len=seq_len, rule_probs=rule_probs
     )
-    start_step = check_integer("start_step", start_step, 0)
+    start_step, batch_size, scale = check_start(start_step), plan.batch_size, plan.scale
     steps, examples, thresholds = plan.steps, plan.steps * plan.batch_size, plan.thresholds
 
     def member_block(index: tf.Tensor, key: tf.Tensor, parameters: Parameters) -> Sequence[tf.Tensor]:

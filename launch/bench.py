@@ -21,17 +21,16 @@ Examples:
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from absl import flags
 from tqdm.auto import tqdm
 
 from modtf.families import FAMILIES
-from modtf.files import write_text
+from modtf.files import check_file_writable, write_text
 from modtf.launch.benchmark.requests import BACKENDS, measure, requests_of_flags
 from modtf.launch.benchmark.table import COST, EVALUATION, cost_table, goal_lines, note_lines
-from modtf.launch.cli import check_writable, run_command
+from modtf.launch.cli import run_command
 from modtf.launch.settings import define_settings
 from modtf.models.routers import default_variants
 
@@ -63,9 +62,7 @@ def main(given: flags.FlagValues) -> None:
     """Measures, prints the table and which goals it meets."""
     requests = requests_of_flags(given)
     if given.json is not None:
-        check_writable(Path(given.json).parent)
-        if Path(given.json).is_dir():
-            raise ValueError(f"--json={given.json} is a folder; give the name of a file.")
+        check_file_writable(given.json, "--json")
     rows: list[dict[str, Any]] = []
     rounds = 0 if given.evaluation else given.repeats
     total = sum(len(request["variants"]) + rounds for request in requests)

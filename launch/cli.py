@@ -1,7 +1,6 @@
 """What all commands share: plug-ins, `--help`, errors in one line, quiet libraries."""
 
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -87,17 +86,3 @@ def plugins_given(arguments: Sequence[str]) -> list[str]:
     define_plugin(values)
     values(["command", *arguments], known_only=True)
     return list(values.plugin)
-
-
-def check_writable(folder: str | Path) -> Path:
-    """Returns `folder`; raises `ValueError` where it cannot be written. Leaves nothing behind."""
-    path = Path(folder)
-    existing = next(p for p in [path, *path.absolute().parents] if p.exists())
-    try:
-        with tempfile.TemporaryDirectory(dir=existing):  # a superuser's permissions do not tell
-            return path
-    except OSError as error:
-        raise ValueError(
-            f"--out={folder} cannot be written: {existing} is not a folder open for writing "
-            f"({error.strerror})."
-        ) from error

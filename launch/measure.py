@@ -13,7 +13,8 @@ from tqdm import tqdm
 import modtf
 from modtf.analysis.atlas import Routing, print_atlas, write_atlas
 from modtf.checks import check_integer, check_number
-from modtf.launch.cli import check_writable, run_command
+from modtf.files import check_writable
+from modtf.launch.cli import run_command
 from modtf.metrics.atlas.chance import NUM_PERMUTATIONS
 
 OBSERVED, UNIFORM = "observed", "uniform"
@@ -65,7 +66,7 @@ def main(given: flags.FlagValues) -> None:
         raise ValueError(
             "Give --activations=x.npz, with arrays `activations` and `labels`, and --out=DIR, where to write."
         )
-    out = check_writable(given.out)
+    out = check_writable(given.out, "--out")
     probs = label_probs(given.label_probs)
     check_integer("--permutations", given.permutations, 0)
     check_number("--confidence", given.confidence, 0.5, 0.9999)

@@ -16,7 +16,8 @@ from absl import flags, logging
 from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config
 from modtf.datasets.modarch_rules.info import split_bytes
 from modtf.datasets.registration import NAME
-from modtf.launch.cli import check_writable, run_command
+from modtf.files import check_writable
+from modtf.launch.cli import run_command
 
 
 def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
@@ -79,8 +80,9 @@ def main(given: flags.FlagValues) -> None:
             size = sum(split_bytes(config.task, split) for split in config.splits.values())
             print(f"{config.name}  {size / 1e6:,.0f} MB")
         return
-    if given.data_dir is not None and "://" not in given.data_dir:
-        check_writable(Path(given.data_dir).expanduser())
+    data_dir = given.data_dir or tfds.core.constants.DATA_DIR
+    if "://" not in str(data_dir):
+        check_writable(Path(data_dir).expanduser(), "--data_dir")
     logging.set_verbosity(logging.WARNING)
     for number, config in enumerate(configs, start=1):
         print(f"[{number}/{len(configs)}] {prepare(config, given.data_dir, given.file_format)}", flush=True)

@@ -10,15 +10,16 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from modtf.analysis import Study
+from modtf.analysis import Study, print_judged
 from modtf.analysis.claims import print_claims
 from modtf.analysis.contents import plural
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.figures.save import VECTOR
-from modtf.analysis.report import write_report
+from modtf.analysis.report import FOLDERS, write_report
 from modtf.analysis.select import CHOICES
 from modtf.checks import check_choice
-from modtf.launch.cli import check_writable, run_command
+from modtf.files import check_writable
+from modtf.launch.cli import run_command
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -33,6 +34,12 @@ def define_flags(values: flags.FlagValues) -> None:
         "out", None, "The folder to write report.html, figures/ and tables/ to.", flag_values=values
     )
     flags.DEFINE_bool("claims", False, "Print the verdict on every claim of the paper.", flag_values=values)
+    flags.DEFINE_bool(
+        "measures",
+        False,
+        "Print which measures of the activation track specialisation, and which do not.",
+        flag_values=values,
+    )
     flags.DEFINE_enum(
         "checkpoint",
         CHOICES[0],
@@ -68,7 +75,9 @@ def main(given: flags.FlagValues) -> None:
         check_choice("--figures", name, list(FIGURES))
     for name in given.vector:
         check_choice("--vector", name, list(VECTOR))
-    out = check_writable(given.out)
+    out = check_writable(given.out, "--out")
+    for folder in FOLDERS:
+        check_writable(out / folder, "--out")
     study = Study.read(folders, given.checkpoint, given.protocol, progress=_bar("cells"))
     judged = study.claims()
     choice = {
@@ -80,6 +89,8 @@ def main(given: flags.FlagValues) -> None:
     page = write_report(study, out, given.figures, _bar("figures"), judged, given.vector, **choice)
     if given.claims:
         print(print_claims(judged, study.level))
+    if given.measures:
+        print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)
     print(f"{plural(missing, 'cell') if missing else 'No cell'} missing from the grid that the results span.")
     print(f"Wrote {page}")

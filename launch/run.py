@@ -20,10 +20,10 @@ from pathlib import Path
 from absl import flags
 
 from modtf.cell import VARIANTS, Cell
-from modtf.checks import check_choice
-from modtf.files import write_text
+from modtf.checks import check_choice, check_path
+from modtf.files import check_writable, write_text
 from modtf.launch.best import define_best, with_best
-from modtf.launch.cli import check_writable, run_command
+from modtf.launch.cli import run_command
 from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
 from modtf.launch.settings import define_settings
 from modtf.models.own import MODELS
@@ -65,7 +65,7 @@ def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
     configuration |= {"best": best} if best else {}
     text = json.dumps(configuration, indent=1, sort_keys=True)
     path = out / RUN
-    if path.exists() and path.read_text(encoding="utf-8") != text:
+    if path.exists() and path.read_bytes() != text.encode():
         raise ValueError(f"--out={out} holds another configuration ({path}); choose another folder.")
     return text
 
@@ -82,12 +82,15 @@ def main(given: flags.FlagValues) -> None:
     first, training = shared_cell(asked), asked[0].protocol.training
     label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)
     name = f"{label}_{given.preset}" + ("_best" if given.best else "")
-    out = check_writable(given.out or Path("runs", name))
+    out = Path(given.out or Path("runs", name))
+    check_path("--out", out)
     configuration = check_folder(out, asked, given.best)
     from modtf.results.schema import CHECKPOINTS, RESULTS  # pandas takes time
 
     check_choice("--checkpoint", given.checkpoint, CHECKPOINTS)
     unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
+    if unfinished:
+        check_writable(out, "--out")
     for cell in unfinished:
         check_cell(cell)
     rate = "the rates found" if given.best else f"learning rate {training.learning_rate:g}"

@@ -24,8 +24,9 @@ from modtf.cell import Cell
 from modtf.engines import ENGINES
 from modtf.engines.shard import shard_of
 from modtf.families import FAMILIES
+from modtf.files import check_writable
 from modtf.launch.best import define_best, with_best
-from modtf.launch.cli import check_writable, run_command
+from modtf.launch.cli import run_command
 from modtf.launch.settings import define_settings
 from modtf.launch.sweep_cells import LISTS, cells_of_flags, choose_cells
 from modtf.models.routers import default_variants
@@ -84,7 +85,7 @@ def main(given: flags.FlagValues) -> None:
     cells = with_best(cells, given)
     if given.shard is not None:
         cells = shard_of(cells, given.shard)
-    out = check_writable(given.out or Path("runs", name))
+    out = check_writable(given.out or Path("runs", name), "--out")
     models = sum(len(cell.members) for cell in cells)
     print(f"{name}: {len(cells):,} cells, {models:,} models. Writing to {out}", flush=True)
     if given.dry_run:

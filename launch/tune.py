@@ -21,7 +21,8 @@ from pathlib import Path
 from absl import flags
 
 from modtf.checks import check_integer
-from modtf.launch.cli import check_writable, run_command
+from modtf.files import check_writable
+from modtf.launch.cli import run_command
 from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags
 from modtf.launch.settings import define_settings, says_learning_rate
 from modtf.tuning import ORACLES
@@ -59,7 +60,7 @@ def main(given: flags.FlagValues) -> None:
     seed = check_integer("--oracle_seed", given.oracle_seed, 1)
     if given.trials is not None:
         check_integer("--trials", given.trials, 1)
-    out = check_writable(given.out or Path("runs", "tuning"))
+    out = check_writable(given.out or Path("runs", "tuning"), "--out")
     from modtf.tuning.role import role_here
 
     role = role_here()

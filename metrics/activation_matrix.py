@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from modtf.checks import check_integer
+from modtf.memory import check_fits
 from modtf.metrics.distributions import Array, as_numbers, check_distributions, first_index, show_index
 
 
@@ -81,11 +83,12 @@ def uniform_activation(num_rules: int, num_modules: int | None = None) -> Array:
     """The activation of a model that picks modules at random, the baseline row `random`: all entries 1/M.
 
     Raises:
-        ValueError: if there is not at least one rule and one module.
+        ValueError: if there is not at least one rule and one module, or so many do not fit into memory.
     """
-    num_modules = num_rules if num_modules is None else num_modules
-    if num_rules < 1 or num_modules < 1:
-        raise ValueError(f"Expected at least 1 rule and 1 module; got {num_rules} and {num_modules}.")
+    num_rules = check_integer("num_rules", num_rules, 1)
+    num_modules = num_rules if num_modules is None else check_integer("num_modules", num_modules, 1)
+    size = np.dtype(np.float64).itemsize * num_rules * num_modules
+    check_fits(f"num_rules={num_rules}, num_modules={num_modules}", {"matrix": size}, "Take fewer of both.")
     return np.full((num_rules, num_modules), 1.0 / num_modules)
 
 
@@ -94,6 +97,11 @@ def can_specialise(A: Array) -> bool:
     return min(A.shape) >= 2
 
 
-def module_use(A: Array, rule_probs: ArrayLike | None = None) -> Array:
-    """p(m) `[M]`: how often each module is used when rules come with `rule_probs [R]` (uniform for None)."""
+def module_use(A: ArrayLike, rule_probs: ArrayLike | None = None) -> Array:
+    """p(m) `[M]`: how often each module is used when rules come with `rule_probs [R]` (uniform for None).
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+    """
+    A = check_activation_matrix(A)
     return np.asarray(check_rule_probs(rule_probs, len(A)) @ A)

@@ -5,6 +5,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
+from modtf.checks import check_integer
+from modtf.memory import MEMBER, check_fits
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix
 from modtf.metrics.distributions import Array, check_distributions
 from modtf.metrics.registry import register_measure
@@ -12,7 +14,6 @@ from modtf.metrics.registry import register_measure
 NUM_DRAWS = 100
 
 
-@lru_cache(maxsize=32)  # a RandomState costs 0.1 ms, and a population asks for the same draws P times
 def rule_distributions(num_rules: int, num_draws: int = NUM_DRAWS) -> Array:
     """The published rule distributions: draw i is Dirichlet(1) from RandomState(i).
 
@@ -20,10 +21,16 @@ def rule_distributions(num_rules: int, num_draws: int = NUM_DRAWS) -> Array:
         float64 `[num_draws, num_rules]`, read-only.
 
     Raises:
-        ValueError: if there is not at least one rule and one draw.
+        ValueError: if there is not at least one rule and one draw, or so many do not fit into memory.
     """
-    if num_rules < 1 or num_draws < 1:
-        raise ValueError(f"Expected at least 1 rule and 1 draw; got {num_rules} and {num_draws}.")
+    num_rules, num_draws = check_integer("num_rules", num_rules, 1), check_integer("num_draws", num_draws, 1)
+    needed = num_draws * (np.dtype(np.float64).itemsize * num_rules + MEMBER)
+    check_fits(f"num_rules={num_rules}, num_draws={num_draws}", {"draws": needed}, "Take fewer of both.")
+    return _drawn(num_rules, num_draws)
+
+
+@lru_cache(maxsize=32)  # a RandomState costs 0.1 ms, and a population asks for the same draws P times
+def _drawn(num_rules: int, num_draws: int) -> Array:
     draws = np.stack([np.random.RandomState(i).dirichlet(np.ones(num_rules)) for i in range(num_draws)])
     draws.setflags(write=False)
     return draws

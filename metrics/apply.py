@@ -86,8 +86,10 @@ def measure_population(
     """
     matrices = check_distributions(A, "The activation matrices [members, rules, modules]", ndim=3)
     num_members = len(matrices)
-    if rule_probs is not None and np.ndim(rule_probs) == 1:
-        rule_probs = np.tile(np.asarray(rule_probs), (num_members, 1))
+    if rule_probs is not None:
+        rule_probs = as_numbers(rule_probs, "rule_probs")
+        if rule_probs.ndim == 1:
+            rule_probs = np.tile(rule_probs, (num_members, 1))
     usages = _per_member(usage, "usage", num_members)
     probs = _per_member(rule_probs, "rule_probs", num_members)
     frequencies = _per_member(rule_frequencies, "rule_frequencies", num_members)

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
 
 # "performance" is what evaluation computes; the others are functions of an activation matrix. A "diagnostic"
 # is what practitioners look at besides: shown where it is asked for, so as not to crowd the main tables.
@@ -34,6 +35,7 @@ class Measure:
     function: Callable[..., float] | None = None
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         low, high = self.range
         if self.group not in GROUPS:
             raise ValueError(f"Measure {self.name!r}: group {self.group!r} is not in {', '.join(GROUPS)}.")
@@ -47,6 +49,23 @@ class Measure:
             )
         if self.function is not None:
             self._check_signature()
+
+    def _check_kinds(self) -> None:
+        for name in ("name", "group", "description", "axis_label"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"Measure {self.name!r}: {name}={getattr(self, name)!r}; expected a text.")
+        two = isinstance(self.range, tuple | list) and len(self.range) == 2
+        if not two or not all(map(_is_number, self.range)):
+            raise ValueError(f"Measure {self.name!r}: range {self.range!r} is not two numbers.")
+        if self.perfect is not None and not _is_number(self.perfect):
+            raise ValueError(f"Measure {self.name!r}: perfect={self.perfect!r}; expected a number or None.")
+        if not (self.smaller_is_better is None or isinstance(self.smaller_is_better, bool)):
+            raise ValueError(
+                f"Measure {self.name!r}: smaller_is_better={self.smaller_is_better!r}; expected True, False "
+                "or None."
+            )
+        if self.function is not None and not callable(self.function):
+            raise ValueError(f"Measure {self.name!r}: function={self.function!r} cannot be called.")
 
     def _check_direction(self) -> None:
         low, high = self.range
@@ -85,6 +104,10 @@ class Measure:
     def accepts(self, argument: str) -> bool:
         """Whether the measure's function has an argument of this name."""
         return self.function is not None and argument in _arguments(self.function)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 @cache  # asked for every matrix of a jackknife; `inspect` takes longer than a measure

@@ -1,6 +1,7 @@
 """Checks of single values: errors say what was received and what was expected."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -31,6 +32,19 @@ def check_type(name: str, value: Any, expected: type) -> None:
     """Raises `ValueError` unless `value` is an instance of the expected class."""
     if not isinstance(value, expected):
         raise ValueError(f"{name}={value!r} is not valid; expected a modtf.{expected.__name__}.")
+
+
+def check_path(name: str, value: Any) -> None:
+    """Raises `ValueError` unless `value` is a path, of something or of nothing."""
+    try:
+        if not isinstance(value, str | os.PathLike):
+            raise TypeError("it is neither text nor a path")
+        os.lstat(value)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return  # it may be made, or says so itself
+    except (OSError, TypeError, ValueError) as error:  # too long, with a null character
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"{name}={value!r} is not valid; expected a path ({reason}).") from error
 
 
 def check_names(name: str, value: Any) -> tuple[str, ...]:

@@ -1,12 +1,16 @@
 """Files that are either whole or absent."""
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from modtf.checks import check_path
+
+FULL = (errno.ENOSPC, errno.EDQUOT)  # no fault of a name: what is tried again may succeed
 WRITING = ".writing-"  # how the names of temporary files begin
 
 
@@ -34,6 +38,44 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             flush(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(folder: str | Path, name: str = "out") -> Path:
+    """Returns `folder`; raises `ValueError` where it cannot be made or written. Leaves nothing behind.
+
+    Args:
+        folder: there or not, nor its parents.
+        name: of what it was given as, for the error.
+
+    Raises:
+        OSError: where a disk is full.
+    """
+    check_path(name, folder)
+    _check_open(Path(folder), f"{name}={folder}")
+    return Path(folder)
+
+
+def check_file_writable(path: str | Path, name: str) -> Path:
+    """Returns `path`; raises `ValueError` where a file cannot be written there; see `check_writable`."""
+    check_path(name, path)
+    if Path(path).is_dir():
+        raise ValueError(f"{name}={path} is a folder; give the name of a file.")
+    _check_open(Path(path).absolute().parent, f"{name}={path}")
+    return Path(path)
+
+
+def _check_open(folder: Path, what: str) -> None:
+    existing = next(p for p in [folder, *folder.absolute().parents] if os.path.lexists(p))
+    try:
+        with tempfile.TemporaryDirectory(dir=existing):  # a superuser's permissions do not tell
+            return
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise ValueError(
+            f"{what} cannot be written: {existing} is not a folder open for writing ({error.strerror}). "
+            "Choose another place."
+        ) from error
 
 
 def flush(path: Path) -> None:

@@ -9,6 +9,13 @@ T = TypeVar("T")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
+class UnknownNameError(KeyError, ValueError):
+    """A name that is not registered: what mappings raise, and what checks of arguments do."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError's own is in quotes
+
+
 class Registry(Mapping[str, T], Generic[T]):
     """Names and the objects they stand for; what the tree holds is imported on first use.
 
@@ -83,9 +90,9 @@ class Registry(Mapping[str, T], Generic[T]):
         return [name for name in self._objects if name not in self._modules]
 
     def __getitem__(self, name: str) -> T:
+        if not isinstance(name, str) or name not in self:
+            raise UnknownNameError(f"Unknown {self.kind}: {name!r}. Known: {', '.join(self)}.")
         if name not in self._objects:
-            if name not in self._modules:
-                raise KeyError(f"Unknown {self.kind}: {name!r}. Known: {', '.join(self)}.")
             import_module(self._modules[name])
             if name not in self._objects:
                 raise KeyError(f"{self._modules[name]} does not register the {self.kind} {name!r}.")
@@ -102,7 +109,9 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def _origin(thing: Any) -> str:
-    return f"{thing.__module__}:{thing.__qualname__}"
+    """module:name; of what has none, such as a number, its class's: `check` refuses it, or nobody minds."""
+    named = thing if hasattr(thing, "__module__") and hasattr(thing, "__qualname__") else type(thing)
+    return f"{named.__module__}:{named.__qualname__}"
 
 
 def resolve(reference: Any) -> Any:

@@ -6,6 +6,8 @@ R rules, M modules (R as published, or 1 for monolithic), e the width, d = 4e.
 import math
 from collections.abc import Callable
 
+from modtf.checks import check_integer
+
 
 def mlp_hidden(width: int, num_modules: int) -> int:
     """Hidden units of one MLP module, floor(d / M)."""
@@ -66,6 +68,8 @@ def check_width(architecture: str, width: int, num_rules: int, num_modules: int 
         architecture: its name.
         num_modules: M; R by default.
     """
+    if num_modules is not None:
+        check_integer("router.modules", num_modules, 1)
     check = _CHECKS.get(architecture)
     if check is not None:
         check(width, num_rules, num_rules if num_modules is None else num_modules)

@@ -1,7 +1,10 @@
 """What a study shows: summaries, comparisons, rankings, claims, figures, the report. No TensorFlow."""
 
 from modtf.analysis.intervals import data_seed_means, intervals, t_interval
+from modtf.analysis.judged import judge_measures
+from modtf.analysis.judged_words import over_kinds, print_judged
 from modtf.analysis.labels import kind_label, variant_label, with_kinds
+from modtf.analysis.learned import learned_measures
 from modtf.analysis.missing import find_missing
 from modtf.analysis.paired import PAIRS, compare_pairs, match_members
 from modtf.analysis.performance import IN, OUT, performance_rows
@@ -20,9 +23,13 @@ __all__ = [
     "data_seed_means",
     "find_missing",
     "intervals",
+    "judge_measures",
     "kind_label",
+    "learned_measures",
     "match_members",
+    "over_kinds",
     "performance_rows",
+    "print_judged",
     "random_baseline",
     "rank",
     "results_table",

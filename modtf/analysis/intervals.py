@@ -17,6 +17,7 @@ from modtf.results.schema import CELL, SCORE
 
 LEVEL = 0.95
 UNIT = "data_seed"
+MIN_TASKS = 3  # with fewer, no interval means anything
 STATISTICS = ("mean", "low", "high", "num_tasks", "num_models", "num_missing")
 #: what a mean within a data seed weighs alike, whatever the number of seeds behind each of its values
 FACTORS = (*CELL, *SCORE, "step", "distribution")

@@ -69,6 +69,14 @@ class LoadedStudy:
         return find_missing(self.cells)
 
     @cached_property
+    def judged_measures(self) -> pd.DataFrame:
+        """Which measures track specialisation, see `modtf.analysis.judge_measures`; reads all matrices."""
+        from modtf.analysis.judged import judge_measures
+        from modtf.analysis.learned import learned_measures
+
+        return judge_measures(learned_measures(self), self.level)
+
+    @cached_property
     def diverged(self) -> pd.DataFrame:
         """The models whose performance is no finite number."""
         return contents.diverged(self.results)
@@ -98,7 +106,7 @@ class LoadedStudy:
 
     def _part(self: Part, keep: Keep, cells: Sequence[CellFolder]) -> Part:
         part = copy(self)
-        for cached in ("history", "performance", "missing", "diverged", "variants"):
+        for cached in ("history", "performance", "missing", "judged_measures", "diverged", "variants"):
             part.__dict__.pop(cached, None)
         part.cells, part.results, part._whole = list(cells), keep(self.results), (self, keep)
         return part
@@ -131,5 +139,7 @@ def where(frame: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
         raise ValueError(f"The results have no column {unknown.pop()!r}; they have {', '.join(frame)}.")
     keep = pd.Series(True, frame.index)
     for name, value in wanted.items():
+        if not pd.api.types.is_scalar(value):
+            raise ValueError(f"{name}={value!r} is not valid; expected one value of the column.")
         keep &= frame[name] == value
     return frame[keep]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from modtf.analysis.intervals import LEVEL, intervals
+from modtf.checks import check_names, check_number
 from modtf.results.schema import CELL, SCORE
 
 # What two models of one mean must share, unless it is named in `over`.
@@ -33,17 +34,26 @@ def summarise(
         NaN for one data seed: nothing is known of others then.
 
     Raises:
-        ValueError: if a column is unknown, or a row would average over different settings, widths,
-            conditions, protocols or the like that `over` does not name.
+        ValueError: if a column is unknown or its values are no numbers, or a row would average over different
+            settings, widths, conditions, protocols or the like that `over` does not name.
 
     Example:
         >>> rows = frame.query("measure == 'alignment' and checkpoint == 'tail'")  # doctest: +SKIP
         >>> summarise(rows, by=["arch", "setting", "num_rules", "width", "variant"])  # doctest: +SKIP
     """
-    by, over = list(by), list(over)
+    if not isinstance(frame, pd.DataFrame):
+        raise ValueError(f"frame={frame!r} is no table; expected what modtf.load_results gives.")
+    by, over = list(check_names("by", by)), list(check_names("over", over))
+    check_number("level", level, 0.0, 1.0)
     unknown = [name for name in (*by, *over, value) if name not in frame]
     if unknown:
         raise ValueError(f"The table has no column {unknown[0]!r}; it has {', '.join(map(str, frame))}.")
+    if value in by:
+        raise ValueError(
+            f"A mean of {value!r} was asked for, for every value of {value!r}. Take it out of by."
+        )
+    if not pd.api.types.is_numeric_dtype(frame[value]):
+        raise ValueError(f"The column {value!r} holds no numbers; a mean of it was asked for.")
     refuse_mixtures(frame, by, over)
     return intervals(frame, by, value, level)
 

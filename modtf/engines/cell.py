@@ -10,12 +10,13 @@ import keras
 import numpy as np
 
 from modtf.cell import Cell
+from modtf.checks import check_path, check_type
 from modtf.engines.alone import make_member, run_members, save_weights
 from modtf.engines.reuse import lend
 from modtf.engines.source import check_source, recorded_source
 from modtf.engines.tables import final_scores, history_table, results_table
 from modtf.evaluation.evaluator import Evaluator
-from modtf.files import atomic_path, remove_unfinished, write_text
+from modtf.files import atomic_path, check_writable, remove_unfinished, write_text
 from modtf.models.base import ModularModel
 from modtf.models.build import build_cell, parameters_of_member, trains_alone
 from modtf.population import Population
@@ -67,16 +68,19 @@ def run_cell(
         `last.weights.h5` and `best.weights.h5`.
 
     Raises:
-        ValueError: on a variant or option that there is not, a width too small for the modules, a cell that
-            cannot fit into memory, or a registered model that fails.
+        ValueError: on a folder that cannot be written, a variant or option that there is not, a width too
+            small for the modules, a cell that cannot fit into memory, or a registered model that fails.
 
     Example:
         >>> folder = modtf.run_cell(Cell(Task(), 32, "modular", ((0, 0),)), "runs/first")
     """
+    check_type("cell", cell, Cell)
+    check_path("out", out)
     folder, alone = Path(out, cell.folder), trains_alone(cell)
     check_source(cell, out)
     if (folder / RESULTS).exists():
         return folder
+    check_writable(out)
     check_cell(cell)
     devices = strategy.devices if isinstance(strategy, MemberDevices) else ()
 

@@ -92,6 +92,8 @@ def _finished(folder: Path, thorough: bool) -> State:
     if "files" not in manifest:  # not written by a study, or damaged
         whole = (folder / RESULTS).read_bytes()[-1:] == b"\n" and not (folder / MANIFEST).exists()
         return State("finished", version=version) if whole else State("damaged", f"{RESULTS} is not whole")
+    if not _is_whole(manifest["files"]):
+        return State("damaged", f"{MANIFEST} is not as it was written")
     for name, wanted in manifest["files"].items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != wanted["size"]:
@@ -99,6 +101,14 @@ def _finished(folder: Path, thorough: bool) -> State:
         if (thorough or name == RESULTS) and _checksum(path) != wanted["blake2b"]:
             return State("damaged", f"{name} has another content than when it was written")
     return State("finished", version=version)
+
+
+def _is_whole(files: Any) -> bool:
+    """Whether a manifest's list of files is one."""
+    return isinstance(files, dict) and all(
+        isinstance(found, dict) and {"size", "blake2b"} <= set(found) and "\0" not in name
+        for name, found in files.items()
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -21,9 +21,11 @@ class PerformanceSums(keras.metrics.Metric):
         self.batches = self.add_variable([], "zeros", name="batches")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
+        y_pred = ops.cast(y_pred, self.loss.dtype)  # a user's model may compute in half precision
+
         def per_member(values):
             others = [axis for axis in range(len(values.shape)) if not (self.has_axis and axis == 1)]
-            return ops.cast(ops.reshape(ops.mean(values, axis=others), [-1]), self.loss.dtype)
+            return ops.reshape(ops.mean(values, axis=others), [-1])
 
         self.loss.assign_add(per_member(ELEMENTWISE[self.setting](y_true, y_pred)))
         if self.setting == "classification":
@@ -71,16 +73,17 @@ class ActivationSums(keras.metrics.Metric):
             parts = [by_module[:, n : n + self.num_modules] for n in range(0, width, self.num_modules)]
             self.penalty.assign_add(ops.cast(self._penalty(*parts), self.penalty.dtype))
             activation = activation[..., : self.num_modules]
+        activation = ops.cast(activation, self.by_rule.dtype)  # half precision would round the sums
         row = ops.reshape(ops.moveaxis(row, 1, 0), [members, -1])
         activation = ops.reshape(ops.moveaxis(activation, 1, 0), [members, -1, self.num_modules])
         rules = ops.arange(self.num_rules, dtype=row.dtype)[:, None]
         one_hot = ops.cast((row % self.num_rules)[:, None] == rules, activation.dtype)
-        by_rule = ops.cast(ops.matmul(one_hot, activation), self.by_rule.dtype)
+        by_rule = ops.matmul(one_hot, activation)
         draw = row[0, 0] // self.num_rules == ops.arange(self.draws, dtype=row.dtype)
         draw = ops.cast(draw, self.by_draw.dtype)[None, :, None]
         self.by_rule.assign_add(by_rule)
         self.by_draw.assign_add(draw * ops.sum(by_rule, axis=1)[:, None])
-        self.rules.assign_add(draw * ops.cast(ops.sum(one_hot, axis=2), self.rules.dtype)[:, None])
+        self.rules.assign_add(draw * ops.sum(one_hot, axis=2)[:, None])
         self.batches.assign_add(1.0)
 
     def result(self):

@@ -5,7 +5,9 @@ from typing import Any
 
 import keras
 
+from modtf.checks import check_type
 from modtf.evaluation.evaluator import Evaluator
+from modtf.evaluation.outputs import check_is_model
 from modtf.population import Population
 from modtf.protocol import Evaluation
 from modtf.task import Task
@@ -39,13 +41,18 @@ def evaluate(
         `modtf.metrics`; and the router's penalty, if it has one, under its name.
 
     Raises:
-        ValueError: on a model of another task or with other outputs, an unknown split or condition.
+        ValueError: on a model of another task, with other outputs or that fails, an unknown split or
+            condition.
 
     Example:
         >>> scores = modtf.evaluate(model, task)
         >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
     """
+    check_is_model(model)
     population = Population.of(task)
-    scores = Evaluator(model, population, evaluation or Evaluation(), split, seed, data).run()
+    if evaluation is None:
+        evaluation = Evaluation()
+    check_type("evaluation", evaluation, Evaluation)
+    scores = Evaluator(model, population, evaluation, split, seed, data).run()
     members = [scores.member(i) for i in range(len(population))]
     return members if population.has_axis else members[0]

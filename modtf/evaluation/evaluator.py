@@ -13,7 +13,7 @@ from modtf.evaluation.batches import evaluation_batches
 from modtf.evaluation.data_place import choose_place
 from modtf.evaluation.device_batches import device_batches
 from modtf.evaluation.measures import measure_members, rates
-from modtf.evaluation.outputs import count_modules
+from modtf.evaluation.outputs import count_modules, failures_explained
 from modtf.evaluation.scores import Rows, Scores
 from modtf.families import IID
 from modtf.models.routers.base import Router
@@ -99,7 +99,15 @@ class Evaluator:
         self.evaluation, self.split = evaluation, split
 
     def run(self) -> Scores:
-        """Performance under every condition, the activation matrix and its measures, the router's penalty."""
+        """Performance under every condition, the activation matrix and its measures, the router's penalty.
+
+        Raises:
+            ValueError: if a user's model fails on some of the data.
+        """
+        with failures_explained(self.model, self.population, self.evaluation):
+            return self._run()
+
+    def _run(self) -> Scores:
         rows: Rows = {}
         for condition in self.conditions:
             steps = self.evaluation.batches

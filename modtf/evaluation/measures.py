@@ -1,5 +1,7 @@
 """The measures of `modtf.metrics` for members of which some may have diverged."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from modtf import metrics
@@ -12,7 +14,9 @@ def rates(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.where(finite, metrics.from_counts(np.where(finite, sums, even), counts), np.nan)
 
 
-def measure_members(activation: np.ndarray, **sampled: np.ndarray) -> dict[str, np.ndarray]:
+def measure_members(
+    activation: np.ndarray, *, groups: Iterable[str] = metrics.MAIN_GROUPS, **sampled: np.ndarray
+) -> dict[str, np.ndarray]:
     """`metrics.measure_population`, NaN for members that have diverged."""
     matrices = {"A": activation, **sampled}
     finite = np.all([np.isfinite(matrix).all(axis=(1, 2)) for matrix in matrices.values()], axis=0)
@@ -20,5 +24,5 @@ def measure_members(activation: np.ndarray, **sampled: np.ndarray) -> dict[str, 
         name: np.where(finite[:, None, None], matrix, 1 / matrix.shape[-1])
         for name, matrix in matrices.items()
     }
-    found = metrics.measure_population(**even)
+    found = metrics.measure_population(**even, groups=groups)
     return {name: np.where(finite, values, np.nan) for name, values in found.items()}

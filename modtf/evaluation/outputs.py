@@ -1,5 +1,7 @@
 """What a model must return: `{"target": [B, ...], "activation": [B, ..., M]}`; activation may be left out."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -12,6 +14,16 @@ from modtf.protocol import Evaluation
 
 EXAMPLES = 2
 TOLERANCE = 1e-3  # of a sum of activation: some models compute in half precision
+LONGEST = 300  # characters of somebody else's error
+
+
+def check_is_model(model: Any) -> None:
+    """Raises `ValueError` unless it is a `keras.Model`."""
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            f"model={model!r} is no keras.Model. Give one, from {{'inputs', 'rule'}} to {{'target', "
+            "'activation'}; a function of yours is called in the `call` of a subclass."
+        )
 
 
 def count_modules(model: keras.Model, population: Population) -> int | None:
@@ -21,8 +33,9 @@ def count_modules(model: keras.Model, population: Population) -> int | None:
         M; None where the model says nothing of activation.
 
     Raises:
-        ValueError: if the model is of another task, or does not return what it must.
+        ValueError: if it is none, is of another task, or does not return what it must.
     """
+    check_is_model(model)
     if isinstance(model, ModularModel):
         if model.population.shape != population.shape:
             raise ValueError(
@@ -41,48 +54,91 @@ def check_conditions(model: keras.Model, population: Population, evaluation: Eva
         try:
             _check_outputs(model, population, **family.condition(name).stream_options())
         except Exception as error:
-            words = " ".join(str(error).split())[:300]
-            raise ValueError(f"Under the condition {name!r} the model fails: {words}") from error
+            raise ValueError(f"Under the condition {name!r} the model fails: {_words(error)}") from error
+
+
+@contextlib.contextmanager
+def failures_explained(model: keras.Model, population: Population, evaluation: Evaluation) -> Iterator[None]:
+    """Says in one line where a user's model fails in an evaluation, though it passed on two examples."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(model, ModularModel) or isinstance(error, OSError):  # errors of files are nobody's
+            raise
+        check_conditions(model, population, evaluation)
+        raise ValueError(
+            "The model returns what it must on two examples, but fails on the batches of an evaluation, as a "
+            f"compiled program: {type(error).__name__}: {_words(error)}. Write it with keras.ops alone, for "
+            "any number of examples."
+        ) from error
 
 
 def _check_outputs(model: keras.Model, population: Population, **condition: Any) -> int | None:
     features, target = next(iter(stream(population, EXAMPLES, "validation", **condition)))
-    outputs = model(features)
+    shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in features.items())
+    try:
+        outputs = model(features)
+    except Exception as error:
+        raise ValueError(
+            f"The model fails on {EXAMPLES} examples of {population.describe()} ({shapes}): "
+            f"{type(error).__name__}: {_words(error)}"
+        ) from error
     if not isinstance(outputs, dict) or "target" not in outputs:
-        received = sorted(outputs) if isinstance(outputs, dict) else type(outputs).__name__
+        received = sorted(map(str, outputs)) if isinstance(outputs, dict) else type(outputs).__name__
         raise ValueError(
             "A model must return a dict with the keys 'target' [B, ...] and, if it has modules, 'activation' "
             f"[B, ..., M], received {received}. Wrap your model in one whose call returns both."
         )
-    if outputs["target"].shape != target.shape:
+    values = _numbers("target", outputs["target"])
+    if values.shape != tuple(target.shape):
         raise ValueError(
-            f"The model's 'target' has the shape {tuple(outputs['target'].shape)} for inputs of shape "
+            f"The model's 'target' has the shape {values.shape} for inputs of shape "
             f"{tuple(features['inputs'].shape)}; expected {tuple(target.shape)}: one number per token, "
             "without an axis of its own."
         )
-    _check_finite("target", outputs["target"])
+    if not keras.backend.is_float_dtype(outputs["target"].dtype):
+        raise ValueError(
+            f"The model's 'target' is of type {keras.backend.standardize_dtype(outputs['target'].dtype)}; "
+            "expected floating-point numbers, which have gradients: cast to 'float32' where they are made."
+        )
     if "activation" not in outputs:
         return None
-    activation, tokens = outputs["activation"], features["rule"].shape
-    if len(activation.shape) != len(tokens) + 1 or activation.shape[:-1] != tokens:
+    values, tokens = _numbers("activation", outputs["activation"]), tuple(features["rule"].shape)
+    if values.ndim != len(tokens) + 1 or values.shape[:-1] != tokens or not values.shape[-1]:
         raise ValueError(
-            f"The model's 'activation' has the shape {tuple(activation.shape)}; expected "
-            f"{(*tuple(tokens), 'M')}: the weight of each of M modules for every token."
+            f"The model's 'activation' has the shape {values.shape}; expected {(*tokens, 'M')}: the weight "
+            "of each of M modules for every token."
         )
-    _check_finite("activation", activation)
-    values = keras.ops.convert_to_numpy(activation).astype(np.float64)
     if values.min() < -TOLERANCE or np.abs(values.sum(axis=-1) - 1).max() > TOLERANCE:
         raise ValueError(
             f"The model's 'activation' lies between {values.min():.4g} and {values.max():.4g}, its sums over "
             f"modules between {values.sum(axis=-1).min():.4g} and {values.sum(axis=-1).max():.4g}; expected "
             "at least 0 and the sum 1: take a softmax, or divide by the sum."
         )
-    return int(activation.shape[-1])
+    return values.shape[-1]
 
 
-def _check_finite(name: str, output: Any) -> None:
-    if not np.isfinite(keras.ops.convert_to_numpy(output)).all():
+def _numbers(name: str, output: Any) -> np.ndarray:
+    """An output as float64; raises `ValueError` unless it is a tensor of finite real numbers."""
+    try:
+        if not hasattr(output, "dtype"):
+            raise TypeError("it is no tensor")
+        values = np.asarray(keras.ops.convert_to_numpy(output))
+        if np.iscomplexobj(values):
+            raise TypeError("its numbers are complex")
+        values = values.astype(np.float64)
+    except Exception as error:  # whatever a backend says of what it cannot read
         raise ValueError(
-            f"The model's {name!r} holds NaN or infinity before any training. Look at its initial weights, "
-            "and for a logarithm or a division by 0."
+            f"The model's {name!r} is of type {type(output).__name__}; expected a tensor of real numbers "
+            f"({_words(error)}). Leave out what the model does not have."
+        ) from error
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"The model's {name!r} holds NaN or infinity before any training, or has diverged. Look at its "
+            "initial weights, and for a logarithm or a division by 0."
         )
+    return values
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:LONGEST]

@@ -24,6 +24,8 @@ def register_family(name: str) -> Callable[[type[Family]], type[Family]]:
     """
 
     def add(family: Any) -> Any:
+        if not (isinstance(family, type) and issubclass(family, Family)):
+            check_family(name, family)
         made = family()
         made.name = name
         FAMILIES.add(name, made, f"{family.__module__}:{family.__qualname__}")

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from modtf.checks import check_choice, check_number
+from modtf.checks import check_choice, check_integer, check_number
 from modtf.families.conditions import IID, Condition
+from modtf.registry import NAME
 
 if TYPE_CHECKING:
     from modtf.protocol import Preset
@@ -29,6 +31,27 @@ class Option:
     #: default: then a family may get an option later, and its old tasks stay what they were
     always_named: bool = False
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise ValueError(
+                f"name={self.name!r} cannot name an option; expected lower-case letters, digits and "
+                "underscores, a letter first."
+            )
+        said = f"The option {self.name!r} has"
+        if not isinstance(self.description, str) or not isinstance(self.always_named, bool):
+            raise ValueError(
+                f"{said} description={self.description!r} and always_named={self.always_named!r}; expected a "
+                "text, and True or False."
+            )
+        if self.choices is not None and not _are_choices(self.choices):
+            raise ValueError(f"{said} choices={self.choices!r}; expected several texts or numbers, or None.")
+        if not _is_number(self.low) or not _is_number(self.high) or not self.low < self.high:
+            raise ValueError(f"{said} low={self.low!r} and high={self.high!r}; expected numbers, low < high.")
+        try:
+            self.check(self.default)
+        except ValueError as error:
+            raise ValueError(f"{said} a default that it does not allow: {error}") from error
+
     def check(self, value: Any) -> Any:
         """The value; raises `ValueError` unless it is allowed."""
         if self.choices is None:
@@ -42,6 +65,15 @@ class Option:
             return value
         short = f"{value:g}"
         return self.name + (short if float(short) == value else repr(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _are_choices(values: Any) -> bool:
+    several = isinstance(values, tuple | list) and bool(values)
+    return several and all(isinstance(value, str) or _is_number(value) for value in values)
 
 
 class Family:
@@ -115,9 +147,33 @@ class Family:
         }
 
 
+def _check_kinds(name: str, family: Family) -> None:
+    """Raises `ValueError` where an attribute is not of the kind that others read."""
+    for attribute, kind in (("conditions", Condition), ("options", Option), ("settings", str)):
+        values = getattr(family, attribute)
+        several = isinstance(values, tuple | list) and (bool(values) or attribute == "options")
+        if not several or not all(isinstance(value, kind) for value in values):
+            raise ValueError(
+                f"The family {name!r} has {attribute}={values!r}; expected a tuple of {kind.__name__}."
+            )
+    for attribute in ("title", "architecture", "headline"):
+        if not isinstance(getattr(family, attribute), str):
+            raise ValueError(
+                f"The family {name!r} has {attribute}={getattr(family, attribute)!r}; expected a text."
+            )
+    for attribute in ("training_length", "min_tokens"):
+        check_integer(f"The family {name!r}: {attribute}", getattr(family, attribute), 1)
+    of_settings = family.performance
+    if not isinstance(of_settings, Mapping) or not set(family.settings) <= set(of_settings):
+        raise ValueError(
+            f"The family {name!r} has performance={of_settings!r}; expected the measure of every one of its "
+            f"settings, {', '.join(family.settings)}."
+        )
+
+
 def check_family(name: str, family: Any) -> None:
     """Raises `ValueError` where a family does not say what others read."""
-    if not isinstance(family, Family):
+    if not isinstance(family, Family):  # also where a class should be
         raise ValueError(f"The family {name!r} must be a subclass of modtf.Family, received {family!r}.")
     lacking = [
         a for a in ("title", "data", "architecture", "conditions", "headline") if not hasattr(family, a)
@@ -129,6 +185,7 @@ def check_family(name: str, family: Any) -> None:
     ]
     if lacking:
         raise ValueError(f"The family {name!r} lacks {', '.join(lacking)}; see modtf.Family.")
+    _check_kinds(name, family)
     if family.condition_names[0] != IID or family.headline not in family.condition_names:
         raise ValueError(
             f"The conditions of the family {name!r} must begin with {IID!r} and hold its headline "

@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
+
+from modtf.checks import check_integer
+from modtf.registry import NAME
 
 IID = "iid"  # the condition of training; names without a condition speak of it
 
@@ -12,6 +16,9 @@ class Condition:
     """One way of testing a model.
 
     Its name is the same in results, tables, figures, TensorBoard, `modtf.evaluate` and TFDS splits.
+
+    Raises:
+        ValueError: on a name that cannot stand in a file's, or another value that makes no sense.
 
     Example:
         >>> Condition("len30_scale2", "inputs x 2, 30 tokens", scale=2.0, seq_len=30).of("loss")
@@ -23,6 +30,23 @@ class Condition:
     in_distribution: bool = False
     scale: float = 1.0  # factor on the inputs
     seq_len: int | None = None  # tokens per example; None for the training length
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise ValueError(
+                f"name={self.name!r} cannot name a condition; expected lower-case letters, digits and "
+                "underscores, a letter first."
+            )
+        if not isinstance(self.label, str) or not isinstance(self.in_distribution, bool):
+            raise ValueError(
+                f"The condition {self.name!r} has label={self.label!r} and in_distribution="
+                f"{self.in_distribution!r}; expected a text, and True or False."
+            )
+        number = isinstance(self.scale, Real) and not isinstance(self.scale, bool)
+        if not number or not 0.0 < self.scale < float("inf"):
+            raise ValueError(f"scale={self.scale!r} is not valid; expected a finite number above 0.")
+        if self.seq_len is not None:
+            check_integer("seq_len", self.seq_len, 1)
 
     def stream_options(self) -> dict[str, Any]:
         """The keyword arguments of `modtf.stream` that make it."""

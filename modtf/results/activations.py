@@ -31,8 +31,8 @@ class Activations:
         found = np.flatnonzero((self.data_seeds == data_seed) & (self.seeds == seed))
         return int(found[0]) if found.size else None
 
-    def at(self, checkpoint: str) -> NDArray[np.float64]:
-        """The matrices `[P, R, M]` at a checkpoint; "tail" is the mean over the last evaluations.
+    def evaluations(self, checkpoint: str) -> NDArray[np.float64]:
+        """The matrices `[E, P, R, M]` over which a checkpoint's measures are averaged.
 
         Raises:
             ValueError: if there is no such checkpoint.
@@ -40,10 +40,18 @@ class Activations:
         check_choice("checkpoint", checkpoint, (*CHECKPOINTS, "pooled"))
         if checkpoint == "tail":
             trained = self.history[self.steps > 0]
-            return trained[-tail_length(len(trained)) :].mean(axis=0)
+            return trained[-tail_length(len(trained)) :]
         if checkpoint == "pooled":
-            return (self.last + self.best) / 2
-        return self.last if checkpoint == "last" else self.best
+            return np.stack([self.last, self.best])
+        return (self.last if checkpoint == "last" else self.best)[None]
+
+    def at(self, checkpoint: str) -> NDArray[np.float64]:
+        """The mean of the matrices of a checkpoint, `[P, R, M]`; of "tail" over the last evaluations.
+
+        Raises:
+            ValueError: if there is no such checkpoint.
+        """
+        return np.asarray(self.evaluations(checkpoint).mean(axis=0))
 
 
 def load_activations(directory: Source, **where: Any) -> list[Activations]:
@@ -78,4 +86,13 @@ def _read(cell: CellFolder) -> Activations:
         raise ValueError(
             f"{path} cannot be read ({error}). Remove its folder and run the cell again."
         ) from error
+    members, steps = (len(cell.members),), whole["steps"].shape
+    matrices = (*members, cell.cell["num_rules"], *real["last"].shape[2:3])
+    expected = {"last": matrices, "best": matrices, "history": (*steps[:1], *matrices), "steps": steps[:1]}
+    for name, array in {**real, **whole}.items():
+        if array.shape != expected.get(name, members):
+            raise ValueError(
+                f"{path} cannot be read ({name} has shape {array.shape}; expected "
+                f"{expected.get(name, members)}). Remove its folder and run the cell again."
+            )
     return Activations(cell=cell.cell, **real, **whole)

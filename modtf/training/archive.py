@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -92,10 +94,14 @@ def _read(path: Path) -> Arrays:
             file.seek(max(0, size))
             if size < 0 or file.read() != _checksum(path, size):
                 raise DamagedError(f"The checkpoint {path} is damaged, or of another version of modtf")
-        with np.load(path, allow_pickle=False) as saved:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as saved:
             return dict(saved)
     except FileNotFoundError as error:
         raise DamagedError(f"The checkpoint {path} is missing") from error
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:  # no arrays, or pickled ones
+        if isinstance(error, DamagedError):
+            raise
+        raise DamagedError(f"The checkpoint {path} is of another version of modtf") from error
 
 
 def _checksum(path: Path, size: int) -> bytes:

@@ -5,16 +5,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import keras
 
-from modtf.checks import check_choice, check_integer
+from modtf.checks import check_choice, check_integer, check_names, check_type
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.streaming import stream
 from modtf.evaluation.data_place import choose_place
 from modtf.evaluation.evaluator import Evaluator
-from modtf.evaluation.outputs import count_modules
+from modtf.evaluation.outputs import check_is_model, count_modules
 from modtf.evaluation.programs import programs_of
+from modtf.files import check_file_writable
 from modtf.models.base import ModularModel
 from modtf.population import Population
 from modtf.protocol import PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
@@ -100,8 +102,17 @@ def train(
     Example:
         >>> history = modtf.train(model, task, steps=10_000)
     """
+    check_is_model(model)
     population = _with_seeds(model, task, seed)
     check_choice("data", data, PLACES)
+    if evaluation is not None and not isinstance(evaluation, EvaluateCallback):
+        check_type("evaluation", evaluation, Evaluation)
+    if checkpoint is not None:
+        check_file_writable(checkpoint, "checkpoint")
+    devices = check_names("devices", devices)
+    _check_callbacks(callbacks)
+    if steps_per_execution is not None:
+        check_integer("steps_per_execution", steps_per_execution, 1)
     if isinstance(clipnorm, str):
         check_choice("clipnorm", clipnorm, ("auto",))
         clipnorm = Protocol.published(population.task).training.clipnorm
@@ -118,6 +129,7 @@ def train(
             f"precision={precision!r} needs a model that was built with dtype={precision!r}; "
             f"this one's is {model.dtype_policy.name!r}."
         )
+    steps, batch_size = training.steps, training.batch_size  # plain integers
     per_epoch = steps // training.evaluations
     replicas = getattr(model.distribute_strategy, "num_replicas_in_sync", 1) if _is_tensorflow() else 1
     if batch_size % replicas:
@@ -134,7 +146,7 @@ def train(
         at_once = largest_divisor(per_epoch, steps_per_execution)
         compile_model(model, population, training, jit_compile=jit_compile, steps_per_execution=at_once)
     if not isinstance(evaluation, EvaluateCallback):
-        sizes = evaluation or Evaluation().smaller(TRAINING_FACTOR)
+        sizes = Evaluation().smaller(TRAINING_FACTOR) if evaluation is None else evaluation
         evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation", data=data))
     callbacks, done, saver = [evaluation, *callbacks], 0, None
     if checkpoint is not None:
@@ -180,6 +192,14 @@ def training_batches(
         return DeviceBatches(DeviceStream(population, batch_size), start_step)
     made = stream(population, batch_size, "train", start_step=start_step)
     return HostBatches(made.map(lambda features, target: (features, {"target": target})))
+
+
+def _check_callbacks(callbacks: Any) -> None:
+    listed = isinstance(callbacks, Sequence) and not isinstance(callbacks, str)
+    if not listed or not all(isinstance(one, keras.callbacks.Callback) for one in callbacks):
+        raise ValueError(
+            f"callbacks={callbacks!r} is not valid; expected a list of keras.callbacks.Callback."
+        )
 
 
 def _is_tensorflow() -> bool:

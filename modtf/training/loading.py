@@ -4,6 +4,7 @@ from pathlib import Path
 
 import keras
 
+from modtf.checks import check_path
 from modtf.models.architectures import ARCHITECTURES
 
 
@@ -27,6 +28,7 @@ def load_model(path: str | Path) -> keras.Model:
     import modtf.training.loss
     import modtf.training.optimizer  # noqa: F401
 
+    check_path("path", path)
     if not Path(path).exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}. Give one that model.save('x.keras') wrote.")
     for name in ARCHITECTURES:

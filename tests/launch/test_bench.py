@@ -88,7 +88,7 @@ def test_bad_input_is_one_line_and_status_1(tmp_path: Path) -> None:
 
 
 def test_a_tiny_table(tmp_path: Path) -> None:
-    out = tmp_path / "bench.json"
+    out = tmp_path / "ünï çødé" / "bench 1.json"
     done = run(
         "--rules=2", "--width=4", "--variant=monolithic", "--repeats=1", "--seconds=0.01", f"--json={out}"
     )

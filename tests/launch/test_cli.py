@@ -1,4 +1,4 @@
-"""Errors in one line, plug-ins before anything else, help, and where a command may write."""
+"""Errors in one line, plug-ins before anything else, help."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 import pytest
 from absl import flags
 
-from modtf.launch.cli import check_writable, plugins_given, run_command
+from modtf.launch.cli import plugins_given, run_command
 
 
 def define_rules(values):
@@ -112,15 +112,6 @@ def test_help_is_what_the_file_says_and_the_flags(command, capsys):
     shown = capsys.readouterr().out
     assert shown.startswith(str(__doc__))
     assert "  --rules=2                 How many.\n" in shown
-
-
-def test_check_writable(tmp_path):
-    assert check_writable(tmp_path / "new" / "folder") == tmp_path / "new" / "folder"
-    assert not (tmp_path / "new").exists()
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(ValueError, match=f"--out={path} cannot be written: .*file is not a folder"):
-            check_writable(path)
 
 
 def test_tensorflow_is_imported_in_silence():

@@ -1,9 +1,13 @@
-"""Every flag of every command with values that make no sense: one line and status 1, or the work begins."""
+"""Every flag of every command with values that make no sense, and destinations that cannot be written: one
+line and status 1, or the work begins."""
 
 import contextlib
+import errno
 import importlib
 import io
+import shutil
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -33,6 +37,20 @@ SETTINGS += ["model.cell=simple", "training.learning_rate=__import__('os')", "ta
 TEXTS = [text for text in [*WORDS, *NUMBERS, *LISTS, *SETTINGS] if "\0" not in text]
 
 
+#: command -> the flag that says where it writes; default --out
+DESTINATION = {"prepare": "--data_dir={}", "bench": "--json={}/x.json"}
+UNWRITABLE = [
+    "study/../x.npz",
+    "x.npz/below/new",
+    "/proc/nowhere/x",
+    "/sys/x",
+    "dangling",
+    "a" * 300,
+    "\n" * 256,
+]
+WRITABLE = ["missing/parents/out", "ünï çødé 🦊 out", "with spaces/and 'quotes'", "~", "--out", "%s{}"]
+
+
 class BeginsError(Exception):
     """The work has begun: everything was in order."""
 
@@ -50,7 +68,7 @@ def study(tmp_path_factory):
 
 @pytest.fixture(params=COMMANDS)
 def command(request, study, monkeypatch):
-    """Runs a command to its exit status, or None where its work begins; and its flags."""
+    """Its name; what runs it to its exit status, or None where its work begins; and its flags."""
     name = request.param
     assert name in BEGINS, f"say in BEGINS where the work of {name} begins"
     places, needed = BEGINS[name]
@@ -72,13 +90,13 @@ def command(request, study, monkeypatch):
 
     values = flags.FlagValues()
     module.define_flags(values)
-    return run, sorted(set(values) - {"plugin"})
+    return name, run, sorted(set(values) - {"plugin"})
 
 
 @few
 @given(data=st.data())
 def test_flags(command, study, data):
-    run, names = command
+    _, run, names = command
     chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True))
     texts = st.sampled_from(TEXTS) | st.text(st.characters(exclude_characters="\0"), max_size=6)
     arguments = [f"--{name}={data.draw(texts)}" for name in chosen]
@@ -92,3 +110,46 @@ def test_flags(command, study, data):
         assert "Traceback" not in said.getvalue()
         assert len(said.getvalue()) < 5000
         assert sorted(study.parent.rglob("*")) == before, arguments
+
+
+def tried(command, destination):
+    """The exit status, None where the work began, and what was said; nothing may be written before."""
+    name, run, _ = command
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        status = run(DESTINATION.get(name, "--out={}").format(destination))
+    return status, said.getvalue()
+
+
+@pytest.mark.parametrize("destination", UNWRITABLE)
+def test_destinations_that_cannot_be_written(command, study, destination):
+    (study.parent / "dangling").unlink(missing_ok=True)
+    (study.parent / "dangling").symlink_to("nothing")
+    before = sorted(study.parent.rglob("*"))
+    status, said = tried(command, destination)
+    assert status == 1
+    assert said.startswith(f"{command[0]}.py: error: ")
+    assert "cannot be written" in said or "expected a path" in said
+    assert len(said.strip().splitlines()) == 1 + destination.count("\n") * (destination in said)
+    assert sorted(study.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_a_destination_that_is_read_only_or_full(command, study, monkeypatch, number):
+    def refuse(*_, **__):
+        raise OSError(number, "refused")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    status, said = tried(command, "new")
+    assert (status, "refused" in said, len(said.splitlines())) == (1, True, 1)
+    assert not (study.parent / "new").exists()
+
+
+@pytest.mark.parametrize("destination", WRITABLE)
+def test_destinations_of_any_name(command, study, destination):
+    before = set(study.parent.rglob("*"))
+    status, said = tried(command, destination)
+    assert status is None, said
+    made = set(study.parent.rglob("*")) - before
+    assert {path.relative_to(study.parent).parts[0] for path in made} <= {destination.partition("/")[0]}
+    shutil.rmtree(study.parent / destination.partition("/")[0], ignore_errors=True)

@@ -17,6 +17,7 @@ from modtf.launch.measure import define_flags, main
 
 ROOT = Path(__file__).parents[2]
 TOKENS, MODULES, LABELS = 400, 4, 3
+ATLAS = "ünï çødé atlas"
 NAMES = ("letter", "digit", "space")
 
 WITHOUT_TENSORFLOW = """
@@ -57,18 +58,18 @@ def test_the_command(arrays, tmp_path):
     path = saved(tmp_path / "x.npz", arrays, label_names=np.array(NAMES))
     command = [sys.executable, "-W", "error", "-c", WITHOUT_TENSORFLOW]
     done = subprocess.run(
-        [*command, f"--activations={path}", f"--out={tmp_path / 'atlas'}", "--permutations=5"],
+        [*command, f"--activations={path}", f"--out={tmp_path / ATLAS}", "--permutations=5"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Layer 1:" in done.stdout
-    assert f"Wrote {tmp_path / 'atlas' / 'measures.html'}" in done.stdout
+    assert f"Wrote {tmp_path / ATLAS / 'measures.html'}" in done.stdout
     assert "tokens: 100%" in done.stderr
     assert "layers: 100%" in done.stderr
     expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=5)
     frame = pd.DataFrame([row for layer in expected for row in layer.to_rows()])
-    pd.testing.assert_frame_equal(written(tmp_path / "atlas"), frame)
-    assert set(NAMES) >= set(pd.read_csv(tmp_path / "atlas" / "modules.csv")["top_label_name"])
+    pd.testing.assert_frame_equal(written(tmp_path / ATLAS), frame)
+    assert set(NAMES) >= set(pd.read_csv(tmp_path / ATLAS / "modules.csv")["top_label_name"])
 
 
 def as_npz(folder, arrays):

@@ -13,6 +13,7 @@ from modtf.datasets.modarch_rules.configs import RulesConfig
 from modtf.launch.prepare import choose_configs, prepare
 from modtf.task import Task
 
+DATA = "ünï çødé data"
 SCRIPT = Path(__file__).parents[2] / "launch" / "prepare.py"
 
 
@@ -58,11 +59,13 @@ def test_bad_input_is_one_line_and_status_1(
 
 def test_it_prepares(tmp_path: Path) -> None:
     name = "mlp_classification_r2_task0_validation30_test60"
-    finished = run(f"--configs={name}", f"--data_dir={tmp_path}", "--file_format=array_record")
+    finished = run(f"--configs={name}", f"--data_dir={tmp_path / DATA}", "--file_format=array_record")
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.startswith(f"[1/1] {name}")
     assert "examples/s" in finished.stderr, "a progress bar"
-    assert tfds.builder(f"modarch_rules/{name}", data_dir=tmp_path).info.splits["test"].num_examples == 60
+    assert (
+        tfds.builder(f"modarch_rules/{name}", data_dir=tmp_path / DATA).info.splits["test"].num_examples == 60
+    )
 
 
 def test_only_print_writes_nothing(tmp_path: Path) -> None:

@@ -22,11 +22,12 @@ def study_folder(tmp_path_factory):
 
 
 def test_the_command(study_folder, tmp_path):
-    out = tmp_path / "r"
-    result = run(f"--results={study_folder}", f"--out={out}", "--claims", "--figures=ranking")
+    out = tmp_path / "ünï çødé" / "r"
+    result = run(f"--results={study_folder}", f"--out={out}", "--claims", "--measures", "--figures=ranking")
     assert result.returncode == 0, result.stderr
     for claim in CLAIMS:
         assert CLAIMS[claim].text in result.stdout
+    assert "Among routers and R:\nmeasure " in result.stdout
     assert "No cell missing" in result.stdout
     assert f"Wrote {out / 'report.html'}" in result.stdout
     assert "figures: 100%" in result.stderr

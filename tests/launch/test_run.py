@@ -36,7 +36,7 @@ def run(*arguments, script=(str(SCRIPT),), cwd=None):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """The folder of a finished run, and what the command printed."""
-    out = tmp_path_factory.mktemp("run") / "mlp"
+    out = tmp_path_factory.mktemp("run") / "ünï çødé mlp"
     result = run(*SMALL, f"--out={out}")
     assert result.returncode == 0, result.stderr[-3000:]
     return out, result.stdout, result.stderr

@@ -162,7 +162,7 @@ CELLS = (SMALL * grid(variant=["gt_modular", "broken"])).cells()
 
 def test_the_whole_command(tmp_path):
     """A study file with a router of its own; real training; a failure; again; a preview."""
-    study, out = tmp_path / "my_own_study.py", tmp_path / "out"
+    study, out = tmp_path / "my_own_study.py", tmp_path / "ünï çødé out"
     study.write_text(STUDY.replace("import modtf\n", "import modtf\nimport modtf.models\n"))
     arguments = (f"--study={study}", f"--out={out}", "--workers=1")
     environment = {**os.environ, "MODTF_CACHE": str(tmp_path / "cache")}

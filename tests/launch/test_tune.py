@@ -81,7 +81,7 @@ def test_errors_are_one_line(tmp_path):
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
     """The folder of a real tuning of one trial, and what the command printed."""
-    out = tmp_path_factory.mktemp("tuning") / "out"
+    out = tmp_path_factory.mktemp("tuning") / "ünï çødé out"
     cache = str(tmp_path_factory.mktemp("cache"))
     done = call("tune", *CELL, "--space=learning_rate=0.02", f"--out={out}", MODTF_CACHE=cache)
     assert done.returncode == 0, done.stderr[-3000:]

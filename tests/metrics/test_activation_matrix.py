@@ -92,7 +92,9 @@ def test_uniform_activation():
 
 @pytest.mark.parametrize("arguments", [(0,), (-1,), (2, 0)])
 def test_uniform_activation_rejects(arguments):
-    with pytest.raises(ValueError, match="at least 1 rule and 1 module"):
+    with pytest.raises(
+        ValueError, match=r"num_(rules|modules)=-?\d is not valid; expected an integer of at least 1"
+    ):
         uniform_activation(*arguments)
 
 

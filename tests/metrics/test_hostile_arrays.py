@@ -1,6 +1,8 @@
 """Measures refuse what is no activation matrix, and no activations of tokens, in words of their own."""
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,12 @@ from modtf import metrics
 numbers = st.floats(width=32) | st.integers(-1, 3)
 matrices = arrays.arrays(float, st.lists(st.integers(0, 4), max_size=4).map(tuple), elements=numbers)
 GOOD = np.eye(3)[np.arange(12) % 3]
+ELSEWHERE = ("register_measure", "measure_activations")
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: thing
+    for name in sorted(set(metrics.__all__) - set(ELSEWHERE))
+    if callable(thing := getattr(metrics, name)) and not inspect.isclass(thing)
+}
 NAMES = [name for name in inspect.signature(modtf.measure_activations).parameters if name != "permutations"]
 
 
@@ -39,3 +47,57 @@ def test_measure_activations(name, value):
     given_ = {"activations": GOOD, "labels": np.arange(12) % 3, "permutations": 2, name: value}
     found = survives(lambda: modtf.measure_activations(**given_))
     assert found is None or len(found) >= 0
+
+
+def test_every_public_function_is_tried():
+    assert {m.name for m in metrics.activation_measures(metrics.GROUPS)} <= set(FUNCTIONS)
+    assert {"best_match", "from_counts", "rule_distributions"} <= set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@few
+@given(data=st.data())
+def test_functions(name, data):
+    """One argument makes no sense, the others do; or none does."""
+    function = FUNCTIONS[name]
+    good = {"A": np.eye(3), "matrix": np.eye(3), "num_rules": 3, "num_draws": 2, "name": "alignment"}
+    good |= {"sums": np.eye(3), "counts": np.ones(3), "usage": np.eye(3), "rule_distributions": np.eye(3)}
+    if name == "measure_population":
+        good = {"A": np.eye(3)[None]}
+    names = list(inspect.signature(function).parameters)
+    wrong = data.draw(st.lists(st.sampled_from(names), max_size=2, unique=True)) if names else []
+    given_ = {n: good[n] for n in names if n in good and n not in wrong}
+    given_ |= {n: data.draw(anything | matrices) for n in wrong}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("modtf.memory.memory_here", lambda: 1 << 28)
+        survives(lambda: function(**given_))
+
+
+@few
+@given(options=st.dictionaries(st.sampled_from(["from_logits", "top_k", "num_groups"]), anything, max_size=2),
+       chunks=st.lists(st.tuples(anything | matrices | st.just(GOOD), anything), max_size=3),
+       asked=st.dictionaries(st.sampled_from(NAMES[6:]), anything, max_size=1))  # fmt: skip
+def test_an_accumulator(options, chunks, asked):
+    atlas = survives(lambda: metrics.ActivationAccumulator(**options))
+    if atlas is not None:
+        for activations, labels in chunks:
+            survives(lambda a=activations, b=labels: atlas.update(a, b))
+        survives(lambda: atlas.result(**{"permutations": 2, **asked}))
+
+
+SAID: dict[str, Any] = {
+    "name": "hostile", "group": "specialisation", "range": (0.0, 1.0), "perfect": 0.0, "description": "Said.",
+    "axis_label": "Said", "smaller_is_better": True, "function": lambda A: 0.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAID)
+@few
+@given(value=anything)
+def test_a_measure_of_a_user(name, value):
+    said = {**SAID, name: value}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(metrics.MEASURES, "_objects", dict(metrics.MEASURES._objects))
+        patched.setattr(metrics.MEASURES, "_origins", dict(metrics.MEASURES._origins))
+        function = said.pop("function")
+        survives(lambda: metrics.register_measure(**said)(function))

@@ -1,8 +1,11 @@
 """A file is whole or absent."""
 
+import errno
+import tempfile
+
 import pytest
 
-from modtf.files import atomic_path, cache_folder, write_text
+from modtf.files import atomic_path, cache_folder, check_file_writable, check_writable, write_text
 
 
 def test_writes_and_makes_folders(tmp_path):
@@ -39,3 +42,38 @@ def test_where_things_are_kept_that_can_be_made_again(monkeypatch, tmp_path):
     monkeypatch.setenv("MODTF_CACHE", str(tmp_path / "mine"))
     assert cache_folder() == tmp_path / "mine"
     assert not cache_folder().exists()
+
+
+def test_check_writable(tmp_path):
+    for good in (tmp_path, tmp_path / "new" / "ünï çødé folder"):
+        assert check_writable(good) == good
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to(tmp_path / "nothing")
+    for wrong in ("file", "file/below", "loop", "loop/below"):
+        with pytest.raises(
+            ValueError, match=f"--out={tmp_path / wrong} cannot be written: .* is not a folder"
+        ):
+            check_writable(tmp_path / wrong, "--out")
+    for nonsense in ("\0", "x" * 300, 3, None):
+        with pytest.raises(ValueError, match=r"out=.* is not valid; expected a path"):
+            check_writable(nonsense)  # type: ignore[arg-type]
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "loop"}
+
+
+def test_check_file_writable(tmp_path):
+    assert check_file_writable(tmp_path / "new" / "x.json", "--json") == tmp_path / "new" / "x.json"
+    with pytest.raises(ValueError, match=f"--json={tmp_path} is a folder; give the name of a file"):
+        check_file_writable(tmp_path, "--json")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"--json=.*x.json cannot be written: .*file is not a folder"):
+        check_file_writable(tmp_path / "file" / "x.json", "--json")
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_a_full_disk_is_no_fault_of_the_name(tmp_path, monkeypatch, number):
+    def refuse(*_, **__):
+        raise OSError(number, "refused")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    with pytest.raises(OSError if number == errno.ENOSPC else ValueError, match="refused"):
+        check_writable(tmp_path)

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from modtf.analysis.intervals import LEVEL, data_seed_means, t_interval
+from modtf.analysis.intervals import LEVEL, MIN_TASKS, data_seed_means, t_interval
 from modtf.analysis.ranking import share_error
 
-MIN_TASKS = 3  # with fewer, no interval means anything
 MOST_TASKS = 1000  # beyond that, nobody will run them
 
 

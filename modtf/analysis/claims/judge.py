@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from modtf.analysis.claims.evidence import MIN_TASKS, MOST_TASKS, Evidence
+from modtf.analysis.claims.evidence import MOST_TASKS, Evidence
 from modtf.analysis.claims.registry import CLAIMS, Claim
 from modtf.analysis.contents import plural
+from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.labels import kind_label
+from modtf.checks import check_names
 from modtf.results.schema import KIND, VARIANTS
 
 if TYPE_CHECKING:
@@ -34,8 +36,13 @@ def judge_all(study: "Study", names: Iterable[str] | None = None) -> pd.DataFram
         One row per claim, kind and piece of evidence: claim, text, figure, statistic, the columns of `KIND`,
         kind, evidence, value, low, high, expected, p_against, p_against_corrected, num_tasks, num_models,
         num_missing, evidence_verdict, why, verdict (of the claim in this kind).
+
+    Raises:
+        ValueError: if a claim is not registered, or none is named.
     """
-    names = list(CLAIMS if names is None else names)
+    names = list(CLAIMS) if names is None else list(check_names("claims", names))
+    if not names:
+        raise ValueError(f"No claim was asked for; expected some of {', '.join(CLAIMS)}.")
     found: dict[str, list[tuple[tuple[str, ...], Evidence]]] = {name: [] for name in names}
     for kind in study.kinds:
         part = study.of_kind(*kind).of_variants(VARIANTS)

@@ -20,6 +20,7 @@ NAMES = (
     "performance_vs_seq_len",
     "collapse_and_specialisation_vs_num_rules",
     "collapse_and_specialisation_bars",
+    "measures_judged",
     "training_curves",
     "activation",
     "activation_evolution",
@@ -30,7 +31,7 @@ def check_figure(name: str, draw: Any) -> None:
     """Raises `ValueError` unless `draw` can be called with a study and a choice."""
     try:
         inspect.signature(draw).bind("study", "choice")
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # some of Python's own have no signature
         raise ValueError(
             f"The figure {name!r} must be a function draw(study, choice) that yields pictures; "
             f"received {draw!r} ({error})."

@@ -9,6 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from modtf.analysis.figures.base import Picture
+from modtf.files import atomic_path
 
 PNG_DPI = 150
 #: formats without pixels -> what is written into the file about it
@@ -35,12 +36,15 @@ def save(picture: Picture, figures: Path, tables: Path, vector: Sequence[str] = 
         vector: formats of `VECTOR`, each of which takes about as long to draw as the PNG.
     """
     png = png_of(picture)
-    (figures / f"{picture.name}.png").write_bytes(png)
+    with atomic_path(figures / f"{picture.name}.png") as temporary:
+        temporary.write_bytes(png)
     # The same study gives the same bytes: no date, no random identifiers.
     with matplotlib.rc_context({"svg.hashsalt": picture.name}):
         for name in vector:
-            picture.figure.savefig(figures / f"{picture.name}.{name}", metadata=VECTOR[name])
-    picture.table.to_csv(tables / f"{picture.name}.csv", index=False)
+            with atomic_path(figures / f"{picture.name}.{name}") as temporary:
+                picture.figure.savefig(temporary, metadata=VECTOR[name])
+    with atomic_path(tables / f"{picture.name}.csv") as temporary:
+        picture.table.to_csv(temporary, index=False)
     return png
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from modtf.analysis.claims import CLAIMS, decisive, in_words
-from modtf.analysis.claims.evidence import MIN_TASKS
 from modtf.analysis.claims.text import evidence_words
 from modtf.analysis.contents import plural
+from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.report.page import Section, Table, anchor, figure_title
 from modtf.analysis.study import Study
 from modtf.metrics import GROUPS, measures

@@ -13,9 +13,10 @@ from modtf.analysis.paired import SAME, compare_pairs
 from modtf.analysis.report import page, sections
 from modtf.analysis.study import Study
 from modtf.checks import check_choice
-from modtf.files import write_text
+from modtf.files import atomic_path, write_text
 
 PAGE = "report.html"
+FOLDERS = ("figures", "tables")  # beside it
 
 
 def write_report(
@@ -49,7 +50,7 @@ def write_report(
         check_choice("figure", name, FIGURES)
     for name in vector:
         check_choice("vector", name, VECTOR)
-    for folder in ("figures", "tables"):
+    for folder in FOLDERS:
         (out / folder).mkdir(parents=True, exist_ok=True)
     judged = study.claims() if judged is None else judged
     paired = with_kinds(compare_pairs(study.performance, by=SAME, level=study.level))
@@ -61,7 +62,8 @@ def write_report(
     }
     tables |= {"missing": study.missing} if study.cells else {}
     for name, frame in tables.items():
-        frame.to_csv(out / "tables" / f"{name}.csv", index=False)
+        with atomic_path(out / "tables" / f"{name}.csv") as temporary:
+            frame.to_csv(temporary, index=False)
     drawn, undrawn = [], []
     for name in progress(list(figures or FIGURES)):
         pictures, reasons = [], []

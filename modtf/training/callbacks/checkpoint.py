@@ -20,6 +20,10 @@ class Stateful(Protocol):
     def load_state(self, state: dict[str, np.ndarray]) -> None: ...
 
 
+class AnotherTrainingError(ValueError):
+    """A checkpoint that is whole, but not of this training."""
+
+
 class CheckpointCallback(keras.callbacks.Callback):
     """Writes weights, optimizer, epoch and callbacks into one file, atomically, after every epoch.
 
@@ -60,12 +64,23 @@ class CheckpointCallback(keras.callbacks.Callback):
         if arrays is None:
             return 0
         model.optimizer.build(model.trainable_variables)
+        try:
+            return self._put(model, arrays)
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            if isinstance(error, AnotherTrainingError):
+                raise
+            raise AnotherTrainingError(
+                f"{self.path} is the checkpoint of another training, or of another version of modtf: "
+                f"{type(error).__name__}: {error}. Delete it and {archive.previous(self.path).name}."
+            ) from error
+
+    def _put(self, model: keras.Model, arrays: archive.Arrays) -> int:
         variables = state_of(model)
         written = {name: float(arrays.get(f"setting_{name}", np.nan)) for name in self.settings}
         shapes = [arrays[f"variable_{i}"].shape for i in range(int(arrays["num_variables"]))]
         kept, names = arrays["callbacks"].tolist(), self._names()
         if (written, kept) != (self.settings, names) or shapes != [tuple(v.shape) for v in variables]:
-            raise ValueError(
+            raise AnotherTrainingError(
                 f"{self.path} is the checkpoint of another training: its settings are {written}, these are "
                 f"{self.settings}; its model has {len(shapes)} variables, this has {len(variables)}; it "
                 f"keeps the callbacks {', '.join(kept) or 'none'}, these are {', '.join(names) or 'none'}. "

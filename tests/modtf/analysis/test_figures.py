@@ -72,6 +72,10 @@ def test_every_figure_says_what_it_stands_on(name, whole):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_partial_grids_are_drawn_and_say_so(name, partial):
+    if name == "measures_judged":
+        with pytest.raises(NothingToDraw, match="there are no three models with several modules in any task"):
+            partial.figure(name)
+        return
     pictures = partial.figure(name)
     assert pictures
     complete = ("activation", "activation_evolution", "paired_comparisons", "performance_vs_seq_len")

@@ -90,6 +90,26 @@ def test_objects_are_never_unpickled(one_cell, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+SHAPES: dict[str, Any] = {
+    "last": np.zeros(3),
+    "best": np.zeros((2, 3)),
+    "history": np.zeros((1, 9, 2, 2)),
+    "steps": np.zeros((2, 2), int),
+    "data_seeds": np.arange(99),
+    "seeds": np.zeros(0, int),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_activations_of_another_version(one_cell, tmp_path, name):
+    folder = shutil.copytree(one_cell, tmp_path / "cell")
+    with np.load(folder / ACTIVATION) as whole:
+        arrays = dict(whole)
+    np.savez(folder / ACTIVATION, **{**arrays, name: SHAPES[name]})
+    with pytest.raises(ValueError, match=r"activation\.npz cannot be read \(\w+ has shape .* expected"):
+        load_activations(folder)
+
+
 @few
 @given(folder=anything)
 @pytest.mark.parametrize("reader", [load_results, load_history, load_activations, modtf.Study.read])

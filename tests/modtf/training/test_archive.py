@@ -42,7 +42,31 @@ def hold_code(path):
     np.savez(path, number=np.array([print], object))
 
 
-DAMAGES = [cut_off, empty, remove, hold_code, *(flip(place) for place in np.linspace(0, 1, 9))]
+def sign(path):
+    """Gives it a checksum that is right."""
+    with path.open("ab") as file:
+        file.write(archive._checksum(path, path.stat().st_size))
+
+
+def hold_signed_code(path):
+    hold_code(path)
+    sign(path)
+
+
+def be_signed_nonsense(path):
+    path.write_bytes(b"PK\x03\x04 and no more")
+    sign(path)
+
+
+DAMAGES = [
+    hold_signed_code,
+    be_signed_nonsense,
+    cut_off,
+    empty,
+    remove,
+    hold_code,
+    *(flip(place) for place in np.linspace(0, 1, 9)),
+]
 
 
 def load(path):

@@ -6,6 +6,7 @@ import pytest
 
 from modtf.models.build import build
 from modtf.task import Task
+from modtf.training import archive
 from modtf.training.callbacks.checkpoint import CheckpointCallback
 
 
@@ -82,3 +83,30 @@ def test_a_failed_write_keeps_the_last_checkpoint(tmp_path):
         saver.on_epoch_end(1)
     assert path.read_bytes() == content
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.npz"]
+
+
+NAMES = ("epoch", "begun", "num_variables", "num_means", "variable_0", "callbacks", "callback_0_count")
+ANOTHER = [
+    lambda arrays: {"number": np.array(3)},
+    lambda arrays: {},
+    *(lambda arrays, name=name: {k: v for k, v in arrays.items() if k != name} for name in NAMES),
+    lambda arrays: {**arrays, "num_variables": np.array("many")},
+    lambda arrays: {**arrays, "num_variables": np.array([1, 2])},
+    lambda arrays: {**arrays, "epoch": np.array(np.nan)},
+    lambda arrays: {**arrays, "setting_steps": np.array("8 steps")},
+    lambda arrays: {**arrays, "callback_0_count": np.array([])},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", ANOTHER)
+def test_a_whole_file_of_another_version_is_refused(tmp_path, change):
+    model, path = compiled(Task()), tmp_path / "checkpoint.npz"
+    saver = CheckpointCallback(path, [Counter()], settings={"steps": 8})
+    assert saver.restore(model) == 0
+    model.optimizer.build(model.trainable_variables)
+    saver.set_model(model)
+    saver.on_epoch_end(2)
+    archive.save(path, change(archive.load(path)))
+    with pytest.raises(ValueError, match=r"checkpoint\.npz is the checkpoint of another training"):
+        CheckpointCallback(path, [Counter()], settings={"steps": 8}).restore(compiled(Task()))
+    assert path.exists()

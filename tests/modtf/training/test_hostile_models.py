@@ -1,8 +1,11 @@
 """Streams, models and training refuse what makes no sense, as do readers of damaged models; no code runs."""
 
+import contextlib
 import inspect
+import json
 import pickle
 import zipfile
+from typing import Any
 
 import keras
 import pytest
@@ -22,9 +25,9 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def saved(model, tmp_path_factory):
+def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "ünï çødé model.keras"
-    model.save(path)
+    modtf.build(TASK, "modular", 3).save(path)
     return path
 
 
@@ -44,17 +47,18 @@ def test_build(name, value):
     survives(lambda: modtf.build(**given_))
 
 
-@pytest.mark.parametrize(
-    "name", ["task", "steps", "seed", "batch_size", "learning_rate", "clipnorm", "evaluations", "precision"]
-)
+SHOWN = {"verbose", "label", "jit_compile"}  # of `train`: handed on as they are
+
+
+@pytest.mark.parametrize("name", [n for n in inspect.signature(modtf.train).parameters if n not in SHOWN])
 @few
 @given(value=anything)
 def test_train(model, name, value):
     """Up to where data and program are made."""
-    given_ = {"task": TASK, "steps": 1, "batch_size": 2, name: value}
+    given_ = {"model": model, "task": TASK, "steps": 1, "batch_size": 2, "verbose": False, name: value}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("keras.Model.fit", lambda *_, **__: None)
-        survives(lambda: modtf.train(model, **given_, verbose=False))
+        survives(lambda: modtf.train(**given_))
 
 
 @few
@@ -69,6 +73,12 @@ def test_a_damaged_model(saved, tmp_path_factory, data):
     path = tmp_path_factory.mktemp("damaged") / "x.keras"
     path.write_bytes(content)
     survives(lambda: modtf.load_model(path), str(path))
+
+
+@few
+@given(path=anything)
+def test_load_model(path):
+    survives(lambda: modtf.load_model(path))
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", pickle.dumps({"a": 1}), b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"])
@@ -93,7 +103,8 @@ def changed(saved, path, change):
 
 
 def test_another_version(saved, tmp_path):
-    for old, new in (('"class_name": "mlp"', '"class_name": "later"'), ('"width": 3', '"widths": 3')):
+    assert modtf.load_model(changed(saved, tmp_path / "x.keras", str)).width == 3  # as it was, it is read
+    for old, new in (("modtf>mlp", "modtf>later"), ('"width": 3', '"widths": 3'), ('"modular"', '"laterly"')):
         path = changed(saved, tmp_path / "x.keras", lambda text, old=old, new=new: text.replace(old, new))
         with pytest.raises(ValueError, match="cannot be read as a model"):
             modtf.load_model(path)
@@ -103,3 +114,34 @@ def test_code_is_never_run(tmp_path):
     keras.Sequential([keras.Input([1]), keras.layers.Lambda(lambda x: 2 * x)]).save(tmp_path / "x.keras")
     with pytest.raises(ValueError, match=r"cannot be read as a model .*lambda"):
         modtf.load_model(tmp_path / "x.keras")
+
+
+CALLS: list[dict[str, Any]] = [
+    {"module": "builtins", "class_name": "function", "config": "exec", "registered_name": "function"},
+    {"module": "builtins", "class_name": "exec", "config": {}, "registered_name": "exec"},
+    {"module": "os", "class_name": "system", "config": {}, "registered_name": "os>system"},
+    {"class_name": "__lambda__", "config": {"value": "4wA="}},
+    {"module": "keras.layers", "class_name": "Lambda", "config": {"function": "exec"}},
+    {"module": "keras.layers", "class_name": "TFSMLayer", "config": {"filepath": "/tmp"}},
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_config_that_names_code_runs_none(saved, tmp_path, call):
+    """In the place of the whole model, of its precision, and of how it was compiled."""
+    whole = json.loads(zipfile.ZipFile(saved).read("config.json"))
+    ran = tmp_path / "ran"
+    if isinstance(call["config"], dict):
+        code = f"import pathlib; pathlib.Path({str(ran)!r}).touch()"
+        call = {**call, "config": {**call["config"], "arguments": [code], "args": [code], "name": code}}
+    names = {name: call.get(name) for name in ("module", "class_name", "registered_name")}
+    for config in (
+        call,
+        {**whole, **names},
+        {**whole, "config": {**whole["config"], "dtype": call}},
+        {**whole, "compile_config": {"optimizer": call, "loss": call}},
+    ):
+        path = changed(saved, tmp_path / "x.keras", lambda _, new=config: json.dumps(new))
+        with contextlib.suppress(ValueError):  # or the model as it was, where Keras reads past it
+            assert type(modtf.load_model(path)).__name__ == "ModularMLP"
+        assert not ran.exists()

@@ -1,0 +1,76 @@
+"""Which measures track specialisation: their rank correlation with alignment, with intervals."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from modtf.analysis.contents import plural
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, note, panels, register_figure
+from modtf.analysis.figures.averages import counts
+from modtf.analysis.figures.marks import whiskers
+from modtf.analysis.figures.style import Look
+from modtf.analysis.judged import ALL, BORDER, OVER, TRUTH
+
+NAME, TITLE = "measures_judged", f"Measures judged: rank correlation with {TRUTH}"
+SAID = (
+    f"right of 0: a measure says of trained routers what {TRUTH} says, beyond {BORDER:g} it tracks "
+    "specialisation, left of 0 it misleads"
+)
+
+
+@register_figure(NAME)
+def draw(study: Study, choice: Choice) -> Pictures:
+    """One picture: a row for every measure, the best above, a panel for every kind of task."""
+    table = study.judged_measures
+    if table.empty:
+        raise NothingToDraw("no activation matrices of a router that learned are there")
+    known = table[table["correlation"].notna()]
+    if known.empty:
+        raise NothingToDraw("there are no three models with several modules in any task to be ranked")
+    first = known[known["over"] == known["over"].iloc[0]]
+    means = first.groupby("measure", observed=True)["correlation"].mean()
+    order = means.sort_values(ascending=False, kind="stable").index.tolist()
+    order += [name for name in known["measure"].unique() if name not in order]
+    # the legend tells apart among which models a correlation is
+    drawn = known.assign(
+        measure=pd.Categorical(known["measure"], order), variant=pd.Categorical(known["over"], list(OVER))
+    )
+    size = (2.6, 0.5 + 0.27 * len(order))
+    yield panels(_mark, drawn, NAME, TITLE, _note(study, table, known), column="kind", size=size)
+
+
+def _note(study: Study, table: pd.DataFrame, known: pd.DataFrame) -> str:
+    ranked = known.loc[known["over"] == ALL, "num_points"]
+    words = [SAID, counts(study, known).replace("each mean", "each correlation")]
+    if len(ranked):
+        words.append(f"up to {plural(int(ranked.max()), 'model')} ranked in a task, seeds averaged")
+    words.append("models whose activation never changes, such as gt_modular, are left out")
+    undefined = table[table["num_tasks"] == 0]
+    absent = [f"{row.measure} is undefined ({row.over}, {row.kind})" for row in undefined.itertuples()]
+    lost = int(table.groupby("kind", observed=True)["num_missing"].max().sum())
+    absent += [f"{plural(lost, 'model')} diverged"] if lost else []
+    return note([*words, f"checkpoint {study.checkpoint}"], absent)
+
+
+def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    names = list(data["measure"].cat.categories)
+    for place, (over, look) in enumerate(looks.items()):
+        rows = data[data["variant"] == over]
+        if rows.empty:
+            continue
+        y = [names.index(name) + 0.16 * (2 * place - 1) for name in rows["measure"]]
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": "", "label": over}
+        style |= {"markersize": 4.5, "elinewidth": 1, "capsize": 2}
+        lengths = whiskers(rows, "correlation", "low", "high")
+        axes.errorbar(rows["correlation"], y, xerr=lengths, **style)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.axvline(BORDER, color="black", linewidth=0.8, linestyle=":")
+    axes.set(xlim=(-1.08, 1.08), ylim=(len(names) - 0.5, -0.5))
+    axes.set_yticks(range(len(names)), names if _is_first(axes) else [""] * len(names))
+
+
+def _is_first(axes: Axes) -> bool:
+    place = axes.get_subplotspec()
+    return place is None or place.is_first_col()

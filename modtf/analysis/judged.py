@@ -1,0 +1,135 @@
+"""Which measures track specialisation: their rank correlation with alignment, where the rules are known.
+
+Alignment compares with the truth, so whoever does not know it has other measures. A correlation is computed
+among the models of one data seed; then one interval is taken over data seeds, as everywhere.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT, intervals
+from modtf.analysis.labels import with_kinds
+from modtf.analysis.learned import CELL
+from modtf.metrics import GROUPS, MEASURES, activation_measures
+
+TRUTH = "alignment"
+ALL, BY_RULES = "routers and R", "routers at one R"
+OVER = (ALL, BY_RULES)  # among which models a correlation is
+LEAST = 3  # models: the ranks of two always agree or disagree
+BORDER = 0.5  # of a correlation, chosen before there were results: a measure that tracks lies above it
+TRACKS, DOES_NOT, MISLEADS = "tracks", "does not track", "misleads"
+UNDECIDED, NOT_ENOUGH, UNDEFINED = "undecided", "not enough runs", "undefined"
+VERDICTS = (TRACKS, DOES_NOT, MISLEADS, UNDECIDED, NOT_ENOUGH, UNDEFINED)
+DIGITS = 9  # of a measure: what differs behind them is rounding, and has no rank
+STATISTICS = ("correlation", "low", "high", "num_tasks", "num_undefined", "num_points", "num_models")
+COLUMNS = ["measure", "kind", "over", *STATISTICS, "num_missing", "verdict"]
+
+
+def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
+    """Spearman's rank correlation, equal values sharing their mean rank.
+
+    Args:
+        first, second: numbers of the same models, `[N]`.
+
+    Returns:
+        -1..1; NaN for fewer than 3 models, or where one of the two is the same for all.
+
+    Example:
+        >>> rank_correlation([0.1, 0.2, 0.3], [1, 10, 100])
+        1.0
+    """
+    ranks = [stats.rankdata(np.round(np.asarray(values, np.float64), DIGITS)) for values in (first, second)]
+    if len(ranks[0]) < LEAST or min(map(np.ptp, ranks)) == 0:
+        return float("nan")
+    x, y = (r - r.mean() for r in ranks)
+    return float(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1, 1))
+
+
+def fisher_z(correlation: float, number: int) -> float:
+    """artanh of the correlation of N models, held 1/N^2 away from -1 and 1, where it would be infinite.
+
+    Correlations near 1 are skewed: Student's t of them covers the truth too rarely, of their z it does not.
+    """
+    largest = 1 - 1 / number**2
+    return float(np.arctanh(np.clip(correlation, -largest, largest)))
+
+
+def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
+    """Does a measure say of models what alignment says?
+
+    Both are turned so that larger is better (a measure without a better end is left as it is), so that a
+    positive correlation tracks specialisation and a negative one misleads. Models of one data seed that
+    differ in seed alone are averaged first, then ranked: "routers and R", all of them; "routers at one R",
+    those of each R apart, whose mean is taken. Many measures grow with R, as alignment does: then the first
+    is what R does to both, and the second what routers do.
+
+    Args:
+        models: as `learned_measures` gives them.
+        level: of the intervals.
+
+    Returns:
+        One row per measure, kind and `over`: measure, kind, over, correlation, low, high, num_tasks,
+        num_undefined (tasks in which the measure, or alignment, is the same for all, or there are fewer than
+        3 models), num_points (models that are ranked in a task, seeds averaged, the most there are),
+        num_models (all behind the row), num_missing (models that diverged), verdict. A measure "tracks"
+        if its whole interval lies above 0.5, "misleads" if it lies below 0, "does not track" if it lies below
+        0.5.
+    """
+    names = [m.name for m in activation_measures(GROUPS) if m.name in models and m.name != TRUTH]
+    rows = [row for name in names for row in _of_measure(with_kinds(models), name)] if len(models) else []
+    if not rows:
+        return pd.DataFrame(columns=COLUMNS)
+    found = pd.DataFrame(rows)
+    by = ["measure", "kind", "over"]
+    for name, order in {"measure": names, "over": list(OVER)}.items():
+        found[name] = pd.Categorical(found[name], order)
+    found["kind"] = pd.Categorical(found["kind"], with_kinds(models)["kind"].cat.categories)
+    groups = found.groupby(by, observed=True)
+    table = intervals(found, by, "z", level).set_index(by)
+    for name in ("mean", "low", "high"):
+        table[name] = np.tanh(table[name])
+    correlations = groups["correlation"]
+    same = correlations.max() - correlations.min() < 1e-9  # -1 and 1 among them, which z does not reach
+    for name in ("mean", "low", "high"):
+        table.loc[same & table[name].notna(), name] = correlations.mean()
+    table["num_undefined"] = table.pop("num_missing")
+    table["num_points"] = groups["num_points"].max()
+    for name in ("num_models", "num_missing"):
+        table[name] = groups[name].sum()
+    table = table.rename(columns={"mean": "correlation"}).reset_index()
+    table["verdict"] = [_verdict(row) for row in table.itertuples()]
+    return table[COLUMNS]
+
+
+def _of_measure(models: pd.DataFrame, name: str) -> Iterator[dict[str, Any]]:
+    """A row for every kind, data seed and `over`."""
+    turned = -1.0 if MEASURES[name].smaller_is_better else 1.0
+    for (kind, data_seed), part in models.groupby(["kind", UNIT], observed=True):
+        finite = part[np.isfinite(part[[name, TRUTH]].to_numpy(float)).all(axis=1)]
+        points = finite.groupby(list(CELL), observed=True)[[name, TRUTH]].mean()
+        shared = {"measure": name, "kind": kind, UNIT: data_seed, "num_models": len(finite)}
+        shared |= {"num_missing": len(part) - len(finite)}
+        of_rules = [one for _, one in points.groupby("num_rules")]
+        for over, groups in ((ALL, [points]), (BY_RULES, of_rules)):
+            pairs = [(rank_correlation(turned * one[name], -one[TRUTH]), len(one)) for one in groups]
+            known = [(rho, fisher_z(rho, number)) for rho, number in pairs if np.isfinite(rho)]
+            rho, z = np.mean(known, axis=0) if known else (np.nan, np.nan)
+            most = max((number for _, number in pairs), default=0)
+            yield {**shared, "over": over, "correlation": rho, "z": z, "num_points": most}
+
+
+def _verdict(row: Any) -> str:
+    if row.num_tasks == 0:
+        return UNDEFINED
+    if row.num_tasks < MIN_TASKS:
+        return NOT_ENOUGH
+    if row.low > BORDER:
+        return TRACKS
+    if row.high < BORDER:
+        return MISLEADS if row.high < 0 else DOES_NOT
+    return UNDECIDED

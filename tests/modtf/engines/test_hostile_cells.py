@@ -1,0 +1,93 @@
+"""A cell that makes no sense is not begun; one whose files were changed is read as what it is."""
+
+import inspect
+import json
+
+import pytest
+from hostile import anything, few, survives
+from hypothesis import given
+from hypothesis import strategies as st
+
+import modtf
+from modtf.engines.cell import run_cell
+from modtf.engines.state import ERROR, MANIFEST, state_of, write_error, write_manifest
+from modtf.results.schema import CONFIG, HISTORY, RESULTS
+
+NAMES = [name for name in inspect.signature(run_cell).parameters if name not in ("verbose", "strategy")]
+
+
+class BeginsError(Exception):
+    """The cell was in order."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+@few
+@given(value=anything)
+def test_run_cell(small_cell, tmp_path_factory, name, value):
+    """Up to where its training would begin; nothing is written where it does not."""
+    out = tmp_path_factory.mktemp("out")
+
+    def begin(*_, **__):
+        raise BeginsError
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(out)
+        patched.setattr("keras.Model.fit", begin)
+        patched.setattr("modtf.evaluation.evaluator.Evaluator.run", begin)
+        try:
+            survives(lambda: modtf.run_cell(**{"cell": small_cell, "out": "cells", name: value}))
+        except BeginsError:
+            return
+    assert not list(out.rglob(RESULTS))
+
+
+@pytest.fixture
+def folder(small_cell, tmp_path):
+    """What a finished cell leaves, small."""
+    made = tmp_path / small_cell.folder
+    made.mkdir()
+    for name in (RESULTS, HISTORY):
+        (made / name).write_text("step,data_seed,seed,measure,condition,value\n0,0,0,loss,iid,1\n")
+    (made / CONFIG).write_text(json.dumps(small_cell.to_dict()))
+    write_manifest(made)
+    write_error(made, {"message": "it failed"})
+    return made
+
+
+@pytest.mark.parametrize("name", [MANIFEST, RESULTS, CONFIG, ERROR])
+@few
+@given(data=st.data())
+def test_the_state_of_damaged_cells(small_cell, folder, name, data):
+    path, whole = folder / name, (folder / name).read_bytes()
+    content = bytearray(whole)
+    if data.draw(st.booleans()):
+        del content[data.draw(st.integers(0, len(content) - 1)) :]
+    for place in data.draw(st.lists(st.integers(0, max(0, len(content) - 1)), max_size=4)):
+        if content:
+            content[place] = data.draw(st.integers(0, 255))
+    hidden = data.draw(st.sampled_from([None, RESULTS, MANIFEST]))
+    path.write_bytes(content)
+    kept = (folder / hidden).read_bytes() if hidden else b""
+    if hidden:
+        (folder / hidden).unlink()
+    try:
+        found = survives(lambda: state_of(small_cell, folder.parent, thorough=True))
+        assert found.name in ("finished", "failed", "damaged", "open")
+        if name == RESULTS and hidden is None and content != whole:
+            assert found.name == "damaged"
+    finally:
+        if hidden:
+            (folder / hidden).write_bytes(kept)
+        path.write_bytes(whole)
+
+
+def parts(values):
+    names = st.sampled_from(["files", "version", RESULTS, "size"])
+    return st.lists(values, max_size=2) | st.dictionaries(names, values)
+
+
+@few
+@given(value=st.recursive(st.none() | st.integers() | st.text(max_size=3), parts))
+def test_another_manifest(small_cell, folder, value):
+    (folder / MANIFEST).write_text(json.dumps(value))
+    assert survives(lambda: state_of(small_cell, folder.parent)).name in ("finished", "damaged")
