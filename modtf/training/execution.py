@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from modtf.evaluation.data_place import on_cpu
 from modtf.models.base import ModularModel
+from modtf.models.kernels.by_device import CPU, kernels, on_cpu
 from modtf.training.batches import BYTES_PER_PROGRAM, Batches
 from modtf.training.compile import STEPS_PER_EXECUTION, state_of
 
@@ -25,7 +25,7 @@ def steps_of_seconds(model: keras.Model, num_tokens: int) -> int:
     """About how many steps on so many tokens take two to four seconds on one core; 1 to 100."""
     # forward 2 per weight and token, backward twice that; a model may have no weights
     step = max(1, 6 * model.count_params() * num_tokens)
-    return max(1, min(STEPS_PER_EXECUTION, int((1 if _on_cpu() else ACCELERATION) * SECONDS_FLOPS // step)))
+    return max(1, min(STEPS_PER_EXECUTION, int((1 if on_cpu() else ACCELERATION) * SECONDS_FLOPS // step)))
 
 
 def steps_per_program(batches: Batches, steps: int) -> int:
@@ -52,7 +52,7 @@ def training_program(model: keras.Model, batches: Batches, count: int) -> Callab
     Returns:
         A function of what `batches.read` gives.
     """
-    if isinstance(model, ModularModel) and model.num_members > 1 and _on_cpu():
+    if isinstance(model, ModularModel) and model.num_members > 1 and _take_turns():
         return _members_in_turn(model, batches, count)
     strategy = model.distribute_strategy
 
@@ -73,8 +73,9 @@ def _take_steps(step: Callable[[Any], Any], batches: Any) -> None:
     tf.while_loop(lambda n: n < steps, body, [0], parallel_iterations=1)
 
 
-def _on_cpu() -> bool:
-    return on_cpu() and not tf.distribute.has_strategy()
+def _take_turns() -> bool:
+    """Whether members do: it is a choice of kernels, for a core's cache."""
+    return kernels() == CPU and not tf.distribute.has_strategy()
 
 
 def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Callable[[Any], None]:
