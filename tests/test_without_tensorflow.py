@@ -51,6 +51,9 @@ for arch in FAMILIES:
     sums = [array @ np.random.RandomState(0).randn(array.size) / np.sqrt(array.size) for array in sums]
     rules, *known = json.load(open(sys.argv[1]))[task.name]["train"]  # of the host's stream
     assert digest == rules and np.allclose(sums, known, rtol=1e-4, atol=1e-5), (arch, digest, sums)
+    in_turn, at_once = (DeviceStream(tasks, 8).make(3, 2, at_once=each) for each in (False, True))
+    for one, other in zip(jax.tree.leaves(in_turn), jax.tree.leaves(at_once), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     activation = np.asarray(model(batch[0])["activation"])[:, 0].reshape(-1, 4)
     rule = np.eye(4)[batch[0]["rule"][:, 0].reshape(-1)]
     scores = modtf.metrics.measure_all(rule.T @ activation / rule.sum(axis=0)[:, None])

@@ -14,7 +14,9 @@ from typing import Any
 
 import keras
 
-CPU, ACCELERATOR = KERNELS = ("cpu", "accelerator")
+from modtf.protocol import KERNELS
+
+CPU, ACCELERATOR = KERNELS
 
 _CHOSEN: ContextVar[str | None] = ContextVar("kernels that use_kernels chose", default=None)
 

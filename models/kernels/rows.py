@@ -42,7 +42,8 @@ def sum_modules(scratch, n, terms):
     tensor that is overwritten as a whole is not written at all.
 
     Args:
-        scratch: of `ScanLayout.scratch`: on a CPU a tensor [2, P, M, h, B] or more for every sum, unless M = 1.
+        scratch: of `ScanLayout.scratch`: on a CPU, unless M = 1, a tensor [2, P, M, h, B] or more
+            for every sum.
         n: the iteration.
 
     Returns:

@@ -68,6 +68,9 @@ class ScanLayout:
 
     @by_device(accelerator=lambda layout, terms: ops.sum(terms, axis=2))
     def sum_width(self, terms):
-        """Sum over the width, [P, M, h, B] -> [P, M, B]; on a CPU as a product with ones: that is vectorised."""
+        """Sum over the width, [P, M, h, B] -> [P, M, B].
+
+        On a CPU as a product with ones: that is vectorised.
+        """
         ones = ops.repeat(ops.eye(self.modules, dtype=self.dtype), self.width, axis=1)
         return ops.matmul(ones, ops.reshape(terms, [self.members, self.modules * self.width, self.batch]))

@@ -18,11 +18,11 @@ from modtf.cell import Cell
 from modtf.models.own import MODELS
 from modtf.protocol import TRAINING_FACTOR, Evaluation, tail_length
 from modtf.studies.speed import Speed, is_known, parameters_of, speed_of
+from modtf.training.arithmetic import BACKWARD, step_flops
 from modtf.training.requirements import cell_bytes
 
 SMALL = 50_000  # parameters whose arithmetic takes as long as everything around a small model's
 LARGEST = 3e10  # floating-point operations of the largest step that is measured
-BACKWARD = 3  # a training step costs so many forward passes
 STARTS = 2  # evaluation takes as long to compile as training
 EXACT = 6  # shapes of a kind up to which all are built to count their parameters
 
@@ -120,7 +120,7 @@ def _to_measure(cells: Sequence[Cell], parameters: dict[tuple[int, int], int]) -
     """The largest shape that is quickly measured, and the smallest, if it is another."""
     shapes = sorted(parameters, key=parameters.__getitem__)
     tokens = _tokens(cells[0])
-    quick = [shape for shape in shapes if 6 * parameters[shape] * tokens <= LARGEST] or shapes[:1]
+    quick = [shape for shape in shapes if step_flops(parameters[shape], tokens) <= LARGEST] or shapes[:1]
     variants = {shape: [cell for cell in cells if _shape(cell) == shape] for shape in (quick[-1], shapes[0])}
     return [of_shape[len(of_shape) // 2] for of_shape in variants.values()]
 

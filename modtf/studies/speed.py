@@ -10,6 +10,7 @@ from itertools import pairwise
 from modtf.cell import Cell
 from modtf.files import cache_folder, write_text
 from modtf.task import science_hash
+from modtf.training.arithmetic import step_flops
 from modtf.training.provenance import processor
 from modtf.version import __version__
 
@@ -95,7 +96,7 @@ def _measure(cell: Cell) -> Speed:
     model = build_cell(cell, population)
     parameters = parameters_of_member(model)
     tokens = training.batch_size * cell.task.family.num_training_tokens
-    steps = max(1, min(20, int(FLOPS / (6 * parameters * members * tokens))))
+    steps = max(1, min(20, int(FLOPS / step_flops(parameters, members * tokens))))
     compile_model(model, population, training, steps_per_execution=steps)
     data = use_large_programs(model, training_batches(model, population, training.batch_size))
     with programs_of(model):

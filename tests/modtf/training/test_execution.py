@@ -5,17 +5,16 @@ import pytest
 import tensorflow as tf
 
 from modtf import Task, build, stream
-from modtf.training import execution
 from modtf.models.kernels.by_device import use_kernels
-from modtf.training.batches import BYTES_PER_PROGRAM, HostBatches
+from modtf.training.batches import HostBatches
 from modtf.training.execution import (
-    largest_divisor,
     steps_of_seconds,
     steps_per_program,
     use_large_programs,
 )
 from modtf.training.loss import SettingLoss
 from modtf.training.optimizer import MemberAdam
+from modtf.training.program_size import BYTES_PER_PROGRAM, largest_divisor
 
 STEPS = 12
 
