@@ -21,6 +21,22 @@ def processor() -> str:
     return next(iter(processor_lines("model name")), platform.processor())
 
 
+def processor_name() -> str:
+    """The same without the word that stands before it."""
+    return processor().partition(":")[2].strip() or processor()
+
+
+def accelerators() -> list[str]:
+    """Names of the devices that TensorFlow finds beside the CPU."""
+    import tensorflow as tf
+
+    return [
+        tf.config.experimental.get_device_details(device).get("device_name", device.name)
+        for device in tf.config.list_physical_devices()
+        if device.device_type != "CPU"
+    ]
+
+
 def provenance(precision: str) -> dict[str, Any]:
     """What results may differ by in their last digits, JSON-able.
 
@@ -39,11 +55,6 @@ def provenance(precision: str) -> dict[str, Any]:
     import numpy as np
     import tensorflow as tf
 
-    accelerators = [
-        tf.config.experimental.get_device_details(device).get("device_name", device.name)
-        for device in tf.config.list_physical_devices()
-        if device.device_type != "CPU"
-    ]
     return {
         "modtf": __version__,
         "python": platform.python_version(),
@@ -52,7 +63,7 @@ def provenance(precision: str) -> dict[str, Any]:
         "numpy": np.__version__,
         "backend": keras.backend.backend(),
         "system": platform.platform(),
-        "processor": processor().partition(":")[2].strip() or processor(),
-        "accelerators": ", ".join(accelerators) or "none",
+        "processor": processor_name(),
+        "accelerators": ", ".join(accelerators()) or "none",
         "precision": precision,
     }
