@@ -11,7 +11,7 @@ from modtf.cell import Cell
 from modtf.files import cache_folder, write_text
 from modtf.task import science_hash
 from modtf.training.arithmetic import step_flops
-from modtf.training.provenance import processor
+from modtf.training.processor import processor
 from modtf.version import __version__
 
 MEMBERS = 2  # that are measured: on a CPU: there members take turns, and cost grows with their number

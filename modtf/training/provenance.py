@@ -1,29 +1,10 @@
 """With what something was made: software, processor, devices. It enters no hash and no random number."""
 
 import platform
-from pathlib import Path
 from typing import Any
 
+from modtf.training.processor import processor_name
 from modtf.version import __version__
-
-
-def processor_lines(*names: str) -> list[str]:
-    """What Linux says of the processor under names such as "flags", each line once; else nothing."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-    return sorted({line for line in lines if line.startswith(names)})
-
-
-def processor() -> str:
-    """Its model, as the system names it."""
-    return next(iter(processor_lines("model name")), platform.processor())
-
-
-def processor_name() -> str:
-    """The same without the word that stands before it."""
-    return processor().partition(":")[2].strip() or processor()
 
 
 def accelerators() -> list[str]:

@@ -23,8 +23,8 @@ from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import ACCELERATOR, kernels
 from modtf.protocol import MIXED, Training
 from modtf.training.compile import compile_model
+from modtf.training.processor import processor_name
 from modtf.training.program_size import STEPS_PER_PROGRAM, steps_that_fit
-from modtf.training.provenance import processor_name
 
 OPTIMIZER = 2  # of the state's groups
 
@@ -48,7 +48,8 @@ def find_device(kind: str) -> str:
     except RuntimeError:
         raise ValueError(
             f"--device={kind}: JAX {jax.__version__} finds none here. Install its plug-in for the card, "
-            "such as pip install 'jax[cuda13]', and look at nvidia-smi; --device=cpu runs the same programs here."
+            "such as pip install 'jax[cuda13]', and look at nvidia-smi; --device=cpu runs the same programs "
+            "here."
         ) from None
     return processor_name() if kind == "cpu" else device.device_kind
 

@@ -33,7 +33,7 @@ def define_device_flags(values: flags.FlagValues) -> None:
         listed(axis, None, f"With --device: of {', '.join(names)}.", flag_values=values)
     string("profile", None, "With --device: a folder for the profiler's traces; measured cells are measured "
            "again.", flag_values=values)  # fmt: skip
-    string("released", None, "With --device: rows of docs/accelerator/released.py, to compare with.",
+    string("released", None, "With --device: rows of docs/accelerator/released_speed.py, to compare with.",
            flag_values=values)  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def needs_device(given: flags.FlagValues) -> None:
             raise ValueError(f"--{name} needs --device, one of {', '.join(DEVICES)}.")
 
 
-def cells_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
+def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
     """The cells of the table, of this shard alone if there is one.
 
     Raises:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from modtf.launch.benchmark.device.grid import label_of
 from modtf.launch.benchmark.table import CELL, Column, Goal, Row, cost_table, goal_lines
 
 COLUMNS = [
@@ -41,15 +42,27 @@ def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
 
     Args:
         rows: of `Rows`.
-        released: of docs/accelerator/released.py; the best of each shape is compared with.
+        released: of docs/accelerator/released_speed.py; the best of each shape is compared with.
     """
     measured = compared([row for row in rows if "failed" not in row], released)
     if measured:
         print(cost_table(measured, COLUMNS))
         print("\n" + "\n".join([*peak_lines(measured), *goal_lines(measured, GOALS)]))
+    for row in measured:
+        if "slowest" in row:
+            print("\n" + "\n".join(trace_lines(row)))
     for row in rows:
         if "failed" in row:
             print(f"failed: {' '.join(str(row.get(name)) for name in (*SHAPE, 'members'))}: {row['failed']}")
+
+
+def trace_lines(row: Row) -> list[str]:
+    """What a profiled cell's time went to."""
+    head = (
+        f"{label_of(row)}: {row['step_ms']:.3g} ms a step; in its trace {row['operations_per_step']:.0f} "
+        f"operations, together {row['busy_ms']:.3g} ms"
+    )
+    return [head, *(f"  {taken:9.4f} ms  {name}" for name, taken in row["slowest"])]
 
 
 def peak_lines(rows: Sequence[Row]) -> list[str]:
@@ -63,7 +76,7 @@ def peak_lines(rows: Sequence[Row]) -> list[str]:
 
 def compared(rows: Sequence[Row], released: Sequence[Row] = ()) -> list[dict[str, Any]]:
     """The rows with what compares them: with 25 members, with the released code, with the aims."""
-    by_key = {_but_members(row): row for row in rows if row["members"] == 25}
+    by_key: dict[tuple[Any, ...], Row] = {_but_members(row): row for row in rows if row["members"] == 25}
     best: dict[tuple[Any, ...], float] = {}
     for row in released:
         shape = tuple(row[name] for name in SHAPE)

@@ -19,8 +19,9 @@ from modtf.protocol import MIXED, Training
 from modtf.training.compile import compile_model
 from modtf.training.execution import use_large_programs
 from modtf.training.fit import training_batches
+from modtf.training.processor import processor_name
 from modtf.training.program_size import STEPS_PER_PROGRAM
-from modtf.training.provenance import accelerators, processor_name
+from modtf.training.provenance import accelerators
 
 _DUMPS: list[str] = []  # where XLA writes its memory reports
 

@@ -19,7 +19,8 @@ from statistics import median
 from typing import Any
 
 from modtf.launch.benchmark.device.grid import label_of
-from modtf.launch.benchmark.device.program import wall_seconds
+from modtf.launch.benchmark.device.program import StepProgram, wall_seconds
+from modtf.launch.benchmark.device.trace import newest_trace, operations
 from modtf.launch.benchmark.measure import BATCH_SIZE, interleave, paired_ratio
 from modtf.plugins import load_plugin
 from modtf.protocol import Protocol
@@ -88,9 +89,7 @@ def measure_cell(programs: Any, cell: Mapping[str, Any], common: Mapping[str, An
             "product": lambda times: wall_seconds(partial(peak, times)) / times,
         }
         samples = interleave(runs, common["repeats"], common["seconds"])
-        if common["profile"] is not None:
-            with programs.trace(str(Path(common["profile"], label_of(cell)))):
-                program.run(PROFILED)
+        traced = profile(programs, program, cell, common["profile"])
     members, product_flops = len(population), 2 * size**3
     flops = step_flops(model, BATCH_SIZE)
     steps_s = [taken / program.steps for taken in samples["program"]]
@@ -109,8 +108,22 @@ def measure_cell(programs: Any, cell: Mapping[str, Any], common: Mapping[str, An
         "program_bytes": program.program_bytes,
         "compile_s": program.compile_s,
         "steps_per_program": program.steps,
+        **traced,
         "wall_s": time.perf_counter() - began,
     }  # fmt: skip
+
+
+def profile(
+    programs: Any, program: StepProgram, cell: Mapping[str, Any], folder: str | None
+) -> dict[str, Any]:
+    """What a trace of some programs says took the time; nothing without a folder for traces."""
+    if folder is None:
+        return {}
+    place = Path(folder, label_of(cell))
+    with programs.trace(str(place)):
+        program.run(PROFILED)
+    path = newest_trace(place)
+    return {} if path is None else operations(path, PROFILED * program.steps)
 
 
 if __name__ == "__main__":
