@@ -1,4 +1,4 @@
-"""Measures how many models an hour the paper's released code trains on a card: one at a time, and several at once.
+"""Measures how many models an hour the paper's released code trains on a card: one at a time, and several.
 
 Run it where PyTorch is installed, beside a checkout of the released code, on the card that
 `launch/bench.py --device=gpu` measured:
@@ -97,7 +97,7 @@ def measure(workers: list, cell: Matched, variant: str, seconds: float) -> dict:
     for connection in workers:
         connection.send((cell, variant, seconds, len(workers)))
     answers = [connection.recv() for connection in workers]
-    ready = [connection for connection, answer in zip(workers, answers) if answer == "ready"]
+    ready = [connection for connection, answer in zip(workers, answers, strict=True) if answer == "ready"]
     for connection in ready:
         connection.send("go")
     found = [connection.recv() for connection in ready]

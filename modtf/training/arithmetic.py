@@ -1,6 +1,7 @@
 """How much arithmetic training needs. Neither Keras nor TensorFlow here."""
 
 BACKWARD = 3  # forward and backward cost three times forward: two more products of the same size per product
+ACCELERATION = 50  # how many cores an accelerator is worth, at least
 
 
 def step_flops(parameters: int, num_tokens: int) -> int:

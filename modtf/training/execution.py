@@ -8,13 +8,12 @@ import tensorflow as tf
 
 from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import CPU, kernels, on_cpu
-from modtf.training.arithmetic import step_flops
+from modtf.training.arithmetic import ACCELERATION, step_flops
 from modtf.training.batches import Batches
 from modtf.training.compile import STEPS_PER_EXECUTION, state_of
 from modtf.training.program_size import steps_that_fit
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
-ACCELERATION = 50  # how many cores an accelerator is worth, at least
 
 
 def steps_of_seconds(model: keras.Model, num_tokens: int) -> int:

@@ -48,9 +48,8 @@ def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
     if measured:
         print(cost_table(measured, COLUMNS))
         print("\n" + "\n".join([*peak_lines(measured), *goal_lines(measured, GOALS)]))
-    for row in measured:
-        if "slowest" in row:
-            print("\n" + "\n".join(trace_lines(row)))
+    for profiled in [row for row in measured if "slowest" in row]:
+        print("\n" + "\n".join(trace_lines(profiled)))
     for row in rows:
         if "failed" in row:
             print(f"failed: {' '.join(str(row.get(name)) for name in (*SHAPE, 'members'))}: {row['failed']}")
