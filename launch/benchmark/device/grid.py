@@ -43,7 +43,7 @@ TABLE = (
     Part(rules=(32,), width=(32,), members=(1, 25, 100)),
     Part(members=(1, 25), data=("host",)),
     Part(kernels=(OTHER,)),
-    Part(width=(512,), precision=("tf32",)),
+    Part(width=(512,), precision=PRECISIONS),
 )
 AXES = tuple(field.name for field in fields(Part))
 NAMES = {"rules": "num_rules"}  # axes that a row calls otherwise

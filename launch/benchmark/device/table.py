@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modtf.launch.benchmark.device.grid import label_of
+from modtf.launch.benchmark.device.paper import paper_hours
 from modtf.launch.benchmark.table import CELL, Column, Goal, Row, cost_table, goal_lines
 
 COLUMNS = [
@@ -47,7 +48,7 @@ def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
     measured = compared([row for row in rows if "failed" not in row], released)
     if measured:
         print(cost_table(measured, COLUMNS))
-        print("\n" + "\n".join([*peak_lines(measured), *goal_lines(measured, GOALS)]))
+        print("\n" + "\n".join([*peak_lines(measured), *goal_lines(measured, GOALS), *paper_lines(measured)]))
     for profiled in [row for row in measured if "slowest" in row]:
         print("\n" + "\n".join(trace_lines(profiled)))
     for row in rows:
@@ -71,6 +72,14 @@ def peak_lines(rows: Sequence[Row]) -> list[str]:
         peaks = [row["peak_tflops"] for row in rows if row["precision"] == precision]
         lines.append(f"Matrix peak, {precision}: {min(peaks):.3g} to {max(peaks):.3g} TFLOP/s.")
     return [f"Wall time on {rows[0]['device']}; {rows[0]['software']}.", *lines]
+
+
+def paper_lines(rows: Sequence[Row]) -> list[str]:
+    """What the whole paper would cost, in every precision of which enough is measured."""
+    return [
+        f"The paper's 800 cells, training alone, {precision}: about {hours:,.0f} hours of it (estimate)."
+        for precision, hours in paper_hours(rows).items()
+    ]
 
 
 def compared(rows: Sequence[Row], released: Sequence[Row] = ()) -> list[dict[str, Any]]:

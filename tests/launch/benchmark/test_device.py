@@ -14,6 +14,7 @@ from modtf.launch.bench import define_flags
 from modtf.launch.benchmark.device import measure
 from modtf.launch.benchmark.device.grid import Cell, expected_seconds, key_of, label_of, shard_cells, table
 from modtf.launch.benchmark.device.measure import measure_cells
+from modtf.launch.benchmark.device.paper import paper_hours
 from modtf.launch.benchmark.device.process import WorkerDiedError
 from modtf.launch.benchmark.device.requests import cells_of_flags, needs_device
 from modtf.launch.benchmark.device.rows import Rows
@@ -38,7 +39,7 @@ TINY = ("--device=cpu", "--arch=mlp", "--rules=2", "--width=4", "--precision=flo
 
 def test_the_table_has_what_was_asked_for() -> None:
     cells = table("gpu", {})
-    assert len({key_of(cell) for cell in cells}) == len(cells) == 78
+    assert len({key_of(cell) for cell in cells}) == len(cells) == 84
     found = {name: {cell[name] for cell in cells} for name in ("arch", "members", "num_rules", "precision")}
     assert found == {
         "arch": set(FAMILIES), "members": {1, 5, 25, 100}, "num_rules": {8, 32}, "precision": set(PRECISIONS)
@@ -185,8 +186,8 @@ def test_a_dry_run_measures_nothing(
     monkeypatch.setattr(measure, "measure_cells", None)
     measure.measure_device(given("--device=gpu", "--backend=jax", "--shard=0/2", "--dry_run"))
     first, *lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 39
-    assert first.startswith("39 cells, 0 of them measured before; the rest may take some 6.")
+    assert len(lines) == 42
+    assert first.startswith("42 cells, 0 of them measured before; the rest may take some 7.")
     assert "mlp_r8_e32_modular_p25_float32_device_accelerator_jax" in lines[0]
 
 
@@ -215,6 +216,21 @@ def test_rows_are_compared_with_25_members_and_the_released_code(capsys: pytest.
     text = capsys.readouterr().out
     assert "120x" in text
     assert "failed: mlp 2 32 modular 1: no memory" in text
+
+
+def test_the_papers_hours_need_its_smallest_and_largest_width() -> None:
+    rows = [
+        row(25, 25e3 / ms, arch=arch, num_rules=8, width=width, step_ms=ms, precision="tf32")
+        for arch in FAMILIES
+        for width, ms in ((32, 1.0), (128, 4.0), (512, 16.0))
+    ]
+    (hours,) = paper_hours(rows).values()  # a step of e takes e / 32 ms
+    cells = 100_000 * 40 + 500_000 * 120  # steps of all cells of one width
+    assert hours == pytest.approx(cells * 1e-3 * (1 + 2 + 4 + 8 + 16) / 3600)
+    slower = [{**each, "kernels": "accelerator", "step_ms": 99.0} for each in rows]
+    assert paper_hours([*rows, *slower]) == {"tf32": hours}
+    assert paper_hours([each for each in rows if each["width"] < 512]) == {}
+    assert paper_hours([each for each in rows if each["arch"] != "mha"]) == {}
 
 
 def test_what_a_trace_says(tmp_path: Path) -> None:
