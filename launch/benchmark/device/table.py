@@ -51,6 +51,9 @@ def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
         print("\n" + "\n".join([*peak_lines(measured), *goal_lines(measured, GOALS), *paper_lines(measured)]))
     for profiled in [row for row in measured if "slowest" in row]:
         print("\n" + "\n".join(trace_lines(profiled)))
+    for row in measured:
+        if "trace_failed" in row:
+            print(f"no trace of {label_of(row)}: {row['trace_failed']}")
     for row in rows:
         if "failed" in row:
             print(f"failed: {' '.join(str(row.get(name)) for name in (*SHAPE, 'members'))}: {row['failed']}")

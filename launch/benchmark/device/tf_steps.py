@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -14,6 +15,7 @@ from modtf.evaluation.programs import programs_of
 from modtf.launch.benchmark.device.program import StepProgram, wall_seconds
 from modtf.launch.benchmark.hlo import program_bytes
 from modtf.launch.benchmark.measure import BATCH_SIZE
+from modtf.launch.benchmark.worker import empty
 from modtf.models.base import ModularModel
 from modtf.protocol import MIXED, Training
 from modtf.training.compile import compile_model
@@ -64,7 +66,7 @@ def step_program(model: ModularModel, training: Training, data: str) -> Iterator
     batches = training_batches(model, model.population, BATCH_SIZE, data=data)
     iterator = iter(use_large_programs(model, batches))
     for folder in _DUMPS:
-        _empty(folder)
+        empty(Path(folder))
 
     def run(programs: int) -> None:
         for _ in range(programs):
@@ -88,11 +90,6 @@ def peak_run(precision: str, size: int) -> Callable[[int], None]:
 def trace(folder: str) -> contextlib.AbstractContextManager:
     """Writes the profiler's trace of what runs within it."""
     return tf.profiler.experimental.Profile(folder)
-
-
-def _empty(folder: str) -> None:
-    for entry in os.scandir(folder):
-        os.remove(entry.path)
 
 
 @cache
