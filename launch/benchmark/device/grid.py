@@ -33,7 +33,7 @@ class Part:
     data: tuple[str, ...] = ("device",)
     kernels: tuple[str, ...] = (OWN,)
     variant: tuple[str, ...] = ("modular",)  # the dearest
-    arch: tuple[str, ...] = ("mlp", "mha", "rnn")
+    arch: tuple[str, ...] = ()  # all families
 
 
 #: of most worth first; flags of the same names replace what a part lists
@@ -61,14 +61,14 @@ def table(device: str, given: Mapping[str, Sequence[Any]]) -> list[dict[str, Any
         given: axis -> values that replace those of every part.
 
     Example:
-        >>> len(table("gpu", {"arch": ["mlp"], "rules": [2], "width": [4], "members": [1, 2]}))
-        10
+        >>> len(table("gpu", {"members": [25], "width": [32]}))  # of three families
+        18
     """
     own = OWN_KERNELS[device]
     kernels = {OWN: own, OTHER: next(name for name in KERNELS if name != own)}
     found: dict[str, dict[str, Any]] = {}
     for part in TABLE:
-        values = [given.get(axis) or getattr(part, axis) for axis in AXES]
+        values = [given.get(axis) or getattr(part, axis) or tuple(FAMILIES) for axis in AXES]
         for chosen in product(*values):
             cell = {NAMES.get(axis, axis): value for axis, value in zip(AXES, chosen, strict=True)}
             cell["kernels"] = kernels.get(cell["kernels"], cell["kernels"])
