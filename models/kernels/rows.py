@@ -29,6 +29,25 @@ def with_part(parts, k, value):
     return ops.slice_update(parts, [0, k, *[0] * (len(parts.shape) - 2)], value[:, None])
 
 
+def _stacked(parts, values):
+    return parts, ops.stack(values, axis=1)
+
+
+@by_device(accelerator=_stacked)
+def join_parts(parts, values):
+    """Tensors [P, ...] as one, [P, K, ...]; on a CPU written in place, one by one.
+
+    Args:
+        parts: of `ScanLayout.gate_scratch`; it is given back for the next time.
+
+    Returns:
+        `parts` and the tensor.
+    """
+    for k, value in enumerate(values):
+        parts = with_part(parts, k, value)
+    return parts, parts
+
+
 def _sum_modules_at_once(scratch, n, terms):
     return scratch, [ops.sum(term, axis=1) for term in terms]
 

@@ -66,6 +66,11 @@ class ScanLayout:
         """For `sum_modules`."""
         return self.zeros(self.states if self.modules > 1 else 0, 2, *self.by_module)
 
+    @by_device(accelerator=lambda layout: ())
+    def gate_scratch(self):
+        """For `join_parts`."""
+        return self.zeros(1, *self.by_gate)[0]
+
     @by_device(accelerator=lambda layout, terms: ops.sum(terms, axis=2))
     def sum_width(self, terms):
         """Sum over the width, [P, M, h, B] -> [P, M, B].
