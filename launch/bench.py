@@ -21,7 +21,7 @@ Examples:
     python launch/bench.py --all --json=bench.json
     python launch/bench.py --arch=mlp --members=25 --nobaseline
     python launch/bench.py --arch=mlp,mha --evaluation
-    python launch/bench.py --device=gpu --backend=jax --shard=0/2 --json=card.json
+    python launch/bench.py --device=gpu --backend=jax --json=card.json
     python launch/bench.py --device=gpu --backend=jax --dry_run
 """
 

@@ -16,7 +16,7 @@ OWN_KERNELS = dict(zip(DEVICES, reversed(KERNELS), strict=True))  # those that a
 
 OWN, OTHER = "own", "other"  # kernels of a part, before a device is known
 
-GUESS = 10.0  # seconds of a cell: building, compiling, measuring; until some were measured
+GUESS = 15.0  # seconds of a cell: building, compiling, measuring; until some were measured
 GUESS_PER_WEIGHT = 5e-8  # more, of all members: weights are drawn on the host
 
 Cell = Mapping[str, Any]
@@ -38,12 +38,13 @@ class Part:
 
 #: of most worth first; flags of the same names replace what a part lists
 TABLE = (
-    Part(members=(25, 100), precision=PRECISIONS),
-    Part(members=(1, 5)),
-    Part(rules=(32,), width=(32,), members=(1, 25, 100)),
-    Part(members=(1, 25), data=("host",)),
-    Part(kernels=(OTHER,)),
+    Part(precision=PRECISIONS),
+    Part(members=(1, 5, 100)),
     Part(width=(512,), precision=PRECISIONS),
+    Part(kernels=(OTHER,)),
+    Part(members=(1, 25), data=("host",)),
+    Part(rules=(32,), width=(32,), members=(1, 25, 100)),
+    Part(members=(100,), precision=PRECISIONS[1:]),
 )
 AXES = tuple(field.name for field in fields(Part))
 NAMES = {"rules": "num_rules"}  # axes that a row calls otherwise

@@ -46,9 +46,9 @@ def test_the_table_has_what_was_asked_for() -> None:
     }  # fmt: skip
     assert {cell["data"] for cell in cells} == {"device", "host"}
     assert {cell["width"] for cell in cells} == {32, 128, 512}
-    assert {cell["kernels"] for cell in cells[:60]} == {"accelerator"}
+    assert {cell["kernels"] for cell in cells[:40]} == {"accelerator"}
     assert {cell["kernels"] for cell in cells} == set(KERNELS)
-    assert {cell["kernels"] for cell in table("cpu", {})[:60]} == {"cpu"}
+    assert {cell["kernels"] for cell in table("cpu", {})[:40]} == {"cpu"}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
@@ -187,7 +187,7 @@ def test_a_dry_run_measures_nothing(
     measure.measure_device(given("--device=gpu", "--backend=jax", "--shard=0/2", "--dry_run"))
     first, *lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 42
-    assert first.startswith("42 cells, 0 of them measured before; the rest may take some 7.")
+    assert first.startswith("42 cells, 0 of them measured before; the rest may take some 11.0 minutes.")
     assert "mlp_r8_e32_modular_p25_float32_device_accelerator_jax" in lines[0]
 
 
