@@ -73,7 +73,15 @@ class DeviceStream:
         if self.plan.thresholds is not None:
             self.given["thresholds"] = self.plan.thresholds
 
-    def make(self, first: Any, count: int = 1, *, given: Any = None, member: Any = None) -> tuple[Any, Any]:
+    @property
+    def bytes_per_step(self) -> int:
+        """Of a batch of all members, with the uniform numbers that it is made from."""
+        numbers = self.plan.width + self.plan.num_tokens * (self.population.task.token_width + 3)
+        return 4 * len(self.population) * self.plan.batch_size * numbers
+
+    def make(
+        self, first: Any, count: int = 1, *, given: Any = None, member: Any = None, at_once: bool = False
+    ) -> tuple[Any, Any]:
         """Batches first ... first + count - 1.
 
         Args:
@@ -81,6 +89,8 @@ class DeviceStream:
             count: K.
             given: instead of this stream's own, those of another one of the same shape.
             member: integer scalar: this member alone, with a members axis of one.
+            at_once: whether every operation is of all members, which an accelerator may want where few steps
+                are made at once: less to start, more memory. JAX alone; else members are made in turn.
 
         Returns:
             Features and target, as `modtf.stream` gives them, with a leading axis [K, ...].
@@ -103,8 +113,9 @@ class DeviceStream:
         if keys.shape[0] == 1:
             first_member = {name: value[0] for name, value in parameters.items()}
             tensors = tuple(t[None] for t in made((uniforms[0][0], uniforms[1][0], first_member)))
-        else:  # members in turn: with many steps at once that costs an accelerator little, and no memory
-            tensors = ops.map(made, (*uniforms, parameters))
+        else:
+            of_all = ops.vectorized_map if at_once else ops.map
+            tensors = of_all(made, (*uniforms, parameters))
         inputs, rule, target = (self._by_step(t, count) for t in tensors)
         if not self.population.has_axis and member is None:
             inputs, rule, target = inputs[:, :, 0], rule[:, :, 0], target[:, :, 0]

@@ -5,6 +5,10 @@ textbook implementations, the data and the core's matrix peak take turns, and me
 that other users of the machine disturb all of them alike. Linux measures best: elsewhere nothing pins
 the process, and CPU time is of all threads.
 
+--device=gpu measures wall time on an accelerator instead, up to where the device says that it is done (CPU
+time means nothing there): whole training programs of a table of its own, row by row into --json. What is in
+that file is not measured again. --device=cpu runs the same programs on the CPU.
+
 Columns: step ms: the compiled step alone, per member. /mono: over the monolithic variant. train ms:
 with data and `fit`. textbook ms: all modules in memory, a Python generator, one step per call. of peak:
 share of the fastest matrix product measured beside it. data: of the stream, over the step. fit: what
@@ -17,6 +21,8 @@ Examples:
     python launch/bench.py --all --json=bench.json
     python launch/bench.py --arch=mlp --members=25 --nobaseline
     python launch/bench.py --arch=mlp,mha --evaluation
+    python launch/bench.py --device=gpu --backend=jax --json=card.json
+    python launch/bench.py --device=gpu --backend=jax --dry_run
 """
 
 import json
@@ -28,6 +34,8 @@ from tqdm.auto import tqdm
 
 from modtf.families import FAMILIES
 from modtf.files import check_file_writable, write_text
+from modtf.launch.benchmark.device.measure import measure_device
+from modtf.launch.benchmark.device.requests import define_device_flags, needs_device
 from modtf.launch.benchmark.requests import BACKENDS, measure, requests_of_flags
 from modtf.launch.benchmark.table import COST, EVALUATION, cost_table, goal_lines, note_lines
 from modtf.launch.cli import run_command
@@ -44,8 +52,8 @@ def define_flags(values: flags.FlagValues) -> None:
     listed("variant", default_variants(), "Variants.", flag_values=values)
     boolean("all", False, "The whole table: all families, R 2, 8, 32, e 32, 128; some 25 minutes.",
             flag_values=values)  # fmt: skip
-    flags.DEFINE_integer("members", None, "Members of the population; above 1, one alone is measured too. "
-                         "Default 1, and 25 for --evaluation.", flag_values=values)  # fmt: skip
+    listed("members", None, "Members of the population; above 1, one alone is measured too. "
+           "Default 1, and 25 for --evaluation; with --device several.", flag_values=values)  # fmt: skip
     flags.DEFINE_integer("repeats", 7, "Measurements of each program, of which the median counts.",
                          flag_values=values)  # fmt: skip
     flags.DEFINE_float("seconds", 0.15, "CPU time of one measurement, at least.", flag_values=values)
@@ -55,14 +63,19 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_enum("backend", BACKENDS[0], BACKENDS, "Of Keras. jax: the compiled step and data "
                       "made by a program; nothing needs TensorFlow.", flag_values=values)  # fmt: skip
     flags.DEFINE_string("json", None, "File to write the rows to.", flag_values=values)
+    define_device_flags(values)
     define_settings(values)
 
 
 def main(given: flags.FlagValues) -> None:
     """Measures, prints the table and which goals it meets."""
-    requests = requests_of_flags(given)
     if given.json is not None:
         check_file_writable(given.json, "--json")
+    if given.device is not None:
+        measure_device(given)
+        return
+    needs_device(given)
+    requests = requests_of_flags(given)
     rows: list[dict[str, Any]] = []
     rounds = 0 if given.evaluation else given.repeats
     total = sum(len(request["variants"]) + rounds for request in requests)

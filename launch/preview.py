@@ -8,6 +8,8 @@ from modtf.cell import Cell
 from modtf.engines.state import state_of
 from modtf.engines.threads import default_workers, processors
 from modtf.studies.estimate import Estimate, estimate
+from modtf.studies.speed import device_name, on_accelerator
+from modtf.training.provenance import accelerators
 
 YEAR = 24 * 365
 
@@ -17,7 +19,7 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
     found = estimate(cells, say=lambda line: print(line, flush=True))
     states = {cell.folder: state_of(cell, out).name for cell in cells}
     width = max(len(cell.label) for cell in cells)
-    print(f"\n{'cell'.ljust(width)}  models      steps  parameters  core-hours   GB  state")
+    print(f"\n{'cell'.ljust(width)}  models      steps  parameters       hours   GB  state")
     for cell, cost in zip(cells, found, strict=True):
         print(
             f"{cell.label.ljust(width)}  {len(cell.members):6}  {cell.protocol.training.steps:9,}  "
@@ -32,12 +34,13 @@ def _sums(
     left = [e for cell, e in zip(cells, found, strict=True) if states[cell.folder] != "finished"]
     hours = sum(cost.hours for cost in left)
     size = min(workers or default_workers(), max(1, len(left)))
-    wall = max(hours / min(size, processors()), max((cost.hours for cost in left), default=0.0))
+    at_once = len(accelerators()) if on_accelerator() else processors()
+    wall = max(hours / min(size, at_once), max((cost.hours for cost in left), default=0.0))
     counts = ", ".join(f"{count} {name}" for name, count in Counter(states.values()).items())
     memory = max((cost.gigabytes for cost in left), default=0.0)
     return (
         f"{len(cells):,} cells ({counts}), {sum(len(cell.members) for cell in cells):,} models of one shape "
-        f"each.\nLeft to do: about {_time(hours)} of one core (or GPU); with {size} workers here at least "
+        f"each.\nLeft to do: about {_time(hours)} of {device_name()}; with {size} workers here at least "
         f"{_time(wall)}. A worker takes up to {memory:.1f} GB.\n"
         "Measured: one or two shapes of every kind. Estimated: time in proportion to parameters and tokens; "
         "trust it to a factor of two."

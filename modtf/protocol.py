@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("float32", "tf32", "mixed_bfloat16")
 MIXED = "mixed_bfloat16"
 PLACES = ("auto", "host", "device")  # where data are made; not part of a protocol
+KERNELS = ("cpu", "accelerator")  # for what they are written; not part of a protocol either
 LARGEST = sys.float_info.max
 
 

@@ -51,6 +51,9 @@ for arch in FAMILIES:
     sums = [array @ np.random.RandomState(0).randn(array.size) / np.sqrt(array.size) for array in sums]
     rules, *known = json.load(open(sys.argv[1]))[task.name]["train"]  # of the host's stream
     assert digest == rules and np.allclose(sums, known, rtol=1e-4, atol=1e-5), (arch, digest, sums)
+    in_turn, at_once = (DeviceStream(tasks, 8).make(3, 2, at_once=each) for each in (False, True))
+    for one, other in zip(jax.tree.leaves(in_turn), jax.tree.leaves(at_once), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     activation = np.asarray(model(batch[0])["activation"])[:, 0].reshape(-1, 4)
     rule = np.eye(4)[batch[0]["rule"][:, 0].reshape(-1)]
     scores = modtf.metrics.measure_all(rule.T @ activation / rule.sum(axis=0)[:, None])
@@ -104,3 +107,33 @@ def test_the_benchmark_prints_its_table(python, tmp_path):
     heading = done.stdout.splitlines()[0]
     assert "step ms" in heading
     assert "textbook" not in heading
+
+
+def test_a_device_is_measured_and_profiled(python, tmp_path):
+    """With the programs of an accelerator, on the CPU."""
+    script, out = str(ROOT / "launch" / "bench.py"), tmp_path / "card.json"
+    small = ["--arch=mlp", "--rules=2", "--width=4", "--members=2", "--precision=float32", "--repeats=1"]
+    small += [
+        "--seconds=0.01",
+        "--data=device,host",
+        "--kernels=accelerator",
+        f"--profile={tmp_path / 'traces'}",
+    ]
+    done = python(script, "--backend=jax", "--device=cpu", f"--json={out}", *small)
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = json.loads(out.read_text())
+    assert [row["data"] for row in rows] == ["device", "host"]
+    for row in rows:
+        assert "failed" not in row
+        assert row["models_per_hour"] == pytest.approx(3600 * 2 / (100_000 * row["step_ms"] / 1000))
+        assert 0 < row["peak_fraction"] < 1
+        assert row["program_bytes"] > 4 * 2 * row["num_parameters"]
+        assert row["operations_per_step"] > 10
+    assert "models/h" in done.stdout
+
+
+def test_a_device_that_is_not_there_is_one_line(python):
+    done = python(str(ROOT / "launch" / "bench.py"), "--backend=jax", "--device=gpu")
+    assert done.returncode == 1
+    assert "--device=gpu: JAX" in done.stderr
+    assert done.stderr.count("\n") == 1

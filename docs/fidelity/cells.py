@@ -21,6 +21,7 @@ class Matched:
     num_rules: int
     steps: int
     seq_len: int = 1
+    width: int = WIDTH
 
     @property
     def name(self) -> str:

@@ -24,7 +24,6 @@ from cells import (
     EVALUATIONS,
     LEARNING_RATE,
     VARIANTS,
-    WIDTH,
     Matched,
 )
 
@@ -50,16 +49,16 @@ def load(code: Path, cell: Matched):
 def make_model(module, cell: Matched, variant: str):
     """The model as `main.py` makes it."""
     name, options = OPTIONS[variant]
-    rules, dim = cell.num_rules, 4 * WIDTH
+    rules, width, dim = cell.num_rules, cell.width, 4 * cell.width
     if cell.arch == "mlp":
         if name == "Modular":
             options = {"op": variant == "modular_op", "joint": variant == "modular"}
-            return module.Modular(rules, WIDTH, dim, rules, **options)
-        return getattr(module, name)(rules, WIDTH, dim, *([] if name == "Monolithic" else [rules]))
+            return module.Modular(rules, width, dim, rules, **options)
+        return getattr(module, name)(rules, width, dim, *([] if name == "Monolithic" else [rules]))
     if cell.arch == "mha":
         heads = 2 * rules if name == "Monolithic" else 2
-        return module.Model(WIDTH, dim, heads, 5 * rules, name, rules, options.get("op", False))
-    return module.Model(32 + rules, WIDTH, dim, 1, rules, name, options.get("op", False))
+        return module.Model(width, dim, heads, 5 * rules, name, rules, options.get("op", False))
+    return module.Model(32 + rules, width, dim, 1, rules, name, options.get("op", False))
 
 
 def make_batch(module, cell: Matched, data_seed: int, examples: int, double: bool = False):

@@ -27,9 +27,12 @@ def population_of(request: Request, members: int | None = None) -> Population:
     return Population.of(tasks, [i // TASKS for i in range(members)])
 
 
-def model_of(request: Request, variant: str, population: Population) -> ModularModel:
+def model_of(
+    request: Request, variant: str, population: Population, dtype: str | None = None
+) -> ModularModel:
     """The model of a variant, with its options: `router` by variant, and `model`."""
-    return build(population, variant, request["width"], router=request["router"][variant], **request["model"])
+    options = {"router": request["router"][variant], "dtype": dtype, **request["model"]}
+    return build(population, variant, request["width"], **options)
 
 
 def cell_columns(request: Request, variant: str) -> dict[str, Any]:

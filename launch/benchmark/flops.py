@@ -1,8 +1,7 @@
 """How much arithmetic a training step needs."""
 
 from modtf.models.base import ModularModel
-
-BACKWARD = 3  # forward and backward cost three times forward: two more products of the same size per product
+from modtf.training.arithmetic import BACKWARD
 
 
 def step_flops(model: ModularModel, batch_size: int) -> int:

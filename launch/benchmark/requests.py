@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -15,7 +15,7 @@ from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES
 from modtf.launch.benchmark.measure import one_core_environment
-from modtf.launch.settings import check_names, model_settings, router_settings, settings_given
+from modtf.launch.settings import Settings, check_names, model_settings, router_settings, settings_given
 from modtf.memory import check_members
 from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import ROUTERS, default_variants
@@ -48,53 +48,83 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
     for name, values in chosen.items():
         if not values:
             raise ValueError(f"--{name} is empty; expected values separated by commas.")
-    for arch in chosen["arch"]:
-        check_choice("--arch", arch, FAMILIES)
-    for variant in chosen["variant"]:
-        check_choice("--variant", variant, ROUTERS)
-    rules = [_integer("--rules", text, 2) for text in chosen["rules"]]
-    widths = [_integer("--width", text, 1) for text in chosen["width"]]
-    members = given.members
-    if members is None:
-        members = PUBLISHED_MEMBERS if given.evaluation else 1
-    check_members(check_integer("--members", members, 1), f"--members={members}")
+    check_names_given(chosen)
+    rules, widths = integers("--rules", chosen["rules"], 2), integers("--width", chosen["width"], 1)
+    default = PUBLISHED_MEMBERS if given.evaluation else 1
+    members, *more = integers("--members", given.members or [str(default)], 1)
+    if more:
+        raise ValueError(f"--members={','.join(given.members)}: several numbers need --device.")
+    check_members(members, f"--members={members}")
     if given.backend != "tensorflow" and given.evaluation:
         raise ValueError(f"--evaluation needs TensorFlow: leave --backend={given.backend} out.")
-    settings = settings_given(given)
-    for namespace in ("training", "evaluation"):
-        check_names(namespace, settings[namespace], [], "a benchmark, which is of the published protocol")
+    settings = benchmark_settings(given)
     variants = [variant for variant in ROUTERS if variant in chosen["variant"]]
     shared = {
         "variants": variants,
         "task": settings["task"],
         "router": router_settings(settings, variants),
         "members": members,
-        "repeats": check_integer("--repeats", given.repeats, 1),
-        "seconds": given.seconds,
+        **how_measured(given),
         "baseline": given.baseline,
         "evaluation": given.evaluation,
-        "backend": given.backend,
-        "plugins": [load_plugin(location) for location in given.plugin],  # as any process finds them
     }
-    if not given.seconds > 0:
-        raise ValueError(f"--seconds={given.seconds} must be above 0.")
     requests = []
     for arch, num_rules, width in dict.fromkeys(product(chosen["arch"], rules, widths)):
-        task = Task(arch, num_rules=num_rules, **settings["task"])
-        architecture = task.family.architecture
-        check_width(architecture, width, num_rules, settings["router"].get("modules"))
-        model, _ = model_settings(settings, architecture)
-        check_cell(Cell(task, width, variants[0], tuple((seed, 0) for seed in range(members))))
+        model = model_options(settings, arch, num_rules, width, variants[0], members)
         requests.append({"arch": arch, "num_rules": num_rules, "width": width, "model": model, **shared})
     return requests
 
 
-def _integer(name: str, text: str, low: int) -> int:
+def check_names_given(chosen: Mapping[str, Sequence[str]]) -> None:
+    """Raises `ValueError` on an unknown name in "arch" or "variant"."""
+    for arch in chosen["arch"]:
+        check_choice("--arch", arch, FAMILIES)
+    for variant in chosen["variant"]:
+        check_choice("--variant", variant, ROUTERS)
+
+
+def benchmark_settings(given: flags.FlagValues) -> Settings:
+    """What --set says, but for the protocol, which is the published one."""
+    settings = settings_given(given)
+    for namespace in ("training", "evaluation"):
+        check_names(namespace, settings[namespace], [], "a benchmark, which is of the published protocol")
+    return settings
+
+
+def how_measured(given: flags.FlagValues) -> dict[str, Any]:
+    """What all that is measured shares: repeats, seconds, backend and plug-ins."""
+    if not given.seconds > 0:
+        raise ValueError(f"--seconds={given.seconds} must be above 0.")
+    return {
+        "repeats": check_integer("--repeats", given.repeats, 1),
+        "seconds": given.seconds,
+        "backend": given.backend,
+        "plugins": [load_plugin(location) for location in given.plugin],  # as any process finds them
+    }
+
+
+def model_options(
+    settings: Settings, arch: str, num_rules: int, width: int, variant: str, members: int
+) -> dict[str, Any]:
+    """The architecture's options, of what --set gives, for a shape that can be built and fits into memory."""
+    task = Task(arch, num_rules=num_rules, **settings["task"])
+    architecture = task.family.architecture
+    check_width(architecture, width, num_rules, settings["router"].get("modules"))
+    model, _ = model_settings(settings, architecture)
+    check_cell(Cell(task, width, variant, tuple((seed, 0) for seed in range(members))))
+    return model
+
+
+def integers(name: str, texts: Sequence[str], low: int) -> list[int]:
+    """The numbers that a flag lists, each at least `low`."""
     try:
-        value = int(text)
-    except ValueError:
-        raise ValueError(f"{name}={text!r} is not valid; expected integers separated by commas.") from None
-    return check_integer(name, value, low)
+        return [check_integer(name, int(text), low) for text in texts]
+    except ValueError as error:
+        if "invalid literal" not in str(error):
+            raise
+        raise ValueError(
+            f"{name}={','.join(texts)} is not valid; expected integers separated by commas."
+        ) from None
 
 
 def measure(request: dict[str, Any], tick: Callable[[], object]) -> list[dict[str, Any]]:

@@ -97,13 +97,13 @@ GOALS = [
 ]
 
 
-def goal_lines(rows: Sequence[Row]) -> list[str]:
+def goal_lines(rows: Sequence[Row], goals: Sequence[Goal] = GOALS) -> list[str]:
     """One line per goal that the rows speak of: met or not, in how many cells, and the worst."""
     fits = [row for row in rows if "fit_overhead" in row]
     smallest = min(fits, key=lambda row: row["flops"], default=None)
     rows = [{**row, "smallest_fit": row["fit_overhead"]} if row is smallest else row for row in rows]
     lines = []
-    for goal in GOALS:
+    for goal in goals:
         judged = []
         for row in rows:
             try:

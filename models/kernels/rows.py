@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from modtf.models.kernels.by_device import by_device
+
 LANES = 16  # partial sums over the batch, a vector or two
 
 
@@ -27,15 +29,40 @@ def with_part(parts, k, value):
     return ops.slice_update(parts, [0, k, *[0] * (len(parts.shape) - 2)], value[:, None])
 
 
+def _stacked(parts, values):
+    return parts, ops.stack(values, axis=1)
+
+
+@by_device(accelerator=_stacked)
+def join_parts(parts, values):
+    """Tensors [P, ...] as one, [P, K, ...]; on a CPU written in place, one by one.
+
+    Args:
+        parts: of `ScanLayout.gate_scratch`; it is given back for the next time.
+
+    Returns:
+        `parts` and the tensor.
+    """
+    for k, value in enumerate(values):
+        parts = with_part(parts, k, value)
+    return parts, parts
+
+
+def _sum_modules_at_once(scratch, n, terms):
+    return scratch, [ops.sum(term, axis=1) for term in terms]
+
+
+@by_device(accelerator=_sum_modules_at_once)
 def sum_modules(scratch, n, terms):
     """Sums over the modules, each [P, M, h, B] -> [P, h, B].
 
-    By halves: XLA does not vectorise its own sum over an outer axis. And the terms go through memory
+    On a CPU by halves: XLA does not vectorise its own sum over an outer axis. And the terms go through memory
     first, where XLA would compute them inside the sum, without vectors: row n % 2 of two, because a
     tensor that is overwritten as a whole is not written at all.
 
     Args:
-        scratch: a tensor [2, P, M, h, B] or more for every sum; an empty tuple where M = 1.
+        scratch: of `ScanLayout.scratch`: on a CPU, unless M = 1, a tensor [2, P, M, h, B] or more
+            for every sum.
         n: the iteration.
 
     Returns:
@@ -58,9 +85,17 @@ def _halves(terms):
     return ops.squeeze(terms if odd is None else terms + odd, axis=1)
 
 
+def _batch_sums(terms):
+    return ops.sum(terms, axis=-1, keepdims=True)
+
+
+@by_device(accelerator=_batch_sums)
 def lane_sums(terms):
-    """Partial sums over the batch, [..., B] -> [..., 16]; a sum along the innermost axis is slow."""
+    """Partial sums over the batch, [..., B] -> [..., 16]; a sum along the innermost axis is slow on a CPU.
+
+    An accelerator makes one sum, [..., 1].
+    """
     batch = terms.shape[-1]
     if batch is None or batch % LANES:
-        return ops.sum(terms, axis=-1, keepdims=True)
+        return _batch_sums(terms)
     return ops.sum(ops.reshape(terms, [*terms.shape[:-1], batch // LANES, LANES]), axis=-2)

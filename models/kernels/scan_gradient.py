@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from modtf.models.kernels.rows import lane_sums, part, row, sum_modules, with_part, with_row
+from modtf.models.kernels.rows import join_parts, lane_sums, part, row, sum_modules, with_row
 from modtf.models.kernels.scan_layout import ScanLayout
 from modtf.models.kernels.vjp import vector_jacobian
 
@@ -46,7 +46,7 @@ class ScanGradient:
             if layout.scored
             else (),
             "kernels": tuple(ops.zeros_like(kernel) for kernel in self.kernels),
-            "gates": layout.zeros(1, *layout.by_gate)[0],
+            "gates": layout.gate_scratch(),
         }
 
         def step(i, carry):
@@ -75,10 +75,7 @@ class ScanGradient:
             of_p = of_p + layout.sum_width(sum(a * b for a, b in zip(upstream, proposals, strict=True)))
             upstream = [p[:, :, None] * of_state for of_state in upstream]
         by_gate, by_state = cell.gradient(activated, squashed, states, upstream)
-        of_gates = found["gates"]
-        for k, of_gate in enumerate(by_gate):
-            of_gates = with_part(of_gates, k, of_gate)
-
+        gate_scratch, of_gates = join_parts(found["gates"], by_gate)
         of_products, of_score = self._of_products(n, of_p, of_gates, found["score"])
         of_inputs = [layout.product(k, of) for k, of in zip(self.transposed, of_products, strict=True)]
         of_kernels = [
@@ -96,7 +93,7 @@ class ScanGradient:
             "routing": tuple(with_row(rows, n, of_p) for rows in found["routing"]),
             "score": of_score,
             "kernels": tuple(of_kernels),
-            "gates": of_gates,
+            "gates": gate_scratch,
         }
         return found, tuple(scratch), tuple(of_states)
 

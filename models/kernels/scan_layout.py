@@ -5,6 +5,8 @@ from typing import Any
 
 from keras import ops
 
+from modtf.models.kernels.by_device import by_device
+
 
 @dataclass(frozen=True)
 class ScanLayout:
@@ -59,11 +61,21 @@ class ScanLayout:
         """Zeros with a row per token, to be written in the loop."""
         return self.zeros(count, self.num_tokens, *shape)
 
+    @by_device(accelerator=lambda layout: ())
     def scratch(self):
         """For `sum_modules`."""
         return self.zeros(self.states if self.modules > 1 else 0, 2, *self.by_module)
 
+    @by_device(accelerator=lambda layout: ())
+    def gate_scratch(self):
+        """For `join_parts`."""
+        return self.zeros(1, *self.by_gate)[0]
+
+    @by_device(accelerator=lambda layout, terms: ops.sum(terms, axis=2))
     def sum_width(self, terms):
-        """Sum over the width, [P, M, h, B] -> [P, M, B], as a product with ones: that is vectorised."""
+        """Sum over the width, [P, M, h, B] -> [P, M, B].
+
+        On a CPU as a product with ones: that is vectorised.
+        """
         ones = ops.repeat(ops.eye(self.modules, dtype=self.dtype), self.width, axis=1)
         return ops.matmul(ones, ops.reshape(terms, [self.members, self.modules * self.width, self.batch]))

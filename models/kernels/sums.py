@@ -3,13 +3,19 @@
 import keras
 from keras import ops
 
+from modtf.models.kernels.by_device import by_device
 from modtf.models.kernels.gradients import custom_gradient
 
 LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only where it is about this short
 
 
+def _one_sum(a, b, product=ops.multiply):
+    return ops.sum(product(a, b), axis=1)
+
+
+@by_device(accelerator=_one_sum)
 def sum_of_products(a, b, product=ops.multiply):
-    """sum_k product(a_k, b_k) over axis 1, in pieces that XLA vectorises: [G, k, ...] -> [G, ...].
+    """sum_k product(a_k, b_k) over axis 1: [G, k, ...] -> [G, ...]; on a CPU in pieces that XLA vectorises.
 
     Not differentiable where k is large: for use in gradients that are written out.
 
@@ -19,12 +25,12 @@ def sum_of_products(a, b, product=ops.multiply):
     """
     width = a.shape[1]
     if width <= LONGEST_SUM:
-        return ops.sum(product(a, b), axis=1)
+        return _one_sum(a, b, product)
     # three pieces or more: XLA would unroll a loop of a single turn, and fuse all into one slow sum
     piece = next(n for n in range(PIECE, 0, -1) if width % n == 0)
 
     def add(i, total):
-        return total + ops.sum(product(_rows(a, i * piece, piece), _rows(b, i * piece, piece)), axis=1)
+        return total + _one_sum(_rows(a, i * piece, piece), _rows(b, i * piece, piece), product)
 
     return ops.fori_loop(1, width // piece, add, add(0, 0.0))
 

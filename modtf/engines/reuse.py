@@ -12,6 +12,7 @@ import keras
 from modtf.cell import Cell
 from modtf.evaluation.evaluator import Evaluator
 from modtf.models.base import ModularModel
+from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
 
 KEPT = 8  # models: the variants of a comparison, and as many again
@@ -65,4 +66,4 @@ def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
     for name in ("learning_rate", "steps", "evaluations"):
         del config["training"][name]
     # the classes: a name may have been registered anew
-    return type(model), type(model.router), data, json.dumps(config, sort_keys=True)
+    return type(model), type(model.router), data, kernels(), json.dumps(config, sort_keys=True)

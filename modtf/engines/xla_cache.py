@@ -20,7 +20,7 @@ from modtf import persistent_cache
 from modtf.files import atomic_path, cache_folder
 from modtf.persistent_cache import FLAG, VARIABLE
 from modtf.task import science_hash
-from modtf.training.provenance import processor_lines
+from modtf.training.processor import processor_lines
 from modtf.version import __version__
 
 LARGEST = 1 << 28  # bytes of all programs kept: about a hundred

@@ -7,18 +7,8 @@ import keras
 from modtf.checks import check_choice
 from modtf.datasets.device import runs_on_device
 from modtf.families import Family
+from modtf.models.kernels.by_device import on_cpu
 from modtf.protocol import PLACES
-
-
-def on_cpu() -> bool:
-    """Whether Keras's backend has no accelerator."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.default_backend() == "cpu"
-    import tensorflow as tf
-
-    return {device.device_type for device in tf.config.list_logical_devices()} == {"CPU"}
 
 
 def choose_place(name: str, family: Family, why_not: str | None = None) -> str:

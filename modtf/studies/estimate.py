@@ -2,9 +2,10 @@
 
 Shapes of one kind (family, its options, architecture or registered model) differ in rules, width and
 variant. A step of one member takes a time in proportion to its parameters plus `SMALL`, which stands for
-what does not grow with the model; the factor is the kind's, measured at one or two of its shapes. Settings
-and variants of one size are taken for equally dear. Evaluation costs a third of a step per token, because
-it has no backward pass.
+what does not grow with the model; the factor is the kind's, measured at one or two of its shapes. On an
+accelerator what does not grow is most of a small model's time, so there two shapes give both. Settings and
+variants of one size are taken for equally dear, and a member of few for as dear as one of many. Evaluation
+costs a third of a step per token, because it has no backward pass.
 """
 
 import time
@@ -17,12 +18,12 @@ import numpy as np
 from modtf.cell import Cell
 from modtf.models.own import MODELS
 from modtf.protocol import TRAINING_FACTOR, Evaluation, tail_length
-from modtf.studies.speed import Speed, is_known, parameters_of, speed_of
+from modtf.studies.speed import Speed, is_known, on_accelerator, parameters_of, speed_of
+from modtf.training.arithmetic import ACCELERATION, BACKWARD, step_flops
 from modtf.training.requirements import cell_bytes
 
 SMALL = 50_000  # parameters whose arithmetic takes as long as everything around a small model's
-LARGEST = 3e10  # floating-point operations of the largest step that is measured
-BACKWARD = 3  # a training step costs so many forward passes
+LARGEST = 3e10  # floating-point operations of the largest step that a core measures, of one member
 STARTS = 2  # evaluation takes as long to compile as training
 EXACT = 6  # shapes of a kind up to which all are built to count their parameters
 
@@ -33,10 +34,21 @@ Kind = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
+class Cost:
+    """Seconds per token of one member, by its parameters."""
+
+    fixed: float
+    per_parameter: float
+
+    def of(self, parameters: int) -> float:
+        return self.fixed + self.per_parameter * parameters
+
+
+@dataclass(frozen=True)
 class Estimate:
     """What one cell will cost."""
 
-    hours: float  # of a core, or of the GPU
+    hours: float  # of a core, or of the accelerator
     gigabytes: float  # of main memory, or of the GPU's
     parameters: int  # of one member
 
@@ -56,22 +68,26 @@ def estimate(
         kinds.setdefault(_kind(cell), []).append(cell)
     parameters = {kind: _count_parameters(members) for kind, members in kinds.items()}
     measured: dict[Kind, list[Speed]] = {kind: [] for kind in kinds}
-    end = time.monotonic() + seconds
+    end, accelerated = time.monotonic() + seconds, on_accelerator()
     for place in (0, 1):  # the large shape of every kind, then a small one
         for kind, members in kinds.items():
-            chosen = _to_measure(members, parameters[kind])
+            chosen = _to_measure(members, parameters[kind], LARGEST * (ACCELERATION if accelerated else 1))
             nothing = not any(measured.values())
             if len(chosen) > place and (nothing or is_known(chosen[place]) or time.monotonic() < end):
                 say(f"measuring {chosen[place].label}")
                 measured[kind].append(speed_of(chosen[place]))
-    factors = {kind: _factor(speeds, _tokens(kinds[kind][0])) for kind, speeds in measured.items() if speeds}
-    usual = float(np.mean(list(factors.values())))
+    costs = {
+        kind: _cost(speeds, _tokens(kinds[kind][0]), accelerated)
+        for kind, speeds in measured.items()
+        if speeds
+    }
+    usual = Cost(*np.mean([(cost.fixed, cost.per_parameter) for cost in costs.values()], axis=0).tolist())
     start = float(np.mean([speed.start for speeds in measured.values() for speed in speeds]))
     found = []
     for cell in cells:
         kind = _kind(cell)
         count = parameters[kind][_shape(cell)]
-        token = factors.get(kind, usual) * (count + SMALL)  # seconds of training per token and member
+        token = costs.get(kind, usual).of(count)  # seconds of training per token and member
         training = cell.protocol.training
         work = training.steps * _tokens(cell) + evaluation_tokens(cell) / BACKWARD
         own = [speed.start for speed in measured[kind]]
@@ -110,17 +126,26 @@ def _tokens(cell: Cell) -> int:
     return cell.protocol.training.batch_size * cell.task.family.num_training_tokens
 
 
-def _factor(speeds: Sequence[Speed], tokens: int) -> float:
-    """Seconds per token and parameter: of the large shape above all, because that is where the time goes."""
-    steps = sum(speed.step for speed in speeds)
-    return steps / tokens / sum(speed.parameters + SMALL for speed in speeds)
+def _cost(speeds: Sequence[Speed], tokens: int, accelerated: bool) -> Cost:
+    """Of a kind: of the large shape above all, because that is where the time goes."""
+    large, small = speeds[0], speeds[-1]
+    if accelerated and large.parameters > small.parameters:
+        slope = max(0.0, (large.step - small.step) / (large.parameters - small.parameters))
+        fixed = max(0.0, large.step - slope * large.parameters)
+        return Cost(fixed / tokens, (large.step - fixed) / large.parameters / tokens)
+    factor = sum(speed.step for speed in speeds) / tokens / sum(speed.parameters + SMALL for speed in speeds)
+    return Cost(factor * SMALL, factor)
 
 
-def _to_measure(cells: Sequence[Cell], parameters: dict[tuple[int, int], int]) -> list[Cell]:
-    """The largest shape that is quickly measured, and the smallest, if it is another."""
+def _to_measure(cells: Sequence[Cell], parameters: dict[tuple[int, int], int], largest: float) -> list[Cell]:
+    """The largest shape that is quickly measured, and the smallest, if it is another.
+
+    Args:
+        largest: floating-point operations of a step that is.
+    """
     shapes = sorted(parameters, key=parameters.__getitem__)
     tokens = _tokens(cells[0])
-    quick = [shape for shape in shapes if 6 * parameters[shape] * tokens <= LARGEST] or shapes[:1]
+    quick = [shape for shape in shapes if step_flops(parameters[shape], tokens) <= largest] or shapes[:1]
     variants = {shape: [cell for cell in cells if _shape(cell) == shape] for shape in (quick[-1], shapes[0])}
     return [of_shape[len(of_shape) // 2] for of_shape in variants.values()]
 

@@ -1,4 +1,9 @@
-"""Measures what a few training steps cost here, and remembers it."""
+"""Measures what a few training steps cost here, and remembers it.
+
+On a CPU in CPU time, which other users do not raise. An accelerator works while Python goes on, so there it
+is wall time, from one result that was read back to the next; and all members of the cell are measured,
+because they are trained side by side.
+"""
 
 import contextlib
 import json
@@ -10,11 +15,13 @@ from itertools import pairwise
 from modtf.cell import Cell
 from modtf.files import cache_folder, write_text
 from modtf.task import science_hash
-from modtf.training.provenance import processor
+from modtf.training.arithmetic import ACCELERATION, step_flops
+from modtf.training.processor import processor_name
 from modtf.version import __version__
 
 MEMBERS = 2  # that are measured: on a CPU: there members take turns, and cost grows with their number
-FLOPS = 5e10  # of the steps between two looks at the clock, about
+FLOPS = 5e10  # of the steps between two looks at the clock, about; more on an accelerator
+STEPS = {True: 100, False: 20}  # between two looks, at most; on an accelerator, or not
 ENOUGH = 0.5  # seconds of steps
 
 
@@ -49,6 +56,20 @@ def is_known(cell: Cell) -> bool:
     return cache_folder("speed", f"{_key(cell)}.json").exists()
 
 
+def on_accelerator() -> bool:
+    """Whether cells train on an accelerator here."""
+    from modtf.models.kernels.by_device import on_cpu
+
+    return not on_cpu()
+
+
+def device_name() -> str:
+    """What hours are hours of: the accelerator by its name, or a core of the processor."""
+    from modtf.training.provenance import accelerators
+
+    return accelerators()[0] if on_accelerator() else f"one core of {processor_name()}"
+
+
 def parameters_of(cell: Cell) -> int:
     """Trainable parameters of one member."""
     from modtf.models.build import build_cell, parameters_of_member
@@ -61,15 +82,16 @@ def _key(cell: Cell) -> str:
     """What may change the speed: shape, software, processor."""
     import tensorflow as tf
 
+    from modtf.training.provenance import accelerators
+
     shape = {**cell.to_dict()["cell"], "members": len(cell.members)}
-    devices = [device.name for device in tf.config.list_physical_devices()]
-    batch_size = cell.protocol.training.batch_size
-    return science_hash([shape, batch_size, __version__, tf.__version__, processor(), devices])
+    devices = [processor_name(), *accelerators(), *[d.name for d in tf.config.list_physical_devices()]]
+    training = [cell.protocol.training.batch_size, cell.protocol.training.precision]
+    return science_hash([shape, training, __version__, tf.__version__, devices])
 
 
 def _measure(cell: Cell) -> Speed:
     import keras
-    import tensorflow as tf
 
     from modtf.evaluation.programs import programs_of
     from modtf.models.build import build_cell, parameters_of_member, trains_alone
@@ -77,10 +99,10 @@ def _measure(cell: Cell) -> Speed:
     from modtf.training.execution import use_large_programs
     from modtf.training.fit import training_batches
 
-    gpu = bool(tf.config.list_physical_devices("GPU"))
-    clock = time.perf_counter if gpu else time.process_time
+    accelerated = on_accelerator()
+    clock = time.perf_counter if accelerated else time.process_time
     training = cell.protocol.training
-    members = len(cell.members) if gpu else min(MEMBERS, len(cell.members))
+    members = len(cell.members) if accelerated else min(MEMBERS, len(cell.members))
     population = replace(cell, members=cell.members[:members]).population
     if trains_alone(cell):
         population, members = population.alone(0), 1
@@ -88,6 +110,7 @@ def _measure(cell: Cell) -> Speed:
 
     class Clock(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
+            self.model.optimizer.iterations.numpy()  # which waits for the steps that count it
             times.append(clock())
             if times[-1] - times[1] > ENOUGH:
                 self.model.stop_training = True
@@ -95,7 +118,8 @@ def _measure(cell: Cell) -> Speed:
     model = build_cell(cell, population)
     parameters = parameters_of_member(model)
     tokens = training.batch_size * cell.task.family.num_training_tokens
-    steps = max(1, min(20, int(FLOPS / (6 * parameters * members * tokens))))
+    flops = FLOPS * (ACCELERATION if accelerated else 1)
+    steps = max(1, min(STEPS[accelerated], int(flops / step_flops(parameters, members * tokens))))
     compile_model(model, population, training, steps_per_execution=steps)
     data = use_large_programs(model, training_batches(model, population, training.batch_size))
     with programs_of(model):

@@ -8,8 +8,6 @@ import tensorflow as tf
 
 from modtf.datasets.device import DeviceStream
 
-BYTES_PER_PROGRAM = 1 << 27  # of batches handed to, or made by, one program
-
 
 class HostBatches:
     """Batches of a dataset, stacked.
@@ -78,9 +76,7 @@ class DeviceBatches:
 
     @property
     def bytes_per_step(self) -> int:
-        plan = self.stream.plan
-        numbers = plan.width + plan.num_tokens * (plan.population.task.token_width + 3)
-        return 4 * len(plan.population) * plan.batch_size * numbers
+        return self.stream.bytes_per_step
 
     def read(self, iterator: Any, count: int) -> Any:
         return next(iterator)

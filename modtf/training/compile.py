@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from modtf.evaluation.precision import use_precision
+from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
 from modtf.protocol import Training
 from modtf.training.loss import SettingLoss
@@ -67,7 +68,7 @@ def compile_model(
     """
     use_precision(training.precision)
     setting, clipnorm = population.task.setting, training.clipnorm
-    settings = (setting, len(population), clipnorm, training.precision, jit_compile, model.variable_dtype)
+    settings = (setting, len(population), clipnorm, training.precision, jit_compile, kernels())
     before = Compilation.of(model)
     if before is not None and before.settings == settings:
         for variable in before.optimizer.variables:

@@ -6,26 +6,20 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from modtf.evaluation.data_place import on_cpu
 from modtf.models.base import ModularModel
-from modtf.training.batches import BYTES_PER_PROGRAM, Batches
+from modtf.models.kernels.by_device import CPU, kernels, on_cpu
+from modtf.training.arithmetic import ACCELERATION, step_flops
+from modtf.training.batches import Batches
 from modtf.training.compile import STEPS_PER_EXECUTION, Compilation, state_of
+from modtf.training.program_size import steps_that_fit
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
-ACCELERATION = 50  # how many cores an accelerator is worth, at least
-STEPS_PER_PROGRAM = 20  # by then starting a program is lost in the steps
-
-
-def largest_divisor(number: int, at_most: int) -> int:
-    """The largest divisor of `number` that is not above `at_most`."""
-    return next(n for n in range(min(number, at_most), 0, -1) if number % n == 0)
 
 
 def steps_of_seconds(model: keras.Model, num_tokens: int) -> int:
     """About how many steps on so many tokens take two to four seconds on one core; 1 to 100."""
-    # forward 2 per weight and token, backward twice that; a model may have no weights
-    step = max(1, 6 * model.count_params() * num_tokens)
-    return max(1, min(STEPS_PER_EXECUTION, int((1 if _on_cpu() else ACCELERATION) * SECONDS_FLOPS // step)))
+    step = max(1, step_flops(model.count_params(), num_tokens))  # a model may have no weights
+    return max(1, min(STEPS_PER_EXECUTION, int((1 if on_cpu() else ACCELERATION) * SECONDS_FLOPS // step)))
 
 
 def steps_per_program(batches: Batches, steps: int) -> int:
@@ -35,7 +29,7 @@ def steps_per_program(batches: Batches, steps: int) -> int:
         batches: that it takes.
         steps: between two returns to Python.
     """
-    return largest_divisor(steps, max(1, min(STEPS_PER_PROGRAM, BYTES_PER_PROGRAM // batches.bytes_per_step)))
+    return steps_that_fit(batches.bytes_per_step, steps)
 
 
 def training_program(model: keras.Model, batches: Batches, count: int) -> Callable[[Any], None]:
@@ -52,7 +46,7 @@ def training_program(model: keras.Model, batches: Batches, count: int) -> Callab
     Returns:
         A function of what `batches.read` gives.
     """
-    if isinstance(model, ModularModel) and model.num_members > 1 and _on_cpu():
+    if isinstance(model, ModularModel) and model.num_members > 1 and _take_turns():
         return _members_in_turn(model, batches, count)
     strategy = model.distribute_strategy
 
@@ -73,8 +67,9 @@ def _take_steps(step: Callable[[Any], Any], batches: Any) -> None:
     tf.while_loop(lambda n: n < steps, body, [0], parallel_iterations=1)
 
 
-def _on_cpu() -> bool:
-    return on_cpu() and not tf.distribute.has_strategy()
+def _take_turns() -> bool:
+    """Whether members do: it is a choice of kernels, for a core's cache."""
+    return kernels() == CPU and not tf.distribute.has_strategy()
 
 
 def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Callable[[Any], None]:

@@ -28,10 +28,10 @@ from modtf.training.callbacks.progress import ProgressCallback
 from modtf.training.compile import compile_model
 from modtf.training.execution import (
     can_use_large_programs,
-    largest_divisor,
     steps_of_seconds,
     use_large_programs,
 )
+from modtf.training.program_size import largest_divisor
 from modtf.training.resume import skip_steps
 
 

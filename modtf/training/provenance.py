@@ -1,24 +1,21 @@
 """With what something was made: software, processor, devices. It enters no hash and no random number."""
 
 import platform
-from pathlib import Path
 from typing import Any
 
+from modtf.training.processor import processor_name
 from modtf.version import __version__
 
 
-def processor_lines(*names: str) -> list[str]:
-    """What Linux says of the processor under names such as "flags", each line once; else nothing."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-    return sorted({line for line in lines if line.startswith(names)})
+def accelerators() -> list[str]:
+    """Names of the devices that TensorFlow finds beside the CPU."""
+    import tensorflow as tf
 
-
-def processor() -> str:
-    """Its model, as the system names it."""
-    return next(iter(processor_lines("model name")), platform.processor())
+    return [
+        tf.config.experimental.get_device_details(device).get("device_name", device.name)
+        for device in tf.config.list_physical_devices()
+        if device.device_type != "CPU"
+    ]
 
 
 def provenance(precision: str) -> dict[str, Any]:
@@ -39,11 +36,6 @@ def provenance(precision: str) -> dict[str, Any]:
     import numpy as np
     import tensorflow as tf
 
-    accelerators = [
-        tf.config.experimental.get_device_details(device).get("device_name", device.name)
-        for device in tf.config.list_physical_devices()
-        if device.device_type != "CPU"
-    ]
     return {
         "modtf": __version__,
         "python": platform.python_version(),
@@ -52,7 +44,7 @@ def provenance(precision: str) -> dict[str, Any]:
         "numpy": np.__version__,
         "backend": keras.backend.backend(),
         "system": platform.platform(),
-        "processor": processor().partition(":")[2].strip() or processor(),
-        "accelerators": ", ".join(accelerators) or "none",
+        "processor": processor_name(),
+        "accelerators": ", ".join(accelerators()) or "none",
         "precision": precision,
     }

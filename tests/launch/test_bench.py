@@ -98,3 +98,20 @@ def test_a_tiny_table(tmp_path: Path) -> None:
         assert row[name] > 0
     assert row["program_bytes"] is None or row["program_bytes"] > 4 * row["num_parameters"]
     assert "goal 1" in done.stdout
+
+
+def test_a_device_is_measured_as_training_does_it(tmp_path: Path) -> None:
+    """The programs that `fit` calls, with the kernels of an accelerator."""
+    out = tmp_path / "card.json"
+    tiny = ["--arch=mlp", "--rules=2", "--width=4", "--members=2", "--precision=float32", "--data=device"]
+    done = run(
+        "--device=cpu", "--kernels=accelerator", "--repeats=1", "--seconds=0.01", f"--json={out}", *tiny
+    )
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(out.read_text())
+    assert "failed" not in row
+    assert row["models_per_hour"] == pytest.approx(3600 * 2 / (100_000 * row["step_ms"] / 1000))
+    assert 0 < row["peak_fraction"] < 1
+    assert row["compile_s"] > 0
+    again = run("--device=cpu", "--kernels=accelerator", f"--json={out}", *tiny)
+    assert again.stdout.startswith("1 cells, 1 of them measured before")

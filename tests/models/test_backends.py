@@ -14,7 +14,7 @@ import train_everywhere
 import modtf.models
 from modtf.families import FAMILIES
 
-CHOOSES_BY_BACKEND = {"vjp.py", "gradients.py"}  # and import the one that runs
+CHOOSES_BY_BACKEND = {"vjp.py", "gradients.py", "by_device.py"}  # and import the one that runs
 
 
 def test_jax_without_tensorflow_agrees_with_tensorflow(registries):

@@ -9,6 +9,7 @@ from modtf.models.cells import CELLS
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels import textbook
 from modtf.models.kernels.attention import attend, project
+from modtf.models.kernels.by_device import KERNELS, use_kernels
 from modtf.models.kernels.scan import Scan
 from modtf.models.kernels.scan_layout import ScanLayout
 from modtf.models.kernels.sums import softmax, weigh
@@ -35,8 +36,15 @@ def compare(kernel, plain, arguments):
         np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.fixture(params=KERNELS)
+def every_form(request):
+    """The form for a core, and that for an accelerator."""
+    with use_kernels(request.param):
+        yield request.param
+
+
 @pytest.mark.parametrize("width", [2, 17, 34])
-def test_attend(width):
+def test_attend(width, every_form):
     """Heads summed in one piece and in several."""
     compare(attend, textbook.attend, [draw(2, width, 3, 4, seed=seed) for seed in range(3)])
 
@@ -61,17 +69,17 @@ def test_project():
 
 
 @pytest.mark.parametrize("modules", [2, 3, 16, 17, 32])
-def test_softmax(modules):
+def test_softmax(modules, every_form):
     """Sums over few modules and, in pieces, over many."""
     compare(softmax, textbook.softmax, [draw(2, modules, 5)])
 
 
 @pytest.mark.parametrize("width", [1, 16, 40])
-def test_weigh(width):
+def test_weigh(width, every_form):
     compare(weigh, textbook.weigh, [draw(6, width, 5), draw(6, 5)])
 
 
-def test_mixture():
+def test_mixture(every_form):
     population = Population.of([Task(), Task()], [0, 1])
     layer = Mixture(InitialWeights(population), 3, 4, 5, "mixture", dtype="float64")
 
@@ -89,7 +97,7 @@ def by_rule(rule, scores):
 @pytest.mark.parametrize("scored", [False, True])
 @pytest.mark.parametrize("modules", [2, 5])
 @pytest.mark.parametrize("cell", [name for name in CELLS if hasattr(CELLS[name], "gradient")])
-def test_scan(cell, modules, scored):
+def test_scan(cell, modules, scored, every_form):
     members, width, inputs, tokens, batch, rules = 2, 3, 4, 3, 5, 4
     layout = ScanLayout(
         members=members,

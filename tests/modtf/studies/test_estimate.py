@@ -49,6 +49,29 @@ def test_the_papers_study_measures_eight_shapes_and_knows_all_sizes(measured):
     assert sum(cost.hours for cost in costs.values()) > 1e5
 
 
+def test_on_an_accelerator_what_does_not_grow_is_measured(monkeypatch):
+    """Two shapes give a line; with one there is nothing to tell its parts."""
+    monkeypatch.setattr(module, "on_accelerator", lambda: True)
+    monkeypatch.setattr(module, "is_known", lambda cell: True)
+    step, slope = 4e-5, 2e-11  # seconds, and seconds per parameter
+
+    def speed(cell):
+        count = parameters_of(cell)
+        return Speed(step + slope * count, 3.0, count)
+
+    monkeypatch.setattr(module, "speed_of", speed)
+    cells = grid(arch="mlp", num_rules=8, width=[32, 64, 128], variant="modular").cells()
+    for cell, cost in zip(cells, estimate(cells), strict=True):
+        steps = cell.protocol.training.steps + evaluation_tokens(cell) / 256 / 3
+        member = steps * (step + slope * cost.parameters)
+        assert cost.hours == pytest.approx((STARTS * 3.0 + len(cell.members) * member) / 3600, rel=0.01)
+    (alone,) = estimate(cells[:1])
+    known = speed(cells[0])
+    tokens = cells[0].protocol.training.steps * 256 + evaluation_tokens(cells[0]) / 3
+    seconds = STARTS * 3.0 + len(cells[0].members) * tokens * known.step / 256
+    assert alone.hours == pytest.approx(seconds / 3600)
+
+
 def test_what_was_not_measured_is_taken_for_as_fast_as_the_rest(measured):
     cells = grid(arch=["mlp", "mha"], num_rules=2, width=32, variant="modular").cells()
     all_measured = estimate(cells)

@@ -25,7 +25,7 @@ class Poison(keras.callbacks.Callback):
 
 @pytest.mark.parametrize("in_turn", [True, False])
 def test_the_others_end_as_without_it(monkeypatch, in_turn):
-    monkeypatch.setattr(execution, "_on_cpu", lambda: in_turn)
+    monkeypatch.setattr(execution, "_take_turns", lambda: in_turn)
     model = build([Task(num_rules=2, data_seed=i) for i in range(3)], "modular", 4, [0, 1, 2])
     training = Training(steps=8, learning_rate=1e-2, clipnorm=1.0)
     compile_model(model, model.population, training, steps_per_execution=4)

@@ -5,16 +5,16 @@ import pytest
 import tensorflow as tf
 
 from modtf import Task, build, stream
-from modtf.training import execution
-from modtf.training.batches import BYTES_PER_PROGRAM, HostBatches
+from modtf.models.kernels.by_device import use_kernels
+from modtf.training.batches import HostBatches
 from modtf.training.execution import (
-    largest_divisor,
     steps_of_seconds,
     steps_per_program,
     use_large_programs,
 )
 from modtf.training.loss import SettingLoss
 from modtf.training.optimizer import MemberAdam
+from modtf.training.program_size import BYTES_PER_PROGRAM, largest_divisor
 
 STEPS = 12
 
@@ -49,11 +49,11 @@ def test_the_same_weights_and_loss_as_keras_finds(arch: str) -> None:
     assert_same(weights_after(task, 0), weights_after(task, 0, large=False))
 
 
-def test_members_in_turn_as_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_in_turn_as_side_by_side() -> None:
     tasks, seeds = [Task(num_rules=2, data_seed=i) for i in range(3)], [5, 6, 7]
     in_turn = weights_after(tasks, seeds)
-    monkeypatch.setattr(execution, "_on_cpu", lambda: False)
-    assert_same(in_turn, weights_after(tasks, seeds))
+    with use_kernels("accelerator"):
+        assert_same(in_turn, weights_after(tasks, seeds))
 
 
 def test_keras_is_left_alone_without_xla() -> None:

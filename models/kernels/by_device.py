@@ -1,0 +1,77 @@
+"""Which form of a kernel a program gets: what suits a processor's core, or what suits an accelerator.
+
+A core wants loops over the batch that it can vectorise, and what it works with in its cache: sums come in
+pieces, and the members of a population take turns. An accelerator starts something new for every piece: there
+a sum is one operation, and all members are in it. Both forms compute the same, and the choice is made while a
+program is traced, so it costs nothing later.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any
+
+import keras
+
+from modtf.protocol import KERNELS
+
+CPU, ACCELERATOR = KERNELS
+
+_CHOSEN: ContextVar[str | None] = ContextVar("kernels that use_kernels chose", default=None)
+
+
+def on_cpu() -> bool:
+    """Whether Keras's backend has no accelerator."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.default_backend() == "cpu"
+    if keras.backend.backend() != "tensorflow":
+        return True  # nothing was ever tried elsewhere
+    import tensorflow as tf
+
+    return {device.device_type for device in tf.config.list_logical_devices()} == {"CPU"}
+
+
+def kernels() -> str:
+    """The form of what is traced now: that of the device, unless `use_kernels` says another."""
+    return _CHOSEN.get() or (CPU if on_cpu() else ACCELERATOR)
+
+
+@contextlib.contextmanager
+def use_kernels(name: str | None) -> Iterator[None]:
+    """Within it, what is traced gets this form, whatever the device.
+
+    Args:
+        name: "cpu" or "accelerator"; None for that of the device.
+
+    Raises:
+        ValueError: on another name.
+
+    Example:
+        >>> with use_kernels("accelerator"):
+        ...     modtf.train(model, task, steps=1000)
+    """
+    if name is not None and name not in KERNELS:
+        raise ValueError(f"kernels={name!r} is not known; expected one of {', '.join(KERNELS)}.")
+    token = _CHOSEN.set(name)
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
+
+
+def by_device(accelerator: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator of a kernel's form for a core; an accelerator gets `accelerator`, of the same arguments."""
+
+    def choose(cpu: Callable[..., Any]) -> Callable[..., Any]:
+        forms = {CPU: cpu, ACCELERATOR: accelerator}
+
+        @wraps(cpu)
+        def chosen(*args: Any, **options: Any) -> Any:
+            return forms[kernels()](*args, **options)
+
+        return chosen
+
+    return choose
