@@ -98,14 +98,16 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
             ]
 
         states = [
-            tf.TensorArray(ours.dtype, model.num_members, clear_after_read=False).unstack(ours.value[:, None])
+            tf.TensorArray(ours.dtype, model.num_members, clear_after_read=False).unstack(
+                tf.expand_dims(ours.value, 1)
+            )
             for ours, _ in per_member
         ]
         _, states = tf.while_loop(
             lambda member, _: member < model.num_members, turn, [0, states], parallel_iterations=1
         )
         for (ours, _), state in zip(per_member, states, strict=True):
-            ours.assign(state.stack()[:, 0])
+            ours.assign(tf.squeeze(state.stack(), 1))
         for ours, its in shared:
             ours.assign(its)
 
