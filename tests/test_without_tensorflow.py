@@ -89,6 +89,7 @@ def test_models_train_and_are_measured(python):
     assert done.stdout.splitlines() == [f"{arch} ok" for arch in FAMILIES]
 
 
+@pytest.mark.skipif("MODTF_LONG_TESTS" not in os.environ, reason="minutes; set MODTF_LONG_TESTS=1")
 def test_the_benchmark_prints_its_table(python, tmp_path):
     script, out = str(ROOT / "launch" / "bench.py"), tmp_path / "bench.json"
     small = ["--rules=2", "--width=4", "--variant=monolithic,modular", "--repeats=1", "--seconds=0.01"]

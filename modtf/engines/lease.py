@@ -105,7 +105,10 @@ class Lease:
             self.path.unlink(missing_ok=True)
         else:
             # the number stays taken, so that a process that looked long ago cannot create it again
-            self.path.write_text(json.dumps({"released": True}), encoding="utf-8")
+            with self.path.open(
+                "r+b"
+            ) as file:  # over what is there: a full disk has no room for it elsewhere
+                file.write(json.dumps({"released": True}).encode().ljust(self.path.stat().st_size))
 
     def _beat(self) -> None:
         while not self._stop.wait(self._stale_after / BEATS):

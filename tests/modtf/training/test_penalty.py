@@ -1,5 +1,6 @@
 """A router's penalty: added to each member's own loss, and logged by name per member."""
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_the_evaluator_finds_it_per_member(arch, batches, small_sizes):
     assert scores.member(0)["unevenness"] == scores.rows["unevenness", "iid"][0]
 
 
-@pytest.mark.parametrize("arch", FAMILIES)
+@pytest.mark.parametrize("arch", FAMILIES if "MODTF_LONG_TESTS" in os.environ else list(FAMILIES)[:1])
 def test_members_are_penalised_as_if_alone(arch, small_sizes):
     """And the penalty changes what they become."""
     options: dict[str, Any] = {"batch_size": 8, "evaluations": 1, "learning_rate": 1e-2, "verbose": False}
