@@ -103,5 +103,9 @@ def module_use(A: ArrayLike, rule_probs: ArrayLike | None = None) -> Array:
     Raises:
         ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
     """
-    A = check_activation_matrix(A)
+    return use_of(check_activation_matrix(A), rule_probs)
+
+
+def use_of(A: Array, rule_probs: ArrayLike | None) -> Array:
+    """`module_use` of a matrix that is checked: measures are taken of thousands."""
     return np.asarray(check_rule_probs(rule_probs, len(A)) @ A)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, module_use
+from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, use_of
 from modtf.metrics.registry import register_measure
 
 
@@ -38,7 +38,7 @@ def collapse_worst(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     Source: Mittal et al. (2022), Collapse-Worst.
     """
     A = check_activation_matrix(A)
-    use = module_use(A, rule_probs)
+    use = use_of(A, rule_probs)
     if not can_specialise(A):
         return float("nan")
     return float(np.clip(1.0 - use.size * use.min(), 0.0, 1.0))

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, module_use
+from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, use_of
 from modtf.metrics.distributions import entropy
 from modtf.metrics.registry import register_measure
 
@@ -41,7 +41,7 @@ def effective_experts(A: ArrayLike, rule_probs: ArrayLike | None = None) -> floa
     of order 1.
     """
     A = check_activation_matrix(A)
-    use = module_use(A, rule_probs)
+    use = use_of(A, rule_probs)
     if not can_specialise(A):
         return float("nan")
     return float(np.clip(np.exp(entropy(use)), 1.0, use.size))

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, module_use
+from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, use_of
 from modtf.metrics.registry import register_measure
 
 
@@ -43,7 +43,7 @@ def load_variation(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     Mixture-of-Experts Layer", section 4.
     """
     A = check_activation_matrix(A)
-    use = module_use(A, rule_probs)
+    use = use_of(A, rule_probs)
     if not can_specialise(A):
         return float("nan")
     return float(use.std() / use.mean())

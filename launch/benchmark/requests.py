@@ -118,13 +118,12 @@ def model_options(
 def integers(name: str, texts: Sequence[str], low: int) -> list[int]:
     """The numbers that a flag lists, each at least `low`."""
     try:
-        return [check_integer(name, int(text), low) for text in texts]
-    except ValueError as error:
-        if "invalid literal" not in str(error):
-            raise
+        values = [int(text) for text in texts]
+    except ValueError:
         raise ValueError(
             f"{name}={','.join(texts)} is not valid; expected integers separated by commas."
         ) from None
+    return [check_integer(name, value, low) for value in values]
 
 
 def measure(request: dict[str, Any], tick: Callable[[], object]) -> list[dict[str, Any]]:

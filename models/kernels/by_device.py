@@ -14,6 +14,7 @@ from typing import Any
 
 import keras
 
+from modtf.checks import check_choice
 from modtf.protocol import KERNELS
 
 CPU, ACCELERATOR = KERNELS
@@ -53,8 +54,8 @@ def use_kernels(name: str | None) -> Iterator[None]:
         >>> with use_kernels("accelerator"):
         ...     modtf.train(model, task, steps=1000)
     """
-    if name is not None and name not in KERNELS:
-        raise ValueError(f"kernels={name!r} is not known; expected one of {', '.join(KERNELS)}.")
+    if name is not None:
+        check_choice("kernels", name, KERNELS)
     token = _CHOSEN.set(name)
     try:
         yield

@@ -80,15 +80,18 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
         if its whole interval lies above 0.5, "misleads" if it lies below 0, "does not track" if it lies below
         0.5.
     """
+    if models.empty:
+        return pd.DataFrame(columns=COLUMNS)
     names = [m.name for m in activation_measures(GROUPS) if m.name in models and m.name != TRUTH]
-    rows = [row for name in names for row in _of_measure(with_kinds(models), name)] if len(models) else []
+    models = with_kinds(models)
+    rows = [row for name in names for row in _of_measure(models, name)]
     if not rows:
         return pd.DataFrame(columns=COLUMNS)
     found = pd.DataFrame(rows)
     by = ["measure", "kind", "over"]
     for name, order in {"measure": names, "over": list(OVER)}.items():
         found[name] = pd.Categorical(found[name], order)
-    found["kind"] = pd.Categorical(found["kind"], with_kinds(models)["kind"].cat.categories)
+    found["kind"] = pd.Categorical(found["kind"], models["kind"].cat.categories)
     groups = found.groupby(by, observed=True)
     table = intervals(found, by, "z", level).set_index(by)
     for name in ("mean", "low", "high"):

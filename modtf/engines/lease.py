@@ -105,9 +105,8 @@ class Lease:
             self.path.unlink(missing_ok=True)
         else:
             # the number stays taken, so that a process that looked long ago cannot create it again
-            with self.path.open(
-                "r+b"
-            ) as file:  # over what is there: a full disk has no room for it elsewhere
+            # and it is written over what is there: a full disk has no room for it elsewhere
+            with self.path.open("r+b") as file:
                 file.write(json.dumps({"released": True}).encode().ljust(self.path.stat().st_size))
 
     def _beat(self) -> None:

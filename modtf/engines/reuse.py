@@ -42,7 +42,7 @@ def lend(cell: Cell, population: Population, model: keras.Model, data: str) -> I
         data: where it is made, see `modtf.train`.
     """
     key = _shape(cell, model, data)
-    lent = _kept.pop(key, None) if key is not None else None
+    lent = _kept.pop(key, None)
     if lent is None:
         lent = Lent(model, Evaluator(model, population, cell.protocol.evaluation, data=data))
     else:

@@ -64,8 +64,8 @@ def measure_cells(
             try:
                 row = worker.measure(cell, there)
             except WorkerDiedError as error:
-                row, device = {**cell, "device": worker.device, "failed": str(error)}, worker
-                device.close()
+                row = {**cell, "device": worker.device, "failed": str(error)}
+                worker.close()
                 worker = None
                 if time.monotonic() >= end:
                     print("stopped", file=sys.stderr)

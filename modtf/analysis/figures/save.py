@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from modtf.analysis.figures.base import Picture
-from modtf.files import atomic_path
+from modtf.files import atomic_path, write_text
 
 PNG_DPI = 150
 #: formats without pixels -> what is written into the file about it
@@ -43,8 +43,7 @@ def save(picture: Picture, figures: Path, tables: Path, vector: Sequence[str] = 
         for name in vector:
             with atomic_path(figures / f"{picture.name}.{name}") as temporary:
                 picture.figure.savefig(temporary, metadata=VECTOR[name])
-    with atomic_path(tables / f"{picture.name}.csv") as temporary:
-        picture.table.to_csv(temporary, index=False)
+    write_text(tables / f"{picture.name}.csv", picture.table.to_csv(index=False))
     return png
 
 

@@ -13,7 +13,7 @@ from modtf.analysis.paired import SAME, compare_pairs
 from modtf.analysis.report import page, sections
 from modtf.analysis.study import Study
 from modtf.checks import check_choice
-from modtf.files import atomic_path, write_text
+from modtf.files import write_text
 
 PAGE = "report.html"
 FOLDERS = ("figures", "tables")  # beside it
@@ -62,8 +62,7 @@ def write_report(
     }
     tables |= {"missing": study.missing} if study.cells else {}
     for name, frame in tables.items():
-        with atomic_path(out / "tables" / f"{name}.csv") as temporary:
-            frame.to_csv(temporary, index=False)
+        write_text(out / "tables" / f"{name}.csv", frame.to_csv(index=False))
     drawn, undrawn = [], []
     for name in progress(list(figures or FIGURES)):
         pictures, reasons = [], []
