@@ -56,6 +56,8 @@ class PatientOracle:
         while True:
             try:
                 socket.create_connection(self._place, timeout=POLL).close()
+                if self._is_done():  # who listens there is the chief of another search
+                    raise SearchEndedError
                 return
             except OSError as error:
                 if self._is_done():

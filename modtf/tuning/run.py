@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from modtf.engines.lease import Lease, holder
 from modtf.engines.perform import Work
 from modtf.files import write_text
 from modtf.tuning import ORACLES
+from modtf.tuning.chief import serve
 from modtf.tuning.oracles import hyperparameters_of
 from modtf.tuning.patient import POLL, PatientOracle, SearchEndedError
 from modtf.tuning.role import Role
@@ -23,7 +23,6 @@ from modtf.tuning.tuner import PopulationTuner, oracle_state
 LEASES = "processes"  # in a search's folder: who is there
 DONE = "done.json"  # says up to which limit the search has ended
 PATIENCE = 60.0  # seconds that a worker waits for the chief to end what is done
-LOOKS = 2.0  # seconds between the chief's looks at its workers
 
 
 def run_search(
@@ -61,7 +60,10 @@ def run_search(
         if not role.is_worker:
             _prepare(search, work, oracle, folder, limit)
         try:
-            with _watching(oracle) if role.is_chief else contextlib.nullcontext():
+            if role.is_chief:
+                tuner.save()
+                serve(oracle, role.address)
+            else:
                 tuner.search()
         except SearchEndedError:
             return
@@ -69,12 +71,6 @@ def run_search(
             raise ValueError(str(error)) from error
         except grpc.RpcError as error:
             raise ValueError(f"The chief at {role.address} does not answer: {_reason(error)}.") from error
-        except RuntimeError as error:
-            if "bind" in str(error):
-                raise ValueError(
-                    f"The address {role.address} cannot be used. Is another process listening there?"
-                ) from error
-            raise
         if role.is_worker:
             _wait_for_the_chief(folder, limit)
         else:
@@ -112,24 +108,6 @@ def _is_there(folder: Path, name: str, stale_after: float) -> bool:
         return holder(folder, name, stale_after=stale_after) is not None
     except OSError:
         return True  # the file system is away; that says nothing of the process
-
-
-@contextlib.contextmanager
-def _watching(oracle: keras_tuner.Oracle) -> Iterator[None]:
-    """Has a chief notice workers that are gone, also when nobody asks it for a trial."""
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(LOOKS):
-            oracle.requeue_the_dead()
-
-    thread = threading.Thread(target=watch, name="watch the workers", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _is_done(folder: Path, limit: int | None) -> bool:

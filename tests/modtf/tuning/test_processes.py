@@ -1,7 +1,7 @@
 """Searches that are killed, and shared: by real processes, with trials that cost nothing."""
 
+import contextlib
 import json
-import os
 import socket
 from pathlib import Path
 
@@ -45,7 +45,8 @@ def runs(folder):
     for path in [*folder.glob("*/runs"), *folder.glob(".modtf/running/*/*/runs")]:
         cells = {trial.cell.folder: trial for trial in trials(folder)}
         if path.parent.name in cells:
-            found[cells[path.parent.name].values["learning_rate"]] = path.read_text().split()
+            with contextlib.suppress(FileNotFoundError):  # published meanwhile
+                found[cells[path.parent.name].values["learning_rate"]] = path.read_text().split()
     return found
 
 
@@ -73,10 +74,6 @@ def test_a_search_that_is_killed_in_mid_trial_goes_on(start, eventually, folder,
     assert counts == {0.01: 1, 0.001: 2, 0.0001: 1, 0.1: 1}
 
 
-@pytest.mark.skipif(
-    "MODTF_LONG_TESTS" not in os.environ,
-    reason="KerasTuner's chief may wait for minutes; set MODTF_LONG_TESTS=1",
-)
 def test_one_chief_and_two_workers_of_which_one_is_killed(start, eventually, folder, hold, together):
     """Its trial is the other's; two searches, one after the other; all end in order."""
     axis = f"{RATES};0.002,0.003"
