@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from modtf.checks import check_choice, check_integer
+from modtf.checks import check_choice, check_integer, is_number
 from modtf.datasets.families.base import Parameters, RuleData, check_shape, data_class
 from modtf.datasets.random import check_rule_probs, choose_rule
 from modtf.memory import check_batches
@@ -74,8 +73,7 @@ class StreamPlan:
         family, data = population.family, rule_data(population, ops)
         check_choice("split", split, SPLITS)
         batch_size = check_integer("batch_size", batch_size, 1)
-        number = isinstance(scale, Real) and not isinstance(scale, bool)
-        if not number or not 0.0 < scale <= LARGEST_SCALE:
+        if not is_number(scale) or not 0.0 < scale <= LARGEST_SCALE:
             raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0, in float32.")
         if seq_len is not None and not family.is_sequence:
             raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")

@@ -4,7 +4,8 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from numbers import Real
+
+from modtf.checks import is_number
 
 # "performance" is what evaluation computes; the others are functions of an activation matrix. A "diagnostic"
 # is what practitioners look at besides: shown where it is asked for, so as not to crowd the main tables.
@@ -55,9 +56,9 @@ class Measure:
             if not isinstance(getattr(self, name), str):
                 raise ValueError(f"Measure {self.name!r}: {name}={getattr(self, name)!r}; expected a text.")
         two = isinstance(self.range, tuple | list) and len(self.range) == 2
-        if not two or not all(map(_is_number, self.range)):
+        if not two or not all(map(is_number, self.range)):
             raise ValueError(f"Measure {self.name!r}: range {self.range!r} is not two numbers.")
-        if self.perfect is not None and not _is_number(self.perfect):
+        if self.perfect is not None and not is_number(self.perfect):
             raise ValueError(f"Measure {self.name!r}: perfect={self.perfect!r}; expected a number or None.")
         if not (self.smaller_is_better is None or isinstance(self.smaller_is_better, bool)):
             raise ValueError(
@@ -104,10 +105,6 @@ class Measure:
     def accepts(self, argument: str) -> bool:
         """Whether the measure's function has an argument of this name."""
         return self.function is not None and argument in _arguments(self.function)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 @cache  # asked for every matrix of a jackknife; `inspect` takes longer than a measure

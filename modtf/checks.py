@@ -2,9 +2,12 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
+
+NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
@@ -12,6 +15,11 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
     known = list(choices)
     if value not in known:
         raise ValueError(f"{name}={value!r} is not known; expected one of {', '.join(map(str, known))}.")
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a real number; a truth value is none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_integer(name: str, value: Any, low: int) -> int:
@@ -23,7 +31,7 @@ def check_integer(name: str, value: Any, low: int) -> int:
 
 def check_number(name: str, value: Any, low: float, high: float) -> float:
     """`value` as a plain `float`; raises `ValueError` unless low <= value <= high (NaN is not)."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
+    if not is_number(value) or not low <= float(value) <= high:
         raise ValueError(f"{name}={value!r} is not valid; expected a number from {low:g} to {high:g}.")
     return float(value)
 
@@ -45,6 +53,15 @@ def check_path(name: str, value: Any) -> None:
     except (OSError, TypeError, ValueError) as error:  # too long, with a null character
         reason = error.strerror if isinstance(error, OSError) else error
         raise ValueError(f"{name}={value!r} is not valid; expected a path ({reason}).") from error
+
+
+def check_name(kind: str, value: Any) -> None:
+    """Raises `ValueError` unless `value` can stand on a command line and in a file's name."""
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise ValueError(
+            f"{value!r} cannot name {kind}; expected lower-case letters, digits and underscores, a letter "
+            "first."
+        )
 
 
 def check_names(name: str, value: Any) -> tuple[str, ...]:

@@ -1,12 +1,12 @@
 """A registry: the one place where a name on the command line becomes code."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
+from modtf.checks import check_name
+
 T = TypeVar("T")
-NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class UnknownNameError(KeyError, ValueError):
@@ -63,11 +63,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def check_name(self, name: str) -> None:
         """Raises `ValueError` unless `name` can stand on a command line and in a file's name."""
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise ValueError(
-                f"{name!r} cannot name a {self.kind}; expected lower-case letters, digits and underscores, "
-                "a letter first."
-            )
+        check_name(f"a {self.kind}", name)
 
     def add(self, name: str, thing: Any, origin: str) -> None:
         """Registers `thing`, which `origin` (module:name) defines; the same origin may do so again."""

@@ -6,8 +6,9 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from modtf.cell import VARIANTS
+from modtf.checks import NAME
 from modtf.models.options import options_of
-from modtf.registry import NAME, Registry
+from modtf.registry import Registry
 from modtf.space import parse_named
 
 if TYPE_CHECKING:

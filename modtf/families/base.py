@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from modtf.checks import check_choice, check_integer, check_number
+from modtf.checks import check_choice, check_integer, check_name, check_number, is_number
 from modtf.families.conditions import IID, Condition
-from modtf.registry import NAME
 
 if TYPE_CHECKING:
     from modtf.protocol import Preset
@@ -32,11 +30,7 @@ class Option:
     always_named: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
-            raise ValueError(
-                f"name={self.name!r} cannot name an option; expected lower-case letters, digits and "
-                "underscores, a letter first."
-            )
+        check_name("an option", self.name)
         said = f"The option {self.name!r} has"
         if not isinstance(self.description, str) or not isinstance(self.always_named, bool):
             raise ValueError(
@@ -45,7 +39,7 @@ class Option:
             )
         if self.choices is not None and not _are_choices(self.choices):
             raise ValueError(f"{said} choices={self.choices!r}; expected several texts or numbers, or None.")
-        if not _is_number(self.low) or not _is_number(self.high) or not self.low < self.high:
+        if not is_number(self.low) or not is_number(self.high) or not self.low < self.high:
             raise ValueError(f"{said} low={self.low!r} and high={self.high!r}; expected numbers, low < high.")
         try:
             self.check(self.default)
@@ -67,13 +61,9 @@ class Option:
         return self.name + (short if float(short) == value else repr(value))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 def _are_choices(values: Any) -> bool:
     several = isinstance(values, tuple | list) and bool(values)
-    return several and all(isinstance(value, str) or _is_number(value) for value in values)
+    return several and all(isinstance(value, str) or is_number(value) for value in values)
 
 
 class Family:

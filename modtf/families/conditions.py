@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
-from modtf.checks import check_integer
-from modtf.registry import NAME
+from modtf.checks import check_integer, check_name, is_number
 
 IID = "iid"  # the condition of training; names without a condition speak of it
 
@@ -32,18 +30,13 @@ class Condition:
     seq_len: int | None = None  # tokens per example; None for the training length
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
-            raise ValueError(
-                f"name={self.name!r} cannot name a condition; expected lower-case letters, digits and "
-                "underscores, a letter first."
-            )
+        check_name("a condition", self.name)
         if not isinstance(self.label, str) or not isinstance(self.in_distribution, bool):
             raise ValueError(
                 f"The condition {self.name!r} has label={self.label!r} and in_distribution="
                 f"{self.in_distribution!r}; expected a text, and True or False."
             )
-        number = isinstance(self.scale, Real) and not isinstance(self.scale, bool)
-        if not number or not 0.0 < self.scale < float("inf"):
+        if not is_number(self.scale) or not 0.0 < self.scale < float("inf"):
             raise ValueError(f"scale={self.scale!r} is not valid; expected a finite number above 0.")
         if self.seq_len is not None:
             check_integer("seq_len", self.seq_len, 1)
