@@ -109,9 +109,10 @@ def main() -> None:
     parser.add_argument("--released", type=Path, required=True)
     parser.add_argument("--ours", type=Path, required=True)
     parser.add_argument("--when", nargs="+", default=["step 0", "tail"])
+    parser.add_argument("--measures", nargs="+", default=[*PERFORMANCE, *MEASURES])
     given = parser.parse_args()
     rows = table(released_values(given.released), our_values(given.ours))
-    rows = rows[rows["when"].isin(given.when)]
+    rows = rows[rows["when"].isin(given.when) & rows["measure"].isin(given.measures)]
     print(rows.to_markdown(index=False))
     print(f"\n{int((rows['differs'] == '*').sum())} of {len(rows)} intervals of the difference exclude 0.")
 
