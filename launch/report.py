@@ -49,6 +49,9 @@ def define_flags(values: flags.FlagValues) -> None:
         flag_values=values,
     )
     flags.DEFINE_list("protocol", [], "Keep cells of these protocols only.", flag_values=values)
+    flags.DEFINE_list(
+        "variant", [], "Keep these variants only, whatever their options; default all.", flag_values=values
+    )
     flags.DEFINE_list("figures", [], f"Draw these only, of {', '.join(FIGURES)}.", flag_values=values)
     flags.DEFINE_list(
         "vector", [], f"Write figures in these formats, too, of {', '.join(VECTOR)}.", flag_values=values
@@ -79,6 +82,11 @@ def main(given: flags.FlagValues) -> None:
     for folder in FOLDERS:
         check_writable(out / folder, "--out")
     study = Study.read(folders, given.checkpoint, given.protocol, progress=_bar("cells"))
+    if given.variant:
+        routers = study.results["router"]
+        for name in given.variant:
+            check_choice("--variant", name, sorted(routers.unique()))
+        study = study.of_variants(study.results.loc[routers.isin(given.variant), "variant"].unique())
     judged = study.claims()
     choice = {
         "data_seed": given.data_seed,

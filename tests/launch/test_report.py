@@ -43,8 +43,33 @@ def test_what_cannot_be_reported_is_one_line(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def given(*arguments):
+    values = flags.FlagValues()
+    define_flags(values)
+    values(["report.py", *arguments])
+    return values
+
+
+def test_variants_can_be_chosen(tmp_path, capsys):
+    """Whatever their options."""
+    variants = ["modular", ("modular", {"modules": 4}), "gt_modular"]
+    folder = simulate(
+        tmp_path / "study", settings=["regression"], rules=[2], variants=variants, num_evaluations=2
+    )
+    main(
+        given(f"--results={folder}", f"--out={tmp_path / 'out'}", "--variant=modular", "--figures=activation")
+    )
+    text = (tmp_path / "out" / "report.html").read_text()
+    assert "12 trained models in 2 cells" in text
+    assert "modular (modules=4)" in text
+    with pytest.raises(
+        ValueError, match="--variant='switch' is not known; expected one of gt_modular, modular"
+    ):
+        main(given(f"--results={folder}", f"--out={tmp_path / 'out'}", "--variant=switch"))
+
+
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "words"),
     [
         (["--results=,", "--out=out"], "Give --results=DIR"),
         (["--results=absent"], "--out=DIR"),
@@ -52,13 +77,10 @@ def test_what_cannot_be_reported_is_one_line(tmp_path):
         (["--results=absent", "--out=out", "--figures=pie_in_the_sky"], "ranking_pies"),
     ],
 )
-def test_bad_flags_are_refused_before_anything_is_read(given, words, tmp_path, monkeypatch):
+def test_bad_flags_are_refused_before_anything_is_read(arguments, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    values = flags.FlagValues()
-    define_flags(values)
-    values(["report.py", *given])
     with pytest.raises(ValueError, match=words):
-        main(values)
+        main(given(*arguments))
     assert not list(tmp_path.iterdir())
 
 

@@ -124,7 +124,7 @@ def _why(piece: Evidence, verdict: str, looks: int) -> str:
     if verdict == NOT_ENOUGH:
         if not piece.num_tasks:
             return "no such models"
-        return f"{plural(piece.num_tasks, 'task')}, at least {MIN_TASKS} are needed"
+        return f"at least {MIN_TASKS} tasks are needed"
     if verdict != UNDECIDED:
         return ""
     if piece.p_against > (1 - piece.level) / 2:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from modtf.analysis.contents import listing, plural
-from modtf.analysis.figures.base import Picture, Pictures
+from modtf.analysis.figures.base import NothingToDraw, Picture, Pictures
 from modtf.analysis.figures.layout import panels
 from modtf.analysis.labels import RANDOM
 from modtf.analysis.performance import OUT, headline_label
@@ -31,12 +31,21 @@ def average(study: Study, rows: pd.DataFrame, by: Sequence[str], *said: str) -> 
 
     Returns:
         What `summarise` gives, and a note: how many models, which intervals, checkpoint, what is missing.
+
+    Raises:
+        NothingToDraw: where no size was run with all variants, so that no mean is over the same for all.
     """
     point = [name for name in by if name != "variant"]
     over = [name for name in OVER if name not in by]
     wanted = rows.groupby(point, observed=True)["variant"].transform("nunique")
     size = [name for name in over if name != "protocol"]  # in which variants may differ, once tuned
     kept = rows[rows.groupby([*point, *size], observed=True)["variant"].transform("nunique") == wanted]
+    if kept.empty:
+        names = listing(rows.loc[rows["variant"] != RANDOM, "variant"])
+        raise NothingToDraw(
+            f"no number of rules, width and kind was run with all of {names}; choose with --variant, "
+            "or give fewer folders"
+        )
     summary = summarise(kept, by, over, level=study.level)
     models = summary[summary["variant"] != RANDOM]
     lacking = _lacking(models, point, VARIANTS[1:] if len(models) < len(summary) else VARIANTS)

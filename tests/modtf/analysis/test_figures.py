@@ -1,3 +1,4 @@
+import contextlib
 import subprocess
 import sys
 
@@ -43,6 +44,16 @@ def foreign(tmp_path_factory):
     world = World(diverged=(("sparse", 0, 0),))
     sizes = {"settings": ["classification"], "rules": [4], "data_seeds": range(2), "num_evaluations": 2}
     return Study.read(simulate(tmp_path_factory.mktemp("foreign"), variants=variants, world=world, **sizes))
+
+
+@pytest.fixture(scope="module")
+def scattered(tmp_path_factory):
+    """One variant at one R, another at another."""
+    out = tmp_path_factory.mktemp("scattered")
+    few = {"settings": ["regression"], "num_evaluations": 2}
+    simulate(out, rules=[2], variants=["modular"], **few)
+    simulate(out, rules=[8], variants=["sparse"], **few)
+    return Study.read(out)
 
 
 def texts(picture):
@@ -93,6 +104,14 @@ def test_one_model_is_a_figure_or_a_reason(name, partial):
     else:
         with pytest.raises(NothingToDraw, match=r"^(no|only|there) .+[^.]$"):
             one.figure(name)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_variants_that_share_no_size_are_a_figure_or_a_reason(name, scattered):
+    with contextlib.suppress(NothingToDraw):
+        assert scattered.figure(name)
+    with pytest.raises(NothingToDraw, match="all of modular, sparse; choose with --variant"):
+        scattered.figure("collapse_and_specialisation_bars")
 
 
 def test_a_point_is_the_mean_of_the_same_sizes_for_every_variant(whole):

@@ -96,7 +96,7 @@ def test_the_page_judges_every_claim_in_every_kind(report):
     for claim in CLAIMS:
         assert CLAIMS[claim].text.replace("<=", "&lt;=").replace("'", "&#39;") in text
     assert "<th>MLP regression</th><th>RNN regression</th>" in text
-    assert "1 task, at least 3 are needed" in text
+    assert "1 task; at least 3 tasks are needed" in text
     claims = pd.read_csv(report / "tables" / "claims.csv")
     assert set(claims["kind"]) == {"MLP regression", "RNN regression"}
     assert claims.loc[claims["kind"] == "RNN regression", "verdict"].unique().tolist() == ["not enough runs"]
