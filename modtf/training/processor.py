@@ -13,11 +13,7 @@ def processor_lines(*names: str) -> list[str]:
     return sorted({line for line in lines if line.startswith(names)})
 
 
-def processor() -> str:
-    """Its model, as the system names it."""
-    return next(iter(processor_lines("model name")), platform.processor())
-
-
 def processor_name() -> str:
-    """The same without the words that stand before it."""
-    return processor().partition(":")[2].strip() or processor()
+    """Its model, as the system names it."""
+    named = next(iter(processor_lines("model name")), "").partition(":")[2].strip()
+    return named or platform.processor()

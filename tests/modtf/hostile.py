@@ -51,6 +51,18 @@ anything = one_thing | st.recursive(
 )
 
 
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
+    """The bytes of a file that was cut short, or of which some were changed; or as they were."""
+    content = bytearray(whole)
+    if draw(st.booleans()):
+        del content[draw(st.integers(0, len(content) - 1)) :]
+    if content:
+        for place in draw(st.lists(st.integers(0, len(content) - 1), max_size=4)):
+            content[place] = draw(st.integers(0, 255))
+    return bytes(content)
+
+
 def survives(call: Callable[[], Any], *names: str) -> Any:
     """The result; None after an error that modtf itself raised, which names one of `names`.
 

@@ -4,7 +4,7 @@ import inspect
 import json
 
 import pytest
-from hostile import anything, few, survives
+from hostile import anything, damaged, few, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,12 +59,7 @@ def folder(small_cell, tmp_path):
 @given(data=st.data())
 def test_the_state_of_damaged_cells(small_cell, folder, name, data):
     path, whole = folder / name, (folder / name).read_bytes()
-    content = bytearray(whole)
-    if data.draw(st.booleans()):
-        del content[data.draw(st.integers(0, len(content) - 1)) :]
-    for place in data.draw(st.lists(st.integers(0, max(0, len(content) - 1)), max_size=4)):
-        if content:
-            content[place] = data.draw(st.integers(0, 255))
+    content = data.draw(damaged(whole))
     hidden = data.draw(st.sampled_from([None, RESULTS, MANIFEST]))
     path.write_bytes(content)
     kept = (folder / hidden).read_bytes() if hidden else b""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hostile import anything, few, survives
+from hostile import anything, damaged, few, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,12 +39,7 @@ def one_cell(small_study, tmp_path_factory):
 def test_changed_bytes(one_cell, name, reader, data):
     path = one_cell / name
     whole = path.read_bytes()
-    content = bytearray(whole)
-    if data.draw(st.booleans()):
-        del content[data.draw(st.integers(0, len(content) - 1)) :]
-    for place in data.draw(st.lists(st.integers(0, max(0, len(content) - 1)), max_size=4)):
-        if content:
-            content[place] = data.draw(st.integers(0, 255))
+    content = data.draw(damaged(whole))
     path.write_bytes(content)
     try:
         survives(lambda: reader(one_cell), str(one_cell))
