@@ -18,8 +18,9 @@ from modtf.analysis.figures.save import VECTOR
 from modtf.analysis.report import FOLDERS, write_report
 from modtf.analysis.select import CHOICES
 from modtf.checks import check_choice
-from modtf.files import check_writable
+from modtf.files import check_file_writable, check_writable
 from modtf.launch.cli import run_command
+from modtf.results.archive import check_archive_name, write_archive
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -27,11 +28,17 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string(
         "results",
         None,
-        "A folder that training wrote; repeat it or separate several by commas.",
+        "A folder that training wrote, or an archive of one; repeat it or separate several by commas.",
         flag_values=values,
     )
     flags.DEFINE_string(
         "out", None, "The folder to write report.html, figures/ and tables/ to.", flag_values=values
+    )
+    flags.DEFINE_string(
+        "archive",
+        None,
+        "Write the results, without models, as one small file (.zip), too, that --results reads.",
+        flag_values=values,
     )
     flags.DEFINE_bool("claims", False, "Print the verdict on every claim of the paper.", flag_values=values)
     flags.DEFINE_bool(
@@ -78,6 +85,9 @@ def main(given: flags.FlagValues) -> None:
         check_choice("--figures", name, list(FIGURES))
     for name in given.vector:
         check_choice("--vector", name, list(VECTOR))
+    if given.archive:
+        check_archive_name("--archive", given.archive)
+        check_file_writable(given.archive, "--archive")
     out = check_writable(given.out, "--out")
     for folder in FOLDERS:
         check_writable(out / folder, "--out")
@@ -95,13 +105,15 @@ def main(given: flags.FlagValues) -> None:
         "width": given.width,
     }
     page = write_report(study, out, given.figures, _bar("figures"), judged, given.vector, **choice)
+    if given.archive:
+        write_archive(study.cells, given.archive)
     if given.claims:
         print(print_claims(judged, study.level))
     if given.measures:
         print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)
     print(f"{plural(missing, 'cell') if missing else 'No cell'} missing from the grid that the results span.")
-    print(f"Wrote {page}")
+    print(f"Wrote {page}" + (f" and {given.archive}" if given.archive else ""))
 
 
 def _bar(what: str) -> Callable[[Sequence[Any]], Iterable[Any]]:

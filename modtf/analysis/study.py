@@ -53,7 +53,7 @@ class Study(LoadedStudy):
         """The study of all finished cells in one folder or several.
 
         Args:
-            folders: where training wrote; cells may lie at any depth.
+            folders: where training wrote, or archives of it; cells may lie at any depth.
             checkpoint, protocols, level: see `Study`.
             progress: wraps the list of cells, for example `tqdm`.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from modtf.cell import Cell
 from modtf.families import FAMILIES
+from modtf.results.archive import is_archive, unpacked
 from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, PRIVATE, RESULTS
 from modtf.task import science_hash
 
@@ -67,7 +68,8 @@ Source = Folder | Sequence[Folder] | Sequence[CellFolder]
 def find_cells(directory: Source) -> list[CellFolder]:
     """Every cell under one folder or several, at any depth, in the order of their paths.
 
-    Cells that were found before pass through, so that a caller may choose among them.
+    An archive that `modtf report --archive` has written is read as a folder. Cells that were found before
+    pass through, so that a caller may choose among them.
 
     Raises:
         FileNotFoundError: if a folder does not exist or holds no cell.
@@ -79,7 +81,7 @@ def find_cells(directory: Source) -> list[CellFolder]:
         if isinstance(item, CellFolder):
             cells[item.path.resolve() / CONFIG] = item
             continue
-        folder = Path(item)
+        folder = unpacked(item) if is_archive(item) else Path(item)
         if not os.path.isdir(folder):  # pathlib's own raises on names that no system takes
             raise FileNotFoundError(f"There is no folder {str(folder)!r}. Give one that training wrote.")
         found = {path.resolve(): _read(path) for path in _config_files(folder)}

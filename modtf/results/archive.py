@@ -1,0 +1,105 @@
+"""The results of many cells as one small file, which reports read: for a supplement, or a colleague."""
+
+import atexit
+import lzma
+import os
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modtf.files import atomic_path
+from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, RESULTS
+
+if TYPE_CHECKING:
+    from modtf.results.cells import CellFolder
+
+SUFFIX = ".zip"
+PARTS = (CONFIG, RESULTS, HISTORY, ACTIVATION)  # all that tables and figures need: no models
+LARGEST = 8 << 30  # bytes of an archive, unpacked
+DAMAGED = (
+    zipfile.BadZipFile,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+)
+TIME = (1980, 1, 1, 0, 0, 0)  # of every file, so that the same results are the same bytes
+
+
+def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
+    """Writes the results, histories and activation matrices of finished cells as one file.
+
+    Args:
+        cells: as `find_cells` gives them.
+        path: of the archive; it must end in ".zip".
+
+    Raises:
+        ValueError: on another suffix, or if no cell is finished.
+    """
+    check_archive_name("path", path)
+    finished = [cell for cell in cells if cell.is_finished]
+    if not finished:
+        raise ValueError(f"None of {len(cells)} cells is finished: there is nothing to archive.")
+    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_LZMA) as archive:
+        taken: Counter[str] = Counter()
+        for cell in finished:
+            taken[cell.path.name] += 1
+            again = taken[cell.path.name]  # cells of two folders may have one name
+            folder = cell.path.name + (f"~{again}" if again > 1 else "")
+            for name in PARTS:
+                if (cell.path / name).is_file():
+                    entry = zipfile.ZipInfo(f"{folder}/{name}", TIME)
+                    entry.compress_type = zipfile.ZIP_LZMA
+                    archive.writestr(entry, (cell.path / name).read_bytes())
+
+
+def check_archive_name(name: str, path: str | Path) -> None:
+    """Raises `ValueError` unless a path is named as archives are."""
+    if Path(path).suffix != SUFFIX:
+        raise ValueError(f"{name}={str(path)!r} is not valid; expected a file's name that ends in {SUFFIX}.")
+
+
+def is_archive(path: str | Path) -> bool:
+    """Whether a path is that of an archive, sound or not."""
+    return Path(path).suffix == SUFFIX and os.path.isfile(path)
+
+
+def unpacked(path: str | Path) -> Path:
+    """A folder with the cells of an archive, which is there as long as this process.
+
+    Raises:
+        ValueError: if the file is no archive of results, or of more than eight gigabytes.
+    """
+    found = os.stat(path)
+    return _unpack(os.path.realpath(path), found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(None)
+def _unpack(path: str, *version: int) -> Path:
+    said = f"{path} is no archive of results, as modtf report --archive writes one"
+    folder = Path(tempfile.mkdtemp(prefix="modtf-results-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            if sum(entry.file_size for entry in entries) > LARGEST:
+                raise ValueError(f"{path} holds more than {LARGEST >> 30} GiB; unpack it yourself.")
+            for entry in entries:
+                cell, _, name = entry.filename.partition("/")
+                if name not in PARTS or cell in ("", ".", "..") or {"/", "\\", "\0"} & set(cell):
+                    raise ValueError(f"{said}: it holds {entry.filename!r}.")
+                target = folder / cell / name
+                target.parent.mkdir(exist_ok=True)
+                with archive.open(entry) as packed, target.open("wb") as file:
+                    shutil.copyfileobj(packed, file)
+    except DAMAGED as error:
+        raise ValueError(f"{said} ({error}).") from error
+    return folder

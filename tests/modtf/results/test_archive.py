@@ -1,0 +1,93 @@
+"""Results as one file: the same numbers, and nothing is unpacked that does not belong there."""
+
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from hostile import damaged, few, survives
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated_results import simulate
+
+from modtf.results import find_cells, load_activations, load_history, load_results
+from modtf.results.archive import PARTS, write_archive
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Two folders with cells of one name, other R."""
+    out = tmp_path_factory.mktemp("study")
+    for part, rules in (("a", 2), ("b", 8)):
+        simulate(out / part, settings=["regression"], rules=[rules], variants=["modular"], num_evaluations=2)
+        (found,) = (out / part).iterdir()
+        (found / "last.keras").write_bytes(b"a model")
+        found.rename(out / part / "one_name")
+    return out
+
+
+@pytest.fixture(scope="module")
+def archive(study):
+    write_archive(find_cells(study), study / "study.zip")
+    return study / "study.zip"
+
+
+def test_it_is_read_as_the_folder(study, archive):
+    for read in (load_results, load_history):
+        one, two = (read(source).drop(columns="folder", errors="ignore") for source in (study, archive))
+        pd.testing.assert_frame_equal(one, two)
+    for one, two in zip(load_activations(study), load_activations(archive), strict=True):
+        assert one.cell == two.cell
+        np.testing.assert_array_equal(one.at("tail"), two.at("tail"))
+
+
+def test_the_same_results_are_the_same_bytes_and_no_model(archive, tmp_path):
+    write_archive(find_cells(archive), tmp_path / "again.zip")
+    assert (tmp_path / "again.zip").read_bytes() == archive.read_bytes()
+    names = zipfile.ZipFile(archive).namelist()
+    assert names == [f"{cell}/{part}" for cell in ("one_name", "one_name~2") for part in PARTS]
+
+
+def test_unfinished_cells_stay_out(study, tmp_path):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "config.json").write_bytes((study / "a" / "one_name" / "config.json").read_bytes())
+    cells = find_cells(tmp_path)
+    with pytest.raises(ValueError, match="None of 1 cells is finished"):
+        write_archive(cells, tmp_path / "x.zip")
+    with pytest.raises(ValueError, match=r"ends in \.zip"):
+        write_archive(find_cells(study), tmp_path / "x.tar")
+    assert not list(tmp_path.glob("x.*"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../results.csv",
+        "/results.csv",
+        "./results.csv",
+        "cell/last.keras",
+        "a/../results.csv",
+        "a\\b/results.csv",
+    ],
+)
+def test_what_does_not_belong_there_is_refused(name, tmp_path):
+    with zipfile.ZipFile(tmp_path / "evil.zip", "w") as file:
+        file.writestr(name, "x")
+    with pytest.raises(ValueError, match="is no archive of results"):
+        find_cells(tmp_path / "evil.zip")
+    assert [path.name for path in tmp_path.iterdir()] == ["evil.zip"]
+
+
+def test_too_large(archive, monkeypatch, tmp_path):
+    (tmp_path / "large.zip").write_bytes(archive.read_bytes())
+    monkeypatch.setattr("modtf.results.archive.LARGEST", 100)
+    with pytest.raises(ValueError, match="unpack it yourself"):
+        find_cells(tmp_path / "large.zip")
+
+
+@few
+@given(data=st.data())
+def test_changed_bytes(archive, tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("damaged") / "study.zip"
+    path.write_bytes(data.draw(damaged(archive.read_bytes())))
+    survives(lambda: load_results(path), str(path), "modtf-results-")
