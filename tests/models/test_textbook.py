@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import textbook
 
+from modtf.cell import VARIANTS
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.build import build
 from modtf.models.cells import CELLS
@@ -117,18 +118,9 @@ def test_wide_model(random_batch):
     compare(build(tasks, "modular", 34, [0, 1], dtype="float64"), *random_batch(tasks, batch=3, seq_len=3))
 
 
-def test_recurrence_compiled_for_any_batch(variant, random_batch):
-    """One trace for all batch sizes, where shapes are not known before XLA compiles."""
-    name, router = variant
-    compare_compiled(name, router, random_batch)
-
-
-def test_a_hard_choice_compiled_for_any_batch(random_batch):
-    compare_compiled("top_k", {"modules": 5}, random_batch)
-
-
-def compare_compiled(name, router, random_batch):
-    """Gradients of a compiled recurrence and of its textbook form."""
+@pytest.mark.parametrize(("name", "router"), [*((name, {}) for name in VARIANTS), ("top_k", {"modules": 5})])
+def test_recurrence_compiled_for_any_batch(name, router, random_batch):
+    """One trace for all batch sizes, where shapes are not known before XLA compiles: the gradients."""
     tasks = [Task("rnn", num_rules=3)] * 2
     model = build(tasks, name, WIDTH, [0, 1], dtype="float64", router=router)
     features, _ = random_batch(tasks, batch=3)
