@@ -37,11 +37,11 @@ def serve(oracle: Durable, address: str) -> None:
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=1), options=[("grpc.so_reuseport", 0)])
     protos.get_service_grpc().add_OracleServicer_to_server(servicer, server)
     try:
-        server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise ValueError(
-            f"The address {address} cannot be used. Is another process listening there?"
-        ) from error
+        listens = server.add_insecure_port(address) != 0
+    except RuntimeError:
+        listens = False
+    if not listens:
+        raise ValueError(f"The address {address} cannot be used. Is another process listening there?")
     server.start()
     try:
         while not answering.has_ended(servicer):
