@@ -73,7 +73,8 @@ def use_xla_cache() -> XlaCache | None:
         return None
     base = cache_folder("xla")
     prune(base)
-    versions = [__version__, *map(_version, ("tensorflow", "keras"))]
+    # TensorFlow does not look at XLA's flags when it looks a program up, though they change what it compiles
+    versions = [__version__, *map(_version, ("tensorflow", "keras")), os.environ.get("XLA_FLAGS", "")]
     try:
         cache = XlaCache(base / science_hash([versions, _processor()]))
     except OSError:

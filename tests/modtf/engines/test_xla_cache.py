@@ -97,3 +97,12 @@ def test_the_users_wish(monkeypatch):
     cache = use_xla_cache()
     assert cache is not None
     assert os.environ["TF_XLA_FLAGS"] == f"--tf_xla_auto_jit=0 {FLAG}={cache.folder}"
+
+
+def test_other_flags_compile_other_programs(monkeypatch):
+    stores = []
+    for flags in ("", "--xla_backend_optimization_level=0"):
+        monkeypatch.setenv("XLA_FLAGS", flags)
+        monkeypatch.setenv("TF_XLA_FLAGS", "")
+        stores.append(use_xla_cache().store)
+    assert stores[0] != stores[1]
