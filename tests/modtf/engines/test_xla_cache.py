@@ -104,5 +104,7 @@ def test_other_flags_compile_other_programs(monkeypatch):
     for flags in ("", "--xla_backend_optimization_level=0"):
         monkeypatch.setenv("XLA_FLAGS", flags)
         monkeypatch.setenv("TF_XLA_FLAGS", "")
-        stores.append(use_xla_cache().store)
+        cache = use_xla_cache()
+        assert cache is not None
+        stores.append(cache.store)
     assert stores[0] != stores[1]
