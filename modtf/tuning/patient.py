@@ -54,14 +54,12 @@ class PatientOracle:
         """Until somebody listens at the chief's address."""
         end = time.monotonic() + LONGEST
         while True:
+            if self._is_done():  # who listens there now is the chief of another search
+                raise SearchEndedError
             try:
                 socket.create_connection(self._place, timeout=POLL).close()
-                if self._is_done():  # who listens there is the chief of another search
-                    raise SearchEndedError
                 return
             except OSError as error:
-                if self._is_done():
-                    raise SearchEndedError from error
                 if time.monotonic() > end:
                     host, port = self._place
                     raise ValueError(f"No chief answers at {host}:{port}: {error}.") from error

@@ -92,9 +92,9 @@ def test_penalties_are_added_to_the_loss(arch, variant, plugins, random_batch):
     np.testing.assert_allclose(added, penalty.mean(), rtol=1e-6)
 
 
-def test_a_penalty_in_a_compiled_step(plugins, random_batch):
-    """Keras, under XLA, logs and differentiates the sum; training/test_penalty.py has every family."""
-    tasks = [Task("rnn", num_rules=3, data_seed=i) for i in range(2)]
+def test_a_penalty_in_a_compiled_step(arch, plugins, random_batch):
+    """Keras, under XLA, logs and differentiates the sum."""
+    tasks = [Task(arch, num_rules=3, data_seed=i) for i in range(2)]
     population, (features, target) = Population.of(tasks, [0, 1]), random_batch(tasks, batch=8, seq_len=3)
     model = build(population, "plugin_even", WIDTH, dtype="float64")
     expected = np.abs(model(features)["target"] - target).mean() + sum(model.losses)

@@ -3,10 +3,11 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,3 +128,16 @@ def start(forker: subprocess.Popen[str], tmp_path: Path) -> Iterator[Any]:
     for process in begun:
         if "ended" not in process.said():
             process.kill()
+
+
+@pytest.fixture
+def together() -> Callable[[str], dict[str, str]]:
+    """The variables that a chief and its workers share."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    return lambda name: {
+        "KERASTUNER_TUNER_ID": name,
+        "KERASTUNER_ORACLE_IP": "127.0.0.1",
+        "KERASTUNER_ORACLE_PORT": str(port),
+    }

@@ -11,17 +11,14 @@ from keras_tuner.src.distribute.oracle_client import OracleClient
 
 from modtf.tuning.chief import serve
 from modtf.tuning.oracles import STOPPED, Grid
+from modtf.tuning.role import role_here
 
 
 @pytest.fixture
-def address(monkeypatch):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
-    monkeypatch.setenv("KERASTUNER_ORACLE_PORT", port)
-    monkeypatch.setenv("KERASTUNER_TUNER_ID", "one")
-    return f"127.0.0.1:{port}"
+def address(monkeypatch, together):
+    for name, value in together("one").items():
+        monkeypatch.setenv(name, value)
+    return role_here().address
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import socket
 from pathlib import Path
 
 import pytest
@@ -24,19 +23,6 @@ def hold(tmp_path):
     """Trials of this learning rate wait while the file is there."""
     (tmp_path / "hold").write_text("0.001")
     return tmp_path / "hold"
-
-
-@pytest.fixture
-def together():
-    """The variables that a chief and its workers share."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    return lambda name: {
-        "KERASTUNER_TUNER_ID": name,
-        "KERASTUNER_ORACLE_IP": "127.0.0.1",
-        "KERASTUNER_ORACLE_PORT": str(port),
-    }
 
 
 def runs(folder):
