@@ -68,15 +68,16 @@ class Lease:
             return None
         path = folder / f"{name}.{max(numbers, default=0) + 1}"
         token = secrets.token_hex(8)
+        text = json.dumps({**Owner.here().to_dict(), "token": token})  # before there is a file to write it in
         try:
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
         except FileExistsError:
             return None
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({**Owner.here().to_dict(), "token": token}, file)
-        except OSError:
-            path.unlink(missing_ok=True)  # a full disk: nobody shall wait for it
+                file.write(text)
+        except BaseException:  # the disk is full, or the process is to end: nobody shall wait for it
+            path.unlink(missing_ok=True)
             raise
         if max(_numbers(folder, name)) > int(path.suffix[1:]):  # it was handed on while we looked
             path.unlink(missing_ok=True)

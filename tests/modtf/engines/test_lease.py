@@ -9,6 +9,7 @@ import pytest
 
 from modtf.engines.lease import Lease, holder
 from modtf.engines.owner import Owner
+from modtf.termination import Terminated
 
 STALE = 1.0
 
@@ -65,6 +66,18 @@ def test_a_dead_owners_lease_is_free_at_once(start, tmp_path):
     while holder(tmp_path, "cell", stale_after=1000):
         time.sleep(0.01)
     assert Lease.acquire(tmp_path, "cell", stale_after=1000) is not None
+
+
+def test_a_process_that_is_ended_while_it_takes_one_leaves_none(tmp_path, monkeypatch):
+    def end(handle, *args, **options):
+        os.close(handle)
+        raise Terminated
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdopen", end)
+        with pytest.raises(Terminated):
+            Lease.acquire(tmp_path, "cell")
+    assert Lease.acquire(tmp_path, "cell") is not None
 
 
 def test_a_stopped_owner_loses_it_and_knows_when_it_wakes_up(start, tmp_path, eventually):
