@@ -20,6 +20,7 @@ CHOOSES_BY_BACKEND = {"vjp.py", "gradients.py", "by_device.py"}  # and import th
 def test_jax_without_tensorflow_agrees_with_tensorflow(registries):
     pytest.importorskip("jax", reason="pip install modtf[jax]")
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # programs that run twice
     result = subprocess.run(
         [sys.executable, train_everywhere.__file__],
         capture_output=True, text=True, env=environment, check=False,
