@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from modtf.analysis.figures.style import Look
@@ -77,7 +77,7 @@ def _axes(axes: Axes, data: pd.DataFrame, x: str = "") -> None:
         axes.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
     elif (means > 0).all() and means.max() > LOG_FROM * means.min():
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
     elif len(means) and (means >= 0).all():
         axes.set_ylim(0, 1.08 * data[["mean", "high"]].max(axis=None) or 1)
