@@ -1,5 +1,7 @@
 """One progress bar for a whole study."""
 
+import time
+from collections import deque
 from collections.abc import Sequence
 
 from tqdm.auto import tqdm
@@ -7,14 +9,18 @@ from tqdm.auto import tqdm
 from modtf.cell import Cell
 from modtf.engines.base import Event
 
-FORMAT = "{desc} {percentage:3.0f}%|{bar}| {rate_noinv_fmt}, {remaining} left{postfix}"
+FORMAT = "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}"
 FINAL = ("finished", "skipped", "failed")  # outcomes after which a cell is not tried again
+RECENT = 60.0  # seconds over which the speed that is shown is a mean
+SMALL = 32  # width below which a token costs about the same whatever the width
 
 
 class StudyProgress:
-    """Cells done, members x steps per second and time left, on one line.
+    """Cells done, the time left, members x steps per second, on one line.
 
-    The time left takes all steps for equally dear, so it is too short while the small cells come first.
+    Cells differ: the time left takes a token for as dear as the square of the width, from a floor on, and
+    goes by the mean speed of the run, since the latest speed is that of one kind of cell, or of compiling.
+    `launch/sweep.py --dry_run` measures instead.
 
     Args:
         cells: what is to be done.
@@ -25,10 +31,10 @@ class StudyProgress:
     def __init__(self, cells: Sequence[Cell], done: int = 0, shown: bool = True):
         self.done, self.total, self.failed = done, done + len(cells), 0
         self._steps: dict[str, int] = {}
-        work = sum(len(cell.members) * cell.protocol.training.steps for cell in cells)
-        self._bar = tqdm(
-            total=work, unit=" members x steps", unit_scale=True, bar_format=FORMAT, disable=not shown
-        )
+        self._member_steps = 0
+        self._recent = deque([(time.monotonic(), 0)])
+        work = sum(_step_work(cell) * cell.protocol.training.steps for cell in cells)
+        self._bar = tqdm(total=work, bar_format=FORMAT, smoothing=0, disable=not shown)
         self._describe()
 
     def __call__(self, event: Event) -> None:
@@ -43,7 +49,11 @@ class StudyProgress:
             self.done += final
             self.failed += event.outcome.status == "failed"
         self._steps[cell.folder] = steps
-        self._bar.update(len(cell.members) * (steps - known))
+        self._member_steps += len(cell.members) * (steps - known)
+        self._recent.append((time.monotonic(), self._member_steps))
+        while len(self._recent) > 2 and self._recent[-1][0] - self._recent[1][0] > RECENT:
+            self._recent.popleft()
+        self._bar.update(_step_work(cell) * (steps - known))
         self._describe()
 
     def say(self, text: str) -> None:
@@ -53,6 +63,19 @@ class StudyProgress:
     def close(self) -> None:
         self._bar.close()
 
+    @property
+    def speed(self) -> float:
+        """Members x steps per second, over the last minute."""
+        (began, before), (ended, after) = self._recent[0], self._recent[-1]
+        return (after - before) / max(ended - began, 1e-9)
+
     def _describe(self) -> None:
         failed = f", {self.failed} failed" if self.failed else ""
+        self._bar.set_postfix_str(f"{self.speed:,.0f} members x steps/s", refresh=False)
         self._bar.set_description_str(f"cells {self.done}/{self.total}{failed}", refresh=True)
+
+
+def _step_work(cell: Cell) -> int:
+    """What a step of all members costs, about, in units of its own; no model has to be built for it."""
+    tokens = cell.protocol.training.batch_size * cell.task.family.num_training_tokens
+    return len(cell.members) * tokens * (cell.width**2 + SMALL**2)
