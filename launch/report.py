@@ -5,8 +5,10 @@ Example:
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from absl import flags
 from tqdm import tqdm
 
@@ -37,7 +39,7 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "archive",
         None,
-        "Write the results, without models, as one small file (.zip), too, that --results reads.",
+        "Write the results, without models, as one small file (.zip) that --results reads; needs no --out.",
         flag_values=values,
     )
     flags.DEFINE_bool("claims", False, "Print the verdict on every claim of the paper.", flag_values=values)
@@ -79,8 +81,10 @@ def main(given: flags.FlagValues) -> None:
         OSError, ValueError: in one line, if it cannot.
     """
     folders = [part for item in given.results or [] for part in item.split(",") if part]
-    if not folders or not given.out:
-        raise ValueError("Give --results=DIR, a folder that training wrote, and --out=DIR, where to write.")
+    if not folders or not (given.out or given.archive):
+        raise ValueError(
+            "Give --results=DIR, a folder that training wrote, and --out=DIR, where to write (or --archive)."
+        )
     for name in given.figures:
         check_choice("--figures", name, list(FIGURES))
     for name in given.vector:
@@ -88,32 +92,38 @@ def main(given: flags.FlagValues) -> None:
     if given.archive:
         check_archive_name("--archive", given.archive)
         check_file_writable(given.archive, "--archive")
-    out = check_writable(given.out, "--out")
-    for folder in FOLDERS:
-        check_writable(out / folder, "--out")
+    out = check_writable(given.out, "--out") if given.out else None
+    if out:
+        for folder in FOLDERS:
+            check_writable(out / folder, "--out")
     study = Study.read(folders, given.checkpoint, given.protocol, progress=_bar("cells"))
     if given.variant:
         routers = study.results["router"]
         for name in given.variant:
             check_choice("--variant", name, sorted(routers.unique()))
         study = study.of_variants(study.results.loc[routers.isin(given.variant), "variant"].unique())
-    judged = study.claims()
+    judged = study.claims() if out or given.claims else pd.DataFrame()
     choice = {
         "data_seed": given.data_seed,
         "seed": given.seed,
         "num_rules": given.rules,
         "width": given.width,
     }
-    page = write_report(study, out, given.figures, _bar("figures"), judged, given.vector, **choice)
+    written: list[Path | str] = []
+    if out:
+        written.append(
+            write_report(study, out, given.figures, _bar("figures"), judged, given.vector, **choice)
+        )
     if given.archive:
         write_archive(study.cells, given.archive)
+        written.append(given.archive)
     if given.claims:
         print(print_claims(judged, study.level))
     if given.measures:
         print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)
     print(f"{plural(missing, 'cell') if missing else 'No cell'} missing from the grid that the results span.")
-    print(f"Wrote {page}" + (f" and {given.archive}" if given.archive else ""))
+    print(f"Wrote {' and '.join(map(str, written))}")
 
 
 def _bar(what: str) -> Callable[[Sequence[Any]], Iterable[Any]]:

@@ -1,7 +1,5 @@
 """Reads the activation matrices of cells."""
 
-import zipfile
-import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 from modtf.checks import check_choice
 from modtf.protocol import tail_length
 from modtf.results.cells import CellFolder, Source, find_cells
-from modtf.results.schema import ACTIVATION, CHECKPOINTS
+from modtf.results.schema import ACTIVATION, CHECKPOINTS, read_activations
 
 
 @dataclass(frozen=True)
@@ -77,15 +75,9 @@ def load_activations(directory: Source, **where: Any) -> list[Activations]:
 
 
 def _read(cell: CellFolder) -> Activations:
-    path = cell.path / ACTIVATION
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            real = {name: file[name].astype(np.float64) for name in ("last", "best", "history")}
-            whole = {name: file[name].astype(np.int64) for name in ("steps", "data_seeds", "seeds")}
-    except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path} cannot be read ({error}). Remove its folder and run the cell again."
-        ) from error
+    path, found = cell.path / ACTIVATION, read_activations(cell.path)
+    real: dict[str, Any] = {name: found[name].astype(np.float64) for name in ("last", "best", "history")}
+    whole: dict[str, Any] = {name: found[name].astype(np.int64) for name in ("steps", "data_seeds", "seeds")}
     members, steps = (len(cell.members),), whole["steps"].shape
     matrices = (*members, cell.cell["num_rules"], *real["last"].shape[2:3])
     expected = {"last": matrices, "best": matrices, "history": (*steps[:1], *matrices), "steps": steps[:1]}

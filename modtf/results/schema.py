@@ -1,12 +1,15 @@
 """The files of a finished cell: their columns, and how they are written. Training writes, reports read."""
 
 import os
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from modtf.cell import VARIANTS as VARIANTS
 from modtf.files import atomic_path, write_text
@@ -17,6 +20,7 @@ HISTORY = "history.csv"
 DIVERGED = "diverged"
 CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance": what ran it last
 ACTIVATION = "activation.npz"
+ACTIVATION_ARRAYS = ("last", "best", "history", "steps", "data_seeds", "seeds")
 PRIVATE = ".modtf"  # in a study's folder: cells that are worked on or were set aside, leases, logs
 
 #: tail: mean over the last evaluations of training; last: after the last step; best: of the smallest
@@ -146,3 +150,19 @@ def write_activations(
             seeds=np.asarray(seeds, np.int64),
         )
     return path
+
+
+def read_activations(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """The arrays that `write_activations` wrote, in whatever precision.
+
+    Raises:
+        ValueError: if the file cannot be read.
+    """
+    path = Path(folder, ACTIVATION)
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return {name: file[name] for name in ACTIVATION_ARRAYS}
+    except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path} cannot be read ({error}). Remove its folder and run the cell again."
+        ) from error

@@ -68,6 +68,19 @@ def test_variants_can_be_chosen(tmp_path, capsys):
         main(given(f"--results={folder}", f"--out={tmp_path / 'out'}", "--variant=switch"))
 
 
+def test_an_archive_alone_and_what_is_drawn_from_it(study_folder, tmp_path, capsys):
+    archive = tmp_path / "study.zip"
+    main(given(f"--results={study_folder}", f"--archive={archive}"))
+    assert f"Wrote {archive}\n" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["study.zip"]
+    for source, out in ((study_folder, "one"), (archive, "two")):
+        main(given(f"--results={source}", f"--out={tmp_path / out}", "--figures=ranking", "--claims"))
+    said = capsys.readouterr().out.split("Wrote")
+    assert said[0] == said[1].partition("\n")[2]
+    tables = [(tmp_path / out / "tables" / "summary.csv").read_bytes() for out in ("one", "two")]
+    assert tables[0] == tables[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

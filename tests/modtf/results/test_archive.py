@@ -1,5 +1,6 @@
 """Results as one file: the same numbers, and nothing is unpacked that does not belong there."""
 
+import shutil
 import zipfile
 
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from simulated_results import simulate
 
 from modtf.results import find_cells, load_activations, load_history, load_results
-from modtf.results.archive import PARTS, write_archive
+from modtf.results.archive import PARTS as FILES
+from modtf.results.archive import write_archive
+from modtf.results.compact import PARTS
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +41,15 @@ def test_it_is_read_as_the_folder(study, archive):
         pd.testing.assert_frame_equal(one, two)
     for one, two in zip(load_activations(study), load_activations(archive), strict=True):
         assert one.cell == two.cell
-        np.testing.assert_array_equal(one.at("tail"), two.at("tail"))
+        np.testing.assert_allclose(one.history, two.history, rtol=0, atol=1 / PARTS)
+        np.testing.assert_array_equal(two.history.sum(axis=-1), 1)
 
 
 def test_the_same_results_are_the_same_bytes_and_no_model(archive, tmp_path):
     write_archive(find_cells(archive), tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == archive.read_bytes()
     names = zipfile.ZipFile(archive).namelist()
-    assert names == [f"{cell}/{part}" for cell in ("one_name", "one_name~2") for part in PARTS]
+    assert names == [f"{cell}/{name}" for cell in ("one_name", "one_name~2") for name in FILES]
 
 
 def test_unfinished_cells_stay_out(study, tmp_path):
@@ -57,6 +61,14 @@ def test_unfinished_cells_stay_out(study, tmp_path):
     with pytest.raises(ValueError, match=r"ends in \.zip"):
         write_archive(find_cells(study), tmp_path / "x.tar")
     assert not list(tmp_path.glob("x.*"))
+
+
+def test_matrices_that_cannot_be_read_are_no_archive(study, tmp_path):
+    shutil.copytree(study / "a" / "one_name", tmp_path / "cell")
+    (tmp_path / "cell" / "activation.npz").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"activation\.npz cannot be read"):
+        write_archive(find_cells(tmp_path), tmp_path / "x.zip")
+    assert not (tmp_path / "x.zip").exists()
 
 
 @pytest.mark.parametrize(
