@@ -49,6 +49,7 @@ def evidence_words(row: pd.Series, level: float) -> str:
     """The number that decided, its interval, what was expected, and why it did not decide."""
     if not math.isfinite(row["value"]):
         return row["why"]
+    value = round(row["value"], 9)  # a correlation of 0 is none of 1e-17
     weakest = f" (weakest of {row['num_pieces']})" if row["num_pieces"] > 1 else ""
     interval = (
         "" if math.isnan(row["low"]) else f", {level:.0%} interval {row['low']:.3g} to {row['high']:.3g}"
@@ -58,7 +59,7 @@ def evidence_words(row: pd.Series, level: float) -> str:
     )
     why = f"; {row['why']}" if row["why"] else ""
     return (
-        f"{row['evidence']}{weakest}: {row['value']:.3g}{interval}, expected {row['expected']}, "
+        f"{row['evidence']}{weakest}: {value:.3g}{interval}, expected {row['expected']}, "
         f"{plural(row['num_tasks'], 'task')}{lost}{why}"
     )
 
