@@ -66,6 +66,11 @@ class Cell:
         return "_".join([*parts, *(f"{name}-{value}" for name, value in options.items())])
 
     @property
+    def step_tokens(self) -> int:
+        """Tokens that one member is trained on in a step."""
+        return self.protocol.training.batch_size * self.task.family.num_training_tokens
+
+    @property
     def columns(self) -> dict[str, Any]:
         """What tells its models from those of other cells, as columns of the results.
 

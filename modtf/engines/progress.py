@@ -77,5 +77,4 @@ class StudyProgress:
 
 def _step_work(cell: Cell) -> int:
     """What a step of all members costs, about, in units of its own; no model has to be built for it."""
-    tokens = cell.protocol.training.batch_size * cell.task.family.num_training_tokens
-    return len(cell.members) * tokens * (cell.width**2 + SMALL**2)
+    return len(cell.members) * cell.step_tokens * (cell.width**2 + SMALL**2)

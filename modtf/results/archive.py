@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from modtf.results.cells import CellFolder
 
 SUFFIX = ".zip"
-PARTS = (CONFIG, RESULTS, HISTORY, ACTIVATION)  # all that tables and figures need: no models
+FILES = (CONFIG, RESULTS, HISTORY, ACTIVATION)  # all that tables and figures need: no models
 LARGEST = 8 << 30  # bytes of an archive, unpacked
 DAMAGED = (
     zipfile.BadZipFile,
@@ -57,7 +57,7 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
             taken[cell.path.name] += 1
             again = taken[cell.path.name]  # cells of two folders may have one name
             folder = cell.path.name + (f"~{again}" if again > 1 else "")
-            for name in PARTS:
+            for name in FILES:
                 if (cell.path / name).is_file():
                     entry = zipfile.ZipInfo(f"{folder}/{name}", TIME)
                     entry.compress_type = zipfile.ZIP_LZMA
@@ -101,7 +101,7 @@ def _unpack(path: str, *version: int) -> Path:
                 raise ValueError(f"{path} holds more than {LARGEST >> 30} GiB; unpack it yourself.")
             for entry in entries:
                 cell, _, name = entry.filename.partition("/")
-                if name not in PARTS or cell in ("", ".", "..") or {"/", "\\", "\0"} & set(cell):
+                if name not in FILES or cell in ("", ".", "..") or {"/", "\\", "\0"} & set(cell):
                     raise ValueError(f"{said}: it holds {entry.filename!r}.")
                 target = folder / cell / name
                 target.parent.mkdir(exist_ok=True)

@@ -77,7 +77,7 @@ def estimate(
                 say(f"measuring {chosen[place].label}")
                 measured[kind].append(speed_of(chosen[place]))
     costs = {
-        kind: _cost(speeds, _tokens(kinds[kind][0]), accelerated)
+        kind: _cost(speeds, kinds[kind][0].step_tokens, accelerated)
         for kind, speeds in measured.items()
         if speeds
     }
@@ -89,7 +89,7 @@ def estimate(
         count = parameters[kind][_shape(cell)]
         token = costs.get(kind, usual).of(count)  # seconds of training per token and member
         training = cell.protocol.training
-        work = training.steps * _tokens(cell) + evaluation_tokens(cell) / BACKWARD
+        work = training.steps * cell.step_tokens + evaluation_tokens(cell) / BACKWARD
         own = [speed.start for speed in measured[kind]]
         starts = STARTS * (len(cell.members) if cell.variant in MODELS else 1)
         core = starts * (float(np.mean(own)) if own else start) + len(cell.members) * work * token
@@ -122,10 +122,6 @@ def _shape(cell: Cell) -> tuple[int, int]:
     return cell.task.num_rules, cell.width
 
 
-def _tokens(cell: Cell) -> int:
-    return cell.protocol.training.batch_size * cell.task.family.num_training_tokens
-
-
 def _cost(speeds: Sequence[Speed], tokens: int, accelerated: bool) -> Cost:
     """Of a kind: of the large shape above all, because that is where the time goes."""
     large, small = speeds[0], speeds[-1]
@@ -144,7 +140,7 @@ def _to_measure(cells: Sequence[Cell], parameters: dict[tuple[int, int], int], l
         largest: floating-point operations of a step that is.
     """
     shapes = sorted(parameters, key=parameters.__getitem__)
-    tokens = _tokens(cells[0])
+    tokens = cells[0].step_tokens
     quick = [shape for shape in shapes if step_flops(parameters[shape], tokens) <= largest] or shapes[:1]
     variants = {shape: [cell for cell in cells if _shape(cell) == shape] for shape in (quick[-1], shapes[0])}
     return [of_shape[len(of_shape) // 2] for of_shape in variants.values()]

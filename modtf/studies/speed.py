@@ -117,7 +117,7 @@ def _measure(cell: Cell) -> Speed:
 
     model = build_cell(cell, population)
     parameters = parameters_of_member(model)
-    tokens = training.batch_size * cell.task.family.num_training_tokens
+    tokens = cell.step_tokens
     flops = FLOPS * (ACCELERATION if accelerated else 1)
     steps = max(1, min(STEPS[accelerated], int(flops / step_flops(parameters, members * tokens))))
     compile_model(model, population, training, steps_per_execution=steps)

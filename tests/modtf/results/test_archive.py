@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from simulated_results import simulate
 
 from modtf.results import find_cells, load_activations, load_history, load_results
-from modtf.results.archive import PARTS as FILES
-from modtf.results.archive import write_archive
+from modtf.results.archive import FILES, write_archive
 from modtf.results.compact import PARTS
 
 
