@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from modtf.analysis.figures.matrices import as_table, heat_maps
+from modtf.analysis.text import markdown_table
 from modtf.metrics import activation_measures, measure_all, uniform_activation
 
 IMAGES = Path(__file__).parent / "images"
@@ -59,11 +60,11 @@ def draw(name: str, title: str, matrices: Matrices, folder: Path = IMAGES) -> Pa
 def table(matrices: Matrices) -> str:
     """The measures of each matrix, in Markdown."""
     names = [measure.name for measure in activation_measures()]
-    lines = [["", *(name.replace("_", " ") for name in names)], ["---", *["---:"] * len(names)]]
+    rows = []
     for case, values in matrices.items():
         found = measure_all(values)
-        lines.append([case, *(f"{found[name]:.2f}" for name in names)])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        rows.append([case, *(f"{found[name]:.2f}" for name in names)])
+    return markdown_table(["", *(name.replace("_", " ") for name in names)], rows)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,17 @@
 Reads docs/study/first.zip, writes docs/images/study_*.png, and prints the tables of docs/study.md.
 """
 
-import re
 from pathlib import Path
 
 import pandas as pd
 
 import modtf
-from modtf.analysis.claims.judge import CONTRADICTED, SUPPORTED, UNDECIDED
+from modtf.analysis.claims.evidence import MOST_TASKS
+from modtf.analysis.claims.judge import CONTRADICTED, SUPPORTED
 from modtf.analysis.claims.text import decisive
 from modtf.analysis.figures.save import png_of
 from modtf.analysis.labels import with_kinds
+from modtf.analysis.text import markdown_table
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"
@@ -31,31 +32,32 @@ def verdicts(study: modtf.Study) -> str:
     judged = decisive(study.claims())
     judged["word"] = [_word(row) for row in judged.itertuples()]
     kinds = list(judged["kind"].unique())
-    rows = [["claim of the paper", *kinds], ["---"] * (1 + len(kinds))]
+    rows = []
     for text, claim in judged.groupby("text", sort=False):
         words = claim.set_index("kind")["word"]
         rows.append([str(text), *(words.get(kind, "") for kind in kinds)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(["claim of the paper", *kinds], rows, left=1 + len(kinds))
 
 
 def _word(row: pd.Series) -> str:
-    needed = re.search(r"(about|more than) ([\d,]+) tasks", row.why)
-    if row.verdict == UNDECIDED and needed:
-        return f"{row.verdict}, {'> ' if needed[1] == 'more than' else ''}{needed[2]}"
+    if row.num_tasks_needed > MOST_TASKS:
+        return f"{row.verdict}, > {MOST_TASKS}"
+    if row.num_tasks_needed > 0:
+        return f"{row.verdict}, {row.num_tasks_needed:.0f}"
     return LOUD.get(row.verdict, row.verdict)
 
 
 def costs(study: modtf.Study) -> str:
     """What was run of each kind, and what one more task of it costs, in Markdown."""
     seconds = with_kinds(study.results[study.results["measure"] == "seconds"])
-    rows = ["| kind | R | cells | models | core-hours | of one task |", "|---|---|---:|---:|---:|---:|"]
-    for kind, part in seconds.groupby("kind", observed=True, sort=False):
+    rows = []
+    for kind, part in seconds.groupby("kind", observed=True):
         rules = ", ".join(map(str, sorted(part["num_rules"].unique())))
         cells = len(part.drop_duplicates(["num_rules", "variant"]))
         hours = part["value"].sum() / 3600
         of_one = hours / part["data_seed"].nunique()
-        rows.append(f"| {kind} | {rules} | {cells} | {len(part)} | {hours:.1f} | {of_one:.2f} |")
-    return "\n".join(rows)
+        rows.append([kind, rules, cells, len(part), f"{hours:.1f}", f"{of_one:.2f}"])
+    return markdown_table(["kind", "R", "cells", "models", "core-hours", "of one task"], rows, left=2)
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:

@@ -1,5 +1,7 @@
 """What a study shows: summaries, comparisons, rankings, claims, figures, the report. No TensorFlow."""
 
+from modtf.analysis.against import against
+from modtf.analysis.correction import holm
 from modtf.analysis.intervals import data_seed_means, intervals, t_interval
 from modtf.analysis.judged import judge_measures
 from modtf.analysis.judged_words import over_kinds, print_judged
@@ -19,9 +21,11 @@ __all__ = [
     "OUT",
     "PAIRS",
     "Study",
+    "against",
     "compare_pairs",
     "data_seed_means",
     "find_missing",
+    "holm",
     "intervals",
     "judge_measures",
     "kind_label",

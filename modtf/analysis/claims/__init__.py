@@ -7,7 +7,6 @@ from modtf.analysis.claims.judge import (
     SUPPORTED,
     UNDECIDED,
     VERDICTS,
-    holm,
     judge_all,
 )
 from modtf.analysis.claims.registry import CLAIMS, Claim, register_claim
@@ -23,7 +22,6 @@ __all__ = [
     "Claim",
     "Evidence",
     "decisive",
-    "holm",
     "in_words",
     "judge_all",
     "mean_evidence",

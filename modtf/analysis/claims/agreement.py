@@ -39,4 +39,4 @@ def agreement_evidence(frame: pd.DataFrame, first: str, second: str, name: str, 
             rows.append((*key, gamma))
     table = pd.DataFrame(rows, columns=[*UNIT, "agreement"])
     undefined = table["agreement"].isna()  # nothing to rank is no model that diverged
-    return mean_evidence(table[~undefined], "agreement", name, level=study.level)
+    return mean_evidence(table[~undefined], "agreement", name, level=study.level, limits=(-1.0, 1.0))

@@ -1,5 +1,6 @@
 """From evidence to verdicts: per kind of task, then in words over kinds."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import pandas as pd
 from modtf.analysis.claims.evidence import MOST_TASKS, Evidence
 from modtf.analysis.claims.registry import CLAIMS, Claim
 from modtf.analysis.contents import plural
+from modtf.analysis.correction import holm
 from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.labels import kind_label
 from modtf.checks import check_names
@@ -34,8 +36,9 @@ def judge_all(study: "Study", names: Iterable[str] | None = None) -> pd.DataFram
 
     Returns:
         One row per claim, kind and piece of evidence: claim, text, figure, statistic, the columns of `KIND`,
-        kind, evidence, value, low, high, expected, p_against, p_against_corrected, num_tasks, num_models,
-        num_missing, evidence_verdict, why, verdict (of the claim in this kind).
+        kind, evidence, value, low, high, expected, margin, p_against, p_against_corrected, num_tasks,
+        num_models, num_missing, evidence_verdict, num_tasks_needed (about how many would decide what is
+        undecided, infinite if over a thousand; else NaN), why, verdict (of the claim in this kind).
 
     Raises:
         ValueError: if a claim is not registered, or none is named.
@@ -60,6 +63,7 @@ def _judge(name: str, claim: Claim, found: Sequence[tuple[tuple[str, ...], Evide
     for (kind, piece), p in zip(found, corrected, strict=True):
         verdict = _verdict(piece, p)
         low, high = piece.interval
+        needed = _tasks_needed(piece, looks) if verdict == UNDECIDED else math.nan
         rows.append(
             {
                 "claim": name,
@@ -80,27 +84,13 @@ def _judge(name: str, claim: Claim, found: Sequence[tuple[tuple[str, ...], Evide
                 "num_models": piece.num_models,
                 "num_missing": piece.num_missing,
                 "evidence_verdict": verdict,
-                "why": _why(piece, verdict, looks),
+                "num_tasks_needed": needed,
+                "why": _why(piece, verdict, looks, needed),
             }
         )
     table = pd.DataFrame(rows)
     table["verdict"] = table.groupby("kind")["evidence_verdict"].transform(combine)
     return table
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction: the smallest times their number, the next times one fewer, ...; NaN stays NaN.
-
-    Example:
-        >>> holm([0.01, 0.04, 0.02])
-        [0.03, 0.04, 0.04]
-    """
-    order = sorted((i for i, p in enumerate(p_values) if p == p), key=lambda i: p_values[i])
-    corrected, largest = [float("nan")] * len(p_values), 0.0
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, (len(order) - rank) * p_values[index]))
-        corrected[index] = largest
-    return corrected
 
 
 def _verdict(piece: Evidence, p_corrected: float) -> str:
@@ -120,20 +110,25 @@ def combine(verdicts: Iterable[str]) -> str:
     return SUPPORTED
 
 
-def _why(piece: Evidence, verdict: str, looks: int) -> str:
+def _is_against(piece: Evidence) -> bool:
+    """Whether it would contradict the claim, if it were the only look."""
+    return piece.p_against <= (1 - piece.level) / 2
+
+
+def _tasks_needed(piece: Evidence, looks: int) -> float:
+    needed = piece.tasks_needed(looks if _is_against(piece) else 1)
+    return math.inf if needed is None else needed
+
+
+def _why(piece: Evidence, verdict: str, looks: int, needed: float) -> str:
     if verdict == NOT_ENOUGH:
         if not piece.num_tasks:
             return "no such models"
         return f"at least {MIN_TASKS} tasks are needed"
     if verdict != UNDECIDED:
         return ""
-    if piece.p_against > (1 - piece.level) / 2:
-        return f"the interval holds the border; {_tasks(piece.tasks_needed())} would decide it"
-    return (
-        f"on the other side, but not after correction for {plural(looks, 'look')}; "
-        f"{_tasks(piece.tasks_needed(looks))} would decide it"
-    )
-
-
-def _tasks(needed: int | None) -> str:
-    return f"about {needed} tasks" if needed else f"more than {MOST_TASKS} tasks"
+    tasks = f"about {needed:.0f}" if math.isfinite(needed) else f"more than {MOST_TASKS}"
+    before = "the interval holds the border"
+    if _is_against(piece):
+        before = f"on the other side, but not after correction for {plural(looks, 'look')}"
+    return f"{before}; {tasks} tasks would decide it"

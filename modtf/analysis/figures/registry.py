@@ -15,6 +15,7 @@ NAMES = (
     "ranking",
     "ranking_pies",
     "paired_comparisons",
+    "against_modular",
     "performance_vs_num_rules",
     "performance_vs_width",
     "performance_vs_seq_len",

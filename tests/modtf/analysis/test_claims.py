@@ -124,6 +124,13 @@ def test_noise_alone_decides_nothing(tmp_path):
     beats = judged[judged["claim"] == "modular_op_beats_modular"]
     assert set(beats["verdict"]) == {UNDECIDED}
     assert beats["why"].str.contains(r"holds the border; (?:about \d+|more than 1000) tasks").all()
+    for row in judged.itertuples():
+        needed = row.num_tasks_needed
+        if row.evidence_verdict == UNDECIDED:
+            assert (f"about {needed:.0f} tasks" if np.isfinite(needed) else "more than 1000") in row.why
+            assert needed >= 3
+        else:
+            assert np.isnan(needed)
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
@@ -227,6 +234,14 @@ def test_a_model_that_never_gets_there_is_the_slowest():
     ]
     found = steps_to_threshold(pd.DataFrame(rows)).set_index(["variant", "seed"])["steps"]
     assert found.to_dict() == {("a", 0): 1, ("a", 1): 1, ("a", 2): np.inf, ("b", 0): 0}
+
+
+def test_an_interval_of_rank_agreement_ends_where_agreement_does(tmp_path):
+    study = study_of(tmp_path, data_seeds=range(3), rules=[8], world=World(noise=0.3))
+    judged = study.claims(["out_follows_in", "specialised_perform_better"])
+    assert (judged["low"] < judged["high"]).any()
+    assert judged["high"].max() == 1  # Student's t would reach further
+    assert judged["low"].min() >= -1
 
 
 def test_rank_agreement():

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from modtf.analysis.claims import CLAIMS, Claim, Evidence, holm, mean_evidence, register_claim
+from modtf.analysis.claims import CLAIMS, Claim, Evidence, mean_evidence, register_claim
 from modtf.analysis.claims.evidence import share_evidence
 from modtf.analysis.claims.judge import CONTRADICTED, NOT_ENOUGH, SUPPORTED, UNDECIDED, combine
 
@@ -73,12 +73,6 @@ def test_what_is_not_finite_is_counted():
     frame = pd.DataFrame({"data_seed": [0, 0, 1, 2], "value": [1.0, np.nan, 2.0, 3.0]})
     found = mean_evidence(frame, "value", "it")
     assert (found.value, found.num_tasks, found.num_models, found.num_missing) == (2.0, 3, 3, 1)
-
-
-def test_holm_is_that_of_statistics():
-    p = [0.01, 0.04, np.nan, 0.03, 0.005]
-    assert holm(p) == pytest.approx([0.03, 0.06, np.nan, 0.06, 0.02], nan_ok=True)  # by hand
-    assert holm([]) == []
 
 
 def test_a_claim_needs_all_and_one_refutes_it():
