@@ -27,6 +27,16 @@ PICTURES = (
 LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**"}
 
 
+def read() -> modtf.Study:
+    """All trained models of the study."""
+    return modtf.Study.read(RESULTS)
+
+
+def grids(study: modtf.Study) -> list[modtf.Study]:
+    """What was run whole: of every kind, which have R of their own."""
+    return [study.of_kind(*kind) for kind in study.kinds]
+
+
 def verdicts(study: modtf.Study) -> str:
     """A row per claim, a column per kind, in Markdown; behind "undecided" the tasks that would decide it."""
     judged = decisive(study.claims())
@@ -60,8 +70,13 @@ def costs(study: modtf.Study) -> str:
     return markdown_table(["kind", "R", "cells", "models", "core-hours", "of one task"], rows, left=2)
 
 
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """The tables of every page."""
+    return {"study.md": [costs(study), verdicts(study)]}
+
+
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
-    """Writes the pictures of the page."""
+    """Writes the pictures of the pages."""
     paths = [folder / f"study_{name}.png" for name in PICTURES]
     for name, path in zip(PICTURES, paths, strict=True):
         path.write_bytes(png_of(study.figure(name)[-1]))  # of several the one by kind
@@ -69,6 +84,7 @@ def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
 
 
 if __name__ == "__main__":
-    first = modtf.Study.read(RESULTS)
+    first = read()
     draw(first)
-    print(f"{costs(first)}\n\n{verdicts(first)}")
+    for page, tables in texts(first).items():
+        print(f"{page}\n\n" + "\n\n".join(tables))

@@ -75,6 +75,13 @@ def make_batch(module, cell: Matched, data_seed: int, examples: int, double: boo
     return inputs, torch.Tensor(np.asarray(label, np.float32)), rule.reshape(-1, cell.num_rules)
 
 
+def make_training(model, cell: Matched):
+    """The optimizer and the loss that the released scripts train with."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+    criterion = torch.nn.L1Loss() if cell.setting == "regression" else torch.nn.BCEWithLogitsLoss()
+    return optimizer, criterion
+
+
 def evaluate(model, module, cell: Matched, data_seed: int, criterion) -> dict[str, np.ndarray]:
     """Loss and error under both conditions, and the activation matrix [R, R]; training's stream of random
     numbers is left as it was."""
@@ -107,8 +114,7 @@ def train(code: Path, cell: Matched, variant: str, data_seed: int, seed: int) ->
     torch.manual_seed(seed)
     np.random.seed(seed)
     model = make_model(module, cell, variant)
-    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
-    criterion = torch.nn.L1Loss() if cell.setting == "regression" else torch.nn.BCEWithLogitsLoss()
+    optimizer, criterion = make_training(model, cell)
     every = cell.steps // EVALUATIONS
     steps, rows = [0], [evaluate(model, data, cell, data_seed, criterion)]
     for step in range(1, cell.steps + 1):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from cells import BATCH_SIZE, CELLS, LEARNING_RATE, VARIANTS, Matched
-from released import load, make_batch, make_model
+from cells import BATCH_SIZE, CELLS, VARIANTS, Matched
+from released import load, make_batch, make_model, make_training
 
 
 def train(code: Path, cell: Matched, variant: str, steps: int) -> dict[str, np.ndarray]:
@@ -21,8 +21,7 @@ def train(code: Path, cell: Matched, variant: str, steps: int) -> dict[str, np.n
     np.random.seed(0)
     model = make_model(module, cell, variant)
     weights = {name: value.numpy().copy() for name, value in model.state_dict().items()}
-    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
-    criterion = torch.nn.L1Loss() if cell.setting == "regression" else torch.nn.BCEWithLogitsLoss()
+    optimizer, criterion = make_training(model, cell)
     rows = []
     for _ in range(steps):
         model.zero_grad()

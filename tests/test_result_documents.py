@@ -1,0 +1,51 @@
+"""Pages of results say what their committed results say, by the statistics of today.
+
+Whatever script in docs/ has `texts` is held: its tables and pictures stand in its pages.
+"""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+SCRIPTS = [path for path in sorted(DOCS.glob("draw_*.py")) if "def texts(" in path.read_text()]
+
+
+@pytest.fixture(scope="module", params=SCRIPTS, ids=lambda path: path.stem)
+def drawn(request):
+    return runpy.run_path(str(request.param))
+
+
+@pytest.fixture(scope="module")
+def study(drawn):
+    return drawn["read"]()
+
+
+def test_the_tables_are_those_of_the_results(drawn, study):
+    for name, tables in drawn["texts"](study).items():
+        page = (DOCS / name).read_text(encoding="utf-8")
+        assert tables
+        for table in tables:
+            assert table.count("\n") > 2
+            assert table in page
+
+
+def test_the_pages_show_what_is_drawn(drawn, study, tmp_path):
+    pages = [(DOCS / name).read_text(encoding="utf-8") for name in drawn["texts"](study)]
+    shown = {name for page in pages for name in re.findall(r"\(images/([a-z_0-9]+\.png)\)", page)}
+    paths = drawn["draw"](study, tmp_path)
+    assert {path.name for path in paths} <= shown
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
+
+
+def test_no_cell_is_missing_and_no_model_diverged(drawn, study):
+    for part in drawn["grids"](study):
+        assert len(part.results)
+        assert part.missing.empty
+        assert part.diverged.empty
+
+
+def test_results_are_small():
+    assert sum(path.stat().st_size for path in (DOCS / "study").iterdir()) < 3e6
