@@ -1,14 +1,12 @@
 import contextlib
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_results import World, simulate
+from simulated_results import simulate
 
-from modtf.analysis import Study, performance_rows, random_baseline, summarise, with_kinds
-from modtf.analysis.figures import FIGURES, NothingToDraw, bars, means, panels, register_figure
+from modtf.analysis import Study, performance_rows, random_baseline, summarise
+from modtf.analysis.figures import FIGURES, NothingToDraw, panels
 from modtf.analysis.figures.averages import average
 from modtf.analysis.figures.rows import performance
 from modtf.analysis.figures.save import VECTOR, save
@@ -35,15 +33,6 @@ def partial(tmp_path_factory):
     simulate(out, settings=["classification"], rules=[8], widths=[64], variants=["modular"], **few)
     simulate(out, [("rnn", {})], ["regression"], rules=[8], data_seeds=[1, 2], seeds=[0], num_evaluations=2)
     return Study.read(out)
-
-
-@pytest.fixture(scope="module")
-def foreign(tmp_path_factory):
-    """Variants of a user, with options, one of them diverging; classification."""
-    variants = [*VARIANTS, ("modular", {"modules": 3}), "sparse"]
-    world = World(diverged=(("sparse", 0, 0),))
-    sizes = {"settings": ["classification"], "rules": [4], "data_seeds": range(2), "num_evaluations": 2}
-    return Study.read(simulate(tmp_path_factory.mktemp("foreign"), variants=variants, world=world, **sizes))
 
 
 @pytest.fixture(scope="module")
@@ -250,28 +239,6 @@ def test_files_are_the_same_each_time(partial, tmp_path):
         assert first.read_bytes() == second.read_bytes()
 
 
-@pytest.fixture
-def seconds():
-    """The figure that the documentation shows."""
-
-    @register_figure("seconds")
-    def draw(study, choice):
-        rows = with_kinds(study.results.query("measure == 'seconds'"))
-        if rows.empty:
-            raise NothingToDraw("no model was timed")
-        yield means(study, rows, bars, None, "seconds", "Seconds of training", row="kind", column="num_rules")
-
-    yield draw
-    del FIGURES._objects["seconds"], FIGURES._origins["seconds"]
-
-
-def test_a_figure_of_a_user_stands_beside_the_others(seconds, foreign):
-    assert list(FIGURES)[-1] == "seconds"
-    (picture,) = foreign.figure("seconds")
-    np.testing.assert_allclose(picture.table["mean"], 12.0)
-    assert legend(picture)[-1] == "sparse"
-
-
 def test_any_table_can_be_drawn_in_panels():
     table = pd.DataFrame(
         {"variant": ["mine", "yours"], "side": ["left: 1", "right"], "up": [2, 1], "y": [1, 2]}
@@ -285,19 +252,3 @@ def test_any_table_can_be_drawn_in_panels():
     assert [axes.get_ylabel() for axes in picture.figure.axes[::2]] == ["up = 1", "up = 2"]
     assert [axes.texts[0].get_text() for axes in picture.figure.axes if axes.texts] == ["not run"] * 2
     assert legend(picture) == ["mine", "yours"]
-
-
-def test_what_cannot_be_called_with_a_study_and_a_choice_is_refused():
-    for wrong in (lambda study: None, lambda a, b, c: None, 3):
-        with pytest.raises(ValueError, match=r"figure 'wrong' must be a function draw\(study, choice\)"):
-            FIGURES.add("wrong", wrong, "here:wrong")
-    with pytest.raises(ValueError, match="there already"):
-        register_figure("ranking")(lambda study, choice: iter(()))
-
-
-def test_names_are_listed_without_drawing_libraries():
-    code = (
-        "import sys; from modtf.analysis.figures import FIGURES; assert 'ranking' in FIGURES;"
-        "assert not {'matplotlib', 'seaborn', 'tensorflow', 'keras'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
