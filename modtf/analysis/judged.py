@@ -76,9 +76,10 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
         One row per measure, kind and `over`: measure, kind, over, correlation, low, high, num_tasks,
         num_undefined (tasks in which the measure, or alignment, is the same for all, or there are fewer than
         3 models), num_points (models that are ranked in a task, seeds averaged, the most there are),
-        num_models (all behind the row), num_missing (models that diverged), verdict. A measure "tracks"
-        if its whole interval lies above 0.5, "misleads" if it lies below 0, "does not track" if it lies below
-        0.5.
+        num_models (all behind the row), num_missing (models of which the measure, or alignment, has no value:
+        they diverged, or use a single module, so that `expert_overlap` has no pair), verdict. A measure
+        "tracks" if its whole interval lies above 0.5, "misleads" if it lies below 0, "does not track" if it
+        lies below 0.5.
     """
     if models.empty:
         return pd.DataFrame(columns=COLUMNS)

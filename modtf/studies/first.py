@@ -1,4 +1,4 @@
-"""The study of docs/study.md: the paper's comparison at one width, 56 cells, about eight core-hours.
+"""The study of docs/study.md: the paper's comparison at one width, 56 cells, about six core-hours.
 
     python launch/sweep.py --study=first --out=runs/first
     python launch/report.py --results=runs/first --out=report --claims

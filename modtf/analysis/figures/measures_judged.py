@@ -1,12 +1,12 @@
 """Which measures track specialisation: their rank correlation with alignment, with intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.contents import plural
+from modtf.analysis.contents import listing, plural
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, note, panels, register_figure
 from modtf.analysis.figures.averages import counts
 from modtf.analysis.figures.marks import whiskers
@@ -47,11 +47,27 @@ def _note(study: Study, table: pd.DataFrame, known: pd.DataFrame) -> str:
     if len(ranked):
         words.append(f"up to {plural(int(ranked.max()), 'model')} ranked in a task, seeds averaged")
     words.append("models whose activation never changes, such as gt_modular, are left out")
-    undefined = table[table["num_tasks"] == 0]
-    absent = [f"{row.measure} is undefined ({row.over}, {row.kind})" for row in undefined.itertuples()]
-    lost = int(table.groupby("kind", observed=True)["num_missing"].max().sum())
-    absent += [f"{plural(lost, 'model')} diverged"] if lost else []
-    return note([*words, f"checkpoint {study.checkpoint}"], absent)
+    return note([*words, f"checkpoint {study.checkpoint}"], [*_undefined(table), *_without_value(table)])
+
+
+def _undefined(table: pd.DataFrame) -> Iterator[str]:
+    """Where nothing can be ranked: of every measure in a kind, or of one."""
+    lacks = table.assign(lacks=table["num_tasks"] == 0)
+    lacks["all"] = lacks.groupby(["over", "kind"], observed=True)["lacks"].transform("all")
+    for over, part in lacks[lacks["all"]].groupby("over", observed=True):
+        yield f"no three models to rank among {over}: {listing(part['kind'])}"
+    for row in lacks[lacks["lacks"] & ~lacks["all"]].itertuples():
+        yield f"{row.measure} is undefined ({row.over}, {row.kind})"
+
+
+def _without_value(table: pd.DataFrame) -> Iterator[str]:
+    """Models of which a measure says nothing, and those that diverged, of which none does."""
+    numbers = table.groupby(["measure", "kind"], observed=True)["num_missing"].max()
+    lost = numbers.groupby("measure", observed=True).sum()
+    if diverged := int(lost.min()):
+        yield f"{plural(diverged, 'model')} diverged"
+    for measure, number in lost[lost > diverged].items():
+        yield f"{measure} has no value for {plural(int(number) - diverged, 'model')}"
 
 
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:

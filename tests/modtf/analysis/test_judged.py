@@ -214,6 +214,19 @@ def test_the_figure_shows_the_table_the_best_above(study):
     assert study.judged_measures is study.judged_measures
 
 
+def test_the_figure_says_once_what_cannot_be_ranked(study):
+    two = study.of_variants(["modular", "modular_op"])
+    (picture,) = two.figure("measures_judged")
+    said = f"Incomplete: no three models to rank among {BY_RULES}: MLP regression."
+    assert picture.note.endswith(said)
+    frame = learned_measures(study)
+    frame.loc[:2, "expert_overlap"] = np.nan  # one module used
+    frame.loc[1, [name for name in metrics.MEASURES if name in frame]] = np.nan  # diverged
+    two.__dict__["judged_measures"] = judge_measures(frame)
+    (picture,) = two.figure("measures_judged")
+    assert picture.note.endswith("Incomplete: 1 model diverged; expert_overlap has no value for 2 models.")
+
+
 def test_without_matrices_there_is_nothing_to_draw(study):
     with pytest.raises(NothingToDraw, match="no activation matrices of a router that learned"):
         Study(study.results.drop(columns="router")).figure("measures_judged")
