@@ -4,10 +4,10 @@ Reads docs/study/first.zip, writes docs/images/study_*.png, and prints the table
 """
 
 from pathlib import Path
-
-import pandas as pd
+from typing import Any
 
 import modtf
+from modtf.analysis import IN, OUT, against
 from modtf.analysis.claims.evidence import MOST_TASKS
 from modtf.analysis.claims.judge import CONTRADICTED, SUPPORTED
 from modtf.analysis.claims.text import decisive
@@ -24,6 +24,8 @@ PICTURES = (
     "performance_vs_num_rules",
     "collapse_and_specialisation_vs_num_rules",
 )
+NUM_RULES = 8  # which all kinds were run with
+INFORMED = ("modular_op", "gt_modular")
 LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**"}
 
 
@@ -49,7 +51,7 @@ def verdicts(study: modtf.Study) -> str:
     return markdown_table(["claim of the paper", *kinds], rows, left=1 + len(kinds))
 
 
-def _word(row: pd.Series) -> str:
+def _word(row: Any) -> str:
     if row.num_tasks_needed > MOST_TASKS:
         return f"{row.verdict}, > {MOST_TASKS}"
     if row.num_tasks_needed > 0:
@@ -70,9 +72,22 @@ def costs(study: modtf.Study) -> str:
     return markdown_table(["kind", "R", "cells", "models", "core-hours", "of one task"], rows, left=2)
 
 
+def savings(study: modtf.Study) -> str:
+    """Which share of `modular`'s loss or error the informed variants save at one R, in Markdown."""
+    table = against(study.results, level=study.level)
+    table = table[(table["num_rules"] == NUM_RULES) & table["distribution"].isin([IN, OUT])]
+    table = table.set_index(["kind", "variant", "distribution"])
+    columns = [(variant, where) for variant in INFORMED for where in (IN, OUT)]
+    rows = []
+    for kind in table.index.unique("kind"):
+        found = (table.loc[(kind, *column)] for column in columns)
+        rows.append([kind, *(f"{r.gain:.0%} ({round(100 * r.low)} to {round(100 * r.high)})" for r in found)])
+    return markdown_table(["kind", *(f"{variant}, {where}" for variant, where in columns)], rows)
+
+
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of every page."""
-    return {"study.md": [costs(study), verdicts(study)]}
+    return {"study.md": [costs(study), verdicts(study), savings(study)]}
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:

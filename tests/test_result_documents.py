@@ -11,6 +11,7 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCRIPTS = [path for path in sorted(DOCS.glob("draw_*.py")) if "def texts(" in path.read_text()]
+assert SCRIPTS
 
 
 @pytest.fixture(scope="module", params=SCRIPTS, ids=lambda path: path.stem)

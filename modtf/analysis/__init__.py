@@ -1,6 +1,6 @@
 """What a study shows: summaries, comparisons, rankings, claims, figures, the report. No TensorFlow."""
 
-from modtf.analysis.against import against
+from modtf.analysis.baseline import against
 from modtf.analysis.correction import holm
 from modtf.analysis.intervals import data_seed_means, intervals, t_interval
 from modtf.analysis.judged import judge_measures

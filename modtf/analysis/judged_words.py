@@ -31,19 +31,31 @@ def over_kinds(judged: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["measure", "over", "words"])
 
 
-def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:
-    """The table as text: a block for each `over`, a row per measure, a column per kind; below, what it is."""
-    if judged.empty:
-        return "No model learned how to use several modules, or none has activation matrices."
-    blocks = []
+def judged_cells(judged: pd.DataFrame) -> dict[str, tuple[list[str], list[list[str]]]]:
+    """Header and rows of a table for each `over`: a row per measure, a column per kind, then words.
+
+    Args:
+        judged: from `judge_measures`. Kinds in which no measure could be ranked have no column.
+    """
+    tables = {}
     for over, part in judged.groupby("over", observed=True):
+        ranked = part.groupby("kind", observed=True)["correlation"].transform("count") > 0
+        part = part[ranked] if ranked.any() else part
         kinds = [kind for kind in part["kind"].cat.categories if kind in set(part["kind"])]
         shown = {(row.measure, row.kind): _shown(row) for row in part.itertuples()}
         words = over_kinds(part).set_index("measure")["words"]
         body = [
             [name, *(shown.get((name, kind), "-") for kind in kinds), words[name]] for name in words.index
         ]
-        blocks.append(f"Among {over}:\n{text_table(['measure', *kinds, 'over kinds'], body)}")
+        tables[str(over)] = ["measure", *kinds, "over kinds"], body
+    return tables
+
+
+def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:
+    """The table as text: a block for each `over`, a row per measure, a column per kind; below, what it is."""
+    if judged.empty:
+        return "No model learned how to use several modules, or none has activation matrices."
+    blocks = [f"Among {over}:\n{text_table(*table)}" for over, table in judged_cells(judged).items()]
     note = (
         f"Spearman's rank correlation with {TRUTH} within a task, both turned so that larger is better; "
         f"{level:.0%} Student's t intervals over tasks, on Fisher's z. Models: "

@@ -39,7 +39,17 @@ def results_table(frame: pd.DataFrame, level: float = LEVEL) -> str:
 
 
 def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], list[list[str]]]:
-    """The header of `results_table` and its rows, for another form of table."""
+    """The header of `results_table` and its rows, for another form of table.
+
+    Args:
+        frame, level: as there, and with its errors.
+
+    Returns:
+        The names of the columns, and a row of text for every variant, the last of random activation.
+
+    Example:
+        >>> print(markdown_table(*table_cells(frame)))  # doctest: +SKIP
+    """
     frame = frame if "router" in frame else with_variants(frame)
     _check_one(frame)
     performance = performance_rows(frame)
@@ -131,7 +141,7 @@ def _digits(frame: pd.DataFrame, summary: pd.DataFrame, column: str) -> int:
     measure = performance_measure(str(frame["arch"].iloc[0]), str(frame["setting"].iloc[0]))
     if measure in PERCENT:
         return 1
-    means = summary.xs(column, level="column")["mean"]
+    means = summary.loc[summary.index.get_level_values("column") == column, "mean"]
     smallest = means[means > 0].min()
     return int(np.clip(1 - np.floor(np.log10(smallest)), 3, 9)) if np.isfinite(smallest) else 3
 

@@ -1,12 +1,15 @@
 """Rank agreement between two numbers of the models that share a task."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.claims.evidence import Evidence, mean_evidence
+from modtf.analysis.claims.evidence import Evidence, as_votes, mean_evidence
 from modtf.analysis.study import Study
 from modtf.results.schema import KIND
 
+LIMITS = (-1.0, 1.0)
 UNIT = [*KIND, "num_rules", "width", "data_seed"]  # models that agree in these may be ranked
 
 
@@ -31,7 +34,7 @@ def _signs(values: np.ndarray) -> np.ndarray:
 
 
 def agreement_evidence(frame: pd.DataFrame, first: str, second: str, name: str, study: Study) -> Evidence:
-    """Mean rank agreement over units that hold at least two variants."""
+    """Mean rank agreement over units that hold at least two variants; where all agree, each is one vote."""
     rows = []
     for key, unit in frame.groupby(UNIT, observed=True):
         if unit["variant"].nunique() > 1:
@@ -39,4 +42,7 @@ def agreement_evidence(frame: pd.DataFrame, first: str, second: str, name: str, 
             rows.append((*key, gamma))
     table = pd.DataFrame(rows, columns=[*UNIT, "agreement"])
     undefined = table["agreement"].isna()  # nothing to rank is no model that diverged
-    return mean_evidence(table[~undefined], "agreement", name, level=study.level, limits=(-1.0, 1.0))
+    found = mean_evidence(table[~undefined], "agreement", name, level=study.level)
+    if found.error == 0.0:  # all tasks agree, which three coins may, too
+        return as_votes(found, *LIMITS)
+    return replace(found, limits=LIMITS)

@@ -97,15 +97,13 @@ def mean_evidence(
     above: float = 0.0,
     within: float | None = None,
     level: float = LEVEL,
-    limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> Evidence:
     """The mean of a column, every data seed weighing the same, as evidence.
 
     Args:
         frame: rows with `data_seed`; what else they differ in is averaged over within a data seed.
-        limits: beyond which the number cannot lie; the interval ends there.
     """
-    bounds = {"above": above, "within": within, "level": level, "limits": limits}
+    bounds = {"above": above, "within": within, "level": level}
     if frame.empty:
         return Evidence(name, **bounds)  # type: ignore[arg-type]
     sample = data_seed_means(frame, (), value)[value].to_numpy(np.float64)
@@ -118,8 +116,15 @@ def mean_evidence(
 
 def share_evidence(cast: pd.DataFrame, name: str, above: float, level: float = LEVEL) -> Evidence:
     """The share of votes, the column `vote`, as evidence; see `share_error`."""
-    found = mean_evidence(cast, "vote", name, above, level=level, limits=(0.0, 1.0))
+    return as_votes(mean_evidence(cast, "vote", name, above, level=level), 0.0, 1.0)
+
+
+def as_votes(found: Evidence, lowest: float, highest: float) -> Evidence:
+    """A mean of what lies between `lowest` and `highest`: no surer than a share of as many votes, see
+    `share_error`, and within these limits."""
     if not found.num_models:
         return found
-    least = float(share_error(pd.Series([found.value]), pd.Series([found.num_models])).iloc[0])
-    return replace(found, error=max(found.error, least))
+    reach = highest - lowest
+    share, votes = pd.Series([(found.value - lowest) / reach]), pd.Series([found.num_models])
+    least = reach * float(share_error(share, votes).iloc[0])
+    return replace(found, error=max(found.error, least), limits=(lowest, highest))

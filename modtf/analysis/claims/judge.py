@@ -116,7 +116,8 @@ def _is_against(piece: Evidence) -> bool:
 
 
 def _tasks_needed(piece: Evidence, looks: int) -> float:
-    needed = piece.tasks_needed(looks if _is_against(piece) else 1)
+    # on the other side it can only come to be contradicted, which is corrected
+    needed = piece.tasks_needed(looks if piece.margin < 0 else 1)
     return math.inf if needed is None else needed
 
 

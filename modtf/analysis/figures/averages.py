@@ -48,11 +48,11 @@ def average(study: Study, rows: pd.DataFrame, by: Sequence[str], *said: str) -> 
         )
     summary = summarise(kept, by, over, level=study.level)
     models = summary[summary["variant"] != RANDOM]
-    lacking = _lacking(models, point, VARIANTS[1:] if len(models) < len(summary) else VARIANTS)
-    lacking += ["sizes that not all variants were run with are left out"] if len(kept) < len(rows) else []
+    missing = lacking(models, point, VARIANTS[1:] if len(models) < len(summary) else VARIANTS)
+    missing += ["sizes that not all variants were run with are left out"] if len(kept) < len(rows) else []
     words = [counts(study, models), *sizes(kept, point), *said]
     words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
-    return summary, note(words, lacking)
+    return summary, note(words, missing)
 
 
 def means(
@@ -96,10 +96,10 @@ def overview_and_widths(
             yield means(study, part, mark, x, *named, row=detail, column=column)
 
 
-def note(words: Iterable[str], lacking: Sequence[str] = ()) -> str:
+def note(words: Iterable[str], missing: Sequence[str] = ()) -> str:
     """A sentence of `words`, and one on what is missing."""
     text = "; ".join(words)
-    return f"{text[0].upper()}{text[1:]}." + (f" Incomplete: {'; '.join(lacking)}." if lacking else "")
+    return f"{text[0].upper()}{text[1:]}." + (f" Incomplete: {'; '.join(missing)}." if missing else "")
 
 
 def counts(study: Study, summary: pd.DataFrame, word: str = "model") -> str:
@@ -128,8 +128,8 @@ def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
     return said
 
 
-def _lacking(summary: pd.DataFrame, point: Sequence[str], expected: Sequence[str]) -> list[str]:
-    """Missing variants and points, values that are not finite, unequal numbers of models."""
+def lacking(summary: pd.DataFrame, point: Sequence[str], expected: Sequence[str]) -> list[str]:
+    """Missing variants and points, values that are not finite, unequal numbers of models, for a note."""
     absent = [name for name in expected if name not in set(summary["variant"])]
     points = len(summary[list(point)].drop_duplicates()) * summary["variant"].nunique() - len(summary)
     infinite = summary["num_missing"].sum()

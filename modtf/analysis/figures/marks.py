@@ -1,6 +1,6 @@
 """What stands in a panel: lines with intervals, curves with bands, bars."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,14 @@ def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     axes.set_xticks([])
     _axes(axes, data)
     axes.set_ylim(bottom=0)
+
+
+def named_rows(axes: Axes, names: Sequence[str]) -> None:
+    """A line for every name, from above; the names stand beside the first panel of a row alone."""
+    place = axes.get_subplotspec()
+    shown = names if place is None or place.is_first_col() else [""] * len(names)
+    axes.set_yticks(range(len(names)), shown)
+    axes.set_ylim(len(names) - 0.5, -0.5)
 
 
 def whiskers(rows: pd.DataFrame, *names: str) -> NDArray[np.float64]:

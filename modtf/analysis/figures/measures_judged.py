@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from modtf.analysis.contents import listing, plural
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, note, panels, register_figure
 from modtf.analysis.figures.averages import counts
-from modtf.analysis.figures.marks import whiskers
+from modtf.analysis.figures.marks import named_rows, whiskers
 from modtf.analysis.figures.style import Look
-from modtf.analysis.judged import ALL, BORDER, OVER, TRUTH
+from modtf.analysis.judged import ALL, BORDER, LEAST, OVER, TRUTH
 
 NAME, TITLE = "measures_judged", f"Measures judged: rank correlation with {TRUTH}"
 SAID = (
@@ -55,19 +55,21 @@ def _undefined(table: pd.DataFrame) -> Iterator[str]:
     lacks = table.assign(lacks=table["num_tasks"] == 0)
     lacks["all"] = lacks.groupby(["over", "kind"], observed=True)["lacks"].transform("all")
     for over, part in lacks[lacks["all"]].groupby("over", observed=True):
-        yield f"no three models to rank among {over}: {listing(part['kind'])}"
+        few = f"fewer than {LEAST} models, or all alike"
+        yield f"nothing to rank among {over} ({few}) in {listing(part['kind'])}"
     for row in lacks[lacks["lacks"] & ~lacks["all"]].itertuples():
         yield f"{row.measure} is undefined ({row.over}, {row.kind})"
 
 
 def _without_value(table: pd.DataFrame) -> Iterator[str]:
     """Models of which a measure says nothing, and those that diverged, of which none does."""
-    numbers = table.groupby(["measure", "kind"], observed=True)["num_missing"].max()
-    lost = numbers.groupby("measure", observed=True).sum()
-    if diverged := int(lost.min()):
+    lost = table.pivot_table("num_missing", "measure", "kind", "max", observed=True)
+    of_all = lost.min()  # of a kind: what every measure lacks
+    if diverged := int(of_all.sum()):
         yield f"{plural(diverged, 'model')} diverged"
-    for measure, number in lost[lost > diverged].items():
-        yield f"{measure} has no value for {plural(int(number) - diverged, 'model')}"
+    for measure, number in (lost - of_all).sum(axis=1).items():
+        if number:
+            yield f"{measure} has no value for {plural(int(number), 'model')}"
 
 
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
@@ -83,10 +85,5 @@ def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         axes.errorbar(rows["correlation"], y, xerr=lengths, **style)
     axes.axvline(0, color="black", linewidth=0.8)
     axes.axvline(BORDER, color="black", linewidth=0.8, linestyle=":")
-    axes.set(xlim=(-1.08, 1.08), ylim=(len(names) - 0.5, -0.5))
-    axes.set_yticks(range(len(names)), names if _is_first(axes) else [""] * len(names))
-
-
-def _is_first(axes: Axes) -> bool:
-    place = axes.get_subplotspec()
-    return place is None or place.is_first_col()
+    axes.set_xlim(-1.08, 1.08)
+    named_rows(axes, names)

@@ -1,11 +1,16 @@
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from modtf.analysis.claims import CLAIMS, Claim, Evidence, mean_evidence, register_claim
+from modtf.analysis.claims import CLAIMS, Claim, Evidence, judge, mean_evidence, register_claim
+from modtf.analysis.claims.agreement import agreement_evidence
 from modtf.analysis.claims.evidence import share_evidence
 from modtf.analysis.claims.judge import CONTRADICTED, NOT_ENOUGH, SUPPORTED, UNDECIDED, combine
+from modtf.analysis.ranking import share_error
 
 
 def sample(values, **bounds):
@@ -73,6 +78,44 @@ def test_what_is_not_finite_is_counted():
     frame = pd.DataFrame({"data_seed": [0, 0, 1, 2], "value": [1.0, np.nan, 2.0, 3.0]})
     found = mean_evidence(frame, "value", "it")
     assert (found.value, found.num_tasks, found.num_models, found.num_missing) == (2.0, 3, 3, 1)
+
+
+def test_tasks_that_would_decide_are_those_of_the_side_that_the_number_lies_on():
+    """On the claimed side they support; on the other they contradict, which is corrected for all looks."""
+    kinds = [("mlp", setting, "") for setting in ("regression", "classification")]
+    right, wrong = Evidence("right", 0.1, 0.1, 5, 5), Evidence("wrong", -0.1, 0.1, 5, 5)
+    claim = Claim(text="", figure="", statistic="", evidence=lambda study: iter(()))
+    found = [(kind, piece) for kind in kinds for piece in (right, wrong)]
+    judged = judge._judge("it", claim, found).set_index("evidence")
+    assert set(judged["verdict"]) == {UNDECIDED}
+    assert (judged["p_against"] > 0.025).all()
+    assert set(judged.loc["right", "num_tasks_needed"]) == {right.tasks_needed()}
+    assert set(judged.loc["wrong", "num_tasks_needed"]) == {wrong.tasks_needed(looks=4)}
+    assert int(wrong.tasks_needed(looks=4) or 0) > int(right.tasks_needed() or 0)
+
+
+def agreement(orders):
+    """Evidence of tasks, each a list of 1 (two variants ordered alike) or -1, one for each R."""
+    rows = [
+        {"arch": "mlp", "setting": "regression", "task_options": "", "num_rules": 2**place, "width": 32,
+         "data_seed": task, "variant": variant, "first": value, "second": value * sign}
+        for task, signs in enumerate(orders)
+        for place, sign in enumerate(signs)
+        for variant, value in (("modular", 1.0), ("gt_modular", 2.0))
+    ]  # fmt: skip
+    study: Any = SimpleNamespace(level=0.95)
+    return agreement_evidence(pd.DataFrame(rows), "first", "second", "it", study)
+
+
+def test_orders_that_all_agree_are_no_surer_than_as_many_votes():
+    three, many = agreement([[1]] * 3), agreement([[1] * 4] * 5)
+    assert three.value == many.value == 1
+    assert not three.supports  # three coins would do
+    assert many.supports
+    assert many.error == pytest.approx(2 * share_error(pd.Series([1.0]), pd.Series([20])).iloc[0])
+    assert three.interval[1] == many.interval[1] == 1
+    mixed = agreement([[1, 1], [1, -1], [1, 1]])
+    assert mixed.error == pytest.approx(np.std([1, 0, 1], ddof=1) / np.sqrt(3))
 
 
 def test_a_claim_needs_all_and_one_refutes_it():

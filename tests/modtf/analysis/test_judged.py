@@ -217,7 +217,7 @@ def test_the_figure_shows_the_table_the_best_above(study):
 def test_the_figure_says_once_what_cannot_be_ranked(study):
     two = study.of_variants(["modular", "modular_op"])
     (picture,) = two.figure("measures_judged")
-    said = f"Incomplete: no three models to rank among {BY_RULES}: MLP regression."
+    said = f"nothing to rank among {BY_RULES} (fewer than 3 models, or all alike) in MLP regression."
     assert picture.note.endswith(said)
     frame = learned_measures(study)
     frame.loc[:2, "expert_overlap"] = np.nan  # one module used

@@ -91,3 +91,17 @@ def test_a_table_is_of_one_cell(tmp_path):
     text = Study.read(tmp_path).table()
     assert text.count("random") == 2
     assert "MLP regression, R = 8, width 32" in text
+
+
+def test_small_losses_have_more_digits_and_a_column_without_rows_is_a_dash(tmp_path):
+    floor = {name: (lambda x: 0.0) for name in VARIANTS}
+    world = World(floor=floor, speed=dict.fromkeys(VARIANTS, 6) | {"gt_modular": 8})  # losses of exp(-speed)
+    frame = one_cell(tmp_path, world=world)
+    lines = results_table(frame).splitlines()
+    shown = [cells(line)[1].partition(" ")[0] for line in lines[2:6]]
+    assert {len(text.partition(".")[2]) for text in shown} == {5}
+    assert shown[-1].startswith("0.0003")
+    assert cells(lines[3])[3].count(".") == 2  # of a measure: three digits, as before
+    assert len(cells(lines[3])[3].partition(" ")[0].partition(".")[2]) == 3
+    inside = frame[frame["condition"] != "scale2"]
+    assert [cells(line)[2] for line in results_table(inside).splitlines()[2:6]] == ["-"] * 4
