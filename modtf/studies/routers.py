@@ -1,4 +1,4 @@
-"""Routers side by side: all there are, on two kinds of task, 28 cells, about four core-hours.
+"""Routers side by side: all there are, on two kinds of task, 28 cells, about two core-hours.
 
     python launch/sweep.py --study=routers --out=runs/routers
 
