@@ -19,11 +19,11 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
     found = estimate(cells, say=lambda line: print(line, flush=True))
     states = {cell.folder: state_of(cell, out).name for cell in cells}
     width = max(len(cell.label) for cell in cells)
-    print(f"\n{'cell'.ljust(width)}  models      steps  parameters       hours   GB  state")
+    print(f"\n{'cell'.ljust(width)}  models      steps  ~parameters      hours   GB  state")
     for cell, cost in zip(cells, found, strict=True):
         print(
             f"{cell.label.ljust(width)}  {len(cell.members):6}  {cell.protocol.training.steps:9,}  "
-            f"{cost.parameters:10,}  {cost.hours:10.3g}  {cost.gigabytes:3.0f}  {states[cell.folder]}"
+            f"{cost.parameters:11,}  {_number(cost.hours):>9}  {cost.gigabytes:3.0f}  {states[cell.folder]}"
         )
     print(f"\n{_sums(cells, found, states, workers)}")
 
@@ -42,9 +42,13 @@ def _sums(
         f"{len(cells):,} cells ({counts}), {sum(len(cell.members) for cell in cells):,} models of one shape "
         f"each.\nLeft to do: about {_time(hours)} of {device_name()}; with {size} workers here at least "
         f"{_time(wall)}. A worker takes up to {memory:.1f} GB.\n"
-        "Measured: one or two shapes of every kind. Estimated: time in proportion to parameters and tokens; "
-        "trust it to a factor of two."
+        "Measured: one or two shapes of every kind. Estimated: parameters, by one variant of a size; time, "
+        "in proportion to parameters and tokens; trust it to a factor of two."
     )
+
+
+def _number(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"
 
 
 def _time(hours: float) -> str:

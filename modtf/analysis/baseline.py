@@ -32,8 +32,8 @@ def against(frame: pd.DataFrame, baseline: str = BASELINE, level: float = LEVEL)
     Returns:
         A row per variant, kind, R and score: variant, kind, the columns of `KIND`, num_rules, measure,
         condition, distribution ("in distribution", "out of distribution", "activation"), gain, low, high
-        (positive: better than the baseline; of a loss or error the share that is saved, -1..1, of a measure
-        of activation the difference in its unit; widths averaged), p (two-sided, of no difference),
+        (positive: better than the baseline; of a loss or error the difference as a share of the larger of
+        both, -1..1, of a measure of activation in its unit; widths averaged), p (two-sided, of none),
         p_corrected (Holm, over the variants that are compared in a score), num_tasks, num_models (pairs),
         num_missing. p needs three tasks. Empty if nothing was run on the same tasks and seeds.
 

@@ -50,7 +50,7 @@ class Estimate:
 
     hours: float  # of a core, or of the accelerator
     gigabytes: float  # of main memory, or of the GPU's
-    parameters: int  # of one member
+    parameters: int  # of one member, of the first variant of its size: the others share its budget
 
 
 def estimate(

@@ -1,7 +1,7 @@
 """The study of docs/study.md: the paper's comparison at one width, 56 cells, about six core-hours.
 
-    python launch/sweep.py --study=first --out=runs/first
-    python launch/report.py --results=runs/first --out=report --claims
+    python launch/sweep.py --study=first --out=studies/first
+    python launch/report.py --results=studies/first --out=report --claims
 
 Width 32, both settings, the four published variants. mlp: R = 2, 8, 32, five tasks x two seeds. mha (search
 v1) and rnn: R = 2, 8, five tasks x one seed. Not the published protocol: fewer steps at a higher learning

@@ -1,6 +1,6 @@
 """Routers side by side: all there are, on two kinds of task, 28 cells, about two core-hours.
 
-    python launch/sweep.py --study=routers --out=runs/routers
+    python launch/sweep.py --study=routers --out=studies/routers
 
 R = 8 rules, width 32, every router with the options that it has by default: on the mlp five tasks x two
 seeds, on attention (search v1) five tasks x one. Steps and learning rates are those of the study `first`,

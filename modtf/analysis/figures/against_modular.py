@@ -18,8 +18,9 @@ from modtf.results import KIND, VARIANTS
 NAME, TITLE = f"against_{BASELINE}", f"Every variant against {BASELINE}"
 OTHER = Look("#000000", "o")  # there are more routers than looks, and their names stand beside
 SAID = (
-    f"right of 0: better than {BASELINE} on the same task and seed, by a share of its loss or error, or in "
-    "the unit of the measure; filled: different from 0 after Holm's correction for the variants of a panel"
+    f"right of 0: better than {BASELINE} on the same task and seed, by a share of the larger loss or error "
+    "of both, or in the unit of the measure; filled: different from 0 after Holm's correction for the "
+    "variants of a panel"
 )
 LONGEST = 2.0  # an axis reaches no further than this many times the largest mean
 

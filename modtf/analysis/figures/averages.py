@@ -88,12 +88,21 @@ def overview_and_widths(
         study, rows, drawn, column: as in `means`.
         overview, detail: `row` of the first picture, and of the others.
     """
-    yield means(study, rows, *drawn, row=overview, column=column)
+    averaged = rows if overview else _with_every(rows, drawn[1])
+    if len(averaged):
+        yield means(study, averaged, *drawn, row=overview, column=column)
     if len(rows[[detail, "width"]].drop_duplicates()) > (rows[overview].nunique() if overview else 1):
         mark, x, name, title, *said = drawn
         for width, part in rows.groupby("width"):
             named = (f"{name}_e{width}", f"{title}, width {width}", *said)
             yield means(study, part, mark, x, *named, row=detail, column=column)
+
+
+def _with_every(rows: pd.DataFrame, x: str | None) -> pd.DataFrame:
+    """The kinds that were run at every x: a line must not bend because a kind ends."""
+    if x is None:
+        return rows
+    return rows[rows.groupby("kind", observed=True)[x].transform("nunique") == rows[x].nunique()]
 
 
 def note(words: Iterable[str], missing: Sequence[str] = ()) -> str:

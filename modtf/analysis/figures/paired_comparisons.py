@@ -21,7 +21,7 @@ BY = [*KIND, "num_rules", "measure", "condition", "distribution"]
 SHOWN = ["advantage", "advantage_low", "advantage_high"]
 NAME, TITLE = "paired_comparisons", "Paired comparisons: relative advantage"
 SAID = (
-    "by which share the first's loss or error is below the second's on the same task and seed (right of 0: "
+    "difference of loss or error on the same task and seed, as a share of the larger of both (right of 0: "
     "the first is better); filled: in, hollow: out of distribution"
 )
 

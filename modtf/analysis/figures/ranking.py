@@ -45,7 +45,8 @@ def shares(study: Study) -> tuple[pd.DataFrame, str]:
         raise NothingToDraw("no task was run with both modular and monolithic")
     table = pd.concat(tables, ignore_index=True)
     table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
-    models = len(rows[["folder", "data_seed", "seed"]].drop_duplicates())
+    voting = rows[rows["variant"].isin(VARIANTS)]
+    models = len(voting[["folder", "data_seed", "seed"]].drop_duplicates())
     words = ["every task of every cell, its seeds averaged, gives one vote to the variant that does best"]
     words += [f"ties are shared; n: votes; {models} models", *sizes(rows, [*UNIT, "kind"])]
     return table, note([*words, f"checkpoint {study.checkpoint}"], lacking)

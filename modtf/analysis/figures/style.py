@@ -26,7 +26,10 @@ PALETTE = {
     "gt_modular": Look("#009E73", "D"),
     RANDOM: Look("#7F7F7F", "_", "--"),
 }
-SPARE = (Look("#E69F00", "v"), Look("#56B4E9", "P"), Look("#000000", "X"), Look("#A6761D", "*"))
+# Of Okabe and Ito what is left, then Tol's muted colours; enough for the routers there are.
+COLOURS = ("#E69F00", "#56B4E9", "#000000", "#A6761D", "#882255", "#44AA99", "#332288", "#999933", "#AA4499")
+MARKERS = "vPX*<>pdh8"
+SPARE = tuple(Look(COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i in range(90))
 
 
 def looks(variants: pd.Series) -> dict[str, Look]:

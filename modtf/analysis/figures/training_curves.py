@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from modtf.analysis.figures import Choice, Pictures, Study, curves, means, register_figure
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, curves, means, register_figure
 from modtf.analysis.figures.rows import performance
 from modtf.analysis.performance import IN
 
@@ -20,7 +20,10 @@ def draw(study: Study, choice: Choice) -> Pictures:
         parts += [("family", "where", "_by_family", " by family", comparable(rows, ["family", "where"]))]
     for width, part in rows.groupby("width"):
         parts += [("panel", "num_rules", f"_e{width}", f", width {width}", part)]
-    for row, column, suffix, words, part in (found for found in parts if len(found[-1])):
+    parts = [found for found in parts if found[-1]["step"].nunique() > 1]
+    if not parts:
+        raise NothingToDraw("no cells share a step beyond the first")
+    for row, column, suffix, words, part in parts:
         name, title = f"training_curves{suffix}", f"Training curves{words}"
         yield means(study, part, curves, "step", name, title, SAID, row=row, column=column)
 

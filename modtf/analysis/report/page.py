@@ -74,7 +74,8 @@ def anchor(title: str) -> str:
 
 def figure_title(name: str) -> str:
     """The heading of a registered figure."""
-    return name.replace("_", " ").replace(" vs ", " against ").capitalize()
+    words = name.replace("_", " ").replace(" vs ", " against ").capitalize()
+    return words.replace("num rules", "number of rules").replace("seq len", "sequence length")
 
 
 def render(title: str, sections: Sequence[Section]) -> str:

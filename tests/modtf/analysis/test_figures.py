@@ -11,6 +11,8 @@ from modtf.analysis.figures.averages import average
 from modtf.analysis.figures.rows import performance
 from modtf.analysis.figures.save import VECTOR, save
 from modtf.analysis.figures.style import PALETTE, looks
+from modtf.models.routers import ROUTERS
+from modtf.protocol import Training
 from modtf.results import VARIANTS
 
 
@@ -237,6 +239,38 @@ def test_files_are_the_same_each_time(partial, tmp_path):
     for suffix in ("png", "csv", *VECTOR):
         first, second = (tmp_path / f / f"paired_comparisons.{suffix}" for f in ("first", "second"))
         assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_mean_over_kinds_does_not_change_them_along_its_line(tmp_path):
+    """mlp at R = 2, 8, 32, mha at 2, 8: averaged lines are those of mlp alone; without such a kind, none."""
+    few = {"settings": ["regression"], "data_seeds": range(2), "num_evaluations": 1}
+    simulate(tmp_path / "mlp", rules=(2, 8, 32), **few)
+    simulate(tmp_path / "mha", [("mha", {"search": "v1"})], rules=(2, 8), **few)
+    both = Study.read(tmp_path)
+    first, *others = both.figure("collapse_and_specialisation_vs_num_rules")
+    learned = first.table[first.table["variant"] != "random"]
+    assert set(learned["num_models"]) == {4}  # two tasks x two seeds, of one kind
+    assert [set(picture.table["kind"]) for picture in others] == [{"MLP regression", "MHA v1 regression"}]
+    simulate(tmp_path / "rnn", [("rnn", {})], rules=(4,), **few)
+    names = [p.name for p in Study.read(tmp_path).figure("collapse_and_specialisation_vs_num_rules")]
+    assert names == ["collapse_and_specialisation_vs_num_rules_e32"]
+
+
+def test_curves_need_a_step_that_cells_share(tmp_path):
+    shared = {"settings": ["regression"], "rules": [8], "data_seeds": [0], "seeds": [0], "num_evaluations": 1}
+    simulate(tmp_path, [("mlp", {})], **shared)
+    simulate(tmp_path, [("rnn", {})], training=Training(steps=3000, learning_rate=1e-4), **shared)
+    names = [picture.name for picture in Study.read(tmp_path).figure("training_curves")]
+    assert names == ["training_curves_by_family", "training_curves_e32"]  # averaged over both: step 0 alone
+    study = Study.read(tmp_path)
+    study.history = study.history[study.history["step"] == 0]
+    with pytest.raises(NothingToDraw, match="no cells share a step beyond the first"):
+        study.figure("training_curves")
+
+
+def test_as_many_variants_as_there_are_routers_can_be_told_apart():
+    found = looks(pd.Series(list(ROUTERS)))
+    assert len(set(found.values())) == len(ROUTERS)
 
 
 def test_any_table_can_be_drawn_in_panels():
