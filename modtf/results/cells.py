@@ -10,7 +10,7 @@ from typing import Any
 
 from modtf.cell import Cell
 from modtf.families import FAMILIES
-from modtf.results.archive import is_archive, unpacked
+from modtf.results.archive import SUFFIX, is_archive, unpacked
 from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, PRIVATE, RESULTS
 from modtf.task import science_hash
 
@@ -83,7 +83,8 @@ def find_cells(directory: Source) -> list[CellFolder]:
             continue
         folder = unpacked(item) if is_archive(item) else Path(item)
         if not os.path.isdir(folder):  # pathlib's own raises on names that no system takes
-            raise FileNotFoundError(f"There is no folder {str(folder)!r}. Give one that training wrote.")
+            what = "archive" if folder.suffix == SUFFIX else "folder"
+            raise FileNotFoundError(f"There is no {what} {str(folder)!r}. Give one that training wrote.")
         found = {path.resolve(): _read(path) for path in _config_files(folder)}
         if not any(found.values()):
             raise FileNotFoundError(

@@ -17,6 +17,7 @@ from modtf.files import write_text
 
 PAGE = "report.html"
 FOLDERS = ("figures", "tables")  # beside it
+WRITTEN = ".written"  # the names of the files in them
 
 
 def write_report(
@@ -28,7 +29,7 @@ def write_report(
     vector: Sequence[str] = (),
     **choice: Any,
 ) -> Path:
-    """Writes report.html, figures/ and tables/.
+    """Writes report.html, figures/ and tables/; what an earlier report left there and this one lacks goes.
 
     Args:
         study: what to report.
@@ -63,6 +64,7 @@ def write_report(
     tables |= {"missing": study.missing} if study.cells else {}
     for name, frame in tables.items():
         write_text(out / "tables" / f"{name}.csv", frame.to_csv(index=False))
+    written = {f"tables/{name}.csv" for name in tables}
     drawn, undrawn = [], []
     for name in progress(list(figures or FIGURES)):
         pictures, reasons = [], []
@@ -71,6 +73,8 @@ def write_report(
                 suffixes = ", ".join(f".{suffix}" for suffix in ("png", *vector))
                 files = f"figures/{picture.name}{suffixes}; tables/{picture.name}.csv"
                 png = save(picture, out / "figures", out / "tables", vector)
+                written |= {f"figures/{picture.name}.{suffix}" for suffix in ("png", *vector)}
+                written.add(f"tables/{picture.name}.csv")
                 pictures.append(page.Shown.of(picture, png, files))
         except NothingToDraw as reason:
             undrawn.append((name, str(reason)))
@@ -85,4 +89,16 @@ def write_report(
         sections.measures_section(),
     ]
     write_text(out / PAGE, page.render("modtf report", parts))
+    _replace_what_was(out, written)
     return out / PAGE
+
+
+def _replace_what_was(out: Path, written: set[str]) -> None:
+    """Removes the files of the report that stood here before and that this one has not; remembers its own."""
+    record = out / WRITTEN
+    before = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
+    for name in set(before) - written:
+        folder, _, file = name.partition("/")
+        if folder in FOLDERS and Path(file).name == file:
+            (out / folder / file).unlink(missing_ok=True)
+    write_text(record, "\n".join(sorted(written)) + "\n")

@@ -109,6 +109,21 @@ def test_the_same_study_gives_the_same_bytes(study_folder, report, tmp_path):
         assert (tmp_path / "figures" / name).read_bytes() == (report / "figures" / name).read_bytes()
 
 
+def test_files_of_an_earlier_report_go_and_those_of_others_stay(study_folder, tmp_path):
+    study = Study.read(study_folder)
+    study.report(tmp_path, figures=["ranking"], vector=["svg"])
+    (tmp_path / "figures" / "ranking_mine.png").write_bytes(b"mine")
+    (tmp_path / "elsewhere.csv").write_text("mine")
+    record = tmp_path / ".written"
+    record.write_text(record.read_text() + "tables/../elsewhere.csv\nelsewhere.csv\n")
+    study.report(tmp_path, figures=["ranking_pies"])
+    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert figures == {"ranking_pies.png", "ranking_mine.png"}
+    assert not (tmp_path / "tables" / "ranking.csv").exists()
+    assert (tmp_path / "tables" / "claims.csv").exists()
+    assert (tmp_path / "elsewhere.csv").read_text() == "mine"
+
+
 def test_names_cannot_become_markup(tmp_path):
     cell = Cell(Task(), 32, "modular", ((0, 0),))
     cell = replace(cell, router={"note": "<script>x</script>"})
