@@ -63,10 +63,11 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
     summary = summarise(rows, BY, ["measure", "condition", "distribution"], level=level)
     summary = summary.set_index(BY)
     columns = [IN, OUT, *measures]
+    digits = {column: _digits(frame, summary, column) for column in columns}
     body = []
     for variant in (name for name in frame["variant"].cat.categories if name in set(frame["variant"])):
         own = frame[frame["variant"] == variant]
-        cells = [_interval(summary, variant, column, _digits(frame, summary, column)) for column in columns]
+        cells = [_interval(summary, variant, column, digits[column]) for column in columns]
         seconds = _interval(summary, variant, "seconds", 0).partition(" ")[0]
         body.append([variant, *cells, f"{own['num_parameters'].iloc[0]:,}", seconds])
     random = random_baseline([int(frame["num_rules"].iloc[0])]).set_index("measure")["value"]

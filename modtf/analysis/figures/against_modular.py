@@ -37,7 +37,7 @@ def draw(study: Study, choice: Choice) -> Pictures:
     for kind, own in table.groupby("kind", observed=True):
         own = own.assign(score=[_score(row.measure, str(row.distribution)) for row in own.itertuples()])
         reach = _reach(own)
-        variants = [name for name in own["variant"].cat.categories if name in set(own["variant"])]
+        variants = list(own["variant"].cat.remove_unused_categories().cat.categories)
         name = NAME if len(kinds) == 1 else f"{NAME}_{kind}".replace(" ", "_").lower()
         mark = partial(_mark, variants=variants, reach=reach, alpha=1 - study.level)
         size = (1.75, 0.5 + 0.2 * len(variants))
@@ -76,14 +76,14 @@ def _mark(
     reach: Mapping[str, float],
     alpha: float,
 ) -> None:
-    for row in data.itertuples():
+    lengths = whiskers(data, "gain", "low", "high").T
+    for row, length in zip(data.itertuples(), lengths, strict=True):
         look = PALETTE.get(row.variant, OTHER)
         filled = row.p_corrected <= alpha
         style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "markersize": 4.5}
         style |= {"markerfacecolor": look.colour if filled else "white", "elinewidth": 1}
-        length = whiskers(pd.DataFrame([row._asdict()]), "gain", "low", "high")
         place = variants.index(row.variant)
-        axes.errorbar([row.gain], [place], xerr=length, linestyle="", capsize=2, **style)
+        axes.errorbar([row.gain], [place], xerr=length[:, None], linestyle="", capsize=2, **style)
     end, is_share = reach[data["score"].iloc[0]], data["distribution"].iloc[0] != NO_CONDITION
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set_xlim(-end, end)

@@ -29,7 +29,6 @@ PALETTE = {
 # Of Okabe and Ito what is left, then Tol's muted colours; enough for the routers there are.
 COLOURS = ("#E69F00", "#56B4E9", "#000000", "#A6761D", "#882255", "#44AA99", "#332288", "#999933", "#AA4499")
 MARKERS = "vPX*<>pdh8"
-SPARE = tuple(Look(COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i in range(90))
 
 
 def looks(variants: pd.Series) -> dict[str, Look]:
@@ -39,6 +38,6 @@ def looks(variants: pd.Series) -> dict[str, Look]:
         variants: a column as a study has it: its categories are all the study's variants, in order, so that
             each looks the same in all figures.
     """
-    spare = cycle(SPARE)
+    spare = map(Look, cycle(COLOURS), cycle(MARKERS))
     names = variants.cat.categories if variants.dtype == "category" else variants.unique()
     return {name: PALETTE.get(name) or next(spare) for name in names}
