@@ -9,9 +9,9 @@ from modtf.checks import check_integer, check_options, check_type
 from modtf.population import Population
 from modtf.protocol import Evaluation, Protocol, Training
 from modtf.task import Task, science_hash
+from modtf.variants import PUBLISHED
 
-#: the published ones, from least to most informed: what commands and studies run where nobody says which
-VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")
+VARIANTS = tuple(variant.name for variant in PUBLISHED)
 
 UNSAFE = re.compile(r"[^A-Za-z0-9_.,+=()\[\]{}' -]")  # in the name of a folder
 LONGEST = 150  # characters of a label in it

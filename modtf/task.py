@@ -7,6 +7,7 @@ from typing import Any
 
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES, Family
+from modtf.settings import SETTINGS
 
 SPLITS = ("train", "validation", "test")
 FIELDS = ("arch", "setting", "num_rules", "data_seed")
@@ -19,7 +20,8 @@ class Task:
     Args:
         arch: name of the family: which rules, and which network they suit: mlp, mha, rnn or a
             registered one.
-        setting: "regression", or "classification": whether the output is at least 0.
+        setting: "regression", "classification": whether the output is at least 0, or another that the
+            family has, see `modtf.settings`.
         num_rules: R, at least 2.
         data_seed: which task of its kind; 0-4 are the published ones.
         **options: the family's own, such as `search="v2"` (mha) or `target="state"` (rnn); they are
@@ -115,9 +117,14 @@ class Task:
         return self.family.target_width(self)
 
     @property
+    def output_width(self) -> int | None:
+        """Numbers that a model gives per target, None for a plain number; `target_width`, or classes."""
+        return SETTINGS[self.setting].output_width(self)
+
+    @property
     def performance(self) -> str:
         """The measure of how well a model does: "loss" or "error"."""
-        return self.family.performance[self.setting]
+        return self.family.performance_measure(self.setting)
 
     @property
     def shape_key(self) -> "Task":

@@ -9,7 +9,7 @@ IN, OUT = "in distribution", "out of distribution"
 
 def performance_measure(arch: str, setting: str) -> str:
     """The measure of how well a model of the family does: "loss", "error"."""
-    return FAMILIES[arch].performance[setting]
+    return FAMILIES[arch].performance_measure(setting)
 
 
 def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from modtf.evaluation.elementwise import ELEMENTWISE, misclassified
+from modtf.evaluation.elementwise import error_of, loss_of
 from modtf.population import Population
 
 
@@ -15,7 +15,8 @@ class PerformanceSums(keras.metrics.Metric):
 
     def __init__(self, population: Population):
         super().__init__(name="performance")
-        self.setting, self.has_axis = population.task.setting, population.has_axis
+        setting, self.has_axis = population.task.setting, population.has_axis
+        self.loss_of, self.error_of = loss_of(setting), error_of(setting)
         self.loss = self.add_variable([len(population)], "zeros", name="loss_sum")
         self.error = self.add_variable([len(population)], "zeros", name="error_sum")
         self.batches = self.add_variable([], "zeros", name="batches")
@@ -27,9 +28,9 @@ class PerformanceSums(keras.metrics.Metric):
             others = [axis for axis in range(len(values.shape)) if not (self.has_axis and axis == 1)]
             return ops.reshape(ops.mean(values, axis=others), [-1])
 
-        self.loss.assign_add(per_member(ELEMENTWISE[self.setting](y_true, y_pred)))
-        if self.setting == "classification":
-            self.error.assign_add(per_member(misclassified(y_true, y_pred)))
+        self.loss.assign_add(per_member(self.loss_of(y_true, y_pred)))
+        if self.error_of is not None:
+            self.error.assign_add(per_member(self.error_of(y_true, y_pred)))
         self.batches.assign_add(1.0)
 
     def result(self):

@@ -1,6 +1,12 @@
-"""Losses and errors, elementwise: training averages them over everything, evaluation per member."""
+"""Losses and errors of targets, one by one: training averages them over everything, evaluation per member."""
+
+from collections.abc import Callable
+from typing import Any
 
 from keras import ops
+
+from modtf.registry import resolve
+from modtf.settings import SETTINGS
 
 
 def absolute_error(target, output):
@@ -18,4 +24,22 @@ def misclassified(target, logit):
     return ops.cast((logit >= 0) != (target >= 0.5), logit.dtype)
 
 
-ELEMENTWISE = {"regression": absolute_error, "classification": cross_entropy}  # setting -> loss
+def categorical_cross_entropy(target, logits):
+    """Cross-entropy of logits [..., C] for classes [...], in nats."""
+    one_hot = ops.one_hot(ops.cast(target, "int32"), logits.shape[-1], dtype=logits.dtype)
+    return ops.logsumexp(logits, axis=-1) - ops.sum(one_hot * logits, axis=-1)
+
+
+def wrong_class(target, logits):
+    """1 where another class than the target's has the largest of the logits [..., C], else 0."""
+    return ops.cast(ops.argmax(logits, axis=-1) != ops.cast(target, "int32"), logits.dtype)
+
+
+def loss_of(setting: str) -> Callable[[Any, Any], Any]:
+    """The elementwise loss of a setting."""
+    return resolve(SETTINGS[setting].loss)
+
+
+def error_of(setting: str) -> Callable[[Any, Any], Any] | None:
+    """Its error, a share; None where it has none."""
+    return resolve(SETTINGS[setting].error)

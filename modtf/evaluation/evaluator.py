@@ -114,7 +114,7 @@ class Evaluator:
             self._accumulate(self._of_target, steps, **condition.stream_options())
             batches = float(self.performance.batches.numpy())
             rows["loss", condition.name] = self.performance.loss.numpy() / batches
-            if self.population.task.setting == "classification":
+            if self.performance.error_of is not None:
                 rows["error", condition.name] = 100.0 * self.performance.error.numpy() / batches
         activation = self.activation_matrix()
         if self.penalty_name:

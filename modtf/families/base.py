@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtf.checks import check_choice, check_integer, check_name, check_number, is_number
 from modtf.families.conditions import IID, Condition
+from modtf.settings import SETTINGS
+from modtf.variants import PUBLISHED, Variant, find_variant
 
 if TYPE_CHECKING:
     from modtf.protocol import Preset
@@ -84,8 +86,12 @@ class Family:
     min_tokens: ClassVar[int] = 1  # of a sequence
     conditions: ClassVar[tuple[Condition, ...]]  # the first is that of training
     headline: ClassVar[str]  # the out-of-distribution condition that tables and figures show first
-    #: setting -> the measure of how well a model does
-    performance: ClassVar[Mapping[str, str]] = {"regression": "loss", "classification": "error"}
+    #: setting -> the measure of how well a model does, "loss" or "error", where it is not the setting's own
+    performance: ClassVar[Mapping[str, str]] = {}
+    variants: ClassVar[tuple[Variant, ...]] = PUBLISHED
+    reference: ClassVar[str] = "modular"  # the variant that others are compared with
+    oracle: ClassVar[str | None] = "gt_modular"  # the one that is told which module answers, if any
+    checkpoint: ClassVar[str] = "tail"  # of which tables and figures speak: "tail", "last" or "best"
 
     def token_width(self, task: "Task") -> int:
         """F, the numbers per token in `inputs`."""
@@ -106,7 +112,19 @@ class Family:
         """A first look, in minutes on two cores."""
         raise NotImplementedError
 
+    def num_classes(self, task: "Task") -> int:
+        """C, of a task with classes."""
+        raise NotImplementedError
+
     # What follows from that.
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name; one that is not the family's is a registered router or model."""
+        return find_variant(name, self.variants)
+
+    def performance_measure(self, setting: str) -> str:
+        """The measure of how well a model does: "loss" or "error"."""
+        return self.performance.get(setting) or SETTINGS[setting].performance
 
     def condition(self, name: str) -> Condition:
         """The condition of that name; raises `ValueError` where there is none."""
@@ -139,7 +157,8 @@ class Family:
 
 def _check_kinds(name: str, family: Family) -> None:
     """Raises `ValueError` where an attribute is not of the kind that others read."""
-    for attribute, kind in (("conditions", Condition), ("options", Option), ("settings", str)):
+    kinds = {"conditions": Condition, "options": Option, "settings": str, "variants": Variant}
+    for attribute, kind in kinds.items():
         values = getattr(family, attribute)
         several = isinstance(values, tuple | list) and (bool(values) or attribute == "options")
         if not several or not all(isinstance(value, kind) for value in values):
@@ -153,12 +172,19 @@ def _check_kinds(name: str, family: Family) -> None:
             )
     for attribute in ("training_length", "min_tokens"):
         check_integer(f"The family {name!r}: {attribute}", getattr(family, attribute), 1)
-    of_settings = family.performance
-    if not isinstance(of_settings, Mapping) or not set(family.settings) <= set(of_settings):
+    for setting in family.settings:
+        check_choice(f"The family {name!r}: a setting", setting, SETTINGS)
+    measures = family.performance
+    if not isinstance(measures, Mapping) or not all(m in ("loss", "error") for m in measures.values()):
         raise ValueError(
-            f"The family {name!r} has performance={of_settings!r}; expected the measure of every one of its "
-            f"settings, {', '.join(family.settings)}."
+            f'The family {name!r} has performance={measures!r}; expected "loss" or "error" by setting.'
         )
+    variants = [variant.name for variant in family.variants]
+    if len(set(variants)) < len(variants):
+        raise ValueError(f"The family {name!r} has variants of the same name: {', '.join(variants)}.")
+    check_choice(f"The family {name!r}: reference", family.reference, variants)
+    check_choice(f"The family {name!r}: oracle", family.oracle, [*variants, None])
+    check_choice(f"The family {name!r}: checkpoint", family.checkpoint, ("tail", "last", "best"))
 
 
 def check_family(name: str, family: Any) -> None:

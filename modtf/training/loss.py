@@ -4,17 +4,17 @@ from typing import Any
 
 import keras
 
-from modtf.evaluation.elementwise import ELEMENTWISE
+from modtf.evaluation.elementwise import loss_of
 
 
 @keras.saving.register_keras_serializable("modtf")
 class SettingLoss(keras.losses.Loss):
-    """L1 for regression, binary cross-entropy on the logit for classification, averaged over everything.
+    """The loss of a setting, such as L1 for regression, averaged over everything.
 
     A population's loss is therefore the mean over its members; `MemberAdam` undoes the division.
 
     Args:
-        setting: "regression" or "classification".
+        setting: a name of `modtf.settings.SETTINGS`.
     """
 
     def __init__(self, setting: str, name: str = "loss", **kwargs):
@@ -24,7 +24,7 @@ class SettingLoss(keras.losses.Loss):
         self.compilation: Any = None
 
     def call(self, y_true, y_pred):
-        return ELEMENTWISE[self.setting](y_true, y_pred)
+        return loss_of(self.setting)(y_true, y_pred)
 
     def get_config(self):
         return {**super().get_config(), "setting": self.setting}

@@ -82,6 +82,7 @@ SAID: dict[str, Any] = {
     "training_length": 10, "min_tokens": 1,
     "conditions": (modtf.Condition("iid", "as in training", True), modtf.Condition(**CONDITION)),
     "performance": {"regression": "loss"},
+    "variants": (modtf.variants.Variant("modular"),), "reference": "modular", "oracle": None,
 }  # fmt: skip
 
 

@@ -2,8 +2,17 @@
 
 import numpy as np
 
-from modtf.evaluation.elementwise import ELEMENTWISE, absolute_error, cross_entropy, misclassified
+from modtf.evaluation.elementwise import (
+    absolute_error,
+    categorical_cross_entropy,
+    cross_entropy,
+    error_of,
+    loss_of,
+    misclassified,
+    wrong_class,
+)
 from modtf.families import FAMILIES
+from modtf.settings import SETTINGS
 
 
 def test_absolute_error():
@@ -27,5 +36,19 @@ def test_misclassified():
     np.testing.assert_array_equal(misclassified(label, logit), [0, 0, 1, 1, 0])  # y >= 0 is label 1
 
 
-def test_every_setting_has_a_loss():
-    assert set(ELEMENTWISE) == {setting for family in FAMILIES.values() for setting in family.settings}
+def test_categorical():
+    """Logits of three classes; the labels come as numbers of any kind."""
+    logits = np.array([[[2.0, 0.0, -1.0], [0.5, 1.0, 1e4]], [[-3.0, 0.1, 0.2], [1.0, 7.0, 2.0]]])
+    label = np.array([[0, 1], [1, 1]])
+    shifted = logits - logits.max(-1, keepdims=True)
+    log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    expected = -np.take_along_axis(log_p, label[..., None], -1)[..., 0]
+    for given in (label, label.astype(np.float32)):
+        np.testing.assert_allclose(categorical_cross_entropy(given, logits), expected, rtol=1e-12)
+        np.testing.assert_array_equal(wrong_class(given, logits), [[0, 1], [1, 0]])
+
+
+def test_every_setting_of_a_family_has_a_loss_and_where_it_is_compared_by_it_an_error():
+    for setting in {setting for family in FAMILIES.values() for setting in family.settings} | {*SETTINGS}:
+        assert callable(loss_of(setting))
+        assert (error_of(setting) is None) == (SETTINGS[setting].performance == "loss")

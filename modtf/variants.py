@@ -1,0 +1,83 @@
+"""Variants: what a family compares. No TensorFlow here: a trainer is a lazy reference."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modtf.checks import check_name, check_options
+
+ROUTER = "router."  # before the names of a router's options among those of a model
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is trained under a name, exactly.
+
+    Args:
+        name: in flags, cells and results.
+        title: what a reader calls it; the name by default.
+        router: the registered router, or registered model, that runs; the one of the same name by default.
+        model: options that it always has, the architecture's by their names and the router's as
+            "router.NAME"; who builds the variant cannot give them others.
+        trainer: how it is trained: a function of a context, see `modtf.training.trainer`, or a lazy reference
+            "package.module:function" to one; by default on the "train" stream of its task, from start to end.
+
+    Example:
+        >>> Variant("two_of_all", "2 of all", router="top_k", model={"router.k": 2}).router
+        'top_k'
+    """
+
+    name: str
+    title: str | None = None
+    router: str | None = None
+    model: Mapping[str, Any] | None = None
+    trainer: Any = None
+
+    def __post_init__(self) -> None:
+        check_name("a variant", self.name)
+        object.__setattr__(self, "title", self.title or self.name)
+        object.__setattr__(self, "router", self.router or self.name)
+        for name in ("title", "router"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(
+                    f"The variant {self.name!r} has {name}={getattr(self, name)!r}; expected a text."
+                )
+        fixed = check_options(f"The variant {self.name!r}: model", self.model or {})
+        object.__setattr__(self, "model", fixed)
+        if not (self.trainer is None or isinstance(self.trainer, str) or callable(self.trainer)):
+            raise ValueError(
+                f"The variant {self.name!r} has trainer={self.trainer!r}; expected a function or "
+                '"module:function".'
+            )
+
+    def options(self, router: Mapping[str, Any], model: Mapping[str, Any]) -> tuple[dict, dict]:
+        """The options of router and model, with those that the variant fixes.
+
+        Raises:
+            ValueError: on one that is given and fixed.
+        """
+        given = {**{ROUTER + name: value for name, value in router.items()}, **model}
+        fixed: Mapping[str, Any] = self.model or {}
+        for name in given:
+            if name in fixed:
+                raise ValueError(
+                    f"{name}={given[name]!r}: the variant {self.name!r} has {name}={fixed[name]!r}, always. "
+                    "Leave it out."
+                )
+        of_router = {n.removeprefix(ROUTER): v for n, v in fixed.items() if n.startswith(ROUTER)}
+        of_model = {n: v for n, v in fixed.items() if not n.startswith(ROUTER)}
+        return {**of_router, **router}, {**of_model, **model}
+
+
+#: from least to most informed: what commands and studies run where nobody says which
+PUBLISHED = (
+    Variant("monolithic"),
+    Variant("modular"),
+    Variant("modular_op"),
+    Variant("gt_modular"),
+)
+
+
+def find_variant(name: str, variants: Iterable[Variant]) -> Variant:
+    """The variant of that name; one that is not among them is the router or model of its name."""
+    return next((variant for variant in variants if variant.name == name), None) or Variant(name)
