@@ -6,12 +6,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from modtf.evaluation.precision import use_precision
 from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
 from modtf.protocol import Training
 from modtf.training.loss import SettingLoss
 from modtf.training.optimizer import MemberAdam
+from modtf.xla.switches import use_precision
 
 STEPS_PER_EXECUTION = 100  # by then Keras's work between them is lost in the steps
 

@@ -1,0 +1,66 @@
+"""What modtf needs of TensorFlow's inside is still there, and is left as it was."""
+
+import logging
+
+import pytest
+import tensorflow as tf
+
+from modtf.models.build import build
+from modtf.population import Population
+from modtf.protocol import Protocol
+from modtf.task import Task
+from modtf.training.compile import compile_model
+from modtf.xla.switches import OPTION, no_retracing_advice, use_precision, xla_alone
+
+
+@pytest.fixture
+def precision_as_it_was():
+    before = tf.config.experimental.tensor_float_32_execution_enabled()
+    yield
+    tf.config.experimental.enable_tensor_float_32_execution(before)
+
+
+@pytest.mark.parametrize(("precision", "enabled"), [("float32", False), ("tf32", True)])
+def test_compiling_chooses_the_precision(precision_as_it_was, precision, enabled):
+    tf.config.experimental.enable_tensor_float_32_execution(not enabled)
+    task = Task()
+    protocol = Protocol.published(task).replace(precision=precision)
+    compile_model(build(task, "monolithic", 4), Population.of(task), protocol.training)
+    assert tf.config.experimental.tensor_float_32_execution_enabled() is enabled
+
+
+def test_unknown_precision():
+    with pytest.raises(ValueError, match="precision='half' is not known; expected one of float32, tf32"):
+        use_precision("half")
+    with pytest.raises(ValueError, match="precision"):
+        Protocol.published(Task()).replace(precision="half")
+
+
+def test_tensorflow_knows_the_option_and_has_it_back():
+    before = tf.config.optimizer.get_experimental_options()
+    with xla_alone(), xla_alone():
+        assert tf.config.optimizer.get_experimental_options()[OPTION] is True
+    assert tf.config.optimizer.get_experimental_options() == {**before, OPTION: before.get(OPTION, False)}
+
+
+def trace_often(python_function) -> None:
+    function = tf.function(python_function)
+    for n in range(8):
+        function(n)  # a Python number: traced anew
+
+
+def test_advice_is_withheld_and_comes_back() -> None:
+    messages: list[str] = []
+    collect = logging.Handler()
+    collect.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger = tf.get_logger()
+    logger.addHandler(collect)
+    try:
+        with no_retracing_advice():
+            trace_often(lambda x: x + 1)
+            logger.warning("something else")
+        assert messages == ["something else"]
+        trace_often(lambda x: x + 2)  # of one line of code TensorFlow complains twice at most
+        assert any("triggered tf.function retracing" in message for message in messages)
+    finally:
+        logger.removeHandler(collect)
