@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from modtf.checks import check_choice, check_integer, check_names, check_number, check_type
-from modtf.families import IID
+from modtf.condition import IID
 
 if TYPE_CHECKING:
-    from modtf.families import Family
+    from modtf.family import Family
     from modtf.task import Task
 
 

@@ -122,6 +122,40 @@ class Task:
         return SETTINGS[self.setting].output_width(self)
 
     @property
+    def token_shape(self) -> tuple[int, ...]:
+        """The shape of a token in `inputs`, or of an example where the family's inputs are not by token."""
+        return tuple(self.family.token_shape(self))
+
+    @property
+    def input_dtype(self) -> str:
+        """Of `inputs`."""
+        return self.family.input_dtype
+
+    @property
+    def target_dtype(self) -> str:
+        """Of targets: "int32" for classes, else "float32"."""
+        return SETTINGS[self.setting].target_dtype
+
+    def example_shapes(self, num_tokens: int | None = None) -> dict[str, tuple[int, ...]]:
+        """The shapes of "inputs", "rule" and "target" of one example: no axis of a batch, or of members.
+
+        Args:
+            num_tokens: N of a sequence; that of training by default.
+
+        Example:
+            >>> Task("rnn").example_shapes()
+            {'inputs': (10, 32), 'rule': (10,), 'target': (10,)}
+        """
+        family = self.family
+        tokens = (num_tokens or family.num_tokens(self),) if self.is_sequence else ()
+        target = () if self.target_width is None else (self.target_width,)
+        return {
+            "inputs": (*(tokens if family.inputs_by_token else ()), *self.token_shape),
+            "rule": tokens,
+            "target": (*(tokens if family.target_by_token else ()), *target),
+        }
+
+    @property
     def performance(self) -> str:
         """The measure of how well a model does: "loss" or "error"."""
         return self.family.performance_measure(self.setting)

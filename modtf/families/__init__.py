@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from modtf.families.base import Family, Option, check_family
-from modtf.families.conditions import IID, Condition, published_conditions
+from modtf.condition import IID, Condition, published_conditions
+from modtf.family import Family, Option, check_family
 from modtf.registry import Registry
 
 __all__ = ["FAMILIES", "IID", "Condition", "Family", "Option", "published_conditions", "register_family"]

@@ -1,11 +1,12 @@
 """What a family of tasks says of itself. No TensorFlow here: data and architecture are lazy references."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtf.checks import check_choice, check_integer, check_name, check_number, is_number
-from modtf.families.conditions import IID, Condition
+from modtf.condition import IID, Condition
 from modtf.settings import SETTINGS
 from modtf.variants import PUBLISHED, Variant, find_variant
 
@@ -71,7 +72,7 @@ def _are_choices(values: Any) -> bool:
 class Family:
     """A kind of rule-based task; one subclass, in one file, is all that the other parts read.
 
-    A subclass sets the attributes, and says its widths and protocols. `data` and `architecture` are named
+    A subclass sets the attributes, and says its shapes and protocols. `data` and `architecture` are named
     and not imported, so that flags can be checked without TensorFlow.
     """
 
@@ -84,8 +85,14 @@ class Family:
     is_sequence: ClassVar[bool] = True  # whether an example is a sequence of tokens, or one token
     training_length: ClassVar[int] = 10  # tokens of a training sequence, as published
     min_tokens: ClassVar[int] = 1  # of a sequence
+    input_dtype: ClassVar[str] = "float32"  # of `inputs`; "uint8" images stay uint8 until the model
+    #: whether inputs have the tokens' axis N, or are of a whole example, whose tokens are calls of modules
+    inputs_by_token: ClassVar[bool] = True
+    target_by_token: ClassVar[bool] = True  # or one target per example
     conditions: ClassVar[tuple[Condition, ...]]  # the first is that of training
-    headline: ClassVar[str]  # the out-of-distribution condition that tables and figures show first
+    groups: ClassVar[tuple[str, ...]] = ()  # of conditions, in order; a group's mean has its name
+    #: the out-of-distribution condition, or group of them, that tables and figures show first
+    headline: ClassVar[str]
     #: setting -> the measure of how well a model does, "loss" or "error", where it is not the setting's own
     performance: ClassVar[Mapping[str, str]] = {}
     variants: ClassVar[tuple[Variant, ...]] = PUBLISHED
@@ -94,11 +101,27 @@ class Family:
     checkpoint: ClassVar[str] = "tail"  # of which tables and figures speak: "tail", "last" or "best"
 
     def token_width(self, task: "Task") -> int:
-        """F, the numbers per token in `inputs`."""
-        raise NotImplementedError
+        """F, the numbers per token in `inputs`. A family says this, or `token_shape`."""
+        return math.prod(self.token_shape(task))
+
+    def token_shape(self, task: "Task") -> tuple[int, ...]:
+        """The shape of a token in `inputs`, or of an example where not `inputs_by_token`."""
+        return (self.token_width(task),)
+
+    def num_tokens(self, task: "Task") -> int:
+        """Tokens of a training example: N, or 1."""
+        return self.num_training_tokens
 
     def target_width(self, task: "Task") -> int | None:
-        """Width of a token's target; None where it is one number without an axis."""
+        """Width of a target; None where it is one number without an axis."""
+        return None
+
+    def num_classes(self, task: "Task") -> int:
+        """C, where the setting is "categorical"."""
+        raise NotImplementedError
+
+    def rule_names(self, task: "Task") -> tuple[str, ...] | None:
+        """What a reader calls the rules; None for numbers."""
         return None
 
     def check(self, task: "Task") -> None:
@@ -137,7 +160,7 @@ class Family:
 
     @property
     def num_training_tokens(self) -> int:
-        """Tokens of a training example: N, or 1."""
+        """`num_tokens` of a family whose tasks all have as many."""
         return self.training_length if self.is_sequence else 1
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,12 +221,20 @@ def check_family(name: str, family: Any) -> None:
         f"{method}(task)"
         for method in ("token_width", "published", "quick")
         if getattr(type(family), method) is getattr(Family, method)
+        and not (method == "token_width" and type(family).token_shape is not Family.token_shape)
     ]
     if lacking:
         raise ValueError(f"The family {name!r} lacks {', '.join(lacking)}; see modtf.Family.")
     _check_kinds(name, family)
-    if family.condition_names[0] != IID or family.headline not in family.condition_names:
+    names = (*family.condition_names, *family.groups)
+    if names[0] != IID or family.headline not in names:
         raise ValueError(
             f"The conditions of the family {name!r} must begin with {IID!r} and hold its headline "
-            f"{family.headline!r}, received {', '.join(family.condition_names)}."
+            f"{family.headline!r}, received {', '.join(names)}."
+        )
+    groups = dict.fromkeys(condition.group for condition in family.conditions if condition.group)
+    if set(groups) != set(family.groups) or len(set(names)) < len(names):
+        raise ValueError(
+            f"The family {name!r} has groups={family.groups!r}; expected the groups of its conditions, "
+            f"{', '.join(groups) or 'none'}, in order, and names that differ from theirs."
         )

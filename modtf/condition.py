@@ -1,7 +1,7 @@
 """Named conditions: under which circumstances a trained model is tested."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from modtf.checks import check_integer, check_name, is_number
@@ -14,6 +14,12 @@ class Condition:
     """One way of testing a model.
 
     Its name is the same in results, tables, figures, TensorBoard, `modtf.evaluate` and TFDS splits.
+
+    Args:
+        options: handed to `RuleData.examples`, which makes the data. Arrays among them travel as data:
+            conditions whose arrays have the same names, shapes and types share one pipeline and one program.
+        group: one of `Family.groups`, whose mean is a row of results of its own.
+        while_training: whether it is measured during training too, as "iid" always is.
 
     Raises:
         ValueError: on a name that cannot stand in a file's, or another value that makes no sense.
@@ -28,6 +34,9 @@ class Condition:
     in_distribution: bool = False
     scale: float = 1.0  # factor on the inputs
     seq_len: int | None = None  # tokens per example; None for the training length
+    options: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False)
+    group: str | None = field(default=None, kw_only=True)
+    while_training: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_name("a condition", self.name)
@@ -40,11 +49,20 @@ class Condition:
             raise ValueError(f"scale={self.scale!r} is not valid; expected a finite number above 0.")
         if self.seq_len is not None:
             check_integer("seq_len", self.seq_len, 1)
+        if self.options is not None and not (
+            isinstance(self.options, Mapping) and all(isinstance(name, str) for name in self.options)
+        ):
+            raise ValueError(f"options={self.options!r} is not valid; expected values by name.")
+        if self.group is not None:
+            check_name("a group of conditions", self.group)
+        if not isinstance(self.while_training, bool):
+            raise ValueError(f"while_training={self.while_training!r} is not valid; expected True or False.")
 
     def stream_options(self) -> dict[str, Any]:
         """The keyword arguments of `modtf.stream` that make it."""
         options: dict[str, Any] = {} if self.scale == 1.0 else {"scale": self.scale}
-        return options if self.seq_len is None else {**options, "seq_len": self.seq_len}
+        options |= {} if self.seq_len is None else {"seq_len": self.seq_len}
+        return options | ({"options": self.options} if self.options else {})
 
     def of(self, what: str) -> str:
         """The name of a performance, or of a split, under this condition: "loss", "loss_scale2", ..."""
