@@ -135,10 +135,6 @@ class Family:
         """A first look, in minutes on two cores."""
         raise NotImplementedError
 
-    def num_classes(self, task: "Task") -> int:
-        """C, of a task with classes."""
-        raise NotImplementedError
-
     # What follows from that.
 
     def variant(self, name: str) -> Variant:
