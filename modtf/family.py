@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtf.checks import check_choice, check_integer, check_name, check_number, is_number
 from modtf.condition import IID, Condition
+from modtf.observed import Place, Probe
 from modtf.settings import SETTINGS
 from modtf.variants import PUBLISHED, Variant, find_variant
 
@@ -123,6 +124,14 @@ class Family:
     def rule_names(self, task: "Task") -> tuple[str, ...] | None:
         """What a reader calls the rules; None for numbers."""
         return None
+
+    def places(self, task: "Task") -> Mapping[str, Place] | None:
+        """The routed layers of its models by name; None for a single one."""
+        return None
+
+    def probes(self, task: "Task") -> tuple[Probe, ...]:
+        """What else is accumulated in the final evaluation."""
+        return ()
 
     def check(self, task: "Task") -> None:
         """Raises `ValueError` where options have no meaning together."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES, Family
+from modtf.observed import Place
 from modtf.settings import SETTINGS
 
 SPLITS = ("train", "validation", "test")
@@ -159,6 +160,12 @@ class Task:
     def performance(self) -> str:
         """The measure of how well a model does: "loss" or "error"."""
         return self.family.performance_measure(self.setting)
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """The routed layers of its models by name; the only one's is "" where the family names none."""
+        only = {"": Place("", self.num_rules, self.family.rule_names(self))}
+        return dict(self.family.places(self) or only)
 
     @property
     def shape_key(self) -> "Task":

@@ -1,0 +1,99 @@
+"""What is seen of a model beside its answers: routed places, and probes. No TensorFlow here."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modtf.checks import check_integer, check_name
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of several routed layers of a model, whose output is "activation_NAME" [B, tokens, M].
+
+    A model need not have it: what has no such output has no rows there.
+
+    Args:
+        name: in outputs, results and files; "" is that of the only one, whose output is "activation".
+        num_rules: R of its activation matrix.
+        rule_names: what a reader calls its rows.
+        tokens: which of an example's tokens are routed there, a slice or their numbers; None for all.
+        rules: the row of each of the family's rules, by number, None for a rule that never comes there or
+            does not count; by default rules are rows.
+
+    Raises:
+        ValueError: on rows that there are not.
+
+    Example:
+        >>> Place("root", 2, ("left_of", "above"), tokens=(2,), rules=(None, None, 0, 1)).rows(4)
+        (-1, -1, 0, 1)
+    """
+
+    name: str
+    num_rules: int
+    rule_names: tuple[str, ...] | None = None
+    tokens: slice | tuple[int, ...] | None = None
+    rules: Sequence[int | None] | Mapping[int, int | None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.name:
+            check_name("a place", self.name)
+        check_integer(f"The place {self.name!r}: num_rules", self.num_rules, 1)
+        if self.rule_names is not None and len(self.rule_names) != self.num_rules:
+            raise ValueError(
+                f"The place {self.name!r} has num_rules={self.num_rules} and {len(self.rule_names)} names of "
+                "rules; expected as many."
+            )
+
+    def rows(self, num_rules: int) -> tuple[int, ...]:
+        """The row of each of the family's rules, -1 for none.
+
+        Args:
+            num_rules: of the family.
+        """
+        rules = range(num_rules) if self.rules is None else self.rules
+        given = rules if isinstance(rules, Mapping) else dict(enumerate(rules))
+        rows = tuple(-1 if given.get(rule) is None else int(given[rule]) for rule in range(num_rules))
+        if max(rows) >= self.num_rules or min(rows) < -1 or set(given) - set(range(num_rules)):
+            raise ValueError(
+                f"The place {self.name!r} has rules={self.rules!r}; expected for each of {num_rules} rules a "
+                f"row below num_rules={self.num_rules}, or None."
+            )
+        return rows
+
+    @property
+    def output(self) -> str:
+        """The model's output."""
+        return at_place("activation", self.name)
+
+
+def at_place(what: str, place: str) -> str:
+    """The name of an output, an array or a measure at a place: "alignment_root"; itself for the only one."""
+    return f"{what}_{place}" if place else what
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What is accumulated of an output while conditions are measured, and the rows that come of it.
+
+    Args:
+        name: for errors.
+        output: of the model; a model that has none has no rows.
+        accumulator: from a task to a `keras.metrics.Metric` with `update_state(target, output)`, whose
+            variables have names; or "package.module:Class". Its attribute `reads`, "target" by default, may
+            be "rule".
+        rows: from {condition: {name of a variable: its value at the end of the condition}} to
+            {(measure, condition): value}, one number, or one per member.
+
+    Raises:
+        ValueError: on a name that is none.
+    """
+
+    name: str
+    output: str
+    accumulator: Callable[[Any], Any] | str
+    rows: Callable[[Mapping[str, Mapping[str, Any]]], Mapping[tuple[str, str], Any]] | str
+
+    def __post_init__(self) -> None:
+        check_name("a probe", self.name)
+        check_name("an output", self.output)
