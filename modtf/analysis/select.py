@@ -18,7 +18,8 @@ CHOICES = (*CHECKPOINTS, POOLED)
 
 def check_results(frame: Any) -> None:
     """Raises `ValueError` unless it is a table with the columns that `load_results` gives."""
-    lacking = [name for name in COLUMNS if name not in frame] if isinstance(frame, pd.DataFrame) else ["all"]
+    needed = [name for name in COLUMNS if name != "place"]  # which older tables lack
+    lacking = [name for name in needed if name not in frame] if isinstance(frame, pd.DataFrame) else ["all"]
     if lacking:
         raise ValueError(
             f"results lacks the columns {', '.join(lacking)}; expected the table of modtf.load_results."

@@ -16,14 +16,14 @@ from modtf.models.build import build_cell
 from modtf.models.own import explained
 from modtf.population import Population
 from modtf.results.schema import (
-    ACTIVATION,
     HISTORY,
     RESULTS,
-    write_activations,
+    read_activations,
+    read_values,
+    save_activations,
     write_history,
     write_results,
 )
-from modtf.results.values import read_values
 
 MEMBERS = "members"  # of a cell's folder: a folder for every member
 
@@ -62,15 +62,12 @@ def run_members(cell: Cell, folder: Path, run_member: RunMember) -> None:
             with explained(cell.variant):
                 run_member(one, population, model, part)
         parts.append(part)
-    arrays = [dict(np.load(part / ACTIVATION)) for part in parts]
-    write_activations(
-        folder,
-        **{name: np.concatenate([found[name] for found in arrays]) for name in ("last", "best")},
-        history=np.concatenate([found["history"] for found in arrays], axis=1),
-        steps=arrays[0]["steps"],
-        data_seeds=[data_seed for data_seed, _ in cell.members],
-        seeds=[seed for _, seed in cell.members],
-    )
+    arrays = [read_activations(part) for part in parts]
+    joined = {
+        name: np.concatenate([found[name] for found in arrays], axis=1 if name.startswith("history") else 0)
+        for name in arrays[0]
+    }
+    save_activations(folder, {**joined, "steps": arrays[0]["steps"]})
     write_history(folder, _joined(parts, HISTORY))
     write_results(folder, _joined(parts, RESULTS))
 

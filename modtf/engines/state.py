@@ -10,8 +10,7 @@ import numpy as np
 
 from modtf.cell import Cell
 from modtf.files import write_text
-from modtf.results.schema import CONFIG, DIVERGED, HISTORY, HISTORY_COLUMNS, RESULTS
-from modtf.results.values import read_values
+from modtf.results.schema import CONFIG, DIVERGED, HISTORY, HISTORY_COLUMNS, RESULTS, read_values
 from modtf.version import __version__
 
 MANIFEST = "manifest.json"  # the files of a finished cell, with sizes and checksums

@@ -1,39 +1,20 @@
 """Results of cells on disk: their schema, finding them, reading them as one tidy table."""
 
-from modtf.results.activations import Activations, load_activations
-from modtf.results.cells import CellFolder, find_cells
-from modtf.results.load import load_history, load_results, with_categories
-from modtf.results.schema import (
-    CELL,
-    CHECKPOINTS,
-    COLUMNS,
-    HISTORY_COLUMNS,
-    KIND,
-    MEMBER,
-    SCORE,
-    VARIANTS,
-    write_activations,
-    write_history,
-    write_results,
-)
-
-__all__ = [
-    "CELL",
-    "CHECKPOINTS",
-    "COLUMNS",
-    "HISTORY_COLUMNS",
-    "KIND",
-    "MEMBER",
-    "SCORE",
-    "VARIANTS",
-    "Activations",
-    "CellFolder",
-    "find_cells",
-    "load_activations",
-    "load_history",
-    "load_results",
-    "with_categories",
-    "write_activations",
-    "write_history",
-    "write_results",
-]
+from modtf.results.activations import Activations as Activations
+from modtf.results.activations import load_activations as load_activations
+from modtf.results.cells import CellFolder as CellFolder
+from modtf.results.cells import find_cells as find_cells
+from modtf.results.load import load_history as load_history
+from modtf.results.load import load_results as load_results
+from modtf.results.load import with_categories as with_categories
+from modtf.results.schema import CELL as CELL
+from modtf.results.schema import CHECKPOINTS as CHECKPOINTS
+from modtf.results.schema import COLUMNS as COLUMNS
+from modtf.results.schema import HISTORY_COLUMNS as HISTORY_COLUMNS
+from modtf.results.schema import KIND as KIND
+from modtf.results.schema import MEMBER as MEMBER
+from modtf.results.schema import SCORE as SCORE
+from modtf.results.schema import VARIANTS as VARIANTS
+from modtf.results.schema import write_activations as write_activations
+from modtf.results.schema import write_history as write_history
+from modtf.results.schema import write_results as write_results

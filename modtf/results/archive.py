@@ -1,6 +1,7 @@
 """The results of many cells as one small file, which reports read: for a supplement, or a colleague."""
 
 import atexit
+import io
 import lzma
 import os
 import shutil
@@ -8,13 +9,15 @@ import tempfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from modtf.files import atomic_path
-from modtf.results.compact import compact
 from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, RESULTS, read_activations
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".zip"
 FILES = (CONFIG, RESULTS, HISTORY, ACTIVATION)  # all that tables and figures need: no models
+PARTS = 2048  # of 1: float16 has all their multiples from 0 to 1
 LARGEST = 8 << 30  # bytes of an archive, unpacked
 DAMAGED = (
     zipfile.BadZipFile,
@@ -38,7 +42,7 @@ TIME = (1980, 1, 1, 0, 0, 0)  # of every file, so that the same results are the 
 def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
     """Writes the results, histories and activation matrices of finished cells as one file.
 
-    Matrices are rounded to whole 2048ths, which makes them six times as small: see `modtf.results.compact`.
+    Matrices are rounded to whole 2048ths, which makes them six times as small: see `apportion`.
 
     Args:
         cells: as `find_cells` gives them.
@@ -110,3 +114,36 @@ def _unpack(path: str, *version: int) -> Path:
     except DAMAGED as error:
         raise ValueError(f"{said} ({error}).") from error
     return folder
+
+
+def apportion(shares: ArrayLike, parts: int = PARTS) -> NDArray[np.float64]:
+    """Rounds shares to whole parts whose sum stays: by largest remainders, Hamilton's way of sharing seats.
+
+    Args:
+        shares: at least 0, with the sum 1 over the last axis, `[..., M]`.
+        parts: of 1.
+
+    Returns:
+        Multiples of 1 / parts, each less than 1 / parts away from its share, `[..., M]`; what was rounded
+        before stays as it is, and so do NaN.
+
+    Example:
+        >>> apportion([0.5, 0.3, 0.2], parts=8).tolist()
+        [0.5, 0.25, 0.25]
+    """
+    exact = np.asarray(shares, np.float64) * parts
+    whole = np.floor(exact)
+    missing = parts - whole.sum(axis=-1, keepdims=True)
+    place = np.argsort(np.argsort(whole - exact, axis=-1, kind="stable"), axis=-1)  # 0: largest remainder
+    return (whole + (place < missing)) / parts
+
+
+def compact(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """The arrays of `activation.npz` as such a file, not compressed, with matrices rounded by `apportion`."""
+    file = io.BytesIO()
+    rounded = {
+        name: apportion(array).astype(np.float16) if np.issubdtype(array.dtype, np.floating) else array
+        for name, array in arrays.items()
+    }
+    np.savez(file, allow_pickle=False, **rounded)
+    return file.getvalue()

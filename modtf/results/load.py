@@ -18,8 +18,9 @@ from modtf.results.schema import (
     NOT_KEYS,
     RESULTS,
     VARIANTS,
+    read_values,
+    with_place,
 )
-from modtf.results.values import read_values
 
 Progress = Callable[[Sequence[CellFolder]], Iterable[CellFolder]]  # such as tqdm
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
@@ -34,9 +35,9 @@ def load_results(directory: Source, progress: Progress = iter) -> pd.DataFrame:
         progress: wraps the list of cells, for example `tqdm`.
 
     Returns:
-        One row per member, checkpoint, measure and condition: `modtf.results.COLUMNS`, then `protocol`, equal
-        for cells that were trained and evaluated in the same way, and `folder`. Columns of text are
-        categories, in the order of the registries. No rows if no cell is finished. Unfinished cells:
+        One row per member, checkpoint, measure, condition and place: `modtf.results.COLUMNS`, then
+        `protocol`, equal for cells that were trained and evaluated in the same way, and `folder`. Columns of
+        text are categories, in the order of the registries. No rows if no cell is finished. Unfinished cells:
         `modtf.analysis.find_missing`.
 
     Raises:
@@ -56,8 +57,8 @@ def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
     """The evaluations during training of all finished cells, with the columns of `CELL` in front.
 
     Returns:
-        The columns of `CELL`, then step, data_seed, seed, measure, condition, value, protocol, folder. No
-        rows if no finished cell has a history.
+        The columns of `CELL`, then step, data_seed, seed, measure, condition, place, value, protocol, folder.
+        No rows if no finished cell has a history.
 
     Raises:
         FileNotFoundError, ValueError: as `load_results`.
@@ -72,6 +73,7 @@ def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
 
     For results that were kept as one table: `with_categories(pd.read_csv(path, keep_default_na=False))`.
     """
+    frame = with_place(frame)
     texts = [name for name in frame if frame[name].dtype != "category" and name in (*TEXTS, *JOINED)]
     return frame.assign(**{name: _in_order(name, pd.Categorical(frame[name])) for name in texts})
 
@@ -133,7 +135,7 @@ def _concatenate(tables: list[tuple[CellFolder, pd.DataFrame]], dtypes: Mapping[
 def _in_order(name: str, values: pd.Categorical) -> pd.Categorical:
     """The categories in the order of tables and figures, those that have none sorted behind."""
     settings = (setting for family in FAMILIES.values() for setting in family.settings)
-    conditions = (condition for family in FAMILIES.values() for condition in family.condition_names)
+    conditions = (c for family in FAMILIES.values() for c in (*family.condition_names, *family.groups))
     orders: dict[str, Iterable[str]] = {
         "arch": FAMILIES,
         "setting": settings,

@@ -5,7 +5,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.cell import VARIANTS as VARIANTS
 from modtf.files import atomic_path, write_text
+from modtf.observed import at_place
 
 RESULTS = "results.csv"  # its presence means that the cell is finished
 HISTORY = "history.csv"
@@ -20,7 +21,8 @@ HISTORY = "history.csv"
 DIVERGED = "diverged"
 CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance": what ran it last
 ACTIVATION = "activation.npz"
-ACTIVATION_ARRAYS = ("last", "best", "history", "steps", "data_seeds", "seeds")
+MATRICES = ("last", "best", "history")  # of it, at every place: "last_encoder", "last" at the only one
+NUMBERS = ("steps", "data_seeds", "seeds")
 PRIVATE = ".modtf"  # in a study's folder: cells that are worked on or were set aside, leases, logs
 
 #: tail: mean over the last evaluations of training; last: after the last step; best: of the smallest
@@ -30,9 +32,10 @@ CHECKPOINTS = ("tail", "last", "best")
 KIND = ("arch", "setting", "task_options")  # results of different kinds are never in one unit
 CELL = (*KIND, "num_rules", "width", "variant", "model_options")
 MEMBER = (*CELL, "data_seed", "seed")
-SCORE = ("checkpoint", "measure", "condition")
+SCORE = ("checkpoint", "measure", "condition", "place")
 
-# Options stand as text, "search=v2" or "modules=16,temperature=2", and are "" where there are none.
+# Options stand as text, "search=v2" or "modules=16,temperature=2", and are "" where there are none. So is the
+# place, which files of older versions lack, where a model has a single routed layer, and of its performance.
 COLUMNS: Mapping[str, str] = {
     "arch": "str",
     "setting": "str",
@@ -49,6 +52,7 @@ COLUMNS: Mapping[str, str] = {
     "checkpoint": "str",
     "measure": "str",
     "condition": "str",
+    "place": "str",
     "value": "float64",
 }
 HISTORY_COLUMNS: Mapping[str, str] = {
@@ -57,6 +61,7 @@ HISTORY_COLUMNS: Mapping[str, str] = {
     "seed": "int64",
     "measure": "str",
     "condition": "str",
+    "place": "str",
     "value": "float64",
 }
 NOT_KEYS = (
@@ -66,6 +71,10 @@ NOT_KEYS = (
     "steps",
 )  # two rows of one model may not differ in these
 
+_VERSION = tuple(int(part) for part in pd.__version__.split(".")[:2])
+#: makes pandas read numbers to the last bit; from 3.1 on it always does
+EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _VERSION < (3, 1) else {}
+
 
 def conform(
     frame: pd.DataFrame, columns: Mapping[str, str] = COLUMNS, source: str = "The table"
@@ -73,7 +82,7 @@ def conform(
     """The frame with exactly `columns`, in their order and with their dtypes.
 
     Args:
-        frame: one row per member, measure and condition; missing options count as none.
+        frame: one row per member, measure, condition and place; missing options and places count as none.
         columns: `COLUMNS` or `HISTORY_COLUMNS`.
         source: what the frame is, for errors.
 
@@ -81,6 +90,7 @@ def conform(
         ValueError: if a column is missing or unknown, a value does not fit its dtype, or two rows speak of
             the same thing.
     """
+    frame = with_place(frame)
     missing, unknown = [c for c in columns if c not in frame], [c for c in frame if c not in columns]
     if missing or unknown:
         raise ValueError(
@@ -88,8 +98,8 @@ def conform(
             f"unknown {', '.join(map(str, unknown)) or 'none'}. Expected {', '.join(columns)}."
         )
     frame = frame[list(columns)].reset_index(drop=True)
-    options = [name for name in ("task_options", "model_options") if name in columns]
-    frame = frame.assign(**{name: frame[name].astype(object).fillna("") for name in options})
+    empty = [name for name in ("task_options", "model_options", "place") if name in columns]
+    frame = frame.assign(**{name: frame[name].astype(object).fillna("") for name in empty})
     try:
         frame = frame.astype(dict(columns))
     except (TypeError, ValueError) as error:
@@ -104,12 +114,44 @@ def conform(
     return frame
 
 
+def with_place(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with the column `place` before its last; "" where there was none."""
+    if "place" in frame or "condition" not in frame:
+        return frame
+    frame = frame.copy(deep=False)
+    frame.insert(frame.shape[1] - 1, "place", pd.Categorical([""] * len(frame)))
+    return frame
+
+
+def read_values(
+    path: str | os.PathLike[str] | TextIO, dtypes: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """A table as it was written: numbers to the last bit, no value where a model has none.
+
+    Args:
+        path: of a CSV file, or the open file, with a column `value`.
+        dtypes: of columns; by default as pandas finds them.
+
+    Raises:
+        ValueError: if it is no table of these types.
+    """
+    return with_place(
+        pd.read_csv(
+            path,
+            dtype=None if dtypes is None else dict(dtypes),
+            keep_default_na=False,  # "" is no missing value: it is how a model without options says so
+            na_values={"value": ["", "nan", "NaN"]},
+            **EXACT,
+        )
+    )
+
+
 def write_results(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
     """Writes `results.csv`, all at once: a reader sees the whole file or none.
 
     Args:
         folder: the cell's folder; it must exist.
-        frame: one row per member, checkpoint, measure and condition, with `COLUMNS`. Measures of the
+        frame: one row per member, checkpoint, measure, condition and place, with `COLUMNS`. Measures of the
             activation matrix, and what concerns training, such as "seconds", stand under the condition "iid".
 
     Raises:
@@ -130,25 +172,30 @@ def write_history(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
 def write_activations(
     folder: str | os.PathLike[str],
     *,
-    last: ArrayLike,
-    best: ArrayLike,
-    history: ArrayLike,
+    last: ArrayLike | Mapping[str, ArrayLike],
+    best: ArrayLike | Mapping[str, ArrayLike],
+    history: ArrayLike | Mapping[str, ArrayLike],
     steps: Sequence[int],
     data_seeds: Sequence[int],
     seeds: Sequence[int],
 ) -> Path:
-    """Writes `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]`, seeds `[P]`."""
+    """Writes `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]`, seeds `[P]`.
+
+    Those of a model with several routed layers are given by place.
+    """
+    arrays: dict[str, Any] = {"steps": steps, "data_seeds": data_seeds, "seeds": seeds}
+    for name, given in zip(MATRICES, (last, best, history), strict=True):
+        by_place = given if isinstance(given, Mapping) else {"": given}
+        arrays |= {at_place(name, place): matrices for place, matrices in by_place.items()}
+    return save_activations(folder, arrays)
+
+
+def save_activations(folder: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Path:
+    """Writes arrays by name, as `read_activations` gives them."""
     path = Path(folder, ACTIVATION)
+    types = {name: np.int64 if name in NUMBERS else np.float32 for name in arrays}
     with atomic_path(path) as temporary:
-        np.savez_compressed(
-            temporary,
-            last=np.asarray(last, np.float32),
-            best=np.asarray(best, np.float32),
-            history=np.asarray(history, np.float32),
-            steps=np.asarray(steps, np.int64),
-            data_seeds=np.asarray(data_seeds, np.int64),
-            seeds=np.asarray(seeds, np.int64),
-        )
+        np.savez_compressed(temporary, **{name: np.asarray(v, types[name]) for name, v in arrays.items()})
     return path
 
 
@@ -161,7 +208,8 @@ def read_activations(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     path = Path(folder, ACTIVATION)
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {name: file[name] for name in ACTIVATION_ARRAYS}
+            found = [name.removeprefix("last") for name in file.files if name.split("_")[0] == "last"]
+            return {name: file[name] for name in (*(m + end for end in found for m in MATRICES), *NUMBERS)}
     except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path} cannot be read ({error}). Remove its folder and run the cell again."

@@ -11,8 +11,7 @@ import pandas as pd
 
 from modtf.cell import Cell
 from modtf.protocol import tail_length
-from modtf.results.schema import HISTORY
-from modtf.results.values import read_values
+from modtf.results.schema import HISTORY, read_values
 from modtf.tuning.search import EPOCHS, LONGEST, Search, find_searches
 
 STATUS = {"COMPLETED": "finished", "RUNNING": "unfinished", "FAILED": "failed", "INVALID": "failed"}

@@ -113,9 +113,14 @@ def test_folders(empty_folder, reader, folder):
     assert found is None or len(found) == 0
 
 
+@pytest.fixture(scope="module")
+def results(one_cell):
+    return load_results(one_cell)
+
+
 @few
 @given(value=anything)
 @pytest.mark.parametrize("name", ["results", "checkpoint", "protocols", "level"])
-def test_study(small_study, name, value):
-    given_ = {"results": load_results(small_study)} if name != "results" else {}
+def test_study(results, name, value):
+    given_ = {"results": results} if name != "results" else {}
     survives(lambda: modtf.Study(**{**given_, name: value}), name.removesuffix("s"))

@@ -1,8 +1,23 @@
+"""The files of a cell are written as they are read: columns, numbers to the last bit, matrices by place."""
+
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
-from modtf.results.schema import COLUMNS, conform, write_activations, write_history, write_results
+from modtf.results.schema import (
+    COLUMNS,
+    conform,
+    read_activations,
+    read_values,
+    write_activations,
+    write_history,
+    write_results,
+)
 
 ROW = {
     "arch": "mha",
@@ -20,8 +35,12 @@ ROW = {
     "checkpoint": "last",
     "measure": "loss",
     "condition": "len30_scale2",
+    "place": "",
     "value": 0.5,
 }
+
+
+ONE = {"steps": (1,), "data_seeds": (1,), "seeds": (1,)}
 
 
 def test_columns_come_in_order_with_their_dtypes(tmp_path):
@@ -33,22 +52,22 @@ def test_columns_come_in_order_with_their_dtypes(tmp_path):
     ]
 
 
-def test_options_may_be_missing():
-    frame = conform(pd.DataFrame([ROW | {"task_options": None, "model_options": np.nan}]))
-    assert frame[["task_options", "model_options"]].to_numpy().tolist() == [["", ""]]
+def test_options_and_places_may_be_missing():
+    old = pd.DataFrame([ROW | {"task_options": None, "model_options": np.nan}]).drop(columns="place")
+    assert conform(old)[["task_options", "model_options", "place"]].to_numpy().tolist() == [["", "", ""]]
+    text = old.to_csv(index=False)
+    assert read_values(io.StringIO(text))["place"].tolist() == [""]
+    places = conform(pd.DataFrame([ROW, ROW | {"place": "root", "num_modules": 3}]))
+    assert places["place"].tolist() == ["", "root"]
 
 
-def test_nothing_else_is_left_in_the_folder(tmp_path):
-    write_results(tmp_path, pd.DataFrame([ROW]))
-    assert [p.name for p in tmp_path.iterdir()] == ["results.csv"]
-
-
-def test_a_failed_write_keeps_the_old_file(tmp_path):
+def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
     path = write_results(tmp_path, pd.DataFrame([ROW]))
     before = path.read_text()
     with pytest.raises(ValueError, match="value"):
         write_results(tmp_path, pd.DataFrame([ROW]).drop(columns="value"))
     assert path.read_text() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["results.csv"]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +89,29 @@ def test_history_and_activations_are_written(tmp_path):
     row = {"step": 1, "data_seed": 0, "seed": 0, "measure": "loss", "condition": "iid", "value": 1.0}
     assert write_history(tmp_path, pd.DataFrame([row])).name == "history.csv"
     matrix = np.full((1, 2, 2), 0.5)
-    path = write_activations(
-        tmp_path, last=matrix, best=matrix, history=matrix[None], steps=[1], data_seeds=[0], seeds=[0]
+    same = {"steps": [1], "data_seeds": [0], "seeds": [0]}
+    write_activations(tmp_path, last=matrix, best=matrix, history=matrix[None], **same)
+    found = read_activations(tmp_path)
+    shapes = {name: array.shape for name, array in found.items()}
+    assert shapes == {**dict.fromkeys(["last", "best"], (1, 2, 2)), "history": (1, 1, 2, 2), **ONE}
+    by_place = {"a": matrix, "b_c": np.eye(3)[None]}
+    write_activations(
+        tmp_path, last=by_place, best=by_place, history={k: v[None] for k, v in by_place.items()}, **same
     )
-    with np.load(path) as file:
-        assert file["history"].shape == (1, 1, 2, 2)
+    found = read_activations(tmp_path)
+    assert {"last_a", "best_b_c", "history_a", "steps"} < set(found)
+    assert found["history_b_c"].shape == (1, 1, 3, 3)
+
+
+@given(arrays.arrays(np.float64, st.integers(1, 20), elements=st.floats(allow_nan=True, width=64)))
+def test_numbers_are_the_same_to_the_last_bit(values):
+    text = pd.DataFrame({"value": values}).to_csv(index=False)
+    np.testing.assert_array_equal(read_values(io.StringIO(text))["value"].to_numpy(), values)
+
+
+def test_an_empty_text_is_no_missing_value():
+    text = pd.DataFrame({"model_options": ["", "nan"], "value": [np.nan, 1.5]}).to_csv(index=False)
+    found = read_values(io.StringIO(text), {"model_options": "category", "value": "float64"})
+    assert found["model_options"].tolist() == ["", "nan"]
+    assert np.isnan(found["value"][0])
+    assert found["value"][1] == 1.5
