@@ -23,8 +23,8 @@ from modtf.cell import VARIANTS, Cell
 from modtf.checks import check_choice, check_path
 from modtf.files import check_writable, write_text
 from modtf.launch.best import define_best, with_best
+from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
 from modtf.launch.cli import run_command
-from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
 from modtf.launch.settings import define_settings
 from modtf.models.own import MODELS
 from modtf.protocol import PLACES
@@ -77,7 +77,7 @@ def shared_cell(cells: list[Cell]) -> Cell:
 
 def main(given: flags.FlagValues) -> None:
     """Runs the cells one after the other, models of the user's first, then prints the table."""
-    asked = cells_of_flags(given, given.model)
+    asked = cells_of_flags(given)
     cells = with_best(asked, given)
     first, training = shared_cell(asked), asked[0].protocol.training
     label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)

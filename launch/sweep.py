@@ -23,16 +23,20 @@ from absl import flags
 from modtf.cell import Cell
 from modtf.engines import ENGINES
 from modtf.engines.shard import shard_of
-from modtf.families import FAMILIES
 from modtf.files import check_writable
 from modtf.launch.best import define_best, with_best
+from modtf.launch.cells import (
+    CHOOSES,
+    cells_of_flags,
+    choose_cells,
+    define_cell_flags,
+    define_kind_flags,
+    define_models,
+)
 from modtf.launch.cli import run_command
 from modtf.launch.settings import define_settings
-from modtf.launch.sweep_cells import LISTS, cells_of_flags, choose_cells
-from modtf.models.routers import default_variants
-from modtf.protocol import PRESETS
 from modtf.studies import STUDIES, load_study
-from modtf.studies.check import check_cells, check_memory
+from modtf.studies.check import check_memory
 
 SHOWN = 10  # failures that are listed
 
@@ -41,7 +45,7 @@ def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     string, integer = flags.DEFINE_string, flags.DEFINE_integer
     string("study", None, f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). "
-           f"{', '.join(f'--{name}' for name in LISTS)} then choose among its cells.",
+           f"{', '.join(f'--{name}' for name in CHOOSES)} then choose among its cells.",
            flag_values=values)  # fmt: skip
     string("out", None, "Folder to write to; default runs/STUDY.", flag_values=values)
     flags.DEFINE_bool("dry_run", False, "List the cells and estimate what they cost; run nothing.",
@@ -55,20 +59,9 @@ def define_flags(values: flags.FlagValues) -> None:
     string("shard", None, "i/n: every n-th cell from the i-th (from 0), for job arrays.", flag_values=values)
     flags.DEFINE_bool("retry_failed", False, "Run cells again that failed before.", flag_values=values)
     define_best(values)
-    flags.DEFINE_list("arch", None, f"Families: {', '.join(FAMILIES)}.", flag_values=values)
-    flags.DEFINE_list("setting", None, "What is predicted; default regression.", flag_values=values)
-    flags.DEFINE_list("rules", None, "Numbers of rules R; default from the preset.", flag_values=values)
-    flags.DEFINE_list("width", None, "Widths e of the encoders; default from the preset.", flag_values=values)
-    flags.DEFINE_list("variant", None, f"Default {','.join(default_variants())}.", flag_values=values)
-    flags.DEFINE_list("model", None, "Registered models of your own beside them; see --plugin.",
-                      flag_values=values)  # fmt: skip
-    flags.DEFINE_enum("preset", None, list(PRESETS), "Where the rest comes from; default quick.",
-                      flag_values=values)  # fmt: skip
-    integer("tasks", None, "How many tasks (data seeds 0, 1, ...).", flag_values=values)
-    integer("seeds", None, "How many seeds per task (0, 1, ...).", flag_values=values)
-    integer("steps", None, "Training steps.", flag_values=values)
-    flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
-    integer("batch_size", None, "Examples per member and step.", flag_values=values)
+    define_kind_flags(values, several=True)
+    define_cell_flags(values, several=True)
+    define_models(values)
     define_settings(values)
 
 
@@ -81,7 +74,6 @@ def main(given: flags.FlagValues) -> None:
         plugins += [study.plugin] if study.plugin else []
     else:
         name, cells = "sweep", cells_of_flags(given)
-        check_cells(cells)
     cells = with_best(cells, given)
     if given.shard is not None:
         cells = shard_of(cells, given.shard)

@@ -22,8 +22,8 @@ from absl import flags
 
 from modtf.checks import check_integer
 from modtf.files import check_writable
+from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags
 from modtf.launch.cli import run_command
-from modtf.launch.run_cells import cells_of_flags, define_cell_flags, define_kind_flags
 from modtf.launch.settings import define_settings, says_learning_rate
 from modtf.tuning import ORACLES
 

@@ -1,6 +1,6 @@
 """What can be known to be wrong with cells before anything runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from modtf.cell import Cell
 from modtf.checks import check_choice
@@ -9,7 +9,7 @@ from modtf.models.architectures.sizes import check_width
 from modtf.models.options import check_options
 from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
-from modtf.training.requirements import check_cell
+from modtf.training.requirements import check_cell as check_fits
 
 SHOWN = 5
 
@@ -21,42 +21,37 @@ def check_cells(cells: Sequence[Cell]) -> None:
     """
     if not cells:
         raise ValueError("The study has no cells. Widen its filters or choices.")
-    _refuse(cells, [f"{cell.label}: {error}" for cell in cells if (error := _error(cell))])
+    _refuse(cells, check_cell, "{label}: {error}")
     seen: dict[str, Cell] = {}
     for cell in cells:
         if seen.setdefault(cell.folder, cell) is not cell:
             raise ValueError(f"The study holds the cell {cell.label} twice. Leave one of them out.")
 
 
+def check_cell(cell: Cell) -> None:
+    """Raises `ValueError` on a cell that cannot be built; imports no TensorFlow."""
+    architecture = cell.architecture or cell.task.family.architecture
+    if cell.variant in MODELS:
+        check_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.variant))
+        return
+    check_choice("variant", cell.variant, [*ROUTERS, *MODELS])
+    check_choice("architecture", architecture, ARCHITECTURES)
+    check_width(architecture, cell.width, cell.task.num_rules, cell.router.get("modules"))
+
+
 def check_memory(cells: Sequence[Cell]) -> None:
     """Raises `ValueError` on cells that cannot fit into the memory of this machine."""
-    _refuse(cells, [str(error) for cell in cells if (error := _does_not_fit(cell))])
+    _refuse(cells, check_fits, "{error}")
 
 
-def _does_not_fit(cell: Cell) -> ValueError | None:
-    try:
-        check_cell(cell)
-    except ValueError as error:
-        return error
-    return None
-
-
-def _refuse(cells: Sequence[Cell], reasons: Sequence[str]) -> None:
+def _refuse(cells: Sequence[Cell], check: Callable[[Cell], None], words: str) -> None:
+    reasons = []
+    for cell in cells:
+        try:
+            check(cell)
+        except ValueError as error:
+            reasons.append(words.format(label=cell.label, error=error))
     if reasons:
         lines = [f"  {reason}" for reason in reasons[:SHOWN]]
         more = [f"  and {len(reasons) - SHOWN} more"] if len(reasons) > SHOWN else []
         raise ValueError("\n".join([f"{len(reasons)} of {len(cells)} cells cannot run:", *lines, *more]))
-
-
-def _error(cell: Cell) -> ValueError | None:
-    architecture = cell.architecture or cell.task.family.architecture
-    try:
-        if cell.variant in MODELS:
-            check_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.variant))
-            return None
-        check_choice("variant", cell.variant, [*ROUTERS, *MODELS])
-        check_choice("architecture", architecture, ARCHITECTURES)
-        check_width(architecture, cell.width, cell.task.num_rules, cell.router.get("modules"))
-    except ValueError as error:
-        return error
-    return None

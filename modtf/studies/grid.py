@@ -51,7 +51,7 @@ class Grid:
         Raises:
             ValueError: on a setting that is not known or makes no sense, with the point that has it.
         """
-        return [cell_of(point) for point in self.points]
+        return [_named(point) for point in self.points]
 
     def __len__(self) -> int:
         return len(self.points)
@@ -93,6 +93,14 @@ def together(**axes: Any) -> Grid:
     return Grid(
         [dict(zip(axes, row, strict=True)) for row in zip(*map(_choices, axes.values()), strict=True)]
     )
+
+
+def _named(point: Point) -> Cell:
+    try:
+        return cell_of(point)
+    except (TypeError, ValueError) as error:
+        shown = ", ".join(f"{name}={value!r}" for name, value in point.items())
+        raise ValueError(f"{error} (in the cell {shown})") from error
 
 
 def _choices(values: Any) -> list[Any]:

@@ -1,19 +1,44 @@
 """A point of a grid becomes a cell."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES
 from modtf.memory import check_members
+from modtf.models.architectures import ARCHITECTURES
+from modtf.models.options import options_of
+from modtf.models.own import MODELS, options_of_model
+from modtf.models.routers import ROUTERS
 from modtf.protocol import Evaluation, Protocol, Training, preset
 from modtf.task import FIELDS, Task
 
 MODEL_FIELDS = ("width", "variant", "architecture")
 PROTOCOL_FIELDS = ("preset", "protocol", "tasks", "seeds", "members")
-NAMESPACES = ("router", "model", "training", "evaluation")
+OPTIONS = ("router", "model")  # namespaces of options, each a field of `Cell`
+PARTS = {"training": Training, "evaluation": Evaluation}  # those of fields of a protocol
+NAMESPACES = (*OPTIONS, *PARTS)
+
+
+def options_known(namespace: str, variant: str, architecture: str) -> Mapping[str, Any]:
+    """The options that a cell of a variant has under `NAMESPACE.NAME`, and their defaults.
+
+    Args:
+        namespace: one of `OPTIONS`.
+        variant: its name, or that of a registered model.
+        architecture: whose network it is; a registered model has its own.
+
+    Example:
+        >>> options_known("model", "modular", "rnn")
+        {'cell': 'lstm'}
+    """
+    if namespace == "model":
+        if variant in MODELS:
+            return options_of_model(variant)
+        return options_of(ARCHITECTURES[architecture], "make_layers")
+    return {} if variant in MODELS else options_of(ROUTERS[variant], "__init__", skip=2)
 
 
 def cell_of(point: Mapping[str, Any]) -> Cell:
@@ -37,60 +62,48 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
         >>> cell_of({"arch": "mlp", "num_rules": 4, "width": 32, "variant": "modular"}).label
         'mlp_regression_r4_e32_modular'
     """
-    try:
-        return _cell_of(point)
-    except (TypeError, ValueError) as error:
-        shown = ", ".join(f"{name}={value!r}" for name, value in point.items())
-        raise ValueError(f"{error} (in the cell {shown})") from error
-
-
-def _cell_of(point: Mapping[str, Any]) -> Cell:
-    options = _by_namespace(point)
-    plain = {name: value for name, value in point.items() if "." not in name}
-    known_options = {option.name for family in FAMILIES.values() for option in family.options}
-    for name in plain:
-        known = (*FIELDS[:-1], *sorted(known_options), *MODEL_FIELDS, *PROTOCOL_FIELDS)
-        check_choice("setting", name, known)
-    rest = (*MODEL_FIELDS, *PROTOCOL_FIELDS)
-    task = Task(**{name: value for name, value in plain.items() if name not in rest})
-    defaults = preset(plain.get("preset", "paper"), task)
-    if "num_rules" not in plain:
-        task = task.replace(num_rules=defaults.num_rules)
-    protocol = plain.get("protocol", defaults.protocol)
-    if callable(protocol):
-        protocol = protocol(task)
-    if not isinstance(protocol, Protocol):
-        raise ValueError(f"protocol={protocol!r}: expected a modtf.Protocol or a function that gives one.")
-    tasks = _numbers("tasks", plain.get("tasks", defaults.tasks))
-    seeds = _numbers("seeds", plain.get("seeds", defaults.seeds))
-    check_members(len(tasks) * len(seeds), f"{len(tasks)} tasks x {len(seeds)} seeds")
-    members = plain.get("members") or tuple((data_seed, seed) for data_seed in tasks for seed in seeds)
-    return Cell(
-        task,
-        plain.get("width", defaults.width),
-        plain.get("variant", "modular"),
-        members,
-        Protocol(
-            replace(protocol.training, **options["training"]),
-            replace(protocol.evaluation, **options["evaluation"]),
-        ),
-        options["router"],
-        options["model"],
-        plain.get("architecture"),
-    )
-
-
-def _by_namespace(point: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {namespace: {} for namespace in NAMESPACES}
-    known = {"training": fields(Training), "evaluation": fields(Evaluation)}
+    plain: dict[str, Any] = {}
+    options = {option.name for family in FAMILIES.values() for option in family.options}
+    rest = (*MODEL_FIELDS, *PROTOCOL_FIELDS)
     for path, value in point.items():
         namespace, dot, name = path.partition(".")
         if dot:
             check_choice(f"namespace of {path}", namespace, NAMESPACES)
-            if namespace in known:
-                check_choice(f"{namespace} field", name, [field.name for field in known[namespace]])
             found[namespace][name] = value
-    return found
+        else:
+            check_choice("setting", path, (*FIELDS[:-1], *sorted(options), *rest))
+            plain[path] = value
+    task = Task(**{name: value for name, value in plain.items() if name not in rest})
+    defaults = preset(plain.get("preset", "paper"), task)
+    if "num_rules" not in plain:
+        task = task.replace(num_rules=defaults.num_rules)
+    tasks = _numbers("tasks", plain.get("tasks", defaults.tasks))
+    seeds = _numbers("seeds", plain.get("seeds", defaults.seeds))
+    check_members(len(tasks) * len(seeds), f"tasks={len(tasks)} seeds={len(seeds)}")
+    return Cell(
+        task,
+        plain.get("width", defaults.width),
+        plain.get("variant", "modular"),
+        plain.get("members") or tuple((data_seed, seed) for data_seed in tasks for seed in seeds),
+        _protocol(task, plain.get("protocol", defaults.protocol), found),
+        architecture=plain.get("architecture"),
+        **{name: found[name] for name in OPTIONS},
+    )
+
+
+def _protocol(task: Task, given: Any, changes: Mapping[str, Mapping[str, Any]]) -> Protocol:
+    """What a point says of its protocol, with the fields that it changes."""
+    given = given(task) if callable(given) else given
+    if not isinstance(given, Protocol):
+        raise ValueError(f"protocol={given!r}: expected a modtf.Protocol or a function that gives one.")
+    for part, kind in PARTS.items():
+        for name in changes[part]:
+            check_choice(f"{part} field", name, kind.__dataclass_fields__)
+    parts = {part: replace(getattr(given, part), **changes[part]) for part in PARTS}
+    for name in changes["evaluation"].get("conditions") or ():
+        task.family.condition(name)
+    return Protocol(**parts)
 
 
 def _numbers(name: str, value: Any) -> Sequence[int]:

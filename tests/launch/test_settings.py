@@ -4,8 +4,9 @@ import pytest
 from absl import flags
 
 from modtf.families import FAMILIES
-from modtf.launch.run import cells_of_flags, define_flags
-from modtf.launch.settings import NAMESPACES, define_settings, settings_given
+from modtf.launch.cells import cells_of_flags
+from modtf.launch.run import define_flags
+from modtf.launch.settings import ALL, define_settings, settings_given
 from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
 from modtf.space import parse_value
@@ -50,7 +51,7 @@ def test_an_option_named_as_a_flag_is_set_by_its_namespace():
     define_settings(values)
     values(["command", "--search=here", "--set", "task.search=v2"])
     assert values.search == "here"
-    assert settings_given(values)["task"] == {"search": "v2"}
+    assert settings_given(values)["task"] == {"search": ["v2"]}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_a_registered_router_is_a_variant():
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [
-        ("temperature=2", rf"expected NAMESPACE.NAME=VALUE with a namespace of {', '.join(NAMESPACES)}"),
+        ("temperature=2", rf"expected NAMESPACE.NAME=VALUE with a namespace of {', '.join(ALL)}"),
         ("router.temperature", "expected NAMESPACE.NAME=VALUE"),
         ("routers.temperature=2", "expected NAMESPACE.NAME=VALUE"),
         ("router.=2", "expected NAMESPACE.NAME=VALUE"),
@@ -144,8 +145,8 @@ def test_a_registered_router_is_a_variant():
         ("model.cell=lstm", r"--set model\.cell is not known. The options of the architecture 'mlp': none"),
         ("training.speed=2", r"--set training\.speed is not known. The options of training: steps, learning"),
         ("evaluation.steps=2", r"--set evaluation\.steps is not known. The options of evaluation: batches"),
-        ("training.steps=many", r"--set training\.steps='many' is not valid; expected an integer"),
-        ("training.clipnorm=-1", r"--set training\.clipnorm=-1 is not valid; expected a number"),
+        ("training.steps=many", "steps='many' is not valid; expected an integer of at least 1"),
+        ("training.clipnorm=-1", r"clipnorm=-1\.0 is not valid; expected a number"),
         ("training.batch_size=None", "expected an integer of at least 1"),
         ("evaluation.conditions=len30", "condition='len30' is not known; expected one of iid, scale2"),
     ],

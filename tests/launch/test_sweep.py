@@ -9,8 +9,8 @@ import pytest
 from absl import flags
 
 from modtf.cell import VARIANTS
+from modtf.launch.cells import cells_of_flags, choose_cells
 from modtf.launch.sweep import define_flags
-from modtf.launch.sweep_cells import cells_of_flags, choose_cells
 from modtf.protocol import Protocol
 from modtf.studies import load_study
 
@@ -93,11 +93,11 @@ def test_flags_choose_among_the_cells_of_a_study():
         ([], "Give --study=NAME, or say at least --arch"),
         (["--arch=cnn"], "--arch='cnn' is not known; expected one of mlp, mha, rnn"),
         (["--arch=mlp", "--rules=two"], "--rules=two: expected whole numbers"),
-        (["--arch=mlp", "--rules=1"], "num_rules=1 is not valid"),
+        (["--arch=mlp", "--rules=1"], "--rules=1 is not valid"),
         (["--arch=mlp", "--width=0"], "width=0 is not valid"),
         (["--arch=mlp", "--variant=none"], "--variant='none' is not known"),
         (["--arch=mlp", "--setting=ranking"], "setting='ranking' is not known"),
-        (["--arch=mlp", "--search=v2"], "task option='search' is not known"),
+        (["--arch=mlp", "--search=v2"], "search='v2' has no meaning for arch='mlp', whose options are: none"),
         (["--arch=mlp", "--set=router.colour=1"], "--set router.colour is not known"),
         (["--arch=mlp", "--tasks=0"], "tasks=0 is not valid"),
     ],

@@ -11,8 +11,7 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 
 from modtf.launch import run, sweep, tune
 from modtf.launch.best import with_best
-from modtf.launch.run_cells import cells_of_flags
-from modtf.launch.sweep_cells import cells_of_flags as sweep_cells
+from modtf.launch.cells import cells_of_flags
 from modtf.results import load_results
 from modtf.tuning import load_trials
 
@@ -133,7 +132,7 @@ def test_cells_with_and_without_what_was_found_are_not_mixed(tmp_path):
 def test_sweep_uses_what_was_found(tuned, capsys):
     out, _ = tuned
     values = given(sweep, "--arch=mlp", "--rules=2,4", "--variant=modular", f"--best={out}")
-    cells = with_best(sweep_cells(values), values)
+    cells = with_best(cells_of_flags(values), values)
     assert [cell.protocol.training.learning_rate for cell in cells] == [0.02] * 2
     assert [cell.task.num_rules for cell in cells] == [2, 4]
     assert capsys.readouterr().out.count("modular of mlp_regression") == 1

@@ -13,7 +13,7 @@ from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.population import Population
 from modtf.protocol import Evaluation, Protocol, Training
-from modtf.studies.point import cell_of
+from modtf.studies import Grid
 from modtf.task import Task
 
 OPTIONS = sorted({option.name for family in FAMILIES.values() for option in family.options})
@@ -81,7 +81,7 @@ def test_population(task, seed):
        "preset", "tasks", "seeds", "members", "protocol", "training.steps", "evaluation.batches",
        "router.modules", "model.cell", "."]), anything, max_size=3))  # fmt: skip
 def test_point_of_a_grid(point):
-    survives(lambda: cell_of(point))
+    survives(lambda: Grid([point]).cells())
 
 
 @few

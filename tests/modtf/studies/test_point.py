@@ -3,6 +3,7 @@
 import pytest
 
 from modtf.protocol import Protocol
+from modtf.studies import Grid
 from modtf.studies.point import cell_of
 from modtf.task import Task
 
@@ -52,5 +53,5 @@ def test_a_protocol_of_ones_own():
 )
 def test_errors_say_which_cell(setting, words):
     with pytest.raises(ValueError, match=words.replace("(", r"\(")) as error:
-        cell_of({**SMALL, **setting})
+        Grid([{**SMALL, **setting}]).cells()
     assert "in the cell arch='mlp'" in str(error.value)

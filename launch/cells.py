@@ -1,0 +1,228 @@
+"""The cells that flags speak of: flags become points of a grid, and those become cells.
+
+`launch/run.py` and `launch/tune.py` take one kind of task of one size; `launch/sweep.py` takes lists, which
+are combined.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from absl import flags
+
+from modtf.cell import Cell
+from modtf.checks import check_choice, check_integer
+from modtf.families import FAMILIES, Family
+from modtf.launch.settings import Settings, check_names, settings_given
+from modtf.models.architectures import ARCHITECTURES
+from modtf.models.own import MODELS
+from modtf.models.routers import ROUTERS, default_variants
+from modtf.protocol import PRECISIONS, PRESETS
+from modtf.studies.check import check_cell, check_cells
+from modtf.studies.grid import Grid, grid
+from modtf.studies.point import OPTIONS, PARTS, cell_of, options_known
+
+#: flag of a number -> what it is of a point, and the least that it may be
+NUMBERS = {
+    "rules": ("num_rules", 2),
+    "width": ("width", 1),
+    "tasks": ("tasks", 1),
+    "seeds": ("seeds", 1),
+    "steps": ("training.steps", 1),
+    "batch_size": ("training.batch_size", 1),
+}
+#: flag of a word -> what it is of a point
+WORDS = {"preset": "preset", "setting": "setting", "architecture": "architecture"}
+WORDS |= {"precision": "training.precision"}
+#: flag that chooses among a study's cells -> what it is of a cell
+CHOOSES: dict[str, Callable[[Cell], Any]] = {
+    "arch": lambda cell: cell.task.arch,
+    "setting": lambda cell: cell.task.setting,
+    "rules": lambda cell: cell.task.num_rules,
+    "width": lambda cell: cell.width,
+    "variant": lambda cell: cell.variant,
+}
+
+
+def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
+    """Adds --arch and --variant.
+
+    Args:
+        several: whether --arch takes a list, and nothing by default.
+    """
+    words = "Family of tasks, and the network made for it."
+    _define(values, "arch", words, list(FAMILIES), several, next(iter(FAMILIES)))
+    words = f"Variants, separated by commas, of {', '.join(ROUTERS)}; default {','.join(default_variants())}."
+    flags.DEFINE_list("variant", None, words, flag_values=values)
+
+
+def define_cell_flags(values: flags.FlagValues, out: str | None = None, several: bool = False) -> None:
+    """Adds what else a cell is made of.
+
+    Args:
+        values: where to add them.
+        out: the words about --out; None where the command has its own.
+        several: whether --rules, --width and --setting take lists.
+    """
+    settings = dict.fromkeys(name for family in FAMILIES.values() for name in family.settings)
+    words = "quick: minutes on two cores, not the paper's protocol. paper: as published, many hours."
+    _define(values, "preset", words, list(PRESETS), default="quick")
+    if out is not None:
+        flags.DEFINE_string("out", None, out, flag_values=values)
+    _define(values, "rules", "Rules R of the task; default from the preset.", several=several)
+    _define(values, "width", "Width e of the encoders; the inner width is 4e.", several=several)
+    _define(values, "tasks", "How many tasks (data seeds 0, 1, ...).")
+    _define(values, "seeds", "How many seeds per task (0, 1, ...).")
+    _define(values, "steps", "Training steps.")
+    _define(values, "setting", "What is predicted; default the family's first.", list(settings), several)
+    flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
+    _define(values, "batch_size", "Examples per member and step.")
+    words = "Of matrix products; tf32, mixed_bfloat16: faster and coarser, on devices that have them."
+    _define(values, "precision", words, PRECISIONS)
+    _define(values, "architecture", "Another network than the one made for the family.", list(ARCHITECTURES))
+
+
+def define_models(values: flags.FlagValues) -> None:
+    """Adds --model."""
+    words = "Registered keras.Models of your own to stand beside them, separated by commas; see --plugin."
+    flags.DEFINE_list("model", [], words, flag_values=values)
+
+
+def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
+    """The cells that the flags ask for: of every kind one per variant, then one per model of the user's.
+
+    An option goes to the families, architectures and variants that know it.
+
+    Raises:
+        ValueError: on values that have no meaning, or none together.
+    """
+    archs = _listed(given.arch or [])
+    if not archs:
+        raise ValueError("Give --study=NAME, or say at least --arch=..., such as --arch=mlp,mha --rules=2,8.")
+    for arch in archs:
+        check_choice("--arch", arch, FAMILIES)
+    settings = settings_given(given, several=isinstance(given.arch, list))
+    grids = _grids(given, [FAMILIES[arch] for arch in dict.fromkeys(archs)], settings)
+    cells = [cell_of(point) for point in sum(grids, Grid([]))]
+    if isinstance(given.arch, list):
+        check_cells(cells)
+    for cell in cells:
+        check_cell(cell)
+    return cells
+
+
+def choose_cells(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
+    """Those of a study's cells that agree with the flags.
+
+    Raises:
+        ValueError: if none does, or a flag is given that would change the cells.
+    """
+    others = [*NUMBERS, *WORDS, "learning_rate", "model", "set"]
+    changed = [name for name in others if name not in CHOOSES and given[name].present]
+    changed += settings_given(given)["task"]
+    if changed:
+        raise ValueError(
+            f"--{changed[0]} cannot be given with --study, whose file says it. Copy and change the file, or "
+            "leave --study out."
+        )
+    for name, value_of in CHOOSES.items():
+        if given[name].value is not None:
+            wanted = _whole(name, given) if name in NUMBERS else given[name].value
+            present = list(dict.fromkeys(value_of(cell) for cell in cells))
+            for value in wanted:
+                check_choice(f"--{name}", value, present)
+            cells = [cell for cell in cells if value_of(cell) in wanted]
+    return list(cells)
+
+
+def _grids(given: flags.FlagValues, families: Sequence[Family], settings: Settings) -> Iterator[Grid]:
+    """The points of every family; what --set says of options goes to the variants that know them."""
+    models = list(dict.fromkeys(given.model if "model" in given else []))
+    for name in models:
+        if name not in MODELS:
+            raise ValueError(
+                f"--model={name!r} is not known; registered: {', '.join(MODELS) or 'none'}. A file that "
+                "registers it, with @modtf.register_model, is given by --plugin=FILE."
+            )
+    variants = _variants(given, bool(models))
+    known: dict[str, dict[str, Any]] = {namespace: {} for namespace in OPTIONS if settings[namespace]}
+    own: dict[tuple[str, str], dict[str, list[Any]]] = {}  # (family, variant) -> what goes to it alone
+    for family in families:
+        for name in (*variants, *models):
+            axes = own.setdefault((family.name, name), {})
+            for namespace in known:
+                options = options_known(namespace, name, given.architecture or family.architecture)
+                known[namespace] |= options
+                axes |= {f"{namespace}.{k}": v for k, v in settings[namespace].items() if k in options}
+    networks = dict.fromkeys(given.architecture or family.architecture for family in families)
+    whose = {"router": variants, "model": [f"the architecture {name!r}" for name in networks if variants]}
+    for namespace, options in known.items():
+        owners = [*whose[namespace], *map(repr, models)]
+        check_names(namespace, settings[namespace], options, " and ".join(owners))
+    shared = _shared_axes(given) | {f"{part}.{k}": v for part in PARTS for k, v in settings[part].items()}
+    everywhere = {option.name for family in families for option in family.options}
+    for family in families:
+        here = {option.name for option in family.options}
+        task = {k: v for k, v in settings["task"].items() if k in here or k not in everywhere}
+        axes = {"arch": family.name, **task, "setting": family.settings[0], **shared}
+        parts = [grid(variant=name, **own[family.name, name]) for name in (*variants, *models)]
+        yield grid(**axes) * sum(parts, Grid([]))
+
+
+def _variants(given: flags.FlagValues, beside_models: bool) -> list[str]:
+    """Those of --variant, each once."""
+    if given.variant is None:
+        return default_variants()
+    if not given.variant and not beside_models:
+        raise ValueError(f"--variant is empty; expected some of {', '.join(ROUTERS)}.")
+    for variant in given.variant:
+        check_choice("--variant", variant, ROUTERS)
+    return list(dict.fromkeys(given.variant))
+
+
+def _shared_axes(given: flags.FlagValues) -> dict[str, list[Any]]:
+    """What all flags but --arch, --variant, --model and --set say."""
+    axes: dict[str, list[Any]] = {}
+    for name, (path, least) in NUMBERS.items():
+        if given[name].value is not None:
+            axes[path] = [check_integer(f"--{name}", value, least) for value in _whole(name, given)]
+    for name, path in WORDS.items():
+        if given[name].value is not None:
+            axes[path] = _listed(given[name].value)
+    rate = given.learning_rate
+    if rate is not None:
+        if not 0 < rate < 1:
+            raise ValueError(f"--learning_rate={rate} must lie between 0 and 1.")
+        axes["training.learning_rate"] = [rate]
+    return axes
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _whole(name: str, given: flags.FlagValues) -> list[int]:
+    """The whole numbers of a flag."""
+    values = _listed(given[name].value)
+    try:
+        return [int(value) for value in values]
+    except ValueError:
+        listed = ",".join(values)
+        raise ValueError(f"--{name}={listed}: expected whole numbers with commas between.") from None
+
+
+def _define(
+    values: flags.FlagValues,
+    name: str,
+    words: str,
+    choices: Sequence[str] = (),
+    several: bool = False,
+    default: str | None = None,
+) -> None:
+    """Adds a flag: of a list, of one of some choices, or of a whole number."""
+    if several:
+        words += f" Some of {', '.join(choices)}." if choices else " Several, commas between."
+        flags.DEFINE_list(name, None, words, flag_values=values)
+    elif choices:
+        flags.DEFINE_enum(name, default, choices, words, flag_values=values)
+    else:
+        flags.DEFINE_integer(name, None, words, flag_values=values)
