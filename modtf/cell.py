@@ -28,12 +28,13 @@ class Cell:
 
     task: Task  # of any member: its data_seed is not used
     width: int
-    variant: str  # name of the router
+    variant: str  # a name of the family's, or of a registered router or model
     members: tuple[tuple[int, int], ...]
     protocol: Protocol = None  # type: ignore[assignment]  # the published one, if none is given
     router: Mapping[str, Any] = field(default_factory=dict)  # options of the router
     model: Mapping[str, Any] = field(default_factory=dict)  # options of the architecture
     architecture: str | None = None  # its name; the family's own by default
+    trainer: Mapping[str, Any] = field(default_factory=dict)  # options of the variant's trainer
 
     def __post_init__(self) -> None:
         check_type("task", self.task, Task)
@@ -46,7 +47,7 @@ class Cell:
         if self.protocol is None:
             object.__setattr__(self, "protocol", Protocol.published(self.task))
         check_type("protocol", self.protocol, Protocol)
-        for name in ("router", "model"):
+        for name in ("router", "model", "trainer"):
             object.__setattr__(self, name, check_options(name, getattr(self, name)))
         if self.architecture == self.task.family.architecture:
             object.__setattr__(self, "architecture", None)
@@ -62,7 +63,7 @@ class Cell:
         """A readable name, for folders and progress bars; never parsed."""
         parts = [self.task.kind, f"r{self.task.num_rules}", f"e{self.width}", self.variant]
         parts += [self.architecture] if self.architecture else []
-        options = {**self.router, **self.model}
+        options = {**self.router, **self.model, **self._of_trainer}
         return "_".join([*parts, *(f"{name}-{value}" for name, value in options.items())])
 
     @property
@@ -85,8 +86,12 @@ class Cell:
             "num_rules": self.task.num_rules,
             "width": self.width,
             "variant": self.variant,
-            "model_options": _text({**model, **self.router, **self.model}),
+            "model_options": _text({**model, **self.router, **self.model, **self._of_trainer}),
         }
+
+    @property
+    def _of_trainer(self) -> dict[str, Any]:
+        return {f"trainer.{name}": value for name, value in self.trainer.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """What defines the cell scientifically, JSON-able: no path, no device."""
@@ -102,6 +107,7 @@ class Cell:
                 "architecture": self.architecture,
                 "members": [list(m) for m in self.members],
             },
+            **({"trainer": dict(self.trainer)} if self.trainer else {}),
             **self.protocol.to_dict(),
         }
 
@@ -123,6 +129,7 @@ class Cell:
                 cell["router"],
                 cell["model"],
                 cell["architecture"],
+                config.get("trainer", {}),
             )
         except (KeyError, TypeError) as error:
             reason = f"lacks {error}" if isinstance(error, KeyError) else f"is not valid ({error})"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from modtf.task import Task
 
 
+OPTIMIZERS = ("adam", "sgd")
+SCHEDULES = ("cosine",)
 PRECISIONS = ("float32", "tf32", "mixed_bfloat16")
 MIXED = "mixed_bfloat16"
 PLACES = ("auto", "host", "device")  # where data are made; not part of a protocol
@@ -34,6 +36,10 @@ def tail_length(evaluations: int) -> int:
     return max(1, min(TAIL, evaluations // 2))
 
 
+#: fields that came after the first results were written -> their defaults
+LATER: dict[str, Any] = {"optimizer": "adam", "momentum": 0.0, "schedule": None, "weight_decay": 0.0}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Training:
     """How a model is trained. What a family publishes is in its `published` protocol."""
@@ -45,6 +51,10 @@ class Training:
     evaluations: int = 20  # during training, evenly spaced; at each a checkpoint is written
     #: of matrix products; "tf32" and "mixed_bfloat16" are faster on devices that have them, and coarser
     precision: str = "float32"
+    optimizer: str = "adam"
+    momentum: float = 0.0  # of "sgd"
+    schedule: str | None = None  # of the learning rate; "cosine" ends at 0 with the last step
+    weight_decay: float = 0.0  # coupled: so many times each weight is added to its gradient, after clipping
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "evaluations"):
@@ -54,6 +64,14 @@ class Training:
         if self.clipnorm is not None:
             check_number("clipnorm", self.clipnorm, 0.0, LARGEST)
         check_choice("precision", self.precision, PRECISIONS)
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("schedule", self.schedule, (None, *SCHEDULES))
+        for name, high in (("momentum", 1.0), ("weight_decay", LARGEST)):
+            object.__setattr__(self, name, check_number(name, getattr(self, name), 0.0, high))
+        if self.momentum and self.optimizer != "sgd":
+            raise ValueError(
+                f"momentum={self.momentum!r} has no meaning for optimizer={self.optimizer!r}; leave it out."
+            )
 
     @property
     def dtype(self) -> str | None:
@@ -141,9 +159,13 @@ class Protocol:
         return Protocol(replace(self.training, **of_training), replace(self.evaluation, **of_evaluation))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able."""
+        """JSON-able. What came later is absent at its default, so that the hashes of old cells stay."""
         return {
-            part: {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+            part: {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in values.items()
+                if LATER.get(name, ...) != value
+            }
             for part, values in asdict(self).items()
         }
 

@@ -7,7 +7,7 @@ import pytest
 
 from modtf.cell import Cell
 from modtf.families import FAMILIES
-from modtf.protocol import Evaluation, Protocol, Training
+from modtf.protocol import LATER, Evaluation, Protocol, Training
 from modtf.task import Task
 
 CELL = Cell(Task(num_rules=8), 32, "modular", ((0, 0), (1, 0), (1, 1)))
@@ -62,6 +62,7 @@ def test_columns():
     )
     assert rnn.columns["task_options"] == "target=state"
     assert rnn.columns["model_options"] == "modules=4,cell=simple"
+    assert replace(CELL, trainer={"warm_up": 2}).columns["model_options"] == "trainer.warm_up=2"
     assert Cell(Task("mha"), 8, "modular", ((0, 0),)).columns["task_options"] == "search=v1"
 
 
@@ -73,6 +74,7 @@ def test_the_familys_own_architecture_is_none():
 def test_the_hash_is_pinned():
     """Results on disk are found by it: it must survive new versions, machines and Pythons."""
     assert CELL.hash == "28b3fe16"
+    assert not {*LATER, "trainer"} & {*CELL.to_dict(), *CELL.to_dict()["training"]}
 
 
 def test_the_hash_depends_on_the_science_alone():
@@ -90,6 +92,11 @@ def test_the_hash_depends_on_the_science_alone():
         replace(CELL, router={"modules": 4}),
         replace(CELL, model={"hidden": 4}),
         replace(CELL, architecture="mha"),
+        replace(CELL, trainer={"warm_up": 2}),
+        replace(CELL, protocol=CELL.protocol.replace(optimizer="sgd")),
+        replace(CELL, protocol=CELL.protocol.replace(optimizer="sgd", momentum=0.5)),
+        replace(CELL, protocol=CELL.protocol.replace(schedule="cosine")),
+        replace(CELL, protocol=CELL.protocol.replace(weight_decay=1e-4)),
     ]
     assert len({cell.hash for cell in [CELL, *others]}) == len(others) + 1
 
@@ -101,11 +108,12 @@ def test_the_dictionary_is_json_complete_and_the_cell_again():
         protocol=Protocol(Training(steps=4), evaluation),
         router={"modules": 4},
         model={"cell": "simple"},
+        trainer={"warm_up": 2},
     )
     for one in (CELL, cell):
         plain = one.to_dict()
         assert json.loads(json.dumps(plain)) == plain
-        assert set(plain["training"]) == {field.name for field in fields(Training)}
+        assert {*plain["training"], *LATER} == {field.name for field in fields(Training)}
         assert set(plain["evaluation"]) == {field.name for field in fields(Evaluation)}
         assert plain["cell"]["members"] == [[0, 0], [1, 0], [1, 1]]
         assert "data_seed" not in plain["cell"]["task"]
