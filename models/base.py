@@ -1,23 +1,23 @@
 """What all architectures share: a model of a population, with a router."""
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
-from modtf.models import boundary
-from modtf.models.initial import InitialWeights
+from modtf.models.boundary import answer
+from modtf.models.initial import InitialWeights, blank_examples, reproducible
 from modtf.models.layers import Mixture, product_flops
 from modtf.models.options import check_options, options_of
-from modtf.models.routers.base import Router, RouterSetup
-from modtf.models.routers.make import make_router
+from modtf.models.routed import RoutedModel
 from modtf.population import Population
 from modtf.task import Task
 
 
-class ModularModel(keras.Model):
+class ModularModel(RoutedModel):
     """A model of a task, or of a population of tasks; `modtf.build` makes one.
 
     An architecture is a subclass that writes `make_layers` and `forward`; every router, populations, saving,
@@ -45,12 +45,18 @@ class ModularModel(keras.Model):
                 return self.last(h, p), p
 
     What it can read: `width` e, `num_members` P, `num_rules`, `num_modules` (once `router` is set),
-    `token_width` F, `target_width` (None for a plain number), `is_sequence`, `tasks`, `population`, and
-    `initial`, which every layer with weights takes.
+    `token_width` F, `target_width` (None for a plain number; classes, where the setting has them),
+    `is_sequence`, `tasks`, `population`, and `initial`, which every layer with weights takes.
+
+    With `has_members_axis = False` it is made of layers of Keras: `forward(inputs, rule)` gets the inputs
+    [B, ...] of examples as they are, in the model's own dtype, and rules int [B, N], and returns the outputs
+    by name, "target" [B, ...] among them. `self.route` then speaks [B, N, M], too.
+
+    Several routed layers each have a router, `make_router(..., place=NAME)`, and p by the name of the place.
 
     Args:
         population: the P members (a dict, when read back from a file).
-        variant: a name of `ROUTERS`.
+        variant: a name of the family's variants, or of `ROUTERS`.
         width: e.
         router: the router's options.
         dtype: "float32", "float64" or a Keras dtype policy. Under "mixed_bfloat16" products are computed in
@@ -64,10 +70,12 @@ class ModularModel(keras.Model):
 
     Returns:
         `{"target": [B, P, (N,)], "activation": [B, P, (N,) M]}`; the target is a logit for classification.
-        And `"scores"` as `"activation"`, if the router puts a price on them.
+        And `"scores"` as `"activation"`, if the router puts a price on them. At a place with a name,
+        `"activation_NAME"` [B, P, tokens, M].
     """
 
-    router: Router
+    #: whether XLA compiles it: as asked (None), or never on a CPU (False), where convolutions are slower so
+    compiled_by_xla: ClassVar[bool | None] = None
 
     def __init__(
         self,
@@ -90,17 +98,33 @@ class ModularModel(keras.Model):
         task = population.task
         self.num_members, self.num_rules = len(population), task.num_rules
         self.is_sequence, self.token_width = task.is_sequence, task.token_width
-        self.target_width = task.target_width
+        self.target_width = task.output_width
         self.initial = InitialWeights(population)
         check_options(
             f"the architecture {type(self).__name__}", options, options_of(type(self), "make_layers")
         )
-        self.make_layers(**options)
-        if not isinstance(getattr(self, "router", None), Router):
+        if self.has_members_axis:
+            self.make_layers(**options)
+        else:
+            self._make_of_one(options)
+        if not self.routers and self.has_members_axis:
             raise ValueError(
                 f"{type(self).__name__}.make_layers must set self.router = self.make_router(...)."
             )
         self.built = True
+
+    def _make_of_one(self, options: Mapping[str, Any]) -> None:
+        """Keras's own layers draw from global generators, and make their weights when they are called."""
+        if self.population.has_axis:
+            raise ValueError(
+                f"The architecture {type(self).__name__} has no members axis, received "
+                f"{self.population.describe()}. Build one model per task, or run a modtf.Cell, whose members "
+                "then train one after the other."
+            )
+        with reproducible(self.tasks[0], self.seeds[0]):
+            self.make_layers(**options)
+            self.built = True
+            self(blank_examples(self.tasks[0]))
 
     # What an architecture writes.
 
@@ -111,78 +135,27 @@ class ModularModel(keras.Model):
     def forward(self, inputs, rule):
         """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, T] and p [P, M, T], where O is
         `target_width` or 1; and, if it has them, the scores of `route_with_scores`, for routers that put a
-        price on them."""
+        price on them. At several places p and scores are dicts by the names of places."""
         raise NotImplementedError
-
-    # What it uses.
-
-    def make_router(
-        self, rule_width: int, hidden: Callable[[int], int] | None = None, use_bias: bool = True
-    ) -> Router:
-        """The router of this model's variant.
-
-        Args:
-            rule_width: of the features of the rule that `route` will get.
-            hidden, use_bias: see `RouterSetup`.
-        """
-        setup = RouterSetup(self.initial, self.num_rules, rule_width, hidden, use_bias, self.variable_dtype)
-        return make_router(self.variant, setup, self.router_options)
-
-    def route(self, rule, rule_features, scores: Callable[[], Any] | None = None):
-        """Asks the router for p [P, M, T].
-
-        Args:
-            rule: one-hot, [P, R, T].
-            rule_features: what the model makes of it; the rule itself where it makes nothing.
-            scores: gives what every module scores itself with, [P, M, T]; called if the router needs it.
-        """
-        return self.route_with_scores(rule, rule_features, scores)[0]
-
-    def route_with_scores(self, rule, rule_features, scores: Callable[[], Any] | None = None):
-        """As `route`; p and the scores, None if the router does not need them."""
-        own = scores() if scores is not None and self.router.needs_scores else None
-        return self.router.route(rule, rule_features, own), own
-
-    @property
-    def num_modules(self) -> int:
-        """M."""
-        return self.router.num_modules
 
     # What Keras and users call.
 
     def call(self, features, training=None):
-        inputs, rule = boundary.read(features, self.population, self.compute_dtype)
-        with self.router.during(bool(training)):
-            outputs, activation, *scores = self.forward(inputs, rule)
-        priced = self._priced(*scores)
-        if self.router.penalty_name is not None:
-            # the mean over members, as of the loss: the optimizer undoes the division of both; and in the
-            # dtype in which Keras adds losses up, whatever the model's own
-            penalty = ops.mean(self.router.penalise(activation, *priced))
-            self.add_loss(ops.cast(penalty, keras.config.floatx()))
-        if training:
-            self.router.advance(ops.stop_gradient(activation))
-        by_token = ops.shape(inputs)[2:]
-        target = boundary.write(outputs, self.population, [self.target_width or 1, *by_token])
-        by_module = {"activation": activation, **dict(zip(["scores"], priced, strict=False))}
-        return {
-            "target": target if self.target_width else target[..., 0],
-            **{
-                name: boundary.write(value, self.population, [self.num_modules, *by_token])
-                for name, value in by_module.items()
-            },
-        }
-
-    def _priced(self, scores=None):
-        """The scores, in a list, where the router puts a price on them."""
-        if not self.router.penalises_scores:
-            return []
-        if scores is None:
-            raise ValueError(
-                f"{type(self).__name__}.forward returns (outputs, p), but variant={self.variant!r} puts a "
-                "price on scores: return (outputs, p, scores), p and scores from self.route_with_scores(...)."
-            )
-        return [scores]
+        routers = self.routers
+        with contextlib.ExitStack() as during:
+            for router in routers.values():
+                during.enter_context(router.during(bool(training)))
+            outputs, activation, scores = answer(self, features)
+        for place, p in activation.items():
+            router, priced = routers[place], self.priced(place, scores)
+            if router.penalty_name is not None:
+                # the mean over members, as of the loss: the optimizer undoes the division of both; and in the
+                # dtype in which Keras adds losses up, whatever the model's own
+                penalty = ops.mean(router.penalise(p, *priced))
+                self.add_loss(ops.cast(penalty, keras.config.floatx()))
+            if training:
+                router.advance(ops.stop_gradient(p))
+        return outputs
 
     def build(self, input_shape=None):
         """Nothing is left to build: every shape is known from the task."""
@@ -231,7 +204,9 @@ class ModularModel(keras.Model):
         Args:
             num_tokens: N, that of training by default.
         """
-        num_tokens = num_tokens or self.population.family.num_training_tokens
+        num_tokens = num_tokens or self.population.family.num_tokens(self.population.task)
         kernels = [variable for variable in self.trainable_variables if variable.name.endswith("kernel")]
+        if not self.has_members_axis:
+            return num_tokens * sum(2 * math.prod(kernel.shape) for kernel in kernels)
         mixtures = [layer for layer in self.layers if isinstance(layer, Mixture) and layer.num_modules > 1]
         return num_tokens * product_flops(kernels + [mixture.bias for mixture in mixtures])

@@ -2,28 +2,87 @@
 
 from keras import ops
 
+from modtf.observed import at_place
 from modtf.population import Population
 
 
 def read(features, population: Population, dtype):
-    """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] from `features`, as `modtf.stream` gives them."""
+    """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] from `features`, as `modtf.stream` gives them.
+
+    The numbers of a token, of whatever shape, are F; inputs of a whole example are one token.
+    """
+    task, family = population.task, population.family
     inputs, rule = ops.convert_to_tensor(features["inputs"]), ops.convert_to_tensor(features["rule"])
     if not population.has_axis:
         inputs, rule = inputs[:, None], rule[:, None]
-    if not population.task.is_sequence:
-        inputs, rule = inputs[:, :, None], rule[:, :, None]
-    rules = ops.arange(population.task.num_rules, dtype=rule.dtype)[None, :, None, None]
+    if not task.is_sequence:
+        rule = rule[:, :, None]
+    if not (task.is_sequence and family.inputs_by_token):
+        inputs = inputs[:, :, None]
+    if len(task.token_shape) != 1:
+        inputs = ops.reshape(inputs, [-1, *inputs.shape[1:3], task.token_width])
+    rules = ops.arange(task.num_rules, dtype=rule.dtype)[None, :, None, None]
     one_hot = ops.transpose(rule, [1, 2, 0])[:, None] == rules
     return ops.cast(ops.transpose(inputs, [1, 3, 2, 0]), dtype), ops.cast(one_hot, dtype)
 
 
-def write(tensor, population: Population, shape):
+def write(tensor, population: Population, shape, by_token: bool):
     """A tensor [P, F, T] as [B, (P,) (N,) F].
 
     Args:
         shape: [F, N, B].
+        by_token: whether there is an axis N.
     """
     tensor = ops.transpose(ops.reshape(tensor, [len(population), *shape]), [3, 0, 2, 1])
-    if not population.task.is_sequence:
+    if not by_token:
         tensor = tensor[:, :, 0]
     return tensor if population.has_axis else tensor[:, 0]
+
+
+def by_module(tensor):
+    """[B, N, M] as [1, M, T]."""
+    return ops.reshape(ops.transpose(tensor, [2, 1, 0]), [1, tensor.shape[2], -1])
+
+
+def by_example(tensor, num_tokens: int):
+    """[1, M, T] as [B, N, M]."""
+    return ops.transpose(ops.reshape(tensor, [tensor.shape[1], num_tokens, -1]), [2, 1, 0])
+
+
+def answer(model, features):
+    """The outputs as users see them, and by place p and scores [P, M, T]."""
+    if not model.has_members_axis:
+        return _answer_of_one(model, features)
+    task = model.population.task
+    inputs, rule = read(features, model.population, model.compute_dtype)
+    target, *routed = model.forward(inputs, rule)
+    activation, scores = ({"": x} if not isinstance(x, dict) else x for x in (*routed, None)[:2])
+    tokens, sequence = ops.shape(rule)[2:], task.is_sequence
+    shape = [model.target_width or 1, *(tokens if task.family.target_by_token else [1, tokens[1]])]
+    target = write(target, model.population, shape, sequence and task.family.target_by_token)
+    outputs = {"target": target if model.target_width else target[..., 0]}
+    for name, values in (("activation", activation), ("scores", scores)):
+        for place in activation:
+            if name == "activation" or model.priced(place, scores):
+                shape = [model.routers[place].num_modules, *([-1, tokens[1]] if place else tokens)]
+                value = write(values[place], model.population, shape, sequence or bool(place))
+                outputs[at_place(name, place)] = value
+    return outputs, activation, scores
+
+
+def _answer_of_one(model, features):
+    inputs, rule = (ops.convert_to_tensor(features[name]) for name in ("inputs", "rule"))
+    sequence = model.population.task.is_sequence
+    outputs = dict(model.forward(ops.cast(inputs, model.compute_dtype), rule if sequence else rule[:, None]))
+    found = {
+        what: {
+            place: by_module(outputs[at_place(what, place)])
+            for place in model.routers
+            if at_place(what, place) in outputs
+        }
+        for what in ("activation", "scores")
+    }
+    for what in found if not sequence else ():  # an example is one token, without an axis
+        if what in outputs:
+            outputs[what] = outputs[what][:, 0]
+    return outputs, found["activation"], found["scores"]

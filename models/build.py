@@ -36,8 +36,8 @@ def build(
 
     Args:
         task: a task, or the tasks of a population, of one shape.
-        variant: name of the router: "monolithic", "modular", "modular_op", "gt_modular" or a registered
-            one.
+        variant: a name of the family's variants: "monolithic", "modular", "modular_op", "gt_modular" where it
+            has none of its own; or of a registered router.
         width: e; the inner width is d = 4e.
         seed: of the initial weights, or one per member; 0 by default.
         dtype: "float32" (default) or "float64".
@@ -60,7 +60,11 @@ def build(
     population = Population.of(task, seed)
     if architecture is None:
         architecture = population.family.architecture
-    check_choice("variant", variant, ROUTERS)
+    runs = population.family.variant(variant)
+    if runs.router not in ROUTERS:
+        names = [known.name for known in population.family.variants]
+        check_choice("variant", variant, dict.fromkeys([*names, *ROUTERS]))
+    router, options = runs.options(router or {}, options)
     check_choice("architecture", architecture, ARCHITECTURES)
     check_integer("width", width, 1)
     least = FLOAT * len(population) * least_parameters(architecture, width)
@@ -70,8 +74,14 @@ def build(
 
 
 def trains_alone(cell: Cell) -> bool:
-    """Whether the members of a cell train one after the other: a registered model has no members axis."""
-    return cell.variant in MODELS
+    """Whether the members of a cell train one after the other: a registered model has no members axis, and
+    some architectures have none."""
+    if cell.runs in MODELS and cell.runs in ROUTERS:
+        raise ValueError(
+            f"Both a registered model and a router are called {cell.runs!r}. Rename one of them."
+        )
+    architecture = cell.architecture or cell.task.family.architecture
+    return cell.runs in MODELS or not ARCHITECTURES[architecture].has_members_axis
 
 
 def build_cell(cell: Cell, population: Population) -> keras.Model:
@@ -80,8 +90,9 @@ def build_cell(cell: Cell, population: Population) -> keras.Model:
     Raises:
         ValueError: as `build`, and where a registered model fails.
     """
-    if trains_alone(cell):
-        return make_model(cell.variant, population.task, cell.width, population.seeds[0], cell.model)
+    if trains_alone(cell) and cell.runs in MODELS:
+        _, options = cell.task.family.variant(cell.variant).options({}, cell.model)
+        return make_model(cell.runs, population.task, cell.width, population.seeds[0], options)
     return build(
         population,
         cell.variant,

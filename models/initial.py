@@ -1,12 +1,18 @@
 """Initial weights: every number from (task, seed, name of the weight)."""
 
+import contextlib
 import math
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from modtf.population import Population
 from modtf.randomness import random_key
+from modtf.task import Task
+
+EXAMPLES = 2
 
 
 class InitialWeights:
@@ -31,3 +37,27 @@ class InitialWeights:
             generator = np.random.Generator(np.random.Philox(key=key))
             out[i] = generator.random(shape, np.float32) * (2 * bound) - bound
         return out
+
+
+@contextlib.contextmanager
+def reproducible(task: Task, seed: int) -> Iterator[None]:
+    """For layers of Keras: what is drawn from Python's and NumPy's global generators, Keras's initialisers
+    do so, comes from (task, seed); afterwards the generators are as they were."""
+    before = random.getstate(), np.random.get_state()
+    key = random_key(task, seed, "own model") % (1 << 64)
+    random.seed(key)
+    np.random.seed(key % (1 << 32))
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+
+
+def blank_examples(task: Task) -> dict[str, Any]:
+    """Features of some examples, all 0, with which a model makes its weights."""
+    shapes = task.example_shapes()
+    return {
+        "inputs": np.zeros([EXAMPLES, *shapes["inputs"]], task.input_dtype),
+        "rule": np.zeros([EXAMPLES, *shapes["rule"]], np.int32),
+    }

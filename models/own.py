@@ -5,17 +5,14 @@ No Keras is imported before one is made.
 
 import contextlib
 import inspect
-import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from modtf.models.initial import blank_examples, reproducible
 from modtf.models.options import check_options
 from modtf.models.routers import ROUTERS
 from modtf.plugins import line_in
-from modtf.randomness import random_key
 from modtf.registry import Registry
 from modtf.task import Task, science_hash
 
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 
 ARGUMENTS = ("task", "width", "seed")  # before the options
 LONGEST = 300  # characters of somebody else's error
-EXAMPLES = 2
 
 
 def check_model(name: str, function: Any) -> None:
@@ -82,9 +78,7 @@ def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[st
     with explained(name), reproducible(task, seed):
         model = MODELS[name](task, width, seed, **options)
         if isinstance(model, keras.Model):
-            tokens = [EXAMPLES, *[task.family.num_training_tokens][: task.is_sequence]]
-            inputs = np.zeros([*tokens, task.token_width], np.float32)
-            model({"inputs": inputs, "rule": np.zeros(tokens, np.int32)})  # by now all weights are there
+            model(blank_examples(task))  # by now all weights are there
     if not isinstance(model, keras.Model):
         raise ValueError(
             f"The function of the model {name!r} returned {type(model).__name__}; expected a keras.Model."
@@ -95,23 +89,13 @@ def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[st
 
 
 @contextlib.contextmanager
-def reproducible(task: Task, seed: int) -> Iterator[None]:
-    """What is drawn from Python's and NumPy's global generators, Keras's initialisers do so, comes from
-    (task, seed); afterwards the generators are as they were."""
-    before = random.getstate(), np.random.get_state()
-    key = random_key(task, seed, "own model") % (1 << 64)
-    random.seed(key)
-    np.random.seed(key % (1 << 32))
-    try:
-        yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
+def explained(name: str, made_by: Any = None) -> Iterator[None]:
+    """Says in one line where somebody else's model failed; errors of files are nobody's.
 
-
-@contextlib.contextmanager
-def explained(name: str) -> Iterator[None]:
-    """Says in one line where somebody else's model failed; errors of files are nobody's."""
+    Args:
+        name: of the model.
+        made_by: in whose file lines are looked for; the registered function of that name by default.
+    """
     try:
         yield
     except OSError:
@@ -120,7 +104,7 @@ def explained(name: str) -> Iterator[None]:
         text = re.sub(r"\x1b\[\d*m|Exception encountered when calling [^\n]*|\n+Arguments received.*", "",
                       str(error), flags=re.DOTALL)  # fmt: skip
         text = " ".join(text.split())[:LONGEST]
-        place = line_in(error, inspect.getsourcefile(inspect.unwrap(MODELS[name])) or "")
+        place = line_in(error, inspect.getsourcefile(inspect.unwrap(made_by or MODELS[name])) or "")
         raise ValueError(f"The model {name!r} failed{place}: {type(error).__name__}: {text}") from error
 
 

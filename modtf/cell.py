@@ -59,6 +59,11 @@ class Cell:
         return Population.of(tasks, [seed for _, seed in self.members])
 
     @property
+    def runs(self) -> str:
+        """The name of the registered router, or model, that stands behind the variant."""
+        return str(self.task.family.variant(self.variant).router)
+
+    @property
     def label(self) -> str:
         """A readable name, for folders and progress bars; never parsed."""
         parts = [self.task.kind, f"r{self.task.num_rules}", f"e{self.width}", self.variant]
@@ -69,7 +74,7 @@ class Cell:
     @property
     def step_tokens(self) -> int:
         """Tokens that one member is trained on in a step."""
-        return self.protocol.training.batch_size * self.task.family.num_training_tokens
+        return self.protocol.training.batch_size * self.task.family.num_tokens(self.task)
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -1,27 +1,25 @@
 """Routers: where the activation probabilities come from. One file and one line here adds a variant;
 `modtf.register_router` does so from outside. No Keras is imported before a router is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from modtf.cell import VARIANTS
 from modtf.checks import NAME
-from modtf.models.options import options_of
+from modtf.family import Family
+from modtf.models.options import check_options, options_of
 from modtf.registry import Registry
 from modtf.space import parse_named
+from modtf.variants import PUBLISHED
 
 if TYPE_CHECKING:
-    from modtf.models.routers.base import Router
+    from modtf.models.routers.base import Router, RouterSetup
 
 
 def check_router(name: str, router: Any) -> None:
     """Raises `ValueError` where a router lacks what a model asks of it."""
-    from modtf.models.own import MODELS
     from modtf.models.routers.base import Router
 
-    if name in MODELS:
-        raise ValueError(f"The router {name!r} is called as a registered model is. Choose another name.")
     if not (isinstance(router, type) and issubclass(router, Router)):
         raise ValueError(
             f"The router {name!r} must be a subclass of modtf.models.Router, received {router!r}."
@@ -86,9 +84,36 @@ ROUTERS: Registry[type["Router"]] = Registry(
 )
 
 
-def default_variants() -> list[str]:
-    """What commands and studies run where nobody says: the published variants, and those of plug-ins."""
-    return [*VARIANTS, *ROUTERS.outside]
+def default_variants(family: Family | None = None) -> list[str]:
+    """What commands and studies run where nobody says: a family's variants; beside the published four, which
+    stand for no family too, also the routers of plug-ins."""
+    variants = PUBLISHED if family is None else family.variants
+    return [*(variant.name for variant in variants), *(ROUTERS.outside if variants is PUBLISHED else [])]
+
+
+def make_router(variant: str, setup: "RouterSetup", options: Mapping[str, Any]) -> "Router":
+    """The router of a variant.
+
+    Args:
+        variant: a name of `ROUTERS`.
+        setup: what the model offers it.
+        options: its own, by name.
+
+    Raises:
+        ValueError: on an option that it does not have, lacks, or refuses.
+    """
+    router = ROUTERS[variant]
+    what, known = f"the router variant={variant!r}", options_of(router, "__init__", skip=2)
+    check_options(what, options, known)
+    try:
+        return router(setup, **options)
+    except (TypeError, ValueError) as error:
+        if not options:
+            raise
+        given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        raise ValueError(
+            f"{what} cannot be built with {given}: {error} Its options: {', '.join(known)}."
+        ) from error
 
 
 def register_router(name: str) -> Callable[[type["Router"]], type["Router"]]:

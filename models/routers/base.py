@@ -28,6 +28,7 @@ class RouterSetup:
     hidden: Callable[[int], int] | None = None
     use_bias: bool = True
     dtype: Any = None
+    name: str = "router"  # unique within the model; names the weights' random numbers
 
 
 class Router(keras.layers.Layer):
@@ -76,7 +77,7 @@ class Router(keras.layers.Layer):
     sees_batch: ClassVar[bool] = False
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None):
-        super().__init__(name="router", dtype=setup.dtype)
+        super().__init__(name=setup.name, dtype=setup.dtype)
         self.num_members, self.num_rules = len(setup.initial.members), setup.num_rules
         self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.kept: list[Any] = []

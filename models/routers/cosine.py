@@ -46,9 +46,9 @@ class Cosine(Router):
         initial, count, dtype = setup.initial, self.num_modules, setup.dtype
         size = check_integer("dimensions", dimensions, 1)
         self.temperature = check_number("temperature", temperature, 1e-3, 1e3)
-        self.projection = Dense(initial, count, size, "router_projection", use_bias=False, dtype=dtype)
-        self.embeddings = Dense(initial, size, count, "router_embeddings", use_bias=False, dtype=dtype)
-        self.sharpness = MemberLayer(initial, "router_sharpness", dtype)
+        self.projection = Dense(initial, count, size, f"{setup.name}_projection", use_bias=False, dtype=dtype)
+        self.embeddings = Dense(initial, size, count, f"{setup.name}_embeddings", use_bias=False, dtype=dtype)
+        self.sharpness = MemberLayer(initial, f"{setup.name}_sharpness", dtype)
         self.log_sharpness = self.sharpness.uniform("log", [1, 1], count)
 
     def call(self, rule=None, rule_features=None, scores=None):

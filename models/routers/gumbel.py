@@ -5,12 +5,19 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_number
+from modtf.models.initial import InitialWeights
 from modtf.models.kernels.choice import largest
 from modtf.models.kernels.noise import uniform_noise
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup
-from modtf.models.routers.noise_keys import noise_keys
+from modtf.randomness import random_key
+
+
+def noise_keys(initial: InitialWeights, name: str = "router") -> np.ndarray:
+    """Two 31-bit numbers for every member [P, 2], from (task, seed): the same in any company."""
+    keys = [random_key(task, seed, f"{name} noise") % (1 << 62) for task, seed in initial.members]
+    return np.array([[key & 0x7FFFFFFF, key >> 31] for key in keys], np.int32)
 
 
 @register_router("gumbel")
@@ -32,7 +39,7 @@ class Gumbel(Router):
         super().__init__(setup, modules=modules)
         self.temperature = check_number("temperature", temperature, 1e-3, 1e3)
         check_number("modules", self.num_modules, 1, 127)
-        self.key = self.keep("key", noise_keys(setup.initial), "int32")
+        self.key = self.keep("key", noise_keys(setup.initial, setup.name), "int32")
         self.step = self.keep("step", np.zeros([self.num_members]), "int32")
 
     def extra_input(self, rule, training):

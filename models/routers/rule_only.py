@@ -16,7 +16,7 @@ class RuleOnly(Router):
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None):
         super().__init__(setup, modules=modules)
-        initial, width, outputs, name = setup.initial, setup.width, self.num_modules, "router_logits"
+        initial, width, outputs, name = setup.initial, setup.width, self.num_modules, f"{setup.name}_logits"
         options: dict[str, Any] = {"use_bias": setup.use_bias, "dtype": setup.dtype}
         if setup.hidden is None:
             self.logits = Dense(initial, width, outputs, name, **options)

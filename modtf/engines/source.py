@@ -13,7 +13,7 @@ SOURCE = "source"  # in the config: what the model's file said
 
 def recorded_source(cell: Cell) -> dict[str, Any]:
     """What is recorded beside the cell; nothing for a model of modtf, whose version is."""
-    return {SOURCE: source_of(cell.variant)} if cell.variant in MODELS else {}
+    return {SOURCE: source_of(cell.runs)} if cell.runs in MODELS else {}
 
 
 def check_source(cell: Cell, out: str | Path) -> None:

@@ -19,6 +19,6 @@ def cells() -> list[Cell]:
         cell
         for arch, family in FAMILIES.items()
         for cell in grid(
-            arch=arch, setting=list(family.settings), variant=default_variants(), preset="quick"
+            arch=arch, setting=list(family.settings), variant=default_variants(family), preset="quick"
         ).cells()
     ]

@@ -33,7 +33,7 @@ def cells() -> list[Cell]:
             setting=list(family.settings),
             num_rules=NUM_RULES,
             width=smallest_width(family),
-            variant=default_variants(),
+            variant=default_variants(family),
             protocol=Protocol(TRAINING, replace(EVALUATION, conditions=(family.headline,))),
             members=((0, 0), (1, 1)),
         ).cells()

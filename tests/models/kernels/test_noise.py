@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.noise import threefry, uniform_noise
-from modtf.models.routers.noise_keys import noise_keys
+from modtf.models.routers.gumbel import noise_keys
 from modtf.population import Population
 from modtf.task import Task
 

@@ -12,9 +12,8 @@ from modtf.cell import VARIANTS
 from modtf.models.build import build
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.choice import largest
-from modtf.models.routers import ROUTERS, default_variants
+from modtf.models.routers import ROUTERS, default_variants, make_router
 from modtf.models.routers.base import RouterSetup
-from modtf.models.routers.make import make_router
 from modtf.population import Population
 from modtf.task import Task
 

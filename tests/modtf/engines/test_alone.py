@@ -12,6 +12,7 @@ import modtf
 from modtf.engines.alone import make_member
 from modtf.engines.cell import run_cell
 from modtf.models.own import MODELS, make_model, register_model
+from modtf.models.routers import ROUTERS
 from modtf.protocol import Evaluation, Protocol, Training
 
 CLOCK = ("seconds", "members_times_steps_per_second")
@@ -163,5 +164,7 @@ def test_what_cannot_be_registered():
         with pytest.raises(ValueError, match=r"'mine' must be a function of \(task, width, seed\)"):
             MODELS.add("mine", wrong, "here:mine")
     register_model("mine")(lambda task, width, seed, *, experts=2: None)
-    with pytest.raises(ValueError, match="The router 'mine' is called as a registered model is"):
-        modtf.register_router("mine")(modtf.models.Router)
+    ROUTERS.add("mine", ROUTERS["modular"], "here:mine")
+    with pytest.raises(ValueError, match="Both a registered model and a router are called 'mine'"):
+        make_member(a_cell("mine"), a_cell("mine").population.alone(0))
+    del ROUTERS._objects["mine"]
