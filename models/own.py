@@ -75,7 +75,7 @@ def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[st
     import keras
 
     check_options(f"the model {name!r}", options, options_of_model(name))
-    with explained(name), reproducible(task, seed):
+    with explained(name, MODELS[name]), reproducible(task, seed):
         model = MODELS[name](task, width, seed, **options)
         if isinstance(model, keras.Model):
             model(blank_examples(task))  # by now all weights are there
@@ -89,12 +89,12 @@ def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[st
 
 
 @contextlib.contextmanager
-def explained(name: str, made_by: Any = None) -> Iterator[None]:
+def explained(name: str, made_by: Any) -> Iterator[None]:
     """Says in one line where somebody else's model failed; errors of files are nobody's.
 
     Args:
         name: of the model.
-        made_by: in whose file lines are looked for; the registered function of that name by default.
+        made_by: the function or class in whose file lines are looked for.
     """
     try:
         yield
@@ -104,7 +104,7 @@ def explained(name: str, made_by: Any = None) -> Iterator[None]:
         text = re.sub(r"\x1b\[\d*m|Exception encountered when calling [^\n]*|\n+Arguments received.*", "",
                       str(error), flags=re.DOTALL)  # fmt: skip
         text = " ".join(text.split())[:LONGEST]
-        place = line_in(error, inspect.getsourcefile(inspect.unwrap(made_by or MODELS[name])) or "")
+        place = line_in(error, inspect.getsourcefile(inspect.unwrap(made_by)) or "")
         raise ValueError(f"The model {name!r} failed{place}: {type(error).__name__}: {text}") from error
 
 

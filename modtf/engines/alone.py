@@ -1,4 +1,4 @@
-"""A cell of a registered model: its members train one after the other, each as a cell of its own would."""
+"""A cell without members axis: its members train one after the other, each as a cell of its own would."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from modtf.cell import Cell
 from modtf.evaluation.outputs import check_conditions, count_modules
 from modtf.files import atomic_path
 from modtf.models.build import build_cell
-from modtf.models.own import explained
+from modtf.models.own import MODELS, explained
 from modtf.population import Population
 from modtf.results.schema import (
     HISTORY,
@@ -59,7 +59,7 @@ def run_members(cell: Cell, folder: Path, run_member: RunMember) -> None:
             one, population = replace(cell, members=(member,)), cell.population.alone(index)
             model = make_member(one, population)
             part.mkdir(parents=True, exist_ok=True)
-            with explained(cell.variant):
+            with explained(cell.variant, MODELS.get(cell.runs, type(model))):
                 run_member(one, population, model, part)
         parts.append(part)
     arrays = [read_activations(part) for part in parts]

@@ -31,10 +31,12 @@ def check_cells(cells: Sequence[Cell]) -> None:
 def check_cell(cell: Cell) -> None:
     """Raises `ValueError` on a cell that cannot be built; imports no TensorFlow."""
     architecture = cell.architecture or cell.task.family.architecture
-    if cell.variant in MODELS:
-        check_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.variant))
+    if cell.runs in MODELS:
+        check_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.runs))
         return
-    check_choice("variant", cell.variant, [*ROUTERS, *MODELS])
+    if cell.runs not in ROUTERS:
+        names = [variant.name for variant in cell.task.family.variants]
+        check_choice("variant", cell.variant, dict.fromkeys([*names, *ROUTERS, *MODELS]))
     check_choice("architecture", architecture, ARCHITECTURES)
     check_width(architecture, cell.width, cell.task.num_rules, cell.router.get("modules"))
 

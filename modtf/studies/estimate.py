@@ -91,7 +91,7 @@ def estimate(
         training = cell.protocol.training
         work = training.steps * cell.step_tokens + evaluation_tokens(cell) / BACKWARD
         own = [speed.start for speed in measured[kind]]
-        starts = STARTS * (len(cell.members) if cell.variant in MODELS else 1)
+        starts = STARTS * (len(cell.members) if cell.runs in MODELS else 1)
         core = starts * (float(np.mean(own)) if own else start) + len(cell.members) * work * token
         memory = BASE_GB + 1e-9 * sum(cell_bytes(cell, count, COPIES).values())
         found.append(Estimate(core / 3600, memory, count))
@@ -114,7 +114,7 @@ def _tokens_read(cell: Cell, sizes: Evaluation) -> int:
 
 
 def _kind(cell: Cell) -> Kind:
-    own = cell.variant if cell.variant in MODELS else None
+    own = cell.runs if cell.runs in MODELS else None
     return cell.task.arch, cell.columns["task_options"], cell.architecture, tuple(cell.model.items()), own
 
 

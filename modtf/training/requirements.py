@@ -32,7 +32,7 @@ def cell_bytes(cell: Cell, parameters: int, held: int = HELD) -> dict[str, int]:
 def check_cell(cell: Cell) -> None:
     """Raises `ValueError` where a cell cannot fit into the memory that there is."""
     architecture = cell.architecture or cell.task.family.architecture
-    least = 0 if cell.variant in MODELS else least_parameters(architecture, cell.width)
+    least = 0 if cell.runs in MODELS else least_parameters(architecture, cell.width)
     parts = cell_bytes(cell, least)
     one = ("evaluating", next(name for name in parts if name.startswith("training")))
     del parts[min(one, key=parts.__getitem__)]  # never both at once
