@@ -29,16 +29,16 @@ def with_best(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
     """
     if given.best is None:
         return list(cells)
-    if says_learning_rate(given):
-        raise ValueError("--best and a learning rate cannot both be given: one of them would not count.")
     from modtf.tuning import use_best  # pandas takes time
 
     found, best = use_best(given.best, cells)
-    lines = dict.fromkeys(
-        f"{cell.variant} of {cell.task.kind}: {one}" for cell, one in zip(cells, best, strict=True)
+    rates = [[cell.protocol.training.learning_rate for cell in some] for some in (cells, found)]
+    if says_learning_rate(given) and rates[0] != rates[1]:
+        raise ValueError("--best and a learning rate cannot both be given: one of them would not count.")
+    lines = list(
+        dict.fromkeys(
+            f"{cell.variant} of {cell.task.kind}: {one}" for cell, one in zip(cells, best, strict=True)
+        )
     )
-    for line in list(lines)[:SHOWN]:
-        print(line)
-    if len(lines) > SHOWN:
-        print(f"and {len(lines) - SHOWN} more")
+    print("\n".join([*lines[:SHOWN], *([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]))
     return found

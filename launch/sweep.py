@@ -17,6 +17,7 @@ import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -38,6 +39,10 @@ from modtf.launch.settings import define_settings
 from modtf.studies import STUDIES, load_study
 from modtf.studies.check import check_memory
 
+if TYPE_CHECKING:
+    from modtf.engines.base import Engine
+    from modtf.engines.perform import Work
+
 SHOWN = 10  # failures that are listed
 
 
@@ -50,19 +55,25 @@ def define_flags(values: flags.FlagValues) -> None:
     string("out", None, "Folder to write to; default runs/STUDY.", flag_values=values)
     flags.DEFINE_bool("dry_run", False, "List the cells and estimate what they cost; run nothing.",
                       flag_values=values)  # fmt: skip
-    flags.DEFINE_enum("engine", "local", list(ENGINES), "Who runs the cells.", flag_values=values)
-    integer("workers", None, "local: processes; default one per processor, or one where there is a GPU.",
-            flag_values=values)  # fmt: skip
-    flags.DEFINE_float("cpus_per_cell", 1.0, "ray: processors that a cell asks for.", flag_values=values)
-    flags.DEFINE_float("gpus_per_cell", 0.0, "ray: GPUs that a cell asks for; 0.5 lets two share one.",
-                       flag_values=values)  # fmt: skip
-    string("shard", None, "i/n: every n-th cell from the i-th (from 0), for job arrays.", flag_values=values)
-    flags.DEFINE_bool("retry_failed", False, "Run cells again that failed before.", flag_values=values)
+    define_engines(values)
     define_best(values)
     define_kind_flags(values, several=True)
     define_cell_flags(values, several=True)
     define_models(values)
     define_settings(values)
+
+
+def define_engines(values: flags.FlagValues) -> None:
+    """Adds who runs the cells, and which of them."""
+    flags.DEFINE_enum("engine", "local", list(ENGINES), "Who runs the cells.", flag_values=values)
+    flags.DEFINE_integer("workers", None, "local: processes; default one per processor, or one where there "
+                         "is a GPU.", flag_values=values)  # fmt: skip
+    flags.DEFINE_float("cpus_per_cell", 1.0, "ray: processors that a cell asks for.", flag_values=values)
+    flags.DEFINE_float("gpus_per_cell", 0.0, "ray: GPUs that a cell asks for; 0.5 lets two share one.",
+                       flag_values=values)  # fmt: skip
+    flags.DEFINE_string("shard", None, "i/n: every n-th cell from the i-th (from 0), for job arrays.",
+                        flag_values=values)  # fmt: skip
+    flags.DEFINE_bool("retry_failed", False, "Run cells again that failed before.", flag_values=values)
 
 
 def main(given: flags.FlagValues) -> None:
@@ -88,21 +99,32 @@ def main(given: flags.FlagValues) -> None:
     _run(cells, out, plugins, given)
 
 
-def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues) -> None:
+def engine_of(
+    cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues
+) -> tuple["Work", "Engine"]:
+    """Where and how cells are run, and who runs them.
+
+    Raises:
+        ValueError: if one of the cells does not fit into this machine's memory.
+    """
     from modtf.engines.perform import Work
     from modtf.engines.state import state_of
-    from modtf.engines.study import run_study
     from modtf.plugins import load_plugin
 
-    if ENGINES[given.engine].is_here:
+    chosen = ENGINES[given.engine]
+    if chosen.is_here:
         check_memory([cell for cell in cells if state_of(cell, out).name != "finished"])
     places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
     work = Work(str(out.absolute()), plugins=places, retry_failed=given.retry_failed)
-    chosen = ENGINES[given.engine]
     options = {"workers": given.workers, "cpus": given.cpus_per_cell, "gpus": given.gpus_per_cell}
     known = inspect.signature(chosen).parameters
-    engine = chosen(**{name: value for name, value in options.items() if name in known})
-    summary = run_study(cells, work, engine)
+    return work, chosen(**{name: value for name, value in options.items() if name in known})
+
+
+def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues) -> None:
+    from modtf.engines.study import run_study
+
+    summary = run_study(cells, *engine_of(cells, out, plugins, given))
     counts = summary.counts
     print(f"{counts['finished']} cells finished now, {counts['skipped']} before, {counts['failed']} failed.")
     for folder, reason in list(summary.failed.items())[:SHOWN]:

@@ -11,11 +11,13 @@ Examples:
     python launch/tune.py --arch=rnn --space learning_rate=1e-4,1e-3 --space router.temperature=0.5:2
     python launch/run.py --arch=mlp --variant=monolithic,modular --best=runs/tuning
 
-Processes share a search by KerasTuner's variables, with the same command in each: one that hands out
-trials, KERASTUNER_TUNER_ID=chief, and workers of other names; all have KERASTUNER_ORACLE_IP and
-KERASTUNER_ORACLE_PORT.
+The trials of a grid and of a random search are cells like those of a study: several at once, by the engine
+that the flags name, or a part of them, --shard=i/n. Bayesian optimisation and Hyperband are KerasTuner's, and
+choose one trial after the other.
 """
 
+import shlex
+from functools import partial
 from pathlib import Path
 
 from absl import flags
@@ -23,9 +25,11 @@ from absl import flags
 from modtf.checks import check_integer
 from modtf.files import check_writable
 from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags
-from modtf.launch.cli import run_command
+from modtf.launch.cli import define_plugin, run_command
+from modtf.launch.run import define_flags as define_flags_of_run
 from modtf.launch.settings import define_settings, says_learning_rate
-from modtf.tuning import ORACLES
+from modtf.launch.sweep import define_engines, engine_of
+from modtf.tuning import LISTS, ORACLES
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -41,31 +45,26 @@ def define_flags(values: flags.FlagValues) -> None:
         "anyway, unless --set fixes it.",
         flag_values=values,
     )
-    flags.DEFINE_enum(
-        "oracle", next(iter(ORACLES)), list(ORACLES), "How to choose what to try.", flag_values=values
-    )
+    flags.DEFINE_enum("oracle", "grid", list(ORACLES), "How to choose what to try.", flag_values=values)
     integer("trials", None, "At most so many for every variant; default for random and bayesian 10, for the "
             "others what they take.", flag_values=values)  # fmt: skip
     integer("points", 5, "grid: how many values of a range.", flag_values=values)
     define_cell_flags(values, "Folder to write to; default runs/tuning. Searches may share one.")
-    flags.DEFINE_bool("retry_failed", False, "Run trials again that failed before.", flag_values=values)
+    define_engines(values)
     integer("oracle_seed", 1, "Of what is drawn at random; at least 1.", flag_values=values)
     define_settings(values)
 
 
 def main(given: flags.FlagValues) -> None:
-    """Runs the searches one after the other; exit status 1 if a trial failed, or nothing was found."""
+    """Runs the searches; exit status 1 if a trial failed."""
     cells = cells_of_flags(given)
     points = check_integer("--points", given.points, 2)
     seed = check_integer("--oracle_seed", given.oracle_seed, 1)
     if given.trials is not None:
         check_integer("--trials", given.trials, 1)
+    if given.shard is not None and given.oracle not in LISTS:
+        raise ValueError(f"--shard is for {' and '.join(LISTS)}: {given.oracle} runs one trial at a time.")
     out = check_writable(given.out or Path("runs", "tuning"), "--out")
-    from modtf.tuning.role import role_here
-
-    role = role_here()
-    from modtf.engines.perform import Work
-    from modtf.plugins import load_plugin
     from modtf.tuning.axes import axes_given, check_known, search_of, space_of
 
     chosen = axes_given(given.space)
@@ -74,30 +73,38 @@ def main(given: flags.FlagValues) -> None:
         raise ValueError("--space learning_rate and a single one cannot both be given. Leave one out.")
     check_known(chosen, cells)
     searches = [search_of(cell, space_of(cell, chosen, fixed), given.oracle, points, seed) for cell in cells]
-    limit = ORACLES[given.oracle].usual_limit if given.trials is None else given.trials
-    from modtf.tuning.run import run_search
-    from modtf.tuning.table import trials_note, trials_table
-    from modtf.tuning.trials import trials_of
+    limit = ORACLES[given.oracle] if given.trials is None else given.trials
+    work, engine = engine_of(cells, out, given.plugin, given)
+    from modtf.engines.study import run_study
+    from modtf.tuning.run import run_searches
+    from modtf.tuning.trials import best_trial, trials_note, trials_of, trials_table
 
-    places = tuple(load_plugin(plugin) for plugin in given.plugin)
-    work = Work(str(out.absolute()), plugins=places, retry_failed=given.retry_failed)
-    failed = 0
     for search in searches:
         tuned = "; ".join(f"{path}={axis}" for path, axis in search.space.items())
         print(f"{search.base.label}: {search.oracle}, {tuned}. Writing to {search.folder(out)}", flush=True)
-        run_search(search, work, role, limit, say=_say)
-        if role.is_worker:
-            continue
-        print(f"\n{trials_table(search, out)}\n\n{trials_note(search)}\n", flush=True)
-        failed += sum(trial.status == "failed" for trial in trials_of(search, search.folder(out)))
-    if not role.is_worker:
-        variants = ",".join(cell.variant for cell in cells)
-        print(f"Use it: modtf run --arch={given.arch} --variant={variants} --best={out}")
-        print(f"Look inside: tensorboard --logdir {out}")
+    run = partial(run_study, work=work, engine=engine)
+    run_searches(searches, out, run, limit, shard=given.shard, retry_failed=given.retry_failed, say=_say)
+    for search in searches:
+        print(f"\n{search.base.label}\n{trials_table(search, out)}\n\n{trials_note(search)}\n")
+    found = [trials_of(search, out) for search in searches]
+    if all(map(best_trial, found)):
+        print(f"Use it: {_use(given, out)}")
+    print(f"Look inside: {shlex.join(['tensorboard', '--logdir', str(out)])}")
+    failed = sum(trial.status == "failed" for trials in found for trial in trials)
     if failed:
         raise ValueError(
             f"{failed} trial(s) failed, see error.json in their folders; --retry_failed runs them again."
         )
+
+
+def _use(given: flags.FlagValues, out: Path) -> str:
+    """The command that trains the variants with what was found: what was given that it knows, too."""
+    known = flags.FlagValues()
+    define_flags_of_run(known)
+    define_plugin(known)
+    names = [name for name in given if name in known and name != "out" and given[name].present]
+    said = [line for name in names for line in given[name].serialize().splitlines()]
+    return shlex.join(["modtf", "run", *said, f"--best={out}"])
 
 
 def _say(line: str) -> None:

@@ -1,13 +1,9 @@
-"""Searches the learning rate and the options of routers with KerasTuner, and uses what was found.
+"""Searches the learning rate and the options of routers, and uses what was found.
 
 Names are imported on first use: the flags of the command need the names of the oracles alone.
 """
 
-from typing import Any
-
 from etils import epy
-
-from modtf.registry import Registry
 
 with epy.lazy_api_imports(globals()):
     from modtf.tuning.best import Best as Best
@@ -16,7 +12,6 @@ with epy.lazy_api_imports(globals()):
     from modtf.tuning.search import Search as Search
     from modtf.tuning.trials import load_trials as load_trials
 
-#: name -> a subclass of `modtf.tuning.oracles.Durable`; KerasTuner is imported on first use
-ORACLES: Registry[Any] = Registry(
-    "oracle", dict.fromkeys(("grid", "random", "hyperband", "bayesian"), "modtf.tuning.oracles")
-)
+#: how trials are chosen -> how many at most, where nobody says; None for as many as it takes
+ORACLES: dict[str, int | None] = {"grid": None, "random": 10, "hyperband": None, "bayesian": 10}
+LISTS = ("grid", "random")  # know all their trials before the first; the others are KerasTuner's

@@ -1,16 +1,16 @@
 """What a variant's search varies: the learning rate, and what its router says can be tuned."""
 
+import math
 from collections.abc import Collection, Mapping
 
 from modtf.cell import Cell
-from modtf.models.architectures import ARCHITECTURES
-from modtf.models.options import options_of
 from modtf.models.routers import ROUTERS
 from modtf.space import Axis, Choice, Range, parse_axis, parse_named
+from modtf.studies.point import OPTIONS
 from modtf.studies.speed import parameters_of
-from modtf.tuning import ORACLES
-from modtf.tuning.search import LEARNING_RATE, LONGEST, NAMESPACES, Search, with_values
+from modtf.tuning.search import LEARNING_RATE, LONGEST, Search, known_options, with_values
 
+DRAWN = 17  # settings that Hyperband cannot do without: those of its first rounds, 9 + 5 + 3
 LEARNING_RATES = parse_axis("0.00001:0.01:log")
 
 
@@ -27,7 +27,7 @@ def axes_given(texts: Collection[str]) -> dict[str, Axis]:
         except ValueError as error:
             raise ValueError(f"--space {text}: {error}") from error
         namespace, dot, name = path.partition(".")
-        if path != LEARNING_RATE and not (namespace in NAMESPACES and dot and name):
+        if path != LEARNING_RATE and not (namespace in OPTIONS and dot and name):
             raise ValueError(
                 f"--space {text}: {path!r} cannot be tuned; expected {LEARNING_RATE}, router.NAME or "
                 "model.NAME."
@@ -50,7 +50,7 @@ def check_known(given: Mapping[str, Axis], cells: Collection[Cell]) -> None:
             continue
         if any(name in getattr(cell, namespace) for cell in cells):
             raise ValueError(f"--space {path} and --set {path} cannot both be given. Leave one out.")
-        known = dict.fromkeys(known for cell in cells for known in _options(cell, namespace))
+        known = dict.fromkeys(known for cell in cells for known in known_options(cell, namespace))
         if name not in known:
             variants = " and ".join(cell.variant for cell in cells)
             raise ValueError(
@@ -77,7 +77,7 @@ def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = Fa
             found[f"router.{name}"] = allowed
     for path, axis in given.items():
         namespace, dot, name = path.partition(".")
-        if not dot or name in _options(base, namespace):
+        if not dot or name in known_options(base, namespace):
             for value in axis.ends if dot else ():
                 parameters_of(with_values(base, {path: value}))
             found[path] = axis
@@ -96,28 +96,20 @@ def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, s
     """
     if not space:
         raise ValueError(f"Nothing can be tuned of {base.variant!r}: give --space, or let the rate vary.")
-    wanted = ORACLES[oracle]
-    if wanted.needs_choices:
+    if oracle == "grid":
         space = {path: axis.spread(points) for path, axis in space.items()}
-    if wanted.settings_needed and all(isinstance(axis, Choice) for axis in space.values()):
-        number = 1
-        for axis in space.values():
-            number *= len(axis.ends)
-        if number < wanted.settings_needed:
+    if oracle == "hyperband":
+        number = math.prod(len(axis.ends) if isinstance(axis, Choice) else DRAWN for axis in space.values())
+        if number < DRAWN:
             raise ValueError(
-                f"--oracle={oracle} draws {wanted.settings_needed} settings, but the space of "
-                f"{base.variant!r} has only {number}. Give a range, low:high, or take --oracle=grid."
+                f"--oracle={oracle} draws {DRAWN} settings, but the space of {base.variant!r} has only "
+                f"{number}. Give a range, low:high, or take --oracle=grid."
             )
-    if oracle == "hyperband" and base.protocol.training.steps < LONGEST:
-        raise ValueError(f"--oracle={oracle} needs at least {LONGEST} steps, whose parts it trains first.")
+        if base.protocol.training.steps < LONGEST:
+            raise ValueError(
+                f"--oracle={oracle} needs at least {LONGEST} steps, whose parts it trains first."
+            )
     return Search(base, space, oracle, seed)
-
-
-def _options(cell: Cell, namespace: str) -> list[str]:
-    if namespace == "router":
-        return list(options_of(ROUTERS[cell.variant], "__init__", skip=2))
-    architecture = cell.architecture or cell.task.family.architecture
-    return list(options_of(ARCHITECTURES[architecture], "make_layers"))
 
 
 def _allowed(base: Cell, path: str, axis: Axis) -> Axis | None:

@@ -1,6 +1,5 @@
 """What was found for a cell, among the searches of a tuning."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +7,16 @@ from typing import Any
 
 from modtf.analysis.contents import plural
 from modtf.cell import Cell
-from modtf.tuning.search import Search, find_searches, in_words, with_values
-from modtf.tuning.trials import Trial, trials_of
+from modtf.studies.point import OPTIONS
+from modtf.tuning.search import (
+    LEARNING_RATE,
+    Search,
+    find_searches,
+    in_words,
+    known_options,
+    with_values,
+)
+from modtf.tuning.trials import best_trial, trials_of
 
 
 @dataclass(frozen=True)
@@ -17,7 +24,7 @@ class Best:
     """The best trial of a search."""
 
     search: Search
-    values: Mapping[str, Any]  # of all that was tuned
+    values: Mapping[str, Any]  # of all that was tuned, and the learning rate in any case
     objective: float
     trials: int  # finished ones that it is the best of
 
@@ -25,17 +32,11 @@ class Best:
         return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}, {self.search.name})"
 
 
-def best_trial(trials: Sequence[Trial]) -> Trial | None:
-    """The best of those that were trained to the end; None if there is none, or all diverged."""
-    whole = [trial for trial in trials if trial.is_whole and math.isfinite(trial.objective)]
-    return min(whole, key=lambda trial: trial.objective, default=None)
-
-
 def find_best(out: str | Path, cell: Cell) -> Best:
     """What was found for a cell.
 
-    Searches count that tuned its kind of task, variant, architecture and options; where several did, those of
-    its number of rules and width.
+    Searches count that tuned its kind of task, variant, architecture and options, be they given or left at
+    their defaults; where several did, those of its number of rules and width.
 
     Args:
         out: what was --out of `launch/tune.py`.
@@ -67,11 +68,20 @@ Known = Sequence[tuple[Search, Best | None]]
 
 def _read(out: str | Path) -> Known:
     """The searches, and what they have found."""
-    return [(search, _best(folder, search)) for folder, search in find_searches(out).items()]
+    return [(search, _best(out, search)) for search in find_searches(out).values()]
+
+
+def _best(out: str | Path, search: Search) -> Best | None:
+    trials = [trial for trial in trials_of(search, out) if trial.status == "finished"]
+    trial = best_trial(trials)
+    if trial is None:
+        return None
+    values = {LEARNING_RATE: search.base.protocol.training.learning_rate, **trial.values}
+    return Best(search, values, trial.objective, len(trials))
 
 
 def _choose(out: str | Path, known: Known, cell: Cell) -> Best:
-    of_variant = [best for search, best in known if _key(search.base) == _key(cell)]
+    of_variant = [best for search, best in known if _suits(search.base, cell)]
     found = [best for best in of_variant if best is not None]
     exact = [best for best in found if _size(best.search.base) == _size(cell)]
     chosen = exact or found
@@ -87,15 +97,21 @@ def _choose(out: str | Path, known: Known, cell: Cell) -> Best:
     return min(chosen, key=lambda best: best.objective)
 
 
-def _best(folder: Path, search: Search) -> Best | None:
-    trials = [trial for trial in trials_of(search, folder) if trial.status == "finished"]
-    trial = best_trial(trials)
-    return None if trial is None else Best(search, trial.values, trial.objective, len(trials))
+def _suits(base: Cell, cell: Cell) -> bool:
+    """Whether what was found for one cell is meant for the other."""
+    names = ("variant", "architecture")
+    same = base.task.kind == cell.task.kind and all(getattr(base, n) == getattr(cell, n) for n in names)
+    return same and _chosen(base) == _chosen(cell)
 
 
-def _key(cell: Cell) -> tuple[Any, ...]:
-    """What a search must share with a cell."""
-    return cell.task.kind, cell.variant, cell.architecture, dict(cell.router), dict(cell.model)
+def _chosen(cell: Cell) -> list[dict[str, Any]]:
+    """The options that are given and are not at their defaults."""
+    found = []
+    for namespace in OPTIONS:
+        given = dict(getattr(cell, namespace))
+        known = known_options(cell, namespace) if given else {}  # loads the router
+        found.append({n: value for n, value in given.items() if not (n in known and known[n] == value)})
+    return found
 
 
 def _size(cell: Cell) -> tuple[int, int]:

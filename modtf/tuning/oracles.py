@@ -1,31 +1,103 @@
-"""KerasTuner's oracles, made to survive being killed at any moment, and workers that never come back.
+"""Bayesian optimisation and Hyperband: KerasTuner's oracles, asked in this process for one trial at a time.
 
-KerasTuner writes its files in place, keeps trials of dead workers for them, forgets at a restart where its
-grid was, and ends when many trials in a row have failed.
+KerasTuner writes its files in place, several of them: a kill may come in between. Here its state and its
+trials are one file, which is replaced whole before a trial begins and after it has ended.
 """
 
-import itertools
 import json
+import math
 import sys
+import tempfile
+import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import keras_tuner
-import numpy as np
+from filelock import FileLock, Timeout
+from keras_tuner.engine.base_tuner import BaseTuner
+from keras_tuner.engine.trial import Trial
 
+from modtf.cell import Cell
+from modtf.engines.study import Summary
 from modtf.files import write_text
 from modtf.space import Axis, Choice
-from modtf.tuning import ORACLES
-from modtf.tuning.search import LONGEST
+from modtf.tuning.search import LONGEST, SPREAD, Search, in_words
+from modtf.tuning.trials import mean_validation, unreadable
 
+STATE = "oracle.json"
+LOCK = "lock"
 OBJECTIVE = "validation"
-SPREAD = 10_007  # times the seed: KerasTuner counts up from it, so that neighbours would draw the same
-RUNNING, COMPLETED, FAILED, STOPPED, IDLE = "RUNNING", "COMPLETED", "FAILED", "STOPPED", "IDLE"
+ASKS = "tuner0"  # who does; there is nobody else
+RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
 
 
-def hyperparameters_of(space: Mapping[str, Axis]) -> Any:
+class Bayesian(keras_tuner.oracles.BayesianOptimizationOracle):
+    """Where a Gaussian process expects the most, after some trials at random."""
+
+    def populate_space(self, trial_id):
+        """A trial that diverged is as bad as the worst that did not; KerasTuner would call it 0, the best."""
+        ended = [trial for trial in self.trials.values() if trial.status == COMPLETED]
+        worst = max((trial.score for trial in ended if math.isfinite(trial.score)), default=0.0)
+        for trial in ended:
+            trial.score = min(trial.score, worst)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of fits to few points
+            found = super().populate_space(trial_id)
+        for trial in ended:
+            self.score_trial(trial)
+        return found
+
+
+def run_search(
+    search: Search,
+    out: Path,
+    run: Callable[[Sequence[Cell]], Summary],
+    limit: int | None,
+    retry_failed: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Runs a search, or goes on with it; one process at a time. See `modtf.tuning.run.run_searches`."""
+    folder = search.folder(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        say("Another process does this search already; waiting for it to end.")
+        lock.acquire()
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            oracle = make_oracle(search, limit)
+            BaseTuner(oracle, directory=scratch, project_name="own")  # where it writes what nobody reads
+            again = load(oracle, folder, retry_failed)
+            while (trial := again.pop(0) if again else oracle.create_trial(ASKS)).status == RUNNING:
+                save(oracle, search, out)
+                _run_trial(trial, oracle, search, out, run, say)
+            save(oracle, search, out)
+    finally:
+        lock.release()
+
+
+def make_oracle(search: Search, limit: int | None) -> keras_tuner.Oracle:
+    """The oracle of a search that has not begun."""
+    options: dict[str, Any] = {
+        "objective": keras_tuner.Objective(OBJECTIVE, "min"),
+        "hyperparameters": hyperparameters_of(search.space),
+        "allow_new_entries": False,
+        "seed": SPREAD * search.seed,
+        "max_consecutive_failed_trials": sys.maxsize,
+    }
+    if search.oracle == "hyperband":
+        found = keras_tuner.oracles.HyperbandOracle(max_epochs=LONGEST, factor=3, **options)
+    else:
+        found = Bayesian(**options)
+    found.max_trials, found.verbose = limit, 0
+    return found
+
+
+def hyperparameters_of(space: Mapping[str, Axis]) -> keras_tuner.HyperParameters:
     """A space, as KerasTuner has it."""
     found = keras_tuner.HyperParameters()
     for path, axis in space.items():
@@ -37,135 +109,56 @@ def hyperparameters_of(space: Mapping[str, Axis]) -> Any:
     return found
 
 
-class Durable(keras_tuner.Oracle):
-    """What all oracles here have in common.
-
-    Args:
-        hyperparameters: the space, all of it.
-        limit: of the number of trials; None for as many as the oracle's strategy takes.
-        seed: at least 1.
-
-    `is_alive(tuner_id)` says whether the process that asks by that name is there still.
-    """
-
-    needs_choices: ClassVar[bool] = False  # whether ranges become some of their values
-    settings_needed: ClassVar[int] = 0  # different ones that its strategy cannot do without
-    usual_limit: ClassVar[int | None] = None  # of the number of trials, where nobody gives one
-
-    is_alive: Callable[[str], bool] = staticmethod(lambda tuner_id: True)
-
-    def __init__(self, hyperparameters: Any, limit: int | None = None, seed: int = 1, **options: Any):
-        super().__init__(
-            objective=keras_tuner.Objective(OBJECTIVE, "min"),
-            hyperparameters=hyperparameters,
-            allow_new_entries=False,
-            seed=SPREAD * seed,
-            max_consecutive_failed_trials=sys.maxsize,
-            **options,
-        )
-        self.max_trials = limit
-        self.verbose = 0
-
-    @keras_tuner.synchronized
-    def create_trial(self, tuner_id):
-        """A trial for a worker; none while others may still leave theirs to it."""
-        self.requeue_the_dead()
-        trial = super().create_trial(tuner_id)
-        if trial.status == STOPPED and self.ongoing_trials:
-            trial.status = IDLE
-            self.tuner_ids.add(tuner_id)
-        return trial
-
-    @keras_tuner.synchronized
-    def requeue_the_dead(self):
-        """Whoever asks next gets the trials of workers that are gone."""
-        for tuner_id in [
-            name for name in self.tuner_ids | set(self.ongoing_trials) if not self.is_alive(name)
-        ]:
-            self.tuner_ids.discard(tuner_id)
-            trial = self.ongoing_trials.pop(tuner_id, None)
-            if trial is not None:
-                self._retry_queue.append(trial.trial_id)
-
-    def retry_failed(self) -> None:
-        """Failed trials are tried again."""
-        for trial in self.trials.values():
-            if trial.status == FAILED:
-                trial.status = RUNNING
-                self._retry_queue.append(trial.trial_id)
-
-    def save(self):
-        """All at once."""
-        write_text(self._get_oracle_fname(), json.dumps(self.get_state()))
-
-    def _save_trial(self, trial):
-        write_text(Path(self._get_trial_dir(trial.trial_id), "trial.json"), json.dumps(trial.get_state()))
-
-    def reload(self):
-        """Every trial that was begun and not ended waits again, unless a process still works on it."""
-        state = json.loads(Path(self._get_oracle_fname()).read_text(encoding="utf-8"))
-        super().reload()
-        begun = set(self.start_order)
-        for name in set(self.trials) - begun:
-            del self.trials[name]
-        running = {name for name, trial in self.trials.items() if trial.status == RUNNING}
-        self.ongoing_trials = {
-            tuner_id: self.trials[name]
-            for tuner_id, name in state["ongoing_trials"].items()
-            if name in running and self.is_alive(tuner_id)
-        }
-        self.tuner_ids = set(self.ongoing_trials)
-        held = {trial.trial_id for trial in self.ongoing_trials.values()}
-        self._retry_queue = sorted(running - held, key=int, reverse=True)  # the last is taken first
-        ended = set(self.end_order)
-        self.end_order += [name for name in self.start_order if name not in running | ended]
+def save(oracle: keras_tuner.Oracle, search: Search, out: Path) -> None:
+    """Writes the oracle's state, then what its trials try."""
+    trials = [oracle.trials[name].get_state() for name in oracle.start_order]
+    write_text(search.folder(out) / STATE, json.dumps({**oracle.get_state(), "trials": trials}))
+    search.write(out, [trial["hyperparameters"]["values"] for trial in trials])
 
 
-@ORACLES.register("grid")
-class Grid(Durable):
-    """All combinations, in order."""
-
-    needs_choices = True
-
-    def populate_space(self, trial_id):
-        axes = {axis.name: list(axis.values) for axis in self.hyperparameters.space}
-        rows = itertools.islice(itertools.product(*axes.values()), len(self.trials), None)
-        values = next(rows, None)
-        if values is None:
-            return {"status": STOPPED, "values": None}
-        return {"status": RUNNING, "values": dict(zip(axes, values, strict=True))}
-
-
-@ORACLES.register("random")
-class Random(Durable, keras_tuner.oracles.RandomSearchOracle):
-    """Drawn at random, no setting twice."""
-
-    usual_limit = 10
-
-
-@ORACLES.register("hyperband")
-class Hyperband(Durable, keras_tuner.oracles.HyperbandOracle):
-    """Many short trials, of which the best are trained three and nine times as long."""
-
-    settings_needed = 17  # of its first rounds: 9 + 5 + 3
-
-    def __init__(self, hyperparameters: Any, limit: int | None = None, seed: int = 1):
-        super().__init__(hyperparameters, limit, seed, max_epochs=LONGEST, factor=3)
+def load(oracle: keras_tuner.Oracle, folder: Path, retry_failed: bool) -> list[Trial]:
+    """Takes up what `save` wrote, or an earlier modtf; returns the trials that are to be run again."""
+    path = folder / STATE
+    if not path.exists():
+        return []
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+        if "trials" not in state:  # then KerasTuner itself wrote it, and a file for every trial
+            files = folder.glob("trial_*/trial.json")
+            state["trials"] = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+        trials = {one["trial_id"]: Trial.from_state(one) for one in state["trials"]}
+        oracle.trials = {name: trials[name] for name in state["start_order"]}
+        oracle.set_state({**state, "ongoing_trials": {}})
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(path, error) from error
+    wanted = (RUNNING, FAILED) if retry_failed else (RUNNING,)
+    again = [trial for trial in oracle.trials.values() if trial.status in wanted]
+    for trial in again:
+        trial.status = RUNNING
+    return again
 
 
-@ORACLES.register("bayesian")
-class Bayesian(Durable, keras_tuner.oracles.BayesianOptimizationOracle):
-    """Where a Gaussian process expects the most, after some trials at random."""
-
-    usual_limit = 10
-
-    def populate_space(self, trial_id):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of fits to few points
-            return super().populate_space(trial_id)
-
-    def _vectorize_trials(self):
-        """A trial that diverged is as bad as the worst that did not; KerasTuner would call it 0, the best."""
-        x, y = super()._vectorize_trials()
-        finite = y[np.isfinite(y)]
-        return x, np.where(np.isfinite(y), y, finite.max() if finite.size else 0.0)
+def _run_trial(
+    trial: Trial,
+    oracle: keras_tuner.Oracle,
+    search: Search,
+    out: Path,
+    run: Callable[[Sequence[Cell]], Summary],
+    say: Callable[[str], None],
+) -> None:
+    begun, values = time.monotonic(), trial.hyperparameters.values
+    cell = search.cell_of(values)
+    summary = run([cell])
+    if summary.stopped:
+        raise ValueError(summary.stopped)
+    trial.message = summary.failed.get(cell.folder)
+    if trial.message is None:
+        mean = mean_validation(cell, out)
+        oracle.update_trial(trial.trial_id, {OBJECTIVE: mean})
+        trial.status = COMPLETED
+        said = f"{cell.task.performance} {mean:.4g}, {time.monotonic() - begun:.0f} s"
+    else:
+        trial.status = FAILED
+        said = f"failed: {trial.message}; see {out / cell.folder}/error.json"
+    oracle.end_trial(trial)
+    say(f"{cell.variant} trial {int(trial.trial_id)}, {in_words(search.values_of(values))}: {said}")

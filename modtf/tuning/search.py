@@ -1,24 +1,30 @@
 """A search: what is tuned, between which values, and by which strategy."""
 
+import itertools
 import json
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from modtf.cell import Cell
 from modtf.files import write_text
-from modtf.space import Axis, parse_axis
+from modtf.space import Axis, Choice, parse_axis
+from modtf.studies.point import OPTIONS, options_known
 from modtf.task import science_hash
 from modtf.version import __version__
 
 SEARCHES = "searches"  # in the folder of a tuning, whose other folders are the cells of trials
 DEFINITION = "search.json"
+TRIALS = "trials.json"  # what is tried, in order
 LEARNING_RATE = "learning_rate"
-NAMESPACES = ("router", "model")  # of options that can be tuned
 
 EPOCHS = "tuner/epochs"  # how KerasTuner's Hyperband says how long to train ...
 LONGEST = 9  # ... and what it calls the whole length
+
+SPREAD = 10_007  # times the seed: draws count up from it, so that neighbours would draw the same
+COLLISIONS = 20  # draws of what was drawn already, after which nothing new is expected
 
 
 @dataclass(frozen=True)
@@ -80,10 +86,43 @@ class Search:
         space = {path: parse_axis(text) for path, text in config["space"].items()}
         return cls(Cell.from_dict(config["base"]), space, config["oracle"], config["seed"])
 
-    def write(self, out: str | Path) -> None:
-        """Writes what defines it into its folder."""
-        record = {**self.to_dict(), "version": __version__}
-        write_text(self.folder(out) / DEFINITION, json.dumps(record, indent=1))
+    def write(self, out: str | Path, settings: Sequence[Mapping[str, Any]]) -> None:
+        """Writes what defines it, and what its trials try, into its folder."""
+        folder = self.folder(out)
+        if not (folder / DEFINITION).exists():
+            record = {**self.to_dict(), "version": __version__}
+            write_text(folder / DEFINITION, json.dumps(record, indent=1))
+        write_text(folder / TRIALS, json.dumps(list(settings)))
+
+
+def settings_of(search: Search, limit: int | None) -> list[dict[str, Any]]:
+    """What a grid or a random search tries: a larger limit goes on where a smaller one ended.
+
+    Args:
+        search: a grid has choices alone.
+        limit: of their number; a random search needs one.
+    """
+    if search.oracle == "grid":
+        rows = itertools.product(*(axis.ends for axis in search.space.values()))
+        return [dict(zip(search.space, row, strict=True)) for row in itertools.islice(rows, limit)]
+    assert limit is not None
+    found: list[dict[str, Any]] = []
+    seeds, collisions = itertools.count(SPREAD * search.seed), 0
+    while len(found) < limit and collisions <= COLLISIONS:
+        drawn = {path: _at(axis, random.Random(next(seeds)).random()) for path, axis in search.space.items()}
+        collisions = collisions + 1 if drawn in found else 0
+        found += [drawn] if not collisions else []
+    return found
+
+
+def _at(axis: Axis, share: float) -> Any:
+    """The value so far along an axis, from 0 to below 1: all are as likely where the share is."""
+    if isinstance(axis, Choice):
+        return axis.values[int(share * len(axis.values))]
+    high = axis.high + axis.is_whole
+    return axis.take(
+        axis.low * (high / axis.low) ** share if axis.log else axis.low + share * (high - axis.low)
+    )
 
 
 def find_searches(out: str | Path) -> dict[Path, Search]:
@@ -109,9 +148,14 @@ def find_searches(out: str | Path) -> dict[Path, Search]:
     return found
 
 
+def known_options(cell: Cell, namespace: str) -> Mapping[str, Any]:
+    """The options of a cell's router or network, and their defaults; see `options_known`."""
+    return options_known(namespace, cell.variant, cell.architecture or cell.task.family.architecture)
+
+
 def with_values(cell: Cell, values: Mapping[str, Any]) -> Cell:
     """The cell with other values of "learning_rate", "router.NAME" and "model.NAME"."""
-    options = {name: dict(getattr(cell, name)) for name in NAMESPACES}
+    options = {name: dict(getattr(cell, name)) for name in OPTIONS}
     protocol = cell.protocol
     for path, value in values.items():
         namespace, dot, name = path.partition(".")

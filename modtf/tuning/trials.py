@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from modtf.analysis.contents import plural
+from modtf.analysis.intervals import LEVEL, intervals
+from modtf.analysis.table import PERCENT
+from modtf.analysis.text import text_table
 from modtf.cell import Cell
+from modtf.engines.state import state_of
 from modtf.protocol import tail_length
 from modtf.results.schema import HISTORY, read_values
-from modtf.tuning.search import EPOCHS, LONGEST, Search, find_searches
+from modtf.tuning.search import EPOCHS, LONGEST, TRIALS, Search, find_searches
 
 STATUS = {"COMPLETED": "finished", "RUNNING": "unfinished", "FAILED": "failed", "INVALID": "failed"}
 
@@ -29,34 +35,54 @@ class Trial:
     is_whole: bool  # trained as long as the search's own cell: with Hyperband not all are
 
 
-def trials_of(search: Search, folder: Path) -> list[Trial]:
-    """The trials of a search, in the order in which they began.
+def trials_of(search: Search, out: str | Path) -> list[Trial]:
+    """The trials of a search, in the order in which they are tried; none before it has begun.
 
     Raises:
-        ValueError: if a file of KerasTuner's cannot be read.
+        ValueError: if a file cannot be read.
     """
+    path = search.folder(out) / TRIALS
     found = []
-    for path in folder.glob("trial_*/trial.json"):
-        try:
-            state = json.loads(path.read_text(encoding="utf-8"))
-            raw, score = state["hyperparameters"]["values"], state["score"]
-            status = STATUS[state["status"]]
-            found.append(
-                Trial(
-                    int(state["trial_id"]),
-                    search.values_of(raw),
-                    search.cell_of(raw),
-                    status,
-                    float(score) if status == "finished" else math.nan,
-                    raw.get(EPOCHS, LONGEST) == LONGEST,
-                )
-            )
-        except (KeyError, StopIteration, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{path} is not what tuning writes ({error!r}). Remove the folder {folder} and tune again: "
-                "finished trials are found, and not trained again."
-            ) from error
+    try:
+        if path.exists():
+            for number, values in enumerate(json.loads(path.read_text(encoding="utf-8"))):
+                found.append(_trial(search, number, values, *_state(search.cell_of(values), out)))
+            return found
+        for path in search.folder(out).glob("trial_*/trial.json"):  # as KerasTuner wrote them, once
+            record = json.loads(path.read_text(encoding="utf-8"))
+            status, values = STATUS[record["status"]], record["hyperparameters"]["values"]
+            score = float(record["score"]) if status == "finished" else math.nan
+            found.append(_trial(search, int(record["trial_id"]), values, status, score))
+    except (KeyError, StopIteration, TypeError, ValueError) as error:
+        raise unreadable(path, error) from error
     return sorted(found, key=lambda trial: trial.number)
+
+
+def unreadable(path: Path, error: Exception) -> ValueError:
+    """What to raise where a file of a search is not what it should be."""
+    return ValueError(
+        f"{path} is not what tuning writes ({error!r}). Remove the search's folder in searches/ and tune "
+        "again: finished trials are found, and not trained again."
+    )
+
+
+def _trial(search: Search, number: int, values: Mapping[str, Any], status: str, objective: float) -> Trial:
+    cell, is_whole = search.cell_of(values), values.get(EPOCHS, LONGEST) == LONGEST
+    return Trial(number, search.values_of(values), cell, status, objective, is_whole)
+
+
+def _state(cell: Cell, out: str | Path) -> tuple[str, float]:
+    """Status and objective of a trial, by its cell."""
+    name = state_of(cell, out).name
+    if name == "finished":
+        return name, mean_validation(cell, out)
+    return ("failed" if name == "failed" else "unfinished"), math.nan
+
+
+def best_trial(trials: Sequence[Trial]) -> Trial | None:
+    """The best of those that were trained to the end; None if there is none, or all diverged."""
+    whole = [trial for trial in trials if trial.is_whole and math.isfinite(trial.objective)]
+    return min(whole, key=lambda trial: trial.objective, default=None)
 
 
 def validation(cell: Cell, folder: str | Path) -> np.ndarray:
@@ -85,6 +111,12 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     return table.loc[list(cell.members), tail].to_numpy(np.float64).mean(axis=1)
 
 
+def mean_validation(cell: Cell, out: str | Path) -> float:
+    """The mean over a cell's members, which judges its trial; infinity if one of them diverged."""
+    found = validation(cell, Path(out, cell.folder))
+    return float(np.mean(found)) if np.isfinite(found).all() else math.inf
+
+
 def load_trials(out: str | Path) -> pd.DataFrame:
     """All finished trials in the folder of a tuning, as a tidy table.
 
@@ -105,8 +137,8 @@ def load_trials(out: str | Path) -> pd.DataFrame:
         >>> load_trials("runs/tuning").groupby(["variant", "learning_rate"]).value.mean()  # doctest: +SKIP
     """
     rows = []
-    for folder, search in find_searches(out).items():
-        for trial in trials_of(search, folder):
+    for search in find_searches(out).values():
+        for trial in trials_of(search, out):
             if trial.status != "finished":
                 continue
             cell, place = trial.cell, Path(out, trial.cell.folder)
@@ -119,3 +151,57 @@ def load_trials(out: str | Path) -> pd.DataFrame:
     last = ["steps", "folder", "data_seed", "seed", "value"]
     frame = pd.DataFrame(rows)
     return frame[[*(name for name in frame if name not in last), *last]] if rows else frame
+
+
+def trials_table(search: Search, out: str | Path, level: float = LEVEL) -> str:
+    """All trials of a search, the best first: what was tried, mean and interval over members, state.
+
+    Args:
+        search: which.
+        out: the folder of the tuning.
+        level: of the interval, over tasks as everywhere.
+    """
+    trials = trials_of(search, out)
+    best = best_trial(trials)
+    lengths = len({trial.cell.protocol.training.steps for trial in trials}) > 1
+    measure = search.base.task.performance
+    names = [path.rpartition(".")[2] for path in search.space]
+    header = ["trial", *names, *(["steps"] if lengths else []), f"validation {measure}", "state"]
+    body = []
+    for trial in sorted(trials, key=_order):
+        steps = [f"{trial.cell.protocol.training.steps:,}"] if lengths else []
+        values = [f"{v:.4g}" if isinstance(v, float) else v for v in trial.values.values()]
+        shown, state = _result(trial, Path(out, trial.cell.folder), measure, level)
+        body.append([trial.number, *values, *steps, shown, "best" if trial is best else state])
+    return text_table(header, body)
+
+
+def trials_note(search: Search, level: float = LEVEL) -> str:
+    """What stands below the table."""
+    members = search.base.members
+    tasks = len({data_seed for data_seed, _ in members})
+    if tasks > 1:
+        said = f"mean ±{level:.0%} interval (Student's t) over {plural(tasks, 'task')}"
+    else:
+        said = "mean of one task; other tasks may differ, so no interval"
+    return f"{said}, {plural(len(members), 'member')} in every trial; smaller is better."
+
+
+def _order(trial: Trial) -> tuple[Any, ...]:
+    """Whole trials before those that Hyperband cut short, then by objective; unfinished ones last."""
+    return math.isnan(trial.objective), not trial.is_whole, trial.objective, trial.number
+
+
+def _result(trial: Trial, folder: Path, measure: str, level: float) -> tuple[str, str]:
+    """The number to show, and the state."""
+    if trial.status != "finished":
+        return "-", trial.status
+    found = validation(trial.cell, folder)
+    lost = int((~np.isfinite(found)).sum())
+    frame = pd.DataFrame(trial.cell.members, columns=["data_seed", "seed"]).assign(value=found)
+    row = intervals(frame, [], level=level).iloc[0]
+    digits = 2 if measure in PERCENT else 4
+    shown = "-" if lost == len(found) else f"{row['mean']:.{digits}f}"
+    if not np.isnan(row["low"]) and shown != "-":
+        shown += f" ±{(row['high'] - row['low']) / 2:.{digits}f}"
+    return shown, f"{plural(lost, 'member')} diverged" if lost else "finished"

@@ -1,32 +1,38 @@
 """`launch/tune.py`: what it refuses, and the real command at the smallest size, used by run and sweep."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from absl import flags
+from cheap import Here
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 
+from modtf.engines.perform import Work
 from modtf.launch import run, sweep, tune
 from modtf.launch.best import with_best
 from modtf.launch.cells import cells_of_flags
+from modtf.launch.cli import define_plugin
 from modtf.results import load_results
 from modtf.tuning import load_trials
 
 ROOT = Path(__file__).parents[2]
+PLUGIN = ROOT / "examples" / "plugin" / "my_plugin.py"
 CELL = [
-    "--arch=mlp", "--variant=modular", "--rules=2", "--width=4", "--tasks=2", "--seeds=1", "--steps=2",
-    "--batch_size=8", "--set=training.evaluations=1", "--set=evaluation.conditions=scale2",
-    "--set=evaluation.batches=1", "--set=evaluation.batch_size=8", "--set=evaluation.tokens=64",
-    "--set=evaluation.draws=2", "--set=evaluation.tokens_per_draw=64",
+    f"--plugin={PLUGIN}", "--variant=my_router", "--set=router.strength=0.1", "--rules=2", "--width=4",
+    "--tasks=2", "--seeds=1", "--steps=2", "--batch_size=8", "--set=training.evaluations=1",
+    "--set=evaluation.conditions=scale2", "--set=evaluation.batches=1", "--set=evaluation.batch_size=8",
+    "--set=evaluation.tokens=64", "--set=evaluation.draws=2", "--set=evaluation.tokens_per_draw=64",
 ]  # fmt: skip
 
 
 def given(command, *arguments):
     values = flags.FlagValues()
     command.define_flags(values)
+    define_plugin(values)
     values(["command", *arguments])
     return values
 
@@ -56,6 +62,8 @@ def call(name, *arguments, **environment):
         ),
         (["--learning_rate=0.1", "--variant=modular"], "Nothing can be tuned of 'modular'"),
         (["--space=router.k=1,2", "--variant=modular"], "--space router.k is not known"),
+        (["--oracle=bayesian", "--shard=0/2"], "--shard is for grid and random: bayesian runs one trial at"),
+        (["--workers=0"], "workers=0 is not valid"),
         (["--space=router.k=1,9", "--variant=top_k", "--rules=2"], "k=9 is more than the 2 modules"),
     ],
 )
@@ -71,58 +79,89 @@ def test_errors_are_one_line(tmp_path):
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("tune.py: error: --space learning_rate=0:1:log: '0:1:log': a logarithmic scale")
-    done = call("tune", f"--out={tmp_path / 'out'}", KERASTUNER_ORACLE_IP="127.0.0.1")
-    assert done.returncode == 1
-    assert "KERASTUNER_TUNER_ID and KERASTUNER_ORACLE_PORT must be set, too" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
-    """The folder of a real tuning of one trial, and what the command printed."""
-    out = tmp_path_factory.mktemp("tuning") / "ünï çødé out"
-    cache = str(tmp_path_factory.mktemp("cache"))
-    done = call("tune", *CELL, "--space=learning_rate=0.02", f"--out={out}", MODTF_CACHE=cache)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return out, done
+@pytest.fixture
+def tuned(tmp_path, monkeypatch, capsys):
+    """tuned(*arguments): the folder of a tuning whose trials cost nothing, and what the command printed."""
+    monkeypatch.setenv("MODTF_XLA_CACHE", "0")
+    monkeypatch.setattr(tune, "engine_of", lambda cells, out, *_: (Work(str(out), "cheap:train"), Here()))
+
+    def run_it(*arguments):
+        tune.main(given(tune, *arguments, f"--out={tmp_path / 'ünï çødé'}"))
+        return tmp_path / "ünï çødé", capsys.readouterr().out
+
+    return run_it
 
 
 def test_the_whole_command(tuned):
-    out, done = tuned
-    lines = done.stdout.splitlines()
-    assert lines[0].startswith("mlp_regression_r2_e4_modular: grid, learning_rate=0.02. Writing to ")
-    assert lines[1].startswith("modular trial 0, learning_rate=0.02: loss ")
-    assert "validation loss" in done.stdout
-    assert "over 2 tasks, 2 members in every trial" in done.stdout
-    assert f"Use it: modtf run --arch=mlp --variant=modular --best={out}" in lines
-    assert "keras" not in done.stdout.lower()
-    assert "keras" not in done.stderr.lower()
+    out, said = tuned("--arch=mlp", "--variant=modular,top_k", "--space=learning_rate=0.01,0.001",
+                      "--set=router.k=2", "--tasks=2", "--seeds=1", "--width=8")  # fmt: skip
+    assert said.startswith("mlp_regression_r8_e8_modular: grid, learning_rate=0.01,0.001. Writing to ")
+    assert said.count("validation loss") == said.count("over 2 tasks, 2 members in every trial") == 2
+    assert f"Look inside: tensorboard --logdir '{out}'" in said
+    (line,) = [line for line in said.splitlines() if line.startswith("Use it: modtf run ")]
+    values = given(run, *shlex.split(line)[4:])
+    cells = with_best(cells_of_flags(values), values)
+    assert [(cell.variant, cell.width, dict(cell.router)) for cell in cells] == [
+        ("modular", 8, {}),
+        ("top_k", 8, {"k": 2}),
+    ]
+    assert {cell.protocol.training.learning_rate for cell in cells} == {0.001}
 
 
-def test_trials_are_cells_as_all_others(tuned):
-    out, _ = tuned
+def test_a_search_without_the_rate_and_one_of_keras_tuner(tuned):
+    _, said = tuned("--variant=top_k", "--learning_rate=0.01", "--space=router.k=1,2", "--rules=2",
+                      "--oracle=bayesian", "--trials=2")  # fmt: skip
+    assert "top_k trial 1, k=" in said
+    (line,) = [line for line in said.splitlines() if line.startswith("Use it: modtf run ")]
+    values = given(run, *shlex.split(line)[4:])
+    (cell,) = with_best(cells_of_flags(values), values)
+    assert (cell.protocol.training.learning_rate, set(cell.router)) == (0.01, {"k"})
+
+
+def test_a_trial_that_failed_is_the_status_of_the_command(tuned):
+    with pytest.raises(ValueError, match=r"1 trial.* failed, see error"):
+        tuned("--variant=modular", "--space=learning_rate=0.05")
+
+
+@pytest.mark.slow
+def test_the_real_command_and_the_one_that_it_prints(tmp_path):
+    """Given what it was given, without a default option too: the shell runs it."""
+    out = tmp_path / "ünï çødé out"
+    done = call("tune", *CELL, "--space=learning_rate=0.02", f"--out={out}")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "keras" not in (done.stdout + done.stderr).lower()
     trials, results = load_trials(out), load_results(out)
     assert set(trials["learning_rate"]) == {0.02}
     assert set(results["folder"]) == set(trials["folder"])
-    assert set(results["variant"]) == {"modular"}
+    assert set(results["variant"]) == {"my_router"}
     assert {text.partition("@")[2] for text in results["protocol"]} == {"0.02"}
     for events in out.glob("*/tensorboard/events*"):
         (summary,) = [event for event in RawEventFileLoader(str(events)).Load() if b"session_start" in event]
         assert b"learning_rate" in summary, "HParams"
-
-
-def test_run_uses_what_was_found(tuned):
-    """In the same folder, by the same protocol: the best trial is the cell that is wanted."""
-    out, _ = tuned
-    done = call("run", *CELL, f"--best={out}", f"--out={out}")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "modular of mlp_regression: learning_rate=0.02 (best of 1 trial, " in done.stdout
-    assert "2 steps at the rates found (preset quick)" in done.stdout
-    assert any(line.startswith("modular ") and "±" in line for line in done.stdout.splitlines())
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("Use it: modtf run ")]
+    script = tmp_path / "bin" / "modtf"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m modtf.launch.main "$@"\n')
+    script.chmod(0o755)
+    paths = {"PATH": f"{script.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    as_printed = line.removeprefix("Use it: ")
+    without = as_printed.replace(CELL[2], "--out=without")
+    assert "strength" not in without
+    for command in (as_printed, without):
+        done = subprocess.run(
+            command, shell=True, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **paths}
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert "my_router of mlp_regression: learning_rate=0.02 (best of 1 trial, " in done.stdout
+        assert "2 steps at the rates found (preset quick)" in done.stdout
+        assert any(line.startswith("my_router ") and "±" in line for line in done.stdout.splitlines())
 
 
 def test_cells_with_and_without_what_was_found_are_not_mixed(tmp_path):
-    cells = cells_of_flags(given(run, *CELL))
+    cells = cells_of_flags(given(run, "--variant=modular"))
     (tmp_path / run.RUN).write_text(run.check_folder(tmp_path, cells, "runs/tuning"))
     run.check_folder(tmp_path, cells, "runs/tuning")
     with pytest.raises(ValueError, match="holds another configuration"):
@@ -130,7 +169,7 @@ def test_cells_with_and_without_what_was_found_are_not_mixed(tmp_path):
 
 
 def test_sweep_uses_what_was_found(tuned, capsys):
-    out, _ = tuned
+    out, _ = tuned("--variant=modular", "--space=learning_rate=0.02")
     values = given(sweep, "--arch=mlp", "--rules=2,4", "--variant=modular", f"--best={out}")
     cells = with_best(cells_of_flags(values), values)
     assert [cell.protocol.training.learning_rate for cell in cells] == [0.02] * 2
@@ -150,7 +189,8 @@ def test_sweep_uses_what_was_found(tuned, capsys):
     ],
 )
 def test_what_best_cannot_do(tuned, arguments, words):
-    values = given(run, *arguments, f"--best={tuned[0]}")
+    out, _ = tuned("--variant=modular", "--space=learning_rate=0.02")
+    values = given(run, *arguments, f"--best={out}")
     with pytest.raises(ValueError, match=words):
         with_best(cells_of_flags(values), values)
 

@@ -5,17 +5,18 @@ from dataclasses import replace
 import pytest
 from cheap import search_of
 
-from modtf.tuning import find_best, use_best
-from modtf.tuning.oracles import RUNNING
+from modtf.space import parse_axis
+from modtf.tuning import Search, find_best, use_best
+from modtf.tuning.search import TRIALS
 
 
-def test_cells_get_the_best_of_their_variant(tune, work):
+def test_cells_get_the_best_of_their_variant(tune):
     modular, monolithic = search_of("0.1,0.001,0.01"), search_of("0.1,0.01", variant="monolithic")
     tune(modular)
     tune(monolithic)
     cells = [replace(one.base, members=((5, 5),)) for one in (monolithic, modular)]
     cells[1] = replace(cells[1], protocol=cells[1].protocol.replace(steps=7))
-    used, found = use_best(work.out, cells)
+    used, found = use_best(tune.out, cells)
     assert [cell.protocol.training.learning_rate for cell in used] == [0.01, 0.001]
     assert [cell.protocol.training.steps for cell in used] == [90, 7], "nothing else is changed"
     assert [cell.members for cell in used] == [((5, 5),)] * 2
@@ -23,34 +24,34 @@ def test_cells_get_the_best_of_their_variant(tune, work):
     assert found[1].objective == pytest.approx(0.1)
 
 
-def test_what_was_tuned_at_this_size_counts_first(tune, work):
+def test_what_was_tuned_at_this_size_counts_first(tune):
     """What was tuned at another size serves where there is nothing else."""
     small, large = search_of("0.01,0.1"), search_of("0.001,0.1", width=8)
     tune(small)
-    assert find_best(work.out, large.base).values == {"learning_rate": 0.01}
+    assert find_best(tune.out, large.base).values == {"learning_rate": 0.01}
     tune(large)
-    assert find_best(work.out, large.base).values == {"learning_rate": 0.001}
-    assert find_best(work.out, small.base).values == {"learning_rate": 0.01}
+    assert find_best(tune.out, large.base).values == {"learning_rate": 0.001}
+    assert find_best(tune.out, small.base).values == {"learning_rate": 0.01}
     with pytest.raises(
         ValueError, match="modular of mlp_regression was tuned in ways that cannot be compared"
     ):
-        find_best(work.out, replace(small.base, width=16))
+        find_best(tune.out, replace(small.base, width=16))
 
 
-def test_searches_in_one_way_are_compared_others_are_not(tune, work):
+def test_searches_in_one_way_are_compared_others_are_not(tune):
     tune(search_of("0.1,0.01"))
-    tune(search_of("0.001:0.002", "random"), 2)
-    assert 0.001 <= find_best(work.out, search_of("1").base).values["learning_rate"] <= 0.002
+    tune(search_of("0.001:0.002", "random"), limit=2)
+    assert 0.001 <= find_best(tune.out, search_of("1").base).values["learning_rate"] <= 0.002
     tune(search_of("0.1,0.01", **{"training.steps": 60}))
     with pytest.raises(ValueError, match=r"cannot be compared \(.*_grid-.*\)\. Tune it at R = 2 and width 4"):
-        find_best(work.out, search_of("1").base)
+        find_best(tune.out, search_of("1").base)
 
 
-def test_only_trials_that_were_trained_to_the_end_count(tune, work):
+def test_only_trials_that_were_trained_to_the_end_count(tune):
     search = search_of("1e-5:1e-1:log", "hyperband")
-    tune(search, 9)  # the short ones of its first round
+    tune(search, limit=9)  # the short ones of its first round
     with pytest.raises(ValueError, match="no trial of modular of mlp_regression has finished"):
-        find_best(work.out, search.base)
+        find_best(tune.out, search.base)
 
 
 @pytest.mark.parametrize(
@@ -61,22 +62,42 @@ def test_only_trials_that_were_trained_to_the_end_count(tune, work):
         ({"router.modules": 3}, r"nothing was found for modular of mlp_regression \(modules=3\), only"),
     ],
 )
-def test_where_nothing_was_found(tune, work, change, words):
+def test_where_nothing_was_found(tune, change, words):
     tune(search_of("0.01,0.1"))
     with pytest.raises(ValueError, match=words):
-        find_best(work.out, search_of("1", **change).base)
+        find_best(tune.out, search_of("1", **change).base)
 
 
-def test_where_all_diverged_or_failed(tune, work):
+def test_where_all_diverged_or_failed(tune):
     search = search_of("0.5,0.05")
     assert [trial.status for trial in tune(search)] == ["finished", "failed"]
     with pytest.raises(ValueError, match=r"has finished, or all diverged.*widen its space"):
-        find_best(work.out, search.base)
+        find_best(tune.out, search.base)
 
 
-def test_a_file_that_cannot_be_read_is_said(tune, work):
+def test_a_file_that_cannot_be_read_is_said(tune):
     search = search_of("0.01,0.1")
     tune(search)
-    (search.folder(work.out) / "trial_0000" / "trial.json").write_text(f'{{"status": "{RUNNING}"')
-    with pytest.raises(ValueError, match=r"trial_0000.trial\.json is not what tuning writes"):
-        find_best(work.out, search.base)
+    (search.folder(tune.out) / TRIALS).write_text('[{"learning_rate": 0.0')
+    with pytest.raises(ValueError, match=r"trials\.json is not what tuning writes"):
+        find_best(tune.out, search.base)
+
+
+def test_options_at_their_defaults_are_those_left_out(tune):
+    given = search_of("0.01,0.1", variant="switch", **{"router.strength": 0.01})
+    other = search_of("0.001", variant="switch", **{"router.strength": 0.5})
+    tune(given, other)
+    left_out = search_of("1", variant="switch").base
+    assert find_best(tune.out, left_out).values == {"learning_rate": 0.01}
+    assert find_best(tune.out, other.base).values == {"learning_rate": 0.001}
+    with pytest.raises(ValueError, match=r"nothing was found for switch .*\(strength=0.3\)"):
+        find_best(tune.out, search_of("1", variant="switch", **{"router.strength": 0.3}).base)
+
+
+def test_a_rate_that_was_fixed_is_used_too(tune):
+    fixed = search_of("1", variant="top_k", **{"training.learning_rate": 0.01})
+    search = Search(fixed.base, {"router.k": parse_axis("1,2")}, "grid")
+    tune(search)
+    (used,), (found,) = use_best(tune.out, [search_of("1", variant="top_k").base])
+    assert (used.protocol.training.learning_rate, used.router) == (0.01, {"k": 1})
+    assert str(found).startswith("learning_rate=0.01, k=1 (best of 2 trials, ")

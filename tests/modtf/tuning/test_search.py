@@ -38,7 +38,7 @@ def test_short_trials_of_hyperband_evaluate_at_even_steps():
 
 def test_a_search_is_read_as_it_was_written(tmp_path):
     search = search_of("1e-5:1e-2:log", "random")
-    search.write(tmp_path)
+    search.write(tmp_path, [])
     assert find_searches(tmp_path) == {search.folder(tmp_path): search}
     others = [search_of("1e-5:1e-1:log", "random"), search_of("1e-5:1e-2:log", "bayesian")]
     others += [search_of("1e-5:1e-2:log", "random", width=8), Search(search.base, search.space, "random", 2)]
@@ -72,10 +72,10 @@ def test_validation_is_the_end_of_training_and_never_the_test(tmp_path):
         validation(other, tmp_path)
 
 
-def test_trials_as_a_table(tune, work):
+def test_trials_as_a_table(tune):
     search = search_of("0.01,0.001")
     tune(search)
-    frame = load_trials(work.out)
+    frame = load_trials(tune.out)
     assert len(frame) == 4
     assert frame.groupby("learning_rate")["value"].mean().round(6).to_dict() == {0.001: 0.1, 0.01: 1.1}
     assert set(frame["variant"]) == {"modular"}

@@ -1,0 +1,221 @@
+"""How trials are chosen, and what becomes of those that diverge, fail, or are left behind."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cheap import loss, search_of
+from filelock import FileLock
+
+from modtf.space import parse_axis
+from modtf.tuning import oracles
+from modtf.tuning.search import TRIALS, settings_of
+from modtf.tuning.trials import trials_note, trials_of, trials_table
+
+RATES = "1e-5:1e-1:log"
+
+
+def rates(trials):
+    return [trial.values["learning_rate"] for trial in trials]
+
+
+def runs(out):
+    """How often its cells were begun."""
+    return sorted(path.read_text() for path in [*out.glob("*/runs"), *out.glob(".modtf/**/runs")])
+
+
+def test_a_grid_tries_all_in_order(tune):
+    search = search_of("0.01,0.001,0.0001")
+    found = tune(search)
+    assert rates(found) == [0.01, 0.001, 0.0001]
+    assert [trial.objective for trial in found] == pytest.approx([1.1, 0.1, 1.1]), "the mean of two members"
+    table = trials_table(search, tune.out).splitlines()
+    assert [line.split()[0] for line in table[2:]] == ["1", "0", "2"], "the best first"
+    assert table[2].split() == ["1", "0.001", "0.1000", "±1.2706", "best"], "t of 2 tasks is 12.706"
+    assert "over 2 tasks, 2 members in every trial" in trials_note(search)
+
+
+def test_grids_and_random_searches_are_lists_of_cells(tune):
+    """Of several searches at once, in parts, without KerasTuner."""
+    searches = [search_of("0.01,0.001,0.0001"), search_of("0.01,0.001", variant="monolithic")]
+    tune(*searches, shard="1/2")
+    states = [[trial.status for trial in trials_of(search, tune.out)] for search in searches]
+    assert states == [["unfinished", "finished", "unfinished"], ["finished", "unfinished"]]
+    assert "unfinished" in trials_table(searches[0], tune.out)
+    tune(*searches, shard="0/2")
+    assert {trial.status for search in searches for trial in trials_of(search, tune.out)} == {"finished"}
+    assert runs(tune.out) == ["x"] * 5
+
+
+def test_random_trials_are_new_ones_and_a_larger_limit_goes_on(tune):
+    search = search_of("1e-5:1e-1:log", "random")
+    first = rates(tune(search, limit=3))
+    assert len(set(first)) == 3
+    assert all(1e-5 <= rate <= 1e-1 for rate in first)
+    assert rates(tune(search, limit=5))[:3] == first
+    assert rates(tune(search, limit=3))[:3] == first
+    assert len(trials_of(search, tune.out)) == 5, "a smaller limit forgets none"
+    assert not set(rates(tune(replace(search, seed=2), limit=3))) & set(first)
+
+
+def test_what_is_drawn_at_random_is_what_keras_tuner_drew():
+    """So that searches of its RandomSearchOracle go on; these were taken from it."""
+    search = search_of("1e-5:1e-2:log", "random")
+    assert [list(one.values()) for one in settings_of(search, 3)] == [[5.883e-05], [2.719e-05], [9.041e-05]]
+    axes = {"learning_rate": "0.001:0.002", "router.k": "2,4,8", "model.hidden": "8:16"}
+    search = replace(search, seed=2, space={path: parse_axis(text) for path, text in axes.items()})
+    expected = [[0.001744, 4, 13], [0.001518, 8, 10], [0.001446, 2, 10]]
+    assert [list(one.values()) for one in settings_of(search, 3)] == expected
+    few = settings_of(search_of("0.1,0.01,0.001", "random"), 5)
+    assert [one["learning_rate"] for one in few] == [0.1, 0.01, 0.001], "there are no more"
+
+
+def test_hyperband_trains_the_best_of_short_trials_longer(tune):
+    search = search_of(RATES, "hyperband")
+    found = tune(search)
+    by_steps = {
+        steps: set(rates(t for t in found if t.cell.protocol.training.steps == steps))
+        for steps in (10, 30, 90)
+    }
+    assert len(found) == 23
+    assert len(by_steps[10]) == 9
+    best = sorted(by_steps[10], key=loss)[:3]
+    assert set(map(loss, best)) <= set(map(loss, by_steps[30]))
+    assert all(trial.is_whole == (trial.cell.protocol.training.steps == 90) for trial in found)
+    assert {trial.is_whole for trial in found} == {True, False}
+    assert "steps" in trials_table(search, tune.out).splitlines()[0]
+    assert tune.said[0].startswith("modular trial 0, learning_rate=")
+
+
+def test_bayesian_trials_know_that_diverging_is_bad(tune, monkeypatch):
+    """KerasTuner takes infinity for 0, the best there is."""
+    told = []
+    fit = oracles.keras_tuner.oracles.BayesianOptimizationOracle.populate_space
+    monkeypatch.setattr(
+        oracles.keras_tuner.oracles.BayesianOptimizationOracle,
+        "populate_space",
+        lambda self, name: told.append([t.score for t in self.trials.values()]) or fit(self, name),
+    )
+    search = search_of("0.5,0.01,0.1,0.001", "bayesian")
+    found = tune(search, limit=5)
+    diverged = [trial for trial in found if trial.values["learning_rate"] == 0.5]
+    assert diverged
+    assert all(math.isinf(trial.objective) for trial in diverged)
+    assert "1 member diverged" in trials_table(search, tune.out)
+    assert np.isfinite(told[-1]).all()
+    worst = max(trial.objective for trial in found[:-1] if math.isfinite(trial.objective))
+    assert max(told[-1]) == worst
+
+
+@pytest.mark.parametrize("oracle", ["grid", "bayesian"])
+def test_a_trial_that_fails_is_left_alone_until_it_is_retried(tune, oracle, capsys):
+    search = search_of("0.05,0.01,0.001", oracle)
+    found = tune(search, limit=3)
+    assert sorted(trial.status for trial in found) == ["failed", "finished", "finished"]
+    said = "\n".join([*tune.said, capsys.readouterr().out])
+    assert "failed; ValueError: this rate is not liked" in said
+    assert tune(search, limit=3) == found
+    assert runs(tune.out) == ["x"] * 3
+    again = tune(search, limit=3, function="cheap:forgiving", retry_failed=True)
+    assert [trial.status for trial in again] == ["finished"] * 3
+    assert rates(again) == rates(found)
+
+
+@pytest.mark.parametrize(("oracle", "limit", "every"), [("bayesian", 4, 1), ("hyperband", None, 9)])
+def test_ended_at_any_write_it_goes_on(tune, oracle, limit, every, monkeypatch):
+    """Before a file gets its name or after it: nothing is lost, and nothing tried twice."""
+    search = search_of(RATES, oracle)
+    expected = [trial.objective for trial in tune(search, limit=limit)]
+    shutil.rmtree(tune.out)
+    real, count = os.replace, 0
+
+    def failing(*paths, **options):
+        nonlocal count
+        count += 1
+        if count % 2:
+            real(*paths, **options)
+        if count == stop:
+            raise KeyboardInterrupt
+        if not count % 2:
+            real(*paths, **options)
+
+    monkeypatch.setattr("os.replace", failing)
+    for stop in range(1, 1000, every):  # noqa: B007
+        count = 0
+        try:
+            found = tune(search, limit=limit)
+            break
+        except KeyboardInterrupt:
+            continue
+    assert stop > 5
+    assert [trial.objective for trial in found] == expected
+
+
+def test_a_search_of_keras_tuner_alone_is_read_and_goes_on(tune):
+    """What stood on disk when KerasTuner wrote its own files."""
+    search = search_of(RATES, "bayesian")
+    before = tune(search, limit=3)
+    folder = search.folder(tune.out)
+    state = json.loads((folder / oracles.STATE).read_text())
+    for record in state.pop("trials"):
+        place = folder / f"trial_{record['trial_id']}"
+        place.mkdir()
+        (place / "trial.json").write_text(json.dumps(record))
+    state["ongoing_trials"] = {"one": "2"}  # a worker's, which was killed
+    (folder / oracles.STATE).write_text(json.dumps(state))
+    (folder / TRIALS).unlink()
+    shutil.rmtree(tune.out / before[0].cell.folder)
+    assert trials_of(search, tune.out) == before, "recorded, wherever the cells are"
+    assert tune(search, limit=4)[1:3] == before[1:]
+    assert len(trials_of(search, tune.out)) == 4
+
+
+def test_a_second_process_waits(tune):
+    search = search_of("0.01,0.001", "bayesian")
+    search.folder(tune.out).mkdir(parents=True)
+    with FileLock(search.folder(tune.out) / oracles.LOCK):
+        thread = threading.Thread(target=tune, args=(search,), kwargs={"limit": 1})
+        thread.start()
+        while not tune.said:
+            time.sleep(0.01)
+        assert tune.said == ["Another process does this search already; waiting for it to end."]
+        assert trials_of(search, tune.out) == []
+    thread.join(60)
+    assert len(trials_of(search, tune.out)) == 1
+
+
+@pytest.mark.slow
+def test_killed_again_and_again(tune, tmp_path):
+    """A real process, by SIGKILL: it ends with the same trials as an undisturbed one."""
+    search = search_of(RATES, "hyperband")
+    expected = [trial.objective for trial in tune(search)]
+    code = (
+        "from pathlib import Path; from cheap import search_of; from conftest import Tune; "
+        f"Tune(Path('killed'))(search_of({RATES!r}, 'hyperband'))"
+    )
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here.parents[2]), str(here)])
+    environment = {**os.environ, "PYTHONPATH": paths, "KERAS_BACKEND": "numpy", "SECONDS": "0.2"}
+    kills = 0
+    while True:
+        process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment)
+        try:
+            assert process.wait(8 + kills % 3) == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+    assert kills > 0
+    assert [trial.objective for trial in trials_of(search, tmp_path / "killed")] == expected
+    assert len(list((tmp_path / "killed").glob("*/results.csv"))) == len(set(expected))
