@@ -48,7 +48,7 @@ SHOWN = 10  # failures that are listed
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-    string, integer = flags.DEFINE_string, flags.DEFINE_integer
+    string = flags.DEFINE_string
     string("study", None, f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). "
            f"{', '.join(f'--{name}' for name in CHOOSES)} then choose among its cells.",
            flag_values=values)  # fmt: skip
