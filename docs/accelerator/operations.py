@@ -30,8 +30,8 @@ from modtf.launch.benchmark.jax_programs import state_of, training_steps  # noqa
 from modtf.launch.benchmark.measure import BATCH_SIZE  # noqa: E402
 from modtf.models.kernels.by_device import ACCELERATOR, use_kernels  # noqa: E402
 from modtf.protocol import KERNELS, PRECISIONS, Protocol  # noqa: E402
+from modtf.training.arithmetic import STEPS_PER_PROGRAM, steps_that_fit  # noqa: E402
 from modtf.training.compile import compile_model  # noqa: E402
-from modtf.training.program_size import STEPS_PER_PROGRAM, steps_that_fit  # noqa: E402
 
 #: opcodes for which nothing is started
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "while", "call"}

@@ -29,9 +29,7 @@ from modtf.results.schema import (
     write_results,
 )
 from modtf.training import archive
-from modtf.training.callbacks.best import BestWeights
-from modtf.training.callbacks.evaluate import EvaluateCallback
-from modtf.training.callbacks.tail import TailCallback
+from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, TailCallback
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.fit import train
 from modtf.training.provenance import provenance

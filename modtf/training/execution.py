@@ -8,10 +8,9 @@ import tensorflow as tf
 
 from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import CPU, kernels, on_cpu
-from modtf.training.arithmetic import ACCELERATION, step_flops
+from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit
 from modtf.training.batches import Batches
 from modtf.training.compile import STEPS_PER_EXECUTION, Compilation, state_of
-from modtf.training.program_size import steps_that_fit
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
 

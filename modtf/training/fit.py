@@ -21,8 +21,9 @@ from modtf.models.base import ModularModel
 from modtf.population import Population
 from modtf.protocol import PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
 from modtf.task import Task
+from modtf.training.arithmetic import largest_divisor
 from modtf.training.batches import Batches, DeviceBatches, HostBatches
-from modtf.training.callbacks.checkpoint import CheckpointCallback
+from modtf.training.callbacks.checkpoint import CheckpointCallback, skip_steps
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.progress import ProgressCallback
 from modtf.training.compile import compile_model
@@ -31,8 +32,6 @@ from modtf.training.execution import (
     steps_of_seconds,
     use_large_programs,
 )
-from modtf.training.program_size import largest_divisor
-from modtf.training.resume import skip_steps
 
 
 def train(

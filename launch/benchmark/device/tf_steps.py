@@ -18,11 +18,11 @@ from modtf.launch.benchmark.measure import BATCH_SIZE
 from modtf.launch.benchmark.worker import empty
 from modtf.models.base import ModularModel
 from modtf.protocol import MIXED, Training
+from modtf.training.arithmetic import STEPS_PER_PROGRAM
 from modtf.training.compile import compile_model
 from modtf.training.execution import use_large_programs
 from modtf.training.fit import training_batches
 from modtf.training.processor import processor_name
-from modtf.training.program_size import STEPS_PER_PROGRAM
 from modtf.training.provenance import accelerators
 
 _DUMPS: list[str] = []  # where XLA writes its memory reports

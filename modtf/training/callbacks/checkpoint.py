@@ -156,3 +156,24 @@ def _follows_steps(callback: keras.callbacks.Callback) -> bool:
     """Whether a callback does something at single steps, which a resumed epoch does not repeat."""
     names = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
     return any(getattr(type(callback), name) is not getattr(keras.callbacks.Callback, name) for name in names)
+
+
+def skip_steps(model: keras.Model, steps: int) -> None:
+    """Makes the first calls of the training function, which stand for so many steps, do nothing.
+
+    So `fit` goes on in the middle of an epoch; its data must begin behind those steps.
+
+    Args:
+        model: compiled, on the TensorFlow backend; `steps_per_execution` divides `steps`.
+    """
+    model.make_train_function()
+    function, left = model.train_function, steps
+
+    def skipping(iterator):
+        nonlocal left
+        if left <= 0:
+            return function(iterator)
+        left -= model.steps_per_execution
+        return model.get_metrics_result()
+
+    model.train_function = skipping

@@ -1,4 +1,4 @@
-"""Measures the model at every evaluation, on its own stream."""
+"""Measures the model at every evaluation, on its own streams, and keeps the best weights."""
 
 import time
 
@@ -6,6 +6,8 @@ import keras
 import numpy as np
 
 from modtf.evaluation.evaluator import Evaluator
+from modtf.evaluation.scores import Scores, from_arrays, mean_scores, to_arrays
+from modtf.protocol import tail_length
 
 
 class EvaluateCallback(keras.callbacks.Callback):
@@ -84,3 +86,86 @@ class EvaluateCallback(keras.callbacks.Callback):
             for name, values in state.items()
             if name.startswith(prefix)
         }
+
+
+class BestWeights(keras.callbacks.Callback):
+    """Each member's weights at its best evaluation so far: a population does not stop as one.
+
+    The best is that of the least performance measure, as published: the loss in regression, the error in
+    classification; the first of equals. The evaluation before training does not count.
+
+    Args:
+        evaluation: stands before this one in the list of callbacks.
+
+    Attributes:
+        value: the best performance of every member [P].
+        step: when it was [P].
+        weights: all weights' values then, trained or not; their first axis is the members' if P > 1.
+    """
+
+    def __init__(self, evaluation: EvaluateCallback):
+        super().__init__()
+        self.evaluation = evaluation
+        self.num_members = len(evaluation.evaluator.population)
+        self.value = np.full(self.num_members, np.inf)
+        self.step = np.zeros(self.num_members, np.int64)
+        self.weights: list[np.ndarray] = []
+
+    def on_train_begin(self, logs=None):
+        if not self.weights:
+            self.weights = [v.numpy().copy() for v in self.model.weights]
+
+    def on_epoch_end(self, epoch, logs=None):
+        value = self.evaluation.latest[self.evaluation.evaluator.population.task.performance]
+        better = value < self.value
+        self.value = np.where(better, value, self.value)
+        self.step = np.where(better, self.evaluation.steps[-1], self.step)
+        if not better.any():
+            return
+        for best, variable in zip(self.weights, self.model.weights, strict=True):
+            current = variable.numpy()
+            if self.num_members == 1:
+                best[...] = current
+            else:
+                best[better] = current[better]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything kept, as arrays, for a checkpoint."""
+        weights = {f"weight_{i}": w for i, w in enumerate(self.weights)}
+        return {"value": self.value, "step": self.step, **weights}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> None:
+        """Continues where `state` was taken."""
+        self.value, self.step = state["value"], state["step"]
+        self.weights = [state[f"weight_{i}"] for i in range(len(state) - 2)]
+
+
+class TailCallback(keras.callbacks.Callback):
+    """The mean over the last ten evaluations, or the last half where there are few (`tail_length`).
+
+    At a constant learning rate the last step alone is noise. The evaluation before training does not count.
+
+    Args:
+        evaluator: what to measure: under every condition, but on less data than once at the end.
+    """
+
+    def __init__(self, evaluator: Evaluator):
+        super().__init__()
+        self.evaluator = evaluator
+        self.found: list[Scores] = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch >= self.params["epochs"] - tail_length(self.params["epochs"]):
+            self.found.append(self.evaluator.run())
+
+    def scores(self) -> Scores:
+        """The mean of what was found; there must have been an evaluation."""
+        return mean_scores(self.found)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything found, as arrays, for a checkpoint."""
+        return to_arrays(self.found)
+
+    def load_state(self, state: dict[str, np.ndarray]) -> None:
+        """Continues where `state` was taken."""
+        self.found = from_arrays(state, self.evaluator.population.family)

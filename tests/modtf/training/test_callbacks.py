@@ -7,10 +7,8 @@ from modtf.models.build import build
 from modtf.population import Population
 from modtf.protocol import TAIL, tail_length
 from modtf.task import Task
-from modtf.training.callbacks.best import BestWeights
-from modtf.training.callbacks.evaluate import EvaluateCallback
+from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, TailCallback
 from modtf.training.callbacks.progress import ProgressCallback
-from modtf.training.callbacks.tail import TailCallback
 
 TWO = Population.of([Task(), Task()], [0, 1])
 LOSSES = [[0.0, 0.0], [3.0, 1.0], [2.0, 2.0], [np.nan, 0.5], [2.0, 9.0]]  # the first before training

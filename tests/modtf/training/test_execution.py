@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from modtf import Task, build, stream
 from modtf.models.kernels.by_device import use_kernels
+from modtf.training.arithmetic import BYTES_PER_PROGRAM, largest_divisor
 from modtf.training.batches import HostBatches
 from modtf.training.execution import (
     steps_of_seconds,
@@ -14,7 +15,6 @@ from modtf.training.execution import (
 )
 from modtf.training.loss import SettingLoss
 from modtf.training.optimizer import MemberAdam
-from modtf.training.program_size import BYTES_PER_PROGRAM, largest_divisor
 
 STEPS = 12
 

@@ -10,8 +10,7 @@ from modtf.population import Population
 from modtf.task import Task
 from modtf.termination import Terminated
 from modtf.training import archive
-from modtf.training.callbacks.best import BestWeights
-from modtf.training.callbacks.evaluate import EvaluateCallback
+from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback
 from modtf.training.fit import train
 
 POPULATION = Population.of([Task(), Task(data_seed=1)], [0, 1])
