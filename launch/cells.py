@@ -51,7 +51,9 @@ def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
     """
     words = "Family of tasks, and the network made for it."
     _define(values, "arch", words, list(FAMILIES), several, next(iter(FAMILIES)))
-    words = f"Variants, separated by commas, of {', '.join(ROUTERS)}; default {','.join(default_variants())}."
+    defaults = dict.fromkeys(",".join(default_variants(family)) for family in FAMILIES.values())
+    names = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in _known(family)))
+    words = f"Variants, separated by commas, of {names}; default the family's, {' or '.join(defaults)}."
     flags.DEFINE_list("variant", None, words, flag_values=values)
 
 
@@ -143,40 +145,47 @@ def _grids(given: flags.FlagValues, families: Sequence[Family], settings: Settin
                 f"--model={name!r} is not known; registered: {', '.join(MODELS) or 'none'}. A file that "
                 "registers it, with @modtf.register_model, is given by --plugin=FILE."
             )
-    variants = _variants(given, bool(models))
+    variants = _variants(given, families)
+    if not models and not any(variants.values()):
+        raise ValueError(f"--variant is empty; expected some of {', '.join(_known(families[0]))}.")
     known: dict[str, dict[str, Any]] = {namespace: {} for namespace in OPTIONS if settings[namespace]}
     own: dict[tuple[str, str], dict[str, list[Any]]] = {}  # (family, variant) -> what goes to it alone
     for family in families:
-        for name in (*variants, *models):
+        for name in (*variants[family.name], *models):
             axes = own.setdefault((family.name, name), {})
             for namespace in known:
-                options = options_known(namespace, name, given.architecture or family.architecture)
+                options = options_known(namespace, family, name, given.architecture)
                 known[namespace] |= options
                 axes |= {f"{namespace}.{k}": v for k, v in settings[namespace].items() if k in options}
-    networks = dict.fromkeys(given.architecture or family.architecture for family in families)
-    whose = {"router": variants, "model": [f"the architecture {name!r}" for name in networks if variants]}
     for namespace, options in known.items():
-        owners = [*whose[namespace], *map(repr, models)]
-        check_names(namespace, settings[namespace], options, " and ".join(owners))
+        whose = [name for _, name in own]
+        if namespace == "model":
+            networks = [given.architecture or f.architecture for f in families if variants[f.name]]
+            whose = [*(f"the architecture {name!r}" for name in networks), *map(repr, models)]
+        check_names(namespace, settings[namespace], options, " and ".join(dict.fromkeys(whose)))
     shared = _shared_axes(given) | {f"{part}.{k}": v for part in PARTS for k, v in settings[part].items()}
     everywhere = {option.name for family in families for option in family.options}
     for family in families:
         here = {option.name for option in family.options}
         task = {k: v for k, v in settings["task"].items() if k in here or k not in everywhere}
         axes = {"arch": family.name, **task, "setting": family.settings[0], **shared}
-        parts = [grid(variant=name, **own[family.name, name]) for name in (*variants, *models)]
+        parts = [grid(variant=name, **its) for (of, name), its in own.items() if of == family.name]
         yield grid(**axes) * sum(parts, Grid([]))
 
 
-def _variants(given: flags.FlagValues, beside_models: bool) -> list[str]:
-    """Those of --variant, each once."""
+def _variants(given: flags.FlagValues, families: Sequence[Family]) -> dict[str, list[str]]:
+    """Family -> those of --variant that it knows, each once; all of its own by default."""
     if given.variant is None:
-        return default_variants()
-    if not given.variant and not beside_models:
-        raise ValueError(f"--variant is empty; expected some of {', '.join(ROUTERS)}.")
-    for variant in given.variant:
-        check_choice("--variant", variant, ROUTERS)
-    return list(dict.fromkeys(given.variant))
+        return {family.name: default_variants(family) for family in families}
+    for name in given.variant:
+        check_choice("--variant", name, dict.fromkeys(n for family in families for n in _known(family)))
+    chosen = dict.fromkeys(given.variant)
+    return {family.name: [name for name in chosen if name in _known(family)] for family in families}
+
+
+def _known(family: Family) -> list[str]:
+    """The family's variants, then routers, each of which is one, too."""
+    return list(dict.fromkeys([*(variant.name for variant in family.variants), *ROUTERS]))
 
 
 def _shared_axes(given: flags.FlagValues) -> dict[str, list[Any]]:

@@ -41,8 +41,9 @@ def define_flags(values: flags.FlagValues) -> None:
     define_models(values)
     define_best(values)
     enum = flags.DEFINE_enum
-    flags.DEFINE_string("checkpoint", "tail", "Whose measures are printed: tail, the mean of the last ten "
-                        "evaluations, last or best; all are written.", flag_values=values)  # fmt: skip
+    flags.DEFINE_string("checkpoint", None, "Whose measures are printed: tail, the mean of the last ten "
+                        "evaluations, last or best; all are written. Default the family's, mostly tail.",
+                        flag_values=values)  # fmt: skip
     enum("strategy", "auto", STRATEGIES, "mirrored: all local GPUs share every batch. members: "
          "each trains some of the members. auto: one device, unless there are several GPUs.",
          flag_values=values)  # fmt: skip
@@ -72,7 +73,7 @@ def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
 
 def shared_cell(cells: list[Cell]) -> Cell:
     """A cell that stands for what all share: models of the user's may be added to the others later."""
-    return next((cell for cell in cells if cell.variant not in MODELS), replace(cells[0], model={}))
+    return next((cell for cell in cells if cell.runs not in MODELS), replace(cells[0], model={}))
 
 
 def main(given: flags.FlagValues) -> None:
@@ -87,7 +88,8 @@ def main(given: flags.FlagValues) -> None:
     configuration = check_folder(out, asked, given.best)
     from modtf.results.schema import CHECKPOINTS, RESULTS  # pandas takes time
 
-    check_choice("--checkpoint", given.checkpoint, CHECKPOINTS)
+    checkpoint = given.checkpoint or first.task.family.checkpoint
+    check_choice("--checkpoint", checkpoint, CHECKPOINTS)
     unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
     if unfinished:
         check_writable(out, "--out")
@@ -99,7 +101,7 @@ def main(given: flags.FlagValues) -> None:
         f"(preset {given.preset}). Writing to {out}",
         flush=True,
     )
-    own = [cell for cell in cells if cell.variant in MODELS]
+    own = [cell for cell in cells if cell.runs in MODELS]
     if own:
         from modtf.engines.source import check_source
 
@@ -124,7 +126,7 @@ def main(given: flags.FlagValues) -> None:
     from modtf.results import load_results
 
     frame = load_results([str(out / cell.folder) for cell in cells])
-    frame = frame[frame["checkpoint"] == given.checkpoint]
+    frame = frame[frame["checkpoint"] == checkpoint]
     print(f"\n{results_table(frame)}\n\n{table_note(frame)}\nLook inside: tensorboard --logdir {out}")
 
 

@@ -4,18 +4,27 @@ Needs are counted from below: only what is certainly held at one time. So what w
 what is a little too large is not noticed here.
 """
 
+import contextlib
 import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
+from modtf.cell import Cell
 from modtf.population import Population
 from modtf.task import Task
 
 FLOAT = 4  # bytes of a number
 ACCELERATOR = 192 << 30  # bytes of the largest accelerator there is; its own are known only to TensorFlow
-UNLIMITED = 1 << 60  # a limit above it is none
+UNLIMITED = 1 << 60
+CONTAINER = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)  # its limit, as seen inside
 MEMBER = 200  # bytes of Python that stand for a member, whatever its model
+HELD = 4  # numbers per parameter while training: value, two moments, the best so far
 
 
 @cache
@@ -25,11 +34,14 @@ def memory_here() -> int:
     What other processes hold just now is not subtracted. Where there are accelerators, theirs count too.
     """
     try:
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + _swap()
+        found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, OSError, ValueError):
         return UNLIMITED  # a system that does not say
+    for limit in CONTAINER:
+        with contextlib.suppress(OSError, ValueError):  # no container, or "max"
+            found.append(int(Path(limit).read_text(encoding="utf-8")))
     accelerators = len([*Path("/dev").glob("nvidia[0-9]*"), *Path("/dev").glob("accel[0-9]*")])
-    return min([whole, *_container_limits()]) + accelerators * ACCELERATOR
+    return min(found) + accelerators * ACCELERATOR
 
 
 def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
@@ -55,14 +67,44 @@ def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
         )
 
 
-def batch_bytes(task: Task, members: int, batch_size: int, num_tokens: int | None = None) -> int:
-    """Of one batch of a population's data: inputs, rules and targets.
+def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int]:
+    """What in a cell needs memory -> bytes; batches are never there two at once.
+
+    Args:
+        parameters: of one member; 0 where that is not known.
+        copies: numbers kept for each of them.
+    """
+    training, evaluation, family = cell.protocol.training, cell.protocol.evaluation, cell.task.family
+    lengths = [family.condition(name).seq_len for name in evaluation.names(family)]
+    batches = [(training.batch_size, None), (evaluation.activation_batch_size, None)]
+    batches += [(evaluation.batch_size, length) for length in lengths]
+    members, layer = len(cell.members), cell.width if parameters else 0
+    matrices = training.evaluations + (evaluation.draws if cell.task.is_sequence else 0)
+    return {
+        "parameters": members * (copies * FLOAT * parameters + MEMBER),
+        "the largest batch": max(batch_bytes(cell.task, members, *batch, layer) for batch in batches),
+        "activation matrices": FLOAT
+        * members
+        * cell.task.num_rules
+        * matrices,  # of one module, at the least
+    }
+
+
+def batch_bytes(
+    task: Task, members: int, batch_size: int, num_tokens: int | None = None, layer: int = 0
+) -> int:
+    """Of one batch of a population's data, inputs, rules and targets, and of what is made of it.
 
     Args:
         num_tokens: of an example; that of training by default.
+        layer: width of a layer of one member.
     """
-    tokens = batch_size * (num_tokens or task.family.num_training_tokens)
-    return FLOAT * members * tokens * (task.token_width + 1 + (task.target_width or 1))
+    family, tokens = task.family, num_tokens or task.family.num_tokens(task)
+    inputs = (
+        np.dtype(family.input_dtype).itemsize * task.token_width * (tokens if family.inputs_by_token else 1)
+    )
+    targets = FLOAT * (task.target_width or 1) * (tokens if family.target_by_token else 1)
+    return batch_size * (members * (inputs + targets + FLOAT * tokens) + FLOAT * tokens * layer)
 
 
 def check_batches(population: Population, batch_size: int, num_tokens: int) -> None:
@@ -76,36 +118,6 @@ def check_batches(population: Population, batch_size: int, num_tokens: int) -> N
 def check_members(count: int, what: str) -> None:
     """Raises `ValueError` where not even the list of so many members fits."""
     check_fits(what, {f"{count:,} members": MEMBER * count}, "Take fewer members.")
-
-
-def _swap() -> int:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return 0
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("SwapTotal:")), 0)
-
-
-def _container_limits() -> list[int]:
-    """Of the control groups that this process is in, and of those around them (Linux)."""
-    found = []
-    try:
-        groups = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-    for line in groups:
-        _, controllers, place = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        base = Path("/sys/fs/cgroup", "memory" if controllers else "")
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
-        inner = base / place.strip("/")
-        for folder in [inner, *inner.parents]:
-            try:
-                found.append(int((folder / name).read_text(encoding="utf-8")))
-            except (OSError, ValueError):  # "max", or not seen from inside
-                continue
-    return [limit for limit in found if 0 < limit < UNLIMITED]
 
 
 def _text(size: int) -> str:

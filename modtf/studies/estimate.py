@@ -1,56 +1,54 @@
-"""What a study will cost, from a few measured shapes.
+"""What a study will cost, from a few steps of one cell per architecture.
 
-Shapes of one kind (family, its options, architecture or registered model) differ in rules, width and
-variant. A step of one member takes a time in proportion to its parameters plus `SMALL`, which stands for
-what does not grow with the model; the factor is the kind's, measured at one or two of its shapes. On an
-accelerator what does not grow is most of a small model's time, so there two shapes give both. Settings and
-variants of one size are taken for equally dear, and a member of few for as dear as one of many. Evaluation
-costs a third of a step per token, because it has no backward pass.
+A step takes a time in proportion to its operations, parameters x tokens; `SMALL` parameters stand for what
+not grow with the model. Parameters grow with the square of the width, whatever the rules, as published sizes
+do. Settings, variants and options are taken for equally dear, and a member of few for as dear as one of
+many. Evaluation costs a third of a step per token, because it has no backward pass.
+
+On a CPU time is CPU time, which other users do not raise. An accelerator works while Python goes on: there it
+is wall time, and all members of the cell are measured, because they are trained side by side.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from modtf.cell import Cell
+from modtf.memory import cell_bytes
 from modtf.models.own import MODELS
 from modtf.protocol import TRAINING_FACTOR, Evaluation, tail_length
-from modtf.studies.speed import Speed, is_known, on_accelerator, parameters_of, speed_of
 from modtf.training.arithmetic import ACCELERATION, BACKWARD, step_flops
-from modtf.training.requirements import cell_bytes
 
-SMALL = 50_000  # parameters whose arithmetic takes as long as everything around a small model's
-LARGEST = 3e10  # floating-point operations of the largest step that a core measures, of one member
-STARTS = 2  # evaluation takes as long to compile as training
-EXACT = 6  # shapes of a kind up to which all are built to count their parameters
+SMALL = 50_000  # parameters whose arithmetic takes a core as long as everything around a small model's
+LARGEST = 1e10  # floating-point operations of the largest step that a core measures, of one member
+MEMBERS = 2  # that are measured on a CPU, where members take turns and cost grows with their number
+FLOPS = 5e10  # of the steps between two looks at the clock, about
+STEPS = 20  # between two looks, at most
+ENOUGH = 0.5  # seconds of steps
 
 BASE_GB = 1.0  # TensorFlow and its programs
 COPIES = 8  # of every parameter: value, gradient, two moments, best, and a checkpoint being written
 
-Kind = tuple[Any, ...]
-
 
 @dataclass(frozen=True)
-class Cost:
-    """Seconds per token of one member, by its parameters."""
+class Speed:
+    """What training costs: core-seconds on a CPU, seconds on an accelerator."""
 
-    fixed: float
-    per_parameter: float
-
-    def of(self, parameters: int) -> float:
-        return self.fixed + self.per_parameter * parameters
+    factor: float  # per token, member, and parameter (with `SMALL` more)
+    start: float  # building and compiling, once
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one cell will cost."""
+    """What one cell will cost, in hours of a core or of the accelerator."""
 
-    hours: float  # of a core, or of the accelerator
-    gigabytes: float  # of main memory, or of the GPU's
-    parameters: int  # of one member, of the first variant of its size: the others share its budget
+    hours: float
+    training: float  # of them until the last step, without evaluations
+    gigabytes: float  # of main memory, or of the accelerator's
+    parameters: int  # of one member
 
 
 def estimate(
@@ -60,42 +58,31 @@ def estimate(
 
     Args:
         cells: what is to be run.
-        seconds: how long to go on measuring shapes that were not measured before.
+        seconds: how long to go on measuring; what was not measured by then is taken for as fast as the rest.
         say: is told what is measured.
     """
-    kinds: dict[Kind, list[Cell]] = {}
+    kinds: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         kinds.setdefault(_kind(cell), []).append(cell)
-    parameters = {kind: _count_parameters(members) for kind, members in kinds.items()}
-    measured: dict[Kind, list[Speed]] = {kind: [] for kind in kinds}
-    end, accelerated = time.monotonic() + seconds, on_accelerator()
-    for place in (0, 1):  # the large shape of every kind, then a small one
-        for kind, members in kinds.items():
-            chosen = _to_measure(members, parameters[kind], LARGEST * (ACCELERATION if accelerated else 1))
-            nothing = not any(measured.values())
-            if len(chosen) > place and (nothing or is_known(chosen[place]) or time.monotonic() < end):
-                say(f"measuring {chosen[place].label}")
-                measured[kind].append(speed_of(chosen[place]))
-    costs = {
-        kind: _cost(speeds, kinds[kind][0].step_tokens, accelerated)
-        for kind, speeds in measured.items()
-        if speeds
-    }
-    usual = Cost(*np.mean([(cost.fixed, cost.per_parameter) for cost in costs.values()], axis=0).tolist())
-    start = float(np.mean([speed.start for speeds in measured.values() for speed in speeds]))
-    found = []
-    for cell in cells:
-        kind = _kind(cell)
-        count = parameters[kind][_shape(cell)]
-        token = costs.get(kind, usual).of(count)  # seconds of training per token and member
-        training = cell.protocol.training
-        work = training.steps * cell.step_tokens + evaluation_tokens(cell) / BACKWARD
-        own = [speed.start for speed in measured[kind]]
-        starts = STARTS * (len(cell.members) if cell.runs in MODELS else 1)
-        core = starts * (float(np.mean(own)) if own else start) + len(cell.members) * work * token
-        memory = BASE_GB + 1e-9 * sum(cell_bytes(cell, count, COPIES).values())
-        found.append(Estimate(core / 3600, memory, count))
-    return found
+    sizes = {kind: _parameters(members) for kind, members in kinds.items()}
+    speeds: dict[tuple[str, str], Speed] = {}
+    end = time.monotonic() + seconds
+    for kind, members in kinds.items():
+        if not speeds or time.monotonic() < end:
+            chosen = _to_measure(members, sizes[kind])
+            say(f"measuring {chosen.label}")
+            speeds[kind] = measure(chosen)
+    usual = Speed(*np.mean([(speed.factor, speed.start) for speed in speeds.values()], axis=0).tolist())
+    return [_cost(cell, sizes[_kind(cell)](cell), speeds.get(_kind(cell), usual)) for cell in cells]
+
+
+def _cost(cell: Cell, parameters: int, speed: Speed) -> Estimate:
+    members, per_token = len(cell.members), speed.factor * (parameters + _small())
+    start = speed.start * (members if cell.runs in MODELS else 1)
+    training = start + members * per_token * cell.protocol.training.steps * cell.step_tokens
+    evaluation = start + members * per_token * evaluation_tokens(cell) / BACKWARD  # which is compiled, too
+    memory = BASE_GB + 1e-9 * sum(cell_bytes(cell, parameters, COPIES).values())
+    return Estimate((training + evaluation) / 3600, training / 3600, memory, parameters)
 
 
 def evaluation_tokens(cell: Cell) -> int:
@@ -106,63 +93,91 @@ def evaluation_tokens(cell: Cell) -> int:
     return evaluations * _tokens_read(cell, small) + tail + 2 * _tokens_read(cell, sizes)
 
 
+def measure(cell: Cell) -> Speed:
+    """A few training steps of a cell."""
+    import keras
+
+    from modtf.evaluation.programs import programs_of
+    from modtf.models.build import build_cell, parameters_of_member, trains_alone
+    from modtf.training.compile import compile_model
+    from modtf.training.execution import use_large_programs
+    from modtf.training.fit import training_batches
+
+    accelerated, training = on_accelerator(), cell.protocol.training
+    clock = time.perf_counter if accelerated else time.process_time
+    members = len(cell.members) if accelerated else min(MEMBERS, len(cell.members))
+    population = replace(cell, members=cell.members[:members]).population
+    if trains_alone(cell):
+        population, members = population.alone(0), 1
+    times = [clock()]
+
+    class Clock(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.optimizer.iterations.numpy()  # which waits for the steps that count it
+            times.append(clock())
+            if times[-1] - times[1] > ENOUGH:
+                self.model.stop_training = True
+
+    model = build_cell(cell, population)
+    parameters = parameters_of_member(model)
+    flops = FLOPS * (ACCELERATION if accelerated else 1)
+    most = int(flops / step_flops(parameters, members * cell.step_tokens))
+    steps = max(1, min(STEPS * (5 if accelerated else 1), most))
+    compile_model(model, population, training, steps_per_execution=steps)
+    data = use_large_programs(model, training_batches(model, population, training.batch_size))
+    with programs_of(model):
+        model.fit(data, epochs=1000, steps_per_epoch=steps, callbacks=[Clock()], verbose=0, shuffle=False)
+    step = min(b - a for a, b in pairwise(times[1:])) / steps / members
+    start = max(0.0, times[1] - times[0] - steps * members * step)
+    return Speed(step / cell.step_tokens / (parameters + _small()), start)
+
+
+def on_accelerator() -> bool:
+    """Whether cells train on an accelerator here."""
+    from modtf.models.kernels.by_device import on_cpu
+
+    return not on_cpu()
+
+
+def _small() -> int:
+    return SMALL * (ACCELERATION if on_accelerator() else 1)
+
+
+def parameters_of(cell: Cell) -> int:
+    """Trainable parameters of one member."""
+    from modtf.models.build import build_cell, parameters_of_member
+    from modtf.population import Population
+
+    return parameters_of_member(build_cell(cell, Population.of(cell.task)))
+
+
+def _kind(cell: Cell) -> tuple[str, str]:
+    """What is measured once: a registered model, or an architecture with a family's data."""
+    family = cell.task.family
+    return (family.name, cell.runs if cell.runs in MODELS else cell.architecture or family.architecture)
+
+
+def _parameters(cells: Sequence[Cell]) -> Callable[[Cell], int]:
+    """The number of parameters a + b e^2 of a cell of one kind, counted at its two smallest widths e."""
+    by_width = {cell.width: cell for cell in sorted(cells, key=lambda cell: -cell.task.num_rules)}
+    counted = {width: parameters_of(by_width[width]) for width in sorted(by_width)[:2]}
+    (low, least), (high, more) = min(counted.items()), max(counted.items())
+    slope = (more - least) / (high**2 - low**2) if high > low else 0.0
+    return lambda cell: max(1, round(least + slope * (cell.width**2 - low**2)))
+
+
+def _to_measure(cells: Sequence[Cell], parameters: Callable[[Cell], int]) -> Cell:
+    """Of the largest cells that are quickly measured the one in the middle."""
+    largest = LARGEST * (ACCELERATION if on_accelerator() else 1)
+    quick = [cell for cell in cells if step_flops(parameters(cell), cell.step_tokens) <= largest]
+    width = max(cell.width for cell in quick) if quick else min(cell.width for cell in cells)
+    chosen = [cell for cell in cells if cell.width == width]
+    return chosen[len(chosen) // 2]
+
+
 def _tokens_read(cell: Cell, sizes: Evaluation) -> int:
     family = cell.task.family
-    lengths = [family.condition(name).seq_len or family.num_training_tokens for name in sizes.names(family)]
+    usual = family.num_tokens(cell.task)
+    lengths = [family.condition(name).seq_len or usual for name in sizes.names(family)]
     adaptation = sizes.draws * sizes.tokens_per_draw if family.is_sequence else 0  # else it follows
     return sizes.batches * sizes.batch_size * sum(lengths) + sizes.tokens + adaptation
-
-
-def _kind(cell: Cell) -> Kind:
-    own = cell.runs if cell.runs in MODELS else None
-    return cell.task.arch, cell.columns["task_options"], cell.architecture, tuple(cell.model.items()), own
-
-
-def _shape(cell: Cell) -> tuple[int, int]:
-    return cell.task.num_rules, cell.width
-
-
-def _cost(speeds: Sequence[Speed], tokens: int, accelerated: bool) -> Cost:
-    """Of a kind: of the large shape above all, because that is where the time goes."""
-    large, small = speeds[0], speeds[-1]
-    if accelerated and large.parameters > small.parameters:
-        slope = max(0.0, (large.step - small.step) / (large.parameters - small.parameters))
-        fixed = max(0.0, large.step - slope * large.parameters)
-        return Cost(fixed / tokens, (large.step - fixed) / large.parameters / tokens)
-    factor = sum(speed.step for speed in speeds) / tokens / sum(speed.parameters + SMALL for speed in speeds)
-    return Cost(factor * SMALL, factor)
-
-
-def _to_measure(cells: Sequence[Cell], parameters: dict[tuple[int, int], int], largest: float) -> list[Cell]:
-    """The largest shape that is quickly measured, and the smallest, if it is another.
-
-    Args:
-        largest: floating-point operations of a step that is.
-    """
-    shapes = sorted(parameters, key=parameters.__getitem__)
-    tokens = cells[0].step_tokens
-    quick = [shape for shape in shapes if step_flops(parameters[shape], tokens) <= largest] or shapes[:1]
-    variants = {shape: [cell for cell in cells if _shape(cell) == shape] for shape in (quick[-1], shapes[0])}
-    return [of_shape[len(of_shape) // 2] for of_shape in variants.values()]
-
-
-def _count_parameters(cells: Sequence[Cell]) -> dict[tuple[int, int], int]:
-    """Parameters by shape: counted where shapes are few, else from some of them.
-
-    a + bR + ce + dRe + fe^2 is exact for a monolithic model, and variants share its budget.
-    """
-    by_shape = {_shape(cell): cell for cell in reversed(cells)}
-    if len(by_shape) <= EXACT:
-        return {shape: parameters_of(cell) for shape, cell in by_shape.items()}
-    rules, widths = sorted({r for r, _ in by_shape}), sorted({e for _, e in by_shape})
-    wanted = [(r, e) for e in widths[:3] for r in (rules[0], rules[len(rules) // 2]) if (r, e) in by_shape]
-    shapes = list(dict.fromkeys([*wanted, *sorted(by_shape, key=lambda s: s[1])]))[: EXACT + 1]
-    counts = [parameters_of(by_shape[shape]) for shape in shapes]
-    solution, *_ = np.linalg.lstsq(
-        np.array([_basis(*s) for s in shapes]), np.array(counts, float), rcond=None
-    )
-    return {shape: max(1, round(float(np.array(_basis(*shape)) @ solution))) for shape in by_shape}
-
-
-def _basis(rules: int, width: int) -> list[float]:
-    return [1.0, rules, width, rules * width, width**2]

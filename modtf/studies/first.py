@@ -10,21 +10,27 @@ published variants at R = 8 in regression are cells of the study `routers` too: 
 trained once.
 """
 
+from modtf.cell import Cell
 from modtf.studies.grid import Grid, grid
+from modtf.studies.load import register_study
 
 RULES = {"mlp": (2, 8, 32), "mha": (2, 8), "rnn": (2, 8)}
 SEEDS = {"mlp": 2, "mha": 1, "rnn": 1}
 STEPS = {"mlp": 25_000, "mha": 5_000, "rnn": 3_000}
 LEARNING_RATE = {"mlp": 3e-4, "mha": 1e-3, "rnn": 1e-3}
 
-CELLS = sum(
-    (
-        grid(arch=arch, num_rules=list(rules), width=32, preset="quick", tasks=5, seeds=SEEDS[arch])
-        * grid(setting=["regression", "classification"])
-        * grid(**{"training.steps": STEPS[arch], "training.learning_rate": LEARNING_RATE[arch]})
-        * grid(**{"training.evaluations": 20})
-        * grid(variant=["monolithic", "modular", "modular_op", "gt_modular"])
-        for arch, rules in RULES.items()
-    ),
-    Grid([]),
-).cells()
+
+@register_study("first")
+def cells() -> list[Cell]:
+    """Every kind x setting x published variant."""
+    return sum(
+        (
+            grid(arch=arch, num_rules=list(rules), width=32, preset="quick", tasks=5, seeds=SEEDS[arch])
+            * grid(setting=["regression", "classification"])
+            * grid(**{"training.steps": STEPS[arch], "training.learning_rate": LEARNING_RATE[arch]})
+            * grid(**{"training.evaluations": 20})
+            * grid(variant=["monolithic", "modular", "modular_op", "gt_modular"])
+            for arch, rules in RULES.items()
+        ),
+        Grid([]),
+    ).cells()

@@ -1,17 +1,41 @@
-"""Finds a study: one of the tree by name, or a user's file."""
+"""Finds a study: one that is registered, by name, or a user's file."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from modtf.cell import Cell
 from modtf.plugins import PluginError, load_plugin
+from modtf.registry import Registry
 from modtf.studies.check import check_cells
 
-STUDIES = ("testing", "quick", "first", "routers", "paper")  # files of this folder
+#: name -> a function without arguments that returns the cells; its file's docstring describes the study
+STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
+    "study",
+    {
+        "testing": "modtf.studies.testing",
+        "quick": "modtf.studies.quick",
+        "first": "modtf.studies.first",
+        "routers": "modtf.studies.routers",
+        "paper": "modtf.studies.paper",
+    },
+)
+
+
+def register_study(name: str) -> Callable[[Any], Any]:
+    """A decorator that makes a function `cells()` known by a name: `modtf sweep --study=NAME`.
+
+    Raises:
+        ValueError: if the name is taken.
+
+    Example:
+        >>> @register_study("mine")  # doctest: +SKIP
+        ... def cells():
+        ...     return grid(arch="mlp", width=[32, 64]).cells()
+    """
+    return STUDIES.register(name)
 
 
 @dataclass(frozen=True)
@@ -28,7 +52,7 @@ def load_study(location: str | Path) -> StudyFile:
     """Loads a study.
 
     Args:
-        location: one of `STUDIES`, or the path of a Python file that defines `CELLS`, or a function
+        location: a name of `STUDIES`, or the path of a Python file that defines `CELLS`, or a function
             `cells()`; it may register families, routers and so on, as a plug-in does.
 
     Raises:
@@ -38,32 +62,29 @@ def load_study(location: str | Path) -> StudyFile:
         >>> len(load_study("paper").cells)
         800
     """
-    text = str(location)
+    text, plugin = str(location), None
     if text in STUDIES:
-        module, plugin = import_module(f"modtf.studies.{text}"), None
+        cells: Any = STUDIES[text]
+        module = sys.modules[cells.__module__]
     elif text.endswith(".py"):
         try:
             plugin = load_plugin(text)
         except PluginError as error:
             raise ValueError(f"The study {text!r} cannot be loaded. {error}") from error
         module = sys.modules[Path(plugin).stem]
+        cells = getattr(module, "cells", lambda: getattr(module, "CELLS", None))
     else:
         raise ValueError(
             f"There is no study {text!r}; expected {', '.join(STUDIES)}, or the path of a file ending in .py."
         )
     try:
-        cells = _cells(module)
-        check_cells(cells)
+        found = cells()
+        if not isinstance(found, Sequence) or not all(isinstance(cell, Cell) for cell in found):
+            raise ValueError(
+                "it must define CELLS, a list of modtf.Cell, or a function cells() that returns one; "
+                f"found {type(found).__name__}. A Grid becomes one by its method cells()."
+            )
+        check_cells(found)
     except ValueError as error:
         raise ValueError(f"The study {text!r}: {error}") from error
-    return StudyFile(Path(text).stem, (module.__doc__ or "").strip(), tuple(cells), plugin)
-
-
-def _cells(module: ModuleType) -> Sequence[Cell]:
-    found = module.cells() if hasattr(module, "cells") else getattr(module, "CELLS", None)
-    if not isinstance(found, Sequence) or not all(isinstance(cell, Cell) for cell in found):
-        raise ValueError(
-            f"it must define CELLS, a list of modtf.Cell, or a function cells() that returns one; "
-            f"found {type(found).__name__}. A Grid becomes one by its method cells()."
-        )
-    return found
+    return StudyFile(Path(text).stem, (module.__doc__ or "").strip(), tuple(found), plugin)

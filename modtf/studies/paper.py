@@ -8,21 +8,27 @@ CPU that is years: see what it costs you with --dry_run, and spread it over mach
 --engine=ray.
 """
 
+from modtf.cell import Cell
 from modtf.studies.grid import Grid, grid
+from modtf.studies.load import register_study
 
 PUBLISHED = {"mlp": {}, "mha": {"search": ["v1", "v2"]}, "rnn": {}}
 
 KINDS = sum((grid(arch=arch, **options) for arch, options in PUBLISHED.items()), Grid([]))
 
-CELLS = (
-    KINDS
-    * grid(
-        setting=["regression", "classification"],
-        num_rules=[2, 4, 8, 16, 32],
-        width=[32, 64, 128, 256, 512],
-        variant=["monolithic", "modular", "modular_op", "gt_modular"],
-        preset="paper",
-        tasks=5,
-        seeds=5,
-    )
-).cells()
+
+@register_study("paper")
+def cells() -> list[Cell]:
+    """All 800."""
+    return (
+        KINDS
+        * grid(
+            setting=["regression", "classification"],
+            num_rules=[2, 4, 8, 16, 32],
+            width=[32, 64, 128, 256, 512],
+            variant=["monolithic", "modular", "modular_op", "gt_modular"],
+            preset="paper",
+            tasks=5,
+            seeds=5,
+        )
+    ).cells()

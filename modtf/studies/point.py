@@ -1,44 +1,55 @@
 """A point of a grid becomes a cell."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
-from modtf.families import FAMILIES
+from modtf.families import FAMILIES, Family
 from modtf.memory import check_members
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.options import options_of
 from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
 from modtf.protocol import Evaluation, Protocol, Training, preset
+from modtf.registry import resolve
 from modtf.task import FIELDS, Task
+from modtf.variants import ROUTER
 
 MODEL_FIELDS = ("width", "variant", "architecture")
 PROTOCOL_FIELDS = ("preset", "protocol", "tasks", "seeds", "members")
-OPTIONS = ("router", "model")  # namespaces of options, each a field of `Cell`
+OPTIONS = ("router", "model", "trainer")  # namespaces of options, each a field of `Cell`
 PARTS = {"training": Training, "evaluation": Evaluation}  # those of fields of a protocol
 NAMESPACES = (*OPTIONS, *PARTS)
 
 
-def options_known(namespace: str, variant: str, architecture: str) -> Mapping[str, Any]:
-    """The options that a cell of a variant has under `NAMESPACE.NAME`, and their defaults.
+def options_known(
+    namespace: str, family: Family, variant: str, architecture: str | None = None
+) -> dict[str, Any]:
+    """The options that a cell of a variant can be given under `NAMESPACE.NAME`, and their defaults.
 
     Args:
         namespace: one of `OPTIONS`.
-        variant: its name, or that of a registered model.
-        architecture: whose network it is; a registered model has its own.
+        family: of the cell's task.
+        variant: one of its, or a registered router or model.
+        architecture: another than the family's own.
 
     Example:
-        >>> options_known("model", "modular", "rnn")
+        >>> options_known("model", FAMILIES["rnn"], "modular")
         {'cell': 'lstm'}
     """
-    if namespace == "model":
-        if variant in MODELS:
-            return options_of_model(variant)
-        return options_of(ARCHITECTURES[architecture], "make_layers")
-    return {} if variant in MODELS else options_of(ROUTERS[variant], "__init__", skip=2)
+    chosen = family.variant(variant)
+    own, fixed = chosen.router in MODELS, chosen.model or {}
+    if namespace == "trainer":
+        return _keywords(resolve(chosen.trainer)) if chosen.trainer else {}
+    if namespace == "router":
+        known = {} if own else options_of(ROUTERS[str(chosen.router)], "__init__", skip=2)
+        return {name: default for name, default in known.items() if ROUTER + name not in fixed}
+    network = architecture or family.architecture
+    known = options_of_model(str(chosen.router)) if own else options_of(ARCHITECTURES[network], "make_layers")
+    return {name: default for name, default in known.items() if name not in fixed}
 
 
 def cell_of(point: Mapping[str, Any]) -> Cell:
@@ -52,7 +63,7 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
             `protocol`, a `Protocol` or a function from `Task` to `Protocol`;
             `tasks` and `seeds`, a number n for 0..n-1 or a tuple of numbers, or `members`, a tuple of
             (data_seed, seed);
-            `router.NAME`, `model.NAME`: options of router and architecture;
+            `router.NAME`, `model.NAME`, `trainer.NAME`: options of router, architecture and trainer;
             `training.NAME`, `evaluation.NAME`: fields of the protocol.
 
     Raises:
@@ -110,3 +121,9 @@ def _numbers(name: str, value: Any) -> Sequence[int]:
     if isinstance(value, tuple):
         return tuple(check_integer(name, one, 0) for one in value)
     return range(check_integer(name, value, 1))
+
+
+def _keywords(trainer: Any) -> dict[str, Any]:
+    """What a trainer takes beside its context, and the defaults."""
+    parameters = list(inspect.signature(trainer).parameters.values())[1:]
+    return {p.name: p.default for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}

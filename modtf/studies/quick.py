@@ -11,8 +11,10 @@ from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.models.routers import default_variants
 from modtf.studies.grid import grid
+from modtf.studies.load import register_study
 
 
+@register_study("quick")
 def cells() -> list[Cell]:
     """Every family x setting x published variant, and what plug-ins add."""
     return [

@@ -8,9 +8,11 @@ chosen before anything was run from measured times; with the same --out the publ
 once for both. `annealed` reaches its last temperature where two thirds of the training are over.
 """
 
+from modtf.cell import Cell
 from modtf.models.routers import ROUTERS
 from modtf.studies.first import LEARNING_RATE, SEEDS, STEPS
 from modtf.studies.grid import Grid, grid
+from modtf.studies.load import register_study
 
 ARCHITECTURES = ("mlp", "mha")
 OPTIONS = {"annealed": lambda arch: {"router.steps": STEPS[arch] * 2 // 3}}
@@ -22,13 +24,16 @@ def routers(arch: str) -> Grid:
     return sum(named, Grid([]))
 
 
-CELLS = sum(
-    (
-        grid(arch=arch, num_rules=8, width=32, preset="quick", tasks=5, seeds=SEEDS[arch])
-        * grid(**{"training.steps": STEPS[arch], "training.learning_rate": LEARNING_RATE[arch]})
-        * grid(**{"training.evaluations": 20})
-        * routers(arch)
-        for arch in ARCHITECTURES
-    ),
-    Grid([]),
-).cells()
+@register_study("routers")
+def cells() -> list[Cell]:
+    """Every router on both kinds."""
+    return sum(
+        (
+            grid(arch=arch, num_rules=8, width=32, preset="quick", tasks=5, seeds=SEEDS[arch])
+            * grid(**{"training.steps": STEPS[arch], "training.learning_rate": LEARNING_RATE[arch]})
+            * grid(**{"training.evaluations": 20})
+            * routers(arch)
+            for arch in ARCHITECTURES
+        ),
+        Grid([]),
+    ).cells()

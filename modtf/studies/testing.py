@@ -15,6 +15,7 @@ from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import default_variants
 from modtf.protocol import Evaluation, Protocol, Training
 from modtf.studies.grid import grid
+from modtf.studies.load import register_study
 
 NUM_RULES = 2
 TRAINING = Training(steps=4, batch_size=8, evaluations=2)
@@ -23,6 +24,7 @@ EVALUATION = Evaluation(
 )
 
 
+@register_study("testing")
 def cells() -> list[Cell]:
     """Every family x setting x published variant, and what plug-ins add."""
     return [

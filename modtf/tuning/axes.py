@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from modtf.cell import Cell
 from modtf.models.routers import ROUTERS
 from modtf.space import Axis, Choice, Range, parse_axis, parse_named
+from modtf.studies.estimate import parameters_of
 from modtf.studies.point import OPTIONS
-from modtf.studies.speed import parameters_of
 from modtf.tuning.search import LEARNING_RATE, LONGEST, Search, known_options, with_values
 
 DRAWN = 17  # settings that Hyperband cannot do without: those of its first rounds, 9 + 5 + 3

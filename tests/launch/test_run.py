@@ -104,7 +104,7 @@ BAD = {
     "--learning_rate=nan": "--learning_rate=nan",
     "--strategy=all": "flag --strategy=all",
     "--arch=rnn --target=state --setting=classification": "target='state' has a meaning in regression alone",
-    "--batch_size=1000000000": "cannot fit: it needs at least 208.0 GB of memory (training on batches",
+    "--batch_size=1000000000": "cannot fit: it needs at least 208.0 GB of memory (the largest batch",
     "--tasks=1000000 --seeds=1000000": "seeds=1000000 cannot fit: it needs at least 200,000.0 GB",
     "--checkpoint=first": "--checkpoint='first' is not known; expected one of tail, last, best",
     "--set=router.modules": "expected NAMESPACE.NAME=VALUE",

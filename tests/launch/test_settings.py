@@ -3,13 +3,14 @@
 import pytest
 from absl import flags
 
-from modtf.families import FAMILIES
+from modtf.families import FAMILIES, register_family
 from modtf.launch.cells import cells_of_flags
 from modtf.launch.run import define_flags
 from modtf.launch.settings import ALL, define_settings, settings_given
 from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
 from modtf.space import parse_value
+from modtf.variants import Variant
 
 
 def given(*arguments):
@@ -154,3 +155,40 @@ def test_a_registered_router_is_a_variant():
 def test_what_has_no_meaning_is_refused(argument, expected):
     with pytest.raises(ValueError, match=expected):
         cells("--set", argument)
+
+
+@pytest.fixture
+def pictures():
+    """A family with variants, a setting and a trainer of its own."""
+
+    @register_family("pictures")
+    class Pictures(type(FAMILIES["mlp"])):
+        settings = ("classification",)
+        variants = (
+            Variant("plain", router="modular"),
+            Variant("two_of_all", router="top_k", model={"router.k": 2}),
+            Variant("in_stages", router="modular", trainer=lambda context, *, stages=2, **others: None),
+        )
+        reference, oracle = "plain", None
+
+    yield
+    del FAMILIES._objects["pictures"], FAMILIES._origins["pictures"]
+
+
+@pytest.mark.usefixtures("pictures")
+def test_a_familys_own_variants_and_their_options():
+    found = cells("--arch=pictures", "--set=router.modules=3", "--set=trainer.stages=4")
+    assert list(found) == ["plain", "two_of_all", "in_stages"]
+    assert {cell.task.setting for cell in found.values()} == {"classification"}
+    assert [cell.router for cell in found.values()] == [{"modules": 3}] * 3
+    assert [cell.trainer for cell in found.values()] == [{}, {}, {"stages": 4}]
+    assert list(cells("--arch=pictures", "--variant=plain,switch")) == ["plain", "switch"]
+    for refused, words in {
+        "--set=router.k=1": r"router\.k is not known. The options of plain and two_of_all and in_stages: ",
+        "--set=trainer.steps=1": r"trainer\.steps is not known.*: stages\.",
+        "--variant=nope": "'nope' is not known; expected one of plain, two_of_all, in_stages, monolithic",
+        "--setting=regression": "regression",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            cells("--arch=pictures", refused)
+    assert "plain,two_of_all,in_stages" in given()["variant"].help

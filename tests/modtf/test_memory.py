@@ -1,7 +1,6 @@
 """How much memory there is, as the system says it; what cannot fit is refused with both numbers."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -24,37 +23,19 @@ def machine(tmp_path, monkeypatch):
             file.write_text(content)
         sizes = {"SC_PAGE_SIZE": 1000, "SC_PHYS_PAGES": 8 * GB // 1000}
         monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
-        monkeypatch.setattr(
-            memory, "Path", lambda first, *parts: Path(tmp_path / str(first).strip("/"), *parts)
-        )
+        monkeypatch.setattr(memory, "Path", lambda path: tmp_path / str(path).strip("/"))
         return memory_here.__wrapped__()
 
     return here
 
 
-def test_a_machine(machine):
+@pytest.mark.parametrize("place", memory.CONTAINER)
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(str(2 * GB), 2), ("max", 8), (str(1 << 63), 8), (str(9 * GB), 8)]
+)
+def test_a_machine_and_its_containers(machine, place, limit, expected):
     assert machine({}) == 8 * GB
-
-
-def test_swap_counts(machine):
-    assert machine({"/proc/meminfo": "MemTotal: 7 kB\nSwapTotal:    1000000 kB\n"}) == 8 * GB + 1024 * 10**6
-
-
-@pytest.mark.parametrize("place", ["memory.max", "job/memory.max", "job/step/memory.max"])
-def test_a_container(machine, place):
-    files = {"/proc/self/cgroup": "0::/job/step\n", f"/sys/fs/cgroup/{place}": f"{2 * GB}\n"}
-    assert machine(files) == 2 * GB
-
-
-def test_an_old_container(machine):
-    limit = "/sys/fs/cgroup/memory/job/memory.limit_in_bytes"
-    files = {"/proc/self/cgroup": "4:memory:/job\n3:cpuset:/other\n0::/\n", limit: f"{2 * GB}\n"}
-    assert machine(files) == 2 * GB
-
-
-@pytest.mark.parametrize("limit", ["max", str(1 << 63), str(9 * GB)])
-def test_no_limit(machine, limit):
-    assert machine({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": limit}) == 8 * GB
+    assert machine({place: f"{limit}\n"}) == expected * GB
 
 
 def test_accelerators_bring_memory_of_their_own(machine):

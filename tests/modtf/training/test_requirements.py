@@ -20,10 +20,10 @@ CELL = Cell(TASK, 32, "modular", ((0, 0),), Protocol.quick(TASK))
 @pytest.mark.parametrize(
     ("sizes", "named"),
     [
-        ({"batch_size": 10**10}, "training on batches of 10000000000"),
+        ({"batch_size": 10**10}, "the largest batch"),
         ({"evaluations": 10**12}, "activation matrices"),
         ({"draws": 10**12}, "activation matrices"),
-        ({"activation_batch_size": 10**10}, "evaluating"),
+        ({"activation_batch_size": 10**10}, "the largest batch"),
     ],
 )
 def test_sizes_of_the_protocol(sizes, named):
