@@ -150,7 +150,7 @@ def find_searches(out: str | Path) -> dict[Path, Search]:
 
 def known_options(cell: Cell, namespace: str) -> Mapping[str, Any]:
     """The options of a cell's router or network, and their defaults; see `options_known`."""
-    return options_known(namespace, cell.variant, cell.architecture or cell.task.family.architecture)
+    return options_known(namespace, cell.task.family, cell.variant, cell.architecture)
 
 
 def with_values(cell: Cell, values: Mapping[str, Any]) -> Cell:
@@ -163,7 +163,7 @@ def with_values(cell: Cell, values: Mapping[str, Any]) -> Cell:
             options[namespace][name] = value
         else:
             protocol = protocol.replace(**{path: value})
-    return replace(cell, protocol=protocol, router=options["router"], model=options["model"])
+    return replace(cell, protocol=protocol, **options)
 
 
 def in_words(values: Mapping[str, Any]) -> str:
