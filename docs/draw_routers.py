@@ -10,9 +10,9 @@ import modtf
 from modtf.analysis import kind_label, learned_measures
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.figures.save import png_of
-from modtf.analysis.judged_words import judged_cells
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
+from modtf.analysis.tracking import judged_cells
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"

@@ -8,9 +8,8 @@ from typing import Any
 
 import modtf
 from modtf.analysis import IN, OUT, against
+from modtf.analysis.claims import CONTRADICTED, SUPPORTED, decisive
 from modtf.analysis.claims.evidence import MOST_TASKS
-from modtf.analysis.claims.judge import CONTRADICTED, SUPPORTED
-from modtf.analysis.claims.text import decisive
 from modtf.analysis.figures.save import png_of
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.text import markdown_table

@@ -14,11 +14,11 @@ from tqdm import tqdm
 
 from modtf.analysis import Study, print_judged
 from modtf.analysis.claims import print_claims
-from modtf.analysis.contents import plural
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.figures.save import VECTOR
 from modtf.analysis.report import FOLDERS, write_report
-from modtf.analysis.select import CHOICES
+from modtf.analysis.text import plural
+from modtf.analysis.trained import CHOICES
 from modtf.checks import check_choice
 from modtf.files import check_file_writable, check_writable
 from modtf.launch.cli import run_command

@@ -12,6 +12,7 @@ from etils import epy
 from modtf.version import __version__ as __version__
 
 with epy.lazy_api_imports(globals()):
+    from modtf.analysis.claims.registry import register_claim as register_claim
     from modtf.analysis.figures import register_figure as register_figure
     from modtf.analysis.study import Study as Study
     from modtf.analysis.summary import summarise as summarise

@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "architecture": r"modtf\.launch\.benchmark\.textbook",
     "variant": r"nobody",
     "measure": r"modtf\.metrics|modtf\.analysis\.figures\.matrices",
-    "figure": r"modtf\.analysis\.figures\.\w+",
+    "figure": r"modtf\.(analysis|experiments\.\w+)\.figures(\.\w+)?",
     "claim": r"nobody",
 }
 

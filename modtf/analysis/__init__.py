@@ -1,25 +1,19 @@
 """What a study shows: summaries, comparisons, rankings, claims, figures, the report. No TensorFlow."""
 
-from modtf.analysis.baseline import against
-from modtf.analysis.correction import holm
-from modtf.analysis.intervals import data_seed_means, intervals, t_interval
-from modtf.analysis.judged import judge_measures
-from modtf.analysis.judged_words import over_kinds, print_judged
+from modtf.analysis.contents import find_missing
+from modtf.analysis.intervals import data_seed_means, holm, intervals, t_interval
 from modtf.analysis.labels import kind_label, variant_label, with_kinds
-from modtf.analysis.learned import learned_measures
-from modtf.analysis.missing import find_missing
-from modtf.analysis.paired import PAIRS, compare_pairs, match_members
-from modtf.analysis.performance import IN, OUT, performance_rows
-from modtf.analysis.random_baseline import random_baseline
+from modtf.analysis.pairs import against, compare_pairs, match_members, next_informed
 from modtf.analysis.ranking import rank, votes
+from modtf.analysis.rows import IN, OUT, performance_rows, random_baseline
 from modtf.analysis.study import Study
 from modtf.analysis.summary import summarise
 from modtf.analysis.table import results_table, table_note
+from modtf.analysis.tracking import judge_measures, learned_measures, over_kinds, print_judged
 
 __all__ = [
     "IN",
     "OUT",
-    "PAIRS",
     "Study",
     "against",
     "compare_pairs",
@@ -31,6 +25,7 @@ __all__ = [
     "kind_label",
     "learned_measures",
     "match_members",
+    "next_informed",
     "over_kinds",
     "performance_rows",
     "print_judged",

@@ -1,14 +1,18 @@
-"""What a study holds, what it lacks, and what diverged."""
+"""What a study holds, what diverged, and what it lacks, so that nobody takes a part for the whole."""
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
 
 from modtf.analysis.labels import with_kinds
-from modtf.analysis.performance import performance_rows
+from modtf.analysis.rows import performance_rows
+from modtf.analysis.text import listing, plural
 from modtf.families import IID
-from modtf.results.schema import MEMBER
+from modtf.results import CellFolder, find_cells
+from modtf.results.cells import Source
+from modtf.results.schema import CELL, KIND, MEMBER, VARIANTS
 
 
 def contents(results: pd.DataFrame) -> pd.DataFrame:
@@ -17,24 +21,22 @@ def contents(results: pd.DataFrame) -> pd.DataFrame:
     Args:
         results: of a study.
     """
-    members = with_kinds(results.drop_duplicates([*MEMBER, "protocol"]))
     lost = with_kinds(diverged(results)).groupby("kind", observed=False).size()
-    rows = []
-    for kind, models in members.groupby("kind", observed=True):
-        rows.append(
-            {
-                "kind": kind,
-                "R": listing(models["num_rules"]),
-                "widths": listing(models["width"]),
-                "variants": listing(models["variant"]),
-                "tasks": models["data_seed"].nunique(),
-                "seeds": models["seed"].nunique(),
-                "cells": models["folder"].nunique(),
-                "models": len(models),
-                "diverged": int(lost.get(kind, 0)),
-                "protocol": listing(models["protocol"]),
-            }
-        )
+    rows = [
+        {
+            "kind": kind,
+            "R": listing(models["num_rules"]),
+            "widths": listing(models["width"]),
+            "variants": listing(models["variant"]),
+            "tasks": models["data_seed"].nunique(),
+            "seeds": models["seed"].nunique(),
+            "cells": models["folder"].nunique(),
+            "models": len(models),
+            "diverged": int(lost.get(kind, 0)),
+            "protocol": listing(models["protocol"]),
+        }
+        for kind, models in results.drop_duplicates([*MEMBER, "protocol"]).groupby("kind", observed=True)
+    ]
     names = ["kind", "R", "widths", "variants", "tasks", "seeds", "cells", "models", "diverged", "protocol"]
     return pd.DataFrame(rows, columns=names)
 
@@ -49,27 +51,60 @@ def diverged(results: pd.DataFrame) -> pd.DataFrame:
 def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) -> str:
     """What a notebook shows of a study."""
     table = contents(results)
-    head = (
-        f"Study of {plural(table['models'].sum(), 'model')} in {plural(table['cells'].sum(), 'cell')}, "
-        f"checkpoint {checkpoint}"
-    )
-    lines = [
-        f"  {row['kind']}: R = {row['R']}; width {row['widths']}; {row['variants']}; "
-        f"{plural(row['tasks'], 'task')} x {plural(row['seeds'], 'seed')}"
-        + (f"; {row['diverged']} diverged" if row["diverged"] else "")
-        for row in table.to_dict("records")
-    ]
+    models, cells = plural(table["models"].sum(), "model"), plural(table["cells"].sum(), "cell")
+    lines = [f"Study of {models} in {cells}, checkpoint {checkpoint}"]
+    for row in table.itertuples():
+        grid = f"R = {row.R}; width {row.widths}; {row.variants}"
+        members = f"{plural(row.tasks, 'task')} x {plural(row.seeds, 'seed')}"
+        lost = f"; {row.diverged} diverged" if row.diverged else ""
+        lines.append(f"  {row.kind}: {grid}; {members}{lost}")
     if num_missing is not None:
         missing = plural(num_missing, "cell") if num_missing else "nothing"
         lines.append(f"  missing from the grid that they span: {missing}")
-    return "\n".join([head, *lines])
+    return "\n".join(lines)
 
 
-def listing(values: Sequence | pd.Series) -> str:
-    """The distinct values, in order, as text."""
-    return ", ".join(str(value) for value in pd.Series(values).drop_duplicates().sort_values())
+def find_missing(directory: Source, variants: Sequence[str] = VARIANTS) -> pd.DataFrame:
+    """The cells that are unfinished, lack members, or are absent from the grid that the others span.
+
+    The grid of a kind of task is every number of rules x every width that was found there, x the variants
+    given and those found there. Members are compared with all that any of its cells has.
+
+    Returns:
+        One row per such cell: the columns of `CELL`, `status` ("unfinished", "fewer models" or "absent") and
+        `detail`. No rows when nothing is missing.
+
+    Raises:
+        FileNotFoundError, ValueError: as `find_cells`.
+    """
+    cells = find_cells(directory)
+    members: dict[tuple[object, ...], set[tuple[int, int]]] = {}
+    started: dict[tuple[object, ...], CellFolder] = {}
+    for cell in cells:
+        key = tuple(cell.cell.values())
+        if cell.is_finished:
+            members.setdefault(key, set()).update(cell.members)
+        else:
+            started[key] = cell
+    rows = []
+    for kind in dict.fromkeys(_values(cell, *KIND) for cell in cells):
+        of_kind = [cell for cell in cells if _values(cell, *KIND) == kind]
+        everyone = set().union(*(cell.members for cell in of_kind))
+        found = (_values(cell, "variant", "model_options") for cell in of_kind)
+        models = dict.fromkeys([*((name, "") for name in variants), *found])
+        sizes = [sorted({cell.cell[name] for cell in of_kind}) for name in ("num_rules", "width")]
+        for num_rules, width, model in product(*sizes, models):
+            key = (*kind, num_rules, width, *model)
+            lacking = everyone - members.get(key, set())
+            if key in started and key not in members:
+                rows.append((*key, "unfinished", str(started[key].path)))
+            elif key not in members:
+                rows.append((*key, "absent", ""))
+            elif lacking:
+                detail = f"{len(lacking)} of {len(everyone)} (task, seed) pairs lack"
+                rows.append((*key, "fewer models", detail))
+    return pd.DataFrame(rows, columns=[*CELL, "status", "detail"])
 
 
-def plural(count: int, word: str) -> str:
-    """ "1 task", "2 tasks"."""
-    return f"{count} {word}" + ("" if count == 1 else "s")
+def _values(cell: CellFolder, *names: str) -> tuple:
+    return tuple(cell.cell[name] for name in names)

@@ -1,11 +1,12 @@
 """What a reader calls the kinds and variants of a study: written here, once."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import pandas as pd
 
 from modtf.families import FAMILIES
-from modtf.results.schema import KIND, VARIANTS
+from modtf.results.schema import KIND
 
 RANDOM = "random"  # the row of modules picked at random, behind all variants
 Key = tuple[str, ...]
@@ -14,6 +15,16 @@ Key = tuple[str, ...]
 def variant_label(variant: str, model_options: str = "") -> str:
     """A variant and its options: "modular", "modular (modules=16)"."""
     return f"{variant} ({model_options.replace(',', ', ')})" if model_options else variant
+
+
+def known_variants(archs: Iterable[str] = FAMILIES) -> list[str]:
+    """The variants that families name, each family's from least to most informed."""
+    return list(dict.fromkeys(variant.name for arch in archs for variant in FAMILIES[arch].variants))
+
+
+def references(frame: pd.DataFrame) -> list[str]:
+    """The variants that others are compared with, of the families in a table."""
+    return list(dict.fromkeys(FAMILIES[arch].reference for arch in frame["arch"].unique()))
 
 
 def family_label(arch: str, task_options: str = "") -> str:
@@ -44,8 +55,10 @@ def kind_label(arch: str, setting: str, task_options: str = "") -> str:
 
 
 def with_kinds(frame: pd.DataFrame) -> pd.DataFrame:
-    """Adds `kind`, "MHA v2 regression", a category in the order of the report."""
-    return frame.assign(kind=categorise(frame, KIND, lambda *key: kind_label(*key), in_report_order))
+    """Adds `kind`, "MHA v2 regression", a category in the order of the report; rows of a study have it."""
+    if "kind" in frame:
+        return frame
+    return frame.assign(kind=categorise(frame, KIND, kind_label, in_report_order))
 
 
 def with_variants(frame: pd.DataFrame) -> pd.DataFrame:
@@ -56,9 +69,9 @@ def with_variants(frame: pd.DataFrame) -> pd.DataFrame:
 
 def categorise(
     frame: pd.DataFrame,
-    by: Iterable[str],
+    by: Sequence[str],
     words: Callable[..., str],
-    order: Callable[[Iterable[Key]], list[Key]] = sorted,
+    order: Callable[[Iterable[Key]], list[Key]] | None = None,
 ) -> pd.Categorical:
     """What a reader calls every row by some of its columns.
 
@@ -66,15 +79,19 @@ def categorise(
         frame: the rows.
         by: the columns.
         words: called with their values, as text.
-        order: of the names, given their values.
+        order: of the names, given their values; by default that of the columns.
     """
     by = list(by)
-    groups = frame.groupby(by, observed=True, sort=False)
-    found = _keys(frame, by)  # as ngroup counts them without sorting: by first appearance
-    names = {key: words(*key) for key in order(found)}
+    keys = frame[by].drop_duplicates()  # as ngroup counts them without sorting: by first appearance
+    found, ordered = (
+        [tuple(map(str, key)) for key in some.itertuples(index=False, name=None)]
+        for some in (keys, keys.sort_values(by))
+    )
+    names = {key: words(*key) for key in (order(found) if order else ordered)}
     codes = {name: code for code, name in enumerate(dict.fromkeys(names.values()))}
-    of_group = pd.Series([codes[names[key]] for key in found], dtype="int64")
-    return pd.Categorical.from_codes(of_group.to_numpy()[groups.ngroup().to_numpy()], categories=list(codes))
+    of_group = np.array([codes[names[key]] for key in found], dtype="int64")
+    groups = frame.groupby(by, observed=True, sort=False).ngroup()
+    return pd.Categorical.from_codes(of_group[groups.to_numpy()], categories=list(codes))
 
 
 def in_report_order(kinds: Iterable[Key]) -> list[Key]:
@@ -89,13 +106,6 @@ def in_report_order(kinds: Iterable[Key]) -> list[Key]:
 
 
 def _from_least_informed(models: Iterable[Key]) -> list[Key]:
-    """(variant, model_options): the published ones first, each followed by itself with options."""
-    known = len(VARIANTS)
-    return sorted(
-        set(models), key=lambda m: (VARIANTS.index(m[0]) if m[0] in VARIANTS else known, m[0], m[1])
-    )
-
-
-def _keys(frame: pd.DataFrame, by: list[str]) -> list[Key]:
-    """The distinct values of the columns, in the order of their first rows."""
-    return [tuple(map(str, key)) for key in frame[by].drop_duplicates().itertuples(index=False, name=None)]
+    """(variant, model_options): those of families first, each followed by itself with options."""
+    place = {name: index for index, name in enumerate(known_variants())}
+    return sorted(set(models), key=lambda model: (place.get(model[0], len(place)), *model))

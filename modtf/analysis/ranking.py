@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.intervals import LEVEL, intervals, t_interval
+from modtf.analysis.labels import known_variants
 from modtf.metrics import smaller_is_better
-from modtf.results.schema import KIND, VARIANTS
+from modtf.results.schema import KIND
 
 UNIT = (*KIND, "num_rules", "width", "data_seed", "distribution", "measure")
 
 
-def votes(rows: pd.DataFrame, variants: Sequence[str] = VARIANTS) -> pd.DataFrame:
+def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataFrame:
     """One vote for each task of each cell and condition.
 
     A task votes only where every variant is there; variants are averaged over the seeds that all of them
@@ -20,7 +21,7 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] = VARIANTS) -> pd.DataFram
 
     Args:
         rows: performance rows with a `distribution`, see `performance_rows`.
-        variants: the candidates.
+        variants: the candidates; by default those of the families.
 
     Returns:
         The columns of `UNIT`, `variant`, `vote` (0..1, they sum to 1) and `num_seeds`. No rows where no task
@@ -29,7 +30,7 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] = VARIANTS) -> pd.DataFram
     Raises:
         ValueError: if a model is there twice, for example for two checkpoints or protocols.
     """
-    variants = list(variants)
+    variants = known_variants(rows["arch"].unique()) if variants is None else list(variants)
     rows = rows[rows["variant"].isin(variants) & np.isfinite(rows["value"])]
     key = [*UNIT, "seed"]
     if rows.duplicated([*key, "variant"]).any():

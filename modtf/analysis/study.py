@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from modtf.analysis import contents
+from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.loaded import LoadedStudy, where
 from modtf.analysis.summary import summarise
+from modtf.analysis.table import tables_of
+from modtf.analysis.trained import TrainedModels, where
 from modtf.results import find_cells, load_results
 from modtf.results.load import Progress
-from modtf.results.schema import CELL, SCORE
+from modtf.results.schema import CELL, CHECKPOINTS, SCORE
 
 if TYPE_CHECKING:
-    from modtf.analysis.figures import Picture
+    from modtf.analysis.figures.base import Picture
 
 
-class Study(LoadedStudy):
+class Study(TrainedModels):
     """Results of cells that may be compared: one protocol for every kind of task, one checkpoint.
 
     Variants may have learning rates of their own, found by tuning; all else of the protocol is the same.
@@ -45,7 +47,7 @@ class Study(LoadedStudy):
     def read(
         cls,
         folders: str | Path | Sequence[str | Path],
-        checkpoint: str = "tail",
+        checkpoint: str = CHECKPOINTS[0],
         protocols: Sequence[str] = (),
         level: float = LEVEL,
         progress: Progress = iter,
@@ -70,14 +72,8 @@ class Study(LoadedStudy):
                 f"None of the {len(cells)} cells in {', '.join(map(str, names))} is finished. "
                 "Let training end, then try again."
             )
-        return cls(
-            load_results(finished, progress),
-            checkpoint=checkpoint,
-            protocols=protocols,
-            cells=cells,
-            level=level,
-            progress=progress,
-        )
+        shared = {"checkpoint": checkpoint, "protocols": protocols, "level": level, "progress": progress}
+        return cls(load_results(finished, progress), cells=cells, **shared)  # type: ignore[arg-type]
 
     def contents(self) -> pd.DataFrame:
         """One row per kind: its sizes, variants, numbers of models, how many diverged."""
@@ -95,14 +91,10 @@ class Study(LoadedStudy):
 
     def table(self) -> str:
         """The comparison of the variants, cell by cell, as text."""
-        from modtf.analysis.table import tables_of
-
-        return tables_of(self)
+        return tables_of(self.results, self.level)
 
     def claims(self, names: Sequence[str] | None = None) -> pd.DataFrame:
-        """The paper's claims held against the study, one row per kind and piece of evidence."""
-        from modtf.analysis.claims import judge_all
-
+        """The registered claims held against the study, one row per kind and piece of evidence."""
         return judge_all(self, names)
 
     def figure(self, name: str, **choice: Any) -> "list[Picture]":
@@ -115,7 +107,7 @@ class Study(LoadedStudy):
         Raises:
             NothingToDraw: if the study holds nothing for it; the message says what is missing.
         """
-        from modtf.analysis.figures import FIGURES, Choice
+        from modtf.analysis.figures import FIGURES, Choice  # with the libraries that draw
 
         return list(FIGURES[name](self, Choice(**choice)))
 

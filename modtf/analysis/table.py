@@ -1,23 +1,24 @@
 """The comparison of the variants of one cell that `launch/run.py` prints."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.contents import listing, plural
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import RANDOM, kind_label, with_variants
-from modtf.analysis.performance import IN, OUT, headline_label, performance_measure, performance_rows
-from modtf.analysis.random_baseline import random_baseline
+from modtf.analysis.rows import (
+    IN,
+    OUT,
+    headline_label,
+    performance_measure,
+    performance_rows,
+    random_baseline,
+)
 from modtf.analysis.summary import summarise
-from modtf.analysis.text import text_table
+from modtf.analysis.text import listing, plural, text_table
 from modtf.metrics import activation_measures, smaller_is_better
 from modtf.results.schema import KIND
-
-if TYPE_CHECKING:
-    from modtf.analysis.study import Study
 
 BY = ["variant", "column"]
 ONE = (*KIND, "num_rules", "width")  # a table compares models that agree in these
@@ -102,13 +103,12 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
     )
 
 
-def tables_of(study: "Study") -> str:
-    """One table for every kind, R and width of a study."""
+def tables_of(results: pd.DataFrame, level: float = LEVEL) -> str:
+    """One table for every kind, R and width of the results of a study."""
     parts = []
-    for key, frame in study.results.groupby(list(ONE), observed=True):
-        *kind, num_rules, width = key
+    for (*kind, num_rules, width), frame in results.groupby(list(ONE), observed=True):
         head = f"{kind_label(*map(str, kind))}, R = {num_rules}, width {width}"
-        parts.append(f"{head}\n\n{results_table(frame, study.level)}\n\n{table_note(frame, study.level)}")
+        parts.append(f"{head}\n\n{results_table(frame, level)}\n\n{table_note(frame, level)}")
     return "\n\n".join(parts)
 
 

@@ -1,8 +1,9 @@
-"""Tables as text: one look for the whole project."""
+"""Numbers, lists and tables as text: one look for the whole project."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
 from tabulate import tabulate
 
 Rows = Sequence[Sequence[Any]]
@@ -46,3 +47,13 @@ def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:
     """
     rule = ["---"] * left + ["---:"] * (len(header) - left)
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (header, rule, *rows))
+
+
+def listing(values: Sequence | pd.Series) -> str:
+    """The distinct values, in order, as text."""
+    return ", ".join(str(value) for value in pd.Series(values).drop_duplicates().sort_values())
+
+
+def plural(count: int, word: str) -> str:
+    """ "1 task", "2 tasks"."""
+    return f"{count} {word}" + ("" if count == 1 else "s")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modtf.analysis.contents import plural
+from modtf.analysis.text import plural
 from modtf.cell import Cell
 from modtf.studies.point import OPTIONS
 from modtf.tuning.search import (

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.contents import plural
 from modtf.analysis.intervals import LEVEL, intervals
 from modtf.analysis.table import PERCENT
-from modtf.analysis.text import text_table
+from modtf.analysis.text import plural, text_table
 from modtf.cell import Cell
 from modtf.engines.state import state_of
 from modtf.protocol import tail_length

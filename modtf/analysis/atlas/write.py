@@ -8,10 +8,10 @@ import pandas as pd
 from modtf.analysis.atlas import tables
 from modtf.analysis.atlas.pictures import draw_layer
 from modtf.analysis.atlas.tables import Names
-from modtf.analysis.contents import plural
 from modtf.analysis.figures.save import png_of
 from modtf.analysis.report import page
 from modtf.analysis.report.sections import measures_section
+from modtf.analysis.text import plural
 from modtf.files import atomic_path, write_text
 from modtf.metrics import GROUPS, LayerMeasures
 

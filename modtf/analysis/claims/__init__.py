@@ -1,30 +1,31 @@
-"""The qualitative claims of the paper, each held against a study, kind of task by kind of task."""
+"""Claims held against a study, kind of task by kind of task, and what a claim of one's own is made of."""
 
-from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.claims.judge import (
-    CONTRADICTED,
-    NOT_ENOUGH,
-    SUPPORTED,
-    UNDECIDED,
-    VERDICTS,
-    judge_all,
-)
-from modtf.analysis.claims.registry import CLAIMS, Claim, register_claim
-from modtf.analysis.claims.text import decisive, in_words, print_claims
+from etils import epy
 
-__all__ = [
-    "CLAIMS",
-    "CONTRADICTED",
-    "NOT_ENOUGH",
-    "SUPPORTED",
-    "UNDECIDED",
-    "VERDICTS",
-    "Claim",
-    "Evidence",
-    "decisive",
-    "in_words",
-    "judge_all",
-    "mean_evidence",
-    "print_claims",
-    "register_claim",
-]
+with epy.lazy_api_imports(globals()):
+    from modtf.analysis.claims.evidence import Evidence as Evidence
+    from modtf.analysis.claims.evidence import agreement_evidence as agreement_evidence
+    from modtf.analysis.claims.evidence import as_votes as as_votes
+    from modtf.analysis.claims.evidence import mean_evidence as mean_evidence
+    from modtf.analysis.claims.evidence import rank_agreement as rank_agreement
+    from modtf.analysis.claims.evidence import share_evidence as share_evidence
+    from modtf.analysis.claims.judge import CONTRADICTED as CONTRADICTED
+    from modtf.analysis.claims.judge import NOT_ENOUGH as NOT_ENOUGH
+    from modtf.analysis.claims.judge import SUPPORTED as SUPPORTED
+    from modtf.analysis.claims.judge import UNDECIDED as UNDECIDED
+    from modtf.analysis.claims.judge import VERDICTS as VERDICTS
+    from modtf.analysis.claims.judge import decisive as decisive
+    from modtf.analysis.claims.judge import evidence_words as evidence_words
+    from modtf.analysis.claims.judge import in_words as in_words
+    from modtf.analysis.claims.judge import judge_all as judge_all
+    from modtf.analysis.claims.judge import print_claims as print_claims
+    from modtf.analysis.claims.numbers import advantage as advantage
+    from modtf.analysis.claims.numbers import against_random as against_random
+    from modtf.analysis.claims.numbers import gains as gains
+    from modtf.analysis.claims.numbers import margin as margin
+    from modtf.analysis.claims.numbers import measured as measured
+    from modtf.analysis.claims.numbers import measures_in as measures_in
+    from modtf.analysis.claims.numbers import slopes as slopes
+    from modtf.analysis.claims.registry import CLAIMS as CLAIMS
+    from modtf.analysis.claims.registry import Claim as Claim
+    from modtf.analysis.claims.registry import register_claim as register_claim

@@ -10,8 +10,11 @@ from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, data_seed_means, t_interval
 from modtf.analysis.ranking import share_error
+from modtf.results.schema import KIND
 
 MOST_TASKS = 1000  # beyond that, nobody will run them
+RANKED = [*KIND, "num_rules", "width", "data_seed"]  # models that agree in these may be ranked
+AGREEMENT = (-1.0, 1.0)  # the limits of one
 
 
 @dataclass(frozen=True)
@@ -128,3 +131,40 @@ def as_votes(found: Evidence, lowest: float, highest: float) -> Evidence:
     share, votes = pd.Series([(found.value - lowest) / reach]), pd.Series([found.num_models])
     least = reach * float(share_error(share, votes).iloc[0])
     return replace(found, error=max(found.error, least), limits=(lowest, highest))
+
+
+def rank_agreement(first: np.ndarray, second: np.ndarray) -> float:
+    """Of all pairs of entries that differ in both: the share ordered alike less the share ordered otherwise.
+
+    Goodman and Kruskal's gamma, -1..1; NaN where no pair differs in both. Infinite entries come last.
+
+    Example:
+        >>> rank_agreement(np.array([1, 2, 3]), np.array([1, 3, 2]))  # 2 of 3 pairs alike
+        0.3333333333333333
+    """
+    upper = np.triu_indices(len(first), k=1)
+    order = _signs(first)[upper] * _signs(second)[upper]
+    pairs = order[order != 0]
+    return float(pairs.mean()) if pairs.size else float("nan")
+
+
+def _signs(values: np.ndarray) -> np.ndarray:
+    # not a difference: that of two infinite numbers is none
+    return np.greater.outer(values, values).astype(int) - np.less.outer(values, values).astype(int)
+
+
+def agreement_evidence(
+    frame: pd.DataFrame, first: str, second: str, name: str, level: float = LEVEL
+) -> Evidence:
+    """Mean rank agreement over units that hold at least two variants; where all agree, each is one vote."""
+    rows = []
+    for key, unit in frame.groupby(RANKED, observed=True):
+        if unit["variant"].nunique() > 1:
+            gamma = rank_agreement(unit[first].to_numpy(float), unit[second].to_numpy(float))
+            rows.append((*key, gamma))
+    table = pd.DataFrame(rows, columns=[*RANKED, "agreement"])
+    undefined = table["agreement"].isna()  # nothing to rank is no model that diverged
+    found = mean_evidence(table[~undefined], "agreement", name, level=level)
+    if found.error == 0.0:  # all tasks agree, which three coins may, too
+        return as_votes(found, *AGREEMENT)
+    return replace(found, limits=AGREEMENT)

@@ -2,33 +2,34 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from modtf.analysis.claims.evidence import MOST_TASKS, Evidence
 from modtf.analysis.claims.registry import CLAIMS, Claim
-from modtf.analysis.contents import plural
-from modtf.analysis.correction import holm
-from modtf.analysis.intervals import MIN_TASKS
-from modtf.analysis.labels import kind_label
+from modtf.analysis.intervals import LEVEL, MIN_TASKS, holm
+from modtf.analysis.labels import kind_label, known_variants
+from modtf.analysis.text import plural
+from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_names
-from modtf.results.schema import KIND, VARIANTS
-
-if TYPE_CHECKING:
-    from modtf.analysis.study import Study
+from modtf.results.schema import KIND
 
 SUPPORTED, CONTRADICTED, UNDECIDED = "supported", "contradicted", "undecided"
 NOT_ENOUGH = "not enough runs"
 VERDICTS = (SUPPORTED, CONTRADICTED, UNDECIDED, NOT_ENOUGH)
+ORDER = {CONTRADICTED: 0, NOT_ENOUGH: 1, UNDECIDED: 2}  # the evidence that decided the verdict comes first
+COLUMNS = ["claim", "text", "figure", "statistic", *KIND, "kind", "evidence", "value", "low", "high"]
+COLUMNS += ["expected", "margin", "p_against", "p_against_corrected", "num_tasks", "num_models"]
+COLUMNS += ["num_missing", "evidence_verdict", "num_tasks_needed", "why"]
 
 
-def judge_all(study: "Study", names: Iterable[str] | None = None) -> pd.DataFrame:
+def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.DataFrame:
     """The claims held against every kind of task of a study.
 
     A kind supports a claim if every number it stands on lies where the claim says, whole interval and all. It
     contradicts it if one lies on the other side, after Holm's correction for all the numbers of the claim in
-    all kinds: each is another chance to fall there by accident. Only the published variants count.
+    all kinds: each is another chance to fall there by accident. A claim says which variants count, those of
+    the paper the published ones, and for which families it is meant.
 
     Args:
         study: with one checkpoint.
@@ -48,12 +49,17 @@ def judge_all(study: "Study", names: Iterable[str] | None = None) -> pd.DataFram
         raise ValueError(f"No claim was asked for; expected some of {', '.join(CLAIMS)}.")
     found: dict[str, list[tuple[tuple[str, ...], Evidence]]] = {name: [] for name in names}
     for kind in study.kinds:
-        part = study.of_kind(*kind).of_variants(VARIANTS)
+        whole = study.of_kind(*kind)
+        there = {*known_variants(kind[:1]), *whole.variants}
+        parts = {None: whole}
         for name in names:
-            pieces = list(CLAIMS[name].evidence(part)) or [Evidence("no such models")]
-            found[name] += [(kind, piece) for piece in pieces]
+            only, families = CLAIMS[name].variants, CLAIMS[name].families
+            if (only is None or there & set(only)) and (families is None or kind[0] in families):
+                part = parts.get(only) or parts.setdefault(only, whole.of_variants(only or ()))
+                pieces = list(CLAIMS[name].evidence(part)) or [Evidence("no such models")]
+                found[name] += [(kind, piece) for piece in pieces]
     tables = [_judge(name, CLAIMS[name], found[name]) for name in names]
-    return pd.concat(tables, ignore_index=True)
+    return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
 
 def _judge(name: str, claim: Claim, found: Sequence[tuple[tuple[str, ...], Evidence]]) -> pd.DataFrame:
@@ -62,35 +68,17 @@ def _judge(name: str, claim: Claim, found: Sequence[tuple[tuple[str, ...], Evide
     rows = []
     for (kind, piece), p in zip(found, corrected, strict=True):
         verdict = _verdict(piece, p)
-        low, high = piece.interval
         needed = _tasks_needed(piece, looks) if verdict == UNDECIDED else math.nan
         rows.append(
-            {
-                "claim": name,
-                "text": claim.text,
-                "figure": claim.figure,
-                "statistic": claim.statistic,
-                **dict(zip(KIND, kind, strict=True)),
-                "kind": kind_label(*kind),
-                "evidence": piece.name,
-                "value": piece.value,
-                "low": low,
-                "high": high,
-                "expected": piece.expected,
-                "margin": piece.margin,
-                "p_against": piece.p_against,
-                "p_against_corrected": p,
-                "num_tasks": piece.num_tasks,
-                "num_models": piece.num_models,
-                "num_missing": piece.num_missing,
-                "evidence_verdict": verdict,
-                "num_tasks_needed": needed,
-                "why": _why(piece, verdict, looks, needed),
-            }
+            (
+                *(name, claim.text, claim.figure, claim.statistic, *kind, kind_label(*kind)),
+                *(piece.name, piece.value, *piece.interval, piece.expected, piece.margin),
+                *(piece.p_against, p, piece.num_tasks, piece.num_models, piece.num_missing),
+                *(verdict, needed, _why(piece, verdict, looks, needed)),
+            )
         )
-    table = pd.DataFrame(rows)
-    table["verdict"] = table.groupby("kind")["evidence_verdict"].transform(combine)
-    return table
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    return table.assign(verdict=table.groupby("kind")["evidence_verdict"].transform(combine))
 
 
 def _verdict(piece: Evidence, p_corrected: float) -> str:
@@ -133,3 +121,74 @@ def _why(piece: Evidence, verdict: str, looks: int, needed: float) -> str:
     if _is_against(piece):
         before = f"on the other side, but not after correction for {plural(looks, 'look')}"
     return f"{before}; {tasks} tasks would decide it"
+
+
+def decisive(judged: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim and kind: the piece of evidence that decided its verdict.
+
+    A contradicting one, else one that is not sure, else the one nearest to the border.
+
+    Returns:
+        The columns of `judged`, and `num_pieces`, of which it is the weakest.
+    """
+    ranked = judged.assign(rank=judged["evidence_verdict"].map(ORDER).fillna(3))
+    groups = ranked.groupby(["claim", "kind"], sort=False)
+    first = ranked.assign(num_pieces=groups["claim"].transform("size"), order=groups.ngroup())
+    first = first.sort_values(["order", "rank", "margin"], kind="stable").drop_duplicates(["claim", "kind"])
+    return first.drop(columns=["rank", "order"]).reset_index(drop=True)
+
+
+def in_words(judged: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim: claim, text, figure, words ("supported in 3 of 4 kinds; undecided in ...")."""
+    rows = []
+    for name, claim in decisive(judged).groupby("claim", sort=False):
+        rows.append((name, claim["text"].iloc[0], claim["figure"].iloc[0], _words(claim)))
+    return pd.DataFrame(rows, columns=["claim", "text", "figure", "words"])
+
+
+def _words(claim: pd.DataFrame) -> str:
+    kinds = {verdict: claim.loc[claim["verdict"] == verdict, "kind"].tolist() for verdict in VERDICTS}
+    found = sorted((v for v in VERDICTS if kinds[v]), key=lambda v: -len(kinds[v]))
+    if len(claim) == 1:
+        return f"{found[0]} in {claim['kind'].iloc[0]}"
+    if len(found) == 1:
+        return f"{found[0]} in all {len(claim)} kinds"
+    first, *others = found
+    parts = [f"{first} in {len(kinds[first])} of {len(claim)} kinds"]
+    return "; ".join([*parts, *(f"{verdict} in {', '.join(kinds[verdict])}" for verdict in others)])
+
+
+def evidence_words(row: pd.Series, level: float) -> str:
+    """The number that decided, its interval, what was expected, and why it did not decide."""
+    if not math.isfinite(row["value"]):
+        return row["why"]
+    value = round(row["value"], 9)  # a correlation of 0 is none of 1e-17
+    weakest = f" (weakest of {row['num_pieces']})" if row["num_pieces"] > 1 else ""
+    interval = (
+        "" if math.isnan(row["low"]) else f", {level:.0%} interval {row['low']:.3g} to {row['high']:.3g}"
+    )
+    lost = (
+        f"; {plural(row['num_missing'], 'value')} lost to models that diverged" if row["num_missing"] else ""
+    )
+    why = f"; {row['why']}" if row["why"] else ""
+    return (
+        f"{row['evidence']}{weakest}: {value:.3g}{interval}, expected {row['expected']}, "
+        f"{plural(row['num_tasks'], 'task')}{lost}{why}"
+    )
+
+
+def print_claims(judged: pd.DataFrame, level: float = LEVEL) -> str:
+    """Every claim with its verdict over kinds, then a line for each kind.
+
+    Args:
+        judged: from `judge_all`.
+        level: of its intervals.
+    """
+    lines = []
+    details = decisive(judged)
+    width = max((len(kind) for kind in details["kind"]), default=0)
+    for claim in in_words(judged).itertuples():
+        lines += [f"{claim.text}  [{claim.figure}]", f"    {claim.words}"]
+        for _, row in details[details["claim"] == claim.claim].iterrows():
+            lines.append(f"    {row['kind']:<{width}}  {row['verdict']:<15}  {evidence_words(row, level)}")
+    return "\n".join(lines)

@@ -1,26 +1,25 @@
 """All claims by name. A new one is a function under `@register_claim`; those of the tree are listed here."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modtf.analysis.claims.evidence import Evidence
 from modtf.registry import Registry
 
-if TYPE_CHECKING:
-    from modtf.analysis.study import Study
-
-Find = Callable[["Study"], Iterator[Evidence]]
+Find = Callable[[Any], Iterator[Evidence]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A sentence of the paper. In every kind of task, all of its evidence must hold for it."""
+    """A sentence to be judged. In every kind of task, all of its evidence must hold for it."""
 
     text: str
     figure: str  # the name of the figure it stands on
     statistic: str  # what the numbers of the evidence are
     evidence: Find  # of the part of a study that is one kind of task
+    variants: tuple[str, ...] | None = None  # the only ones it is judged by; None: all
+    families: tuple[str, ...] | None = None  # that it is meant for; None: all
 
 
 def check_claim(name: str, claim: Any) -> None:
@@ -29,36 +28,47 @@ def check_claim(name: str, claim: Any) -> None:
         raise ValueError(f"The claim {name!r} must be a function under @register_claim, received {claim!r}.")
 
 
-HERE = "modtf.analysis.claims"
+#: where experiments define their claims, in the order of the report
+MODULES = {
+    "modtf.experiments.modarch.claims.performance": (
+        "gt_modular_wins",
+        "monolithic_comparable_at_few_rules",
+        "no_advantage_at_few_rules",
+        "modular_small_margin",
+        "modular_op_beats_modular",
+        "modular_well_behind",
+        "gt_modular_beats_modular_op",
+        "advantages_out_of_distribution",
+        "out_follows_in",
+        "advantage_grows",
+        "modular_op_advantage_grows",
+    ),
+    "modtf.experiments.modarch.claims.activation": (
+        "learned_activation_collapses",
+        "collapse_grows",
+        "modular_op_collapses_less",
+        "far_from_gt_modular",
+        "specialisation_worsens",
+        "modular_op_specialises_better",
+        "random_specialises_worst",
+        "specialised_perform_better",
+        "specialised_train_faster",
+    ),
+}
 CLAIMS: Registry[Claim] = Registry(
-    "claim",
-    {
-        "gt_modular_wins": f"{HERE}.rankings",
-        "monolithic_comparable_at_few_rules": f"{HERE}.few_rules",
-        "no_advantage_at_few_rules": f"{HERE}.few_rules",
-        "modular_small_margin": f"{HERE}.advantages",
-        "modular_op_beats_modular": f"{HERE}.advantages",
-        "modular_well_behind": f"{HERE}.advantages",
-        "gt_modular_beats_modular_op": f"{HERE}.advantages",
-        "advantages_out_of_distribution": f"{HERE}.advantages",
-        "out_follows_in": f"{HERE}.rankings",
-        "advantage_grows": f"{HERE}.growth",
-        "modular_op_advantage_grows": f"{HERE}.growth",
-        "learned_activation_collapses": f"{HERE}.collapse",
-        "collapse_grows": f"{HERE}.growth",
-        "modular_op_collapses_less": f"{HERE}.collapse",
-        "far_from_gt_modular": f"{HERE}.specialisation",
-        "specialisation_worsens": f"{HERE}.growth",
-        "modular_op_specialises_better": f"{HERE}.specialisation",
-        "random_specialises_worst": f"{HERE}.specialisation",
-        "specialised_perform_better": f"{HERE}.learning",
-        "specialised_train_faster": f"{HERE}.learning",
-    },
-    check_claim,
+    "claim", {name: module for module, names in MODULES.items() for name in names}, check_claim
 )
 
 
-def register_claim(name: str, *, text: str, figure: str, statistic: str) -> Callable[[Find], Find]:
+def register_claim(
+    name: str,
+    *,
+    text: str,
+    figure: str,
+    statistic: str,
+    variants: Sequence[str] | None = None,
+    families: Sequence[str] | None = None,
+) -> Callable[[Find], Find]:
     """A decorator that makes a function of a study a claim, judged in every report.
 
     Args:
@@ -66,6 +76,9 @@ def register_claim(name: str, *, text: str, figure: str, statistic: str) -> Call
         text: the claim, in a sentence.
         figure: the name of the figure it stands on.
         statistic: what the numbers are.
+        variants: the only ones that the function sees, as the study names them; it is not judged where the
+            family and the results have none of them. All by default.
+        families: the only ones that it is judged for; all by default.
 
     Returns:
         The decorator; it returns the function itself, which is called with the part of a study that is one
@@ -75,7 +88,8 @@ def register_claim(name: str, *, text: str, figure: str, statistic: str) -> Call
         ValueError: if the name is taken or is none.
 
     Example:
-        >>> @register_claim(  # doctest: +SKIP
+        >>> from modtf.analysis.claims import advantage, mean_evidence
+        >>> @modtf.register_claim(  # doctest: +SKIP
         ...     "mine_beats_modular", text="mine beats modular", figure="paired_comparisons",
         ...     statistic="relative reduction of the loss or error",
         ... )
@@ -83,9 +97,10 @@ def register_claim(name: str, *, text: str, figure: str, statistic: str) -> Call
         ...     yield mean_evidence(advantage(study, "mine", "modular"), "advantage", "mine over modular")
     """
     CLAIMS.check_name(name)
+    only = {"variants": variants and tuple(variants), "families": families and tuple(families)}
 
     def add(find: Find) -> Find:
-        claim = Claim(text=text, figure=figure, statistic=statistic, evidence=find)
+        claim = Claim(text=text, figure=figure, statistic=statistic, evidence=find, **only)
         CLAIMS.add(name, claim, f"{find.__module__}:{find.__qualname__}")
         return find
 

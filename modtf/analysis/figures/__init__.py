@@ -1,4 +1,4 @@
-"""The figures of the report, one file each, behind a registry. Names are imported on first use."""
+"""The figures of the report, behind a registry, and what draws them. Names are imported on first use."""
 
 from etils import epy
 
@@ -18,4 +18,3 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.figures.registry import FIGURES as FIGURES
     from modtf.analysis.figures.registry import register_figure as register_figure
     from modtf.analysis.figures.rows import performance as performance
-    from modtf.analysis.study import Study as Study

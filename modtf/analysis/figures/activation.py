@@ -1,12 +1,53 @@
-"""Activation matrices of one member, by number of rules and variant; one figure per kind."""
+"""Activation matrices of one member, at the end and in training; one picture per kind."""
 
-from modtf.analysis.figures import Choice, Pictures, Study, register_figure
-from modtf.analysis.figures.matrices import as_table, chosen_activations, heat_maps, shown
+import numpy as np
+
+from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.matrices import as_table, heat_maps
+from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.labels import kind_label
+from modtf.analysis.trained import TrainedModels
 from modtf.metrics import best_permutation
+from modtf.results import KIND, Activations
+
+NUM_STEPS = 6
+Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, place of the member to show
+
+
+def chosen_activations(study: TrainedModels, choice: Choice) -> dict[str, Found]:
+    """The activations of one width by kind, in the order of R and variants.
+
+    Raises:
+        NothingToDraw: if no finished cell of several modules has that width and member.
+    """
+    widths = study.results.loc[study.results["num_modules"] > 1, "width"]
+    if widths.empty:
+        raise NothingToDraw("no variant with several modules was run")
+    width = choice.width or int(widths.min())
+    found: dict[str, Found] = {kind_label(*kind): [] for kind in study.kinds}
+    for activations in study.activations(width=width):
+        members = zip(activations.data_seeds.tolist(), activations.seeds.tolist(), strict=True)
+        wanted = [m for m in members if choice.data_seed in (None, m[0]) and choice.seed in (None, m[1])]
+        if wanted and activations.last.shape[-1] > 1:
+            one = (activations.cell["variant"], activations, activations.index(*min(wanted)) or 0)
+            found[kind_label(*(activations.cell[name] for name in KIND))].append(one)
+    if not any(found.values()):
+        words = f"width {width}, task {choice.data_seed}, seed {choice.seed}"
+        raise NothingToDraw(f"no finished cell has activation matrices of {words}")
+    for part in found.values():
+        part.sort(key=lambda one: (one[1].cell["num_rules"], study.variants.index(one[0])))
+    return {kind: part for kind, part in found.items() if part}
+
+
+def shown(found: Found) -> str:
+    """Which models are shown."""
+    members = {(int(a.data_seeds[place]), int(a.seeds[place])) for _, a, place in found}
+    said = " and ".join(f"task {task}, seed {seed}" for task, seed in sorted(members))
+    return f"One model per matrix: {said}; width {found[0][1].cell['width']}. Rows: rules; columns: modules"
 
 
 @register_figure("activation")
-def draw(study: Study, choice: Choice) -> Pictures:
+def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture per kind."""
     for kind, found in chosen_activations(study, choice).items():
         tables = []
@@ -18,3 +59,31 @@ def draw(study: Study, choice: Choice) -> Pictures:
         note = f"{shown(found)}, in the order that matches them to rules. Checkpoint {study.checkpoint}."
         title = f"Activation matrices, {kind}"
         yield heat_maps(tables, name, title, note, "num_rules", "variant", (2.1, 1.9))
+
+
+@register_figure("activation_evolution")
+def in_training(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture per kind."""
+    chosen = chosen_activations(study, choice)
+    rules = sorted({one[1].cell["num_rules"] for found in chosen.values() for one in found})
+    num_rules = choice.num_rules or rules[len(rules) // 2]
+    drawn = 0
+    for kind, every in chosen.items():
+        found = [one for one in every if one[1].cell["num_rules"] == num_rules and len(one[1].steps)]
+        if not found:
+            continue
+        drawn += 1
+        longest = max((activations.steps for _, activations, _ in found), key=len)
+        steps = longest[np.unique(np.linspace(0, len(longest) - 1, NUM_STEPS).round().astype(int))]
+        tables = []
+        for variant, activations, place in found:
+            order = best_permutation(activations.history[-1, place])
+            for step in steps[np.isin(steps, activations.steps)]:
+                values = activations.history[activations.steps == step][0, place]
+                tables.append(as_table(values[:, order], variant=variant, step=int(step)))
+        name = f"activation_evolution_{kind}_r{num_rules}_e{found[0][1].cell['width']}".replace(" ", "_")
+        note = f"{shown(found)}, in the order that matches them to rules at the last step."
+        title = f"Activation in training, {kind}, R = {num_rules}"
+        yield heat_maps(tables, name, title, note, "variant", "step", (1.6, 1.5))
+    if not drawn:
+        raise NothingToDraw(f"no finished cell has a history of activation matrices (R = {num_rules})")

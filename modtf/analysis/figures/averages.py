@@ -6,20 +6,23 @@ from typing import Any
 
 import pandas as pd
 
-from modtf.analysis.contents import listing, plural
 from modtf.analysis.figures.base import NothingToDraw, Picture, Pictures
 from modtf.analysis.figures.layout import panels
-from modtf.analysis.labels import RANDOM
-from modtf.analysis.performance import OUT, headline_label
-from modtf.analysis.study import Study
+from modtf.analysis.labels import RANDOM, known_variants
+from modtf.analysis.rows import OUT, headline_label
 from modtf.analysis.summary import summarise
+from modtf.analysis.text import listing, plural
+from modtf.analysis.trained import TrainedModels
 from modtf.families import FAMILIES
-from modtf.results import KIND, VARIANTS
+from modtf.results import KIND
 
 OVER = (*KIND, "num_rules", "width", "protocol")  # what a mean may be over, besides tasks and seeds
+SHOWN = {"width": "width ", "num_rules": "R = ", "kind": ""}  # what a note says of them
 
 
-def average(study: Study, rows: pd.DataFrame, by: Sequence[str], *said: str) -> tuple[pd.DataFrame, str]:
+def average(
+    study: TrainedModels, rows: pd.DataFrame, by: Sequence[str], *said: str
+) -> tuple[pd.DataFrame, str]:
     """The mean and interval for every combination of `by`, over kinds, R and widths that are not in it.
 
     Args:
@@ -48,7 +51,9 @@ def average(study: Study, rows: pd.DataFrame, by: Sequence[str], *said: str) -> 
         )
     summary = summarise(kept, by, over, level=study.level)
     models = summary[summary["variant"] != RANDOM]
-    missing = lacking(models, point, VARIANTS[1:] if len(models) < len(summary) else VARIANTS)
+    expected = known_variants(rows["arch"].unique())
+    modular = len(models) < len(summary)  # with random activation: the least informed has one module
+    missing = lacking(models, point, expected[modular:])
     missing += ["sizes that not all variants were run with are left out"] if len(kept) < len(rows) else []
     words = [counts(study, models), *sizes(kept, point), *said]
     words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
@@ -56,7 +61,7 @@ def average(study: Study, rows: pd.DataFrame, by: Sequence[str], *said: str) -> 
 
 
 def means(
-    study: Study,
+    study: TrainedModels,
     rows: pd.DataFrame,
     mark: Callable[..., object],
     x: str | None,
@@ -80,7 +85,7 @@ def means(
 
 
 def overview_and_widths(
-    study: Study, rows: pd.DataFrame, *drawn: Any, overview: str | None, detail: str, column: str
+    study: TrainedModels, rows: pd.DataFrame, *drawn: Any, overview: str | None, detail: str, column: str
 ) -> Pictures:
     """A picture of averages, a row for each `overview`; then, where it hides something, one per width.
 
@@ -88,21 +93,16 @@ def overview_and_widths(
         study, rows, drawn, column: as in `means`.
         overview, detail: `row` of the first picture, and of the others.
     """
-    averaged = rows if overview else _with_every(rows, drawn[1])
+    mark, x, name, title, *said = drawn
+    averaged = rows
+    if x and not overview:  # the kinds that were run at every x: a line must not bend because a kind ends
+        averaged = rows[rows.groupby("kind", observed=True)[x].transform("nunique") == rows[x].nunique()]
     if len(averaged):
         yield means(study, averaged, *drawn, row=overview, column=column)
     if len(rows[[detail, "width"]].drop_duplicates()) > (rows[overview].nunique() if overview else 1):
-        mark, x, name, title, *said = drawn
         for width, part in rows.groupby("width"):
             named = (f"{name}_e{width}", f"{title}, width {width}", *said)
             yield means(study, part, mark, x, *named, row=detail, column=column)
-
-
-def _with_every(rows: pd.DataFrame, x: str | None) -> pd.DataFrame:
-    """The kinds that were run at every x: a line must not bend because a kind ends."""
-    if x is None:
-        return rows
-    return rows[rows.groupby("kind", observed=True)[x].transform("nunique") == rows[x].nunique()]
 
 
 def note(words: Iterable[str], missing: Sequence[str] = ()) -> str:
@@ -111,30 +111,31 @@ def note(words: Iterable[str], missing: Sequence[str] = ()) -> str:
     return f"{text[0].upper()}{text[1:]}." + (f" Incomplete: {'; '.join(missing)}." if missing else "")
 
 
-def counts(study: Study, summary: pd.DataFrame, word: str = "model") -> str:
+def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> str:
     """How many models and tasks stand behind each mean, and what its interval is."""
-    tasks, level = summary["num_tasks"], f"{study.level:.0%} Student's t intervals over tasks"
-    interval = level if tasks.max() > 1 else "no intervals, as there is one task"
-    return f"each mean over {_span(summary['num_models'], word)} of {_span(tasks, 'task')}; {interval}"
+    spans = [
+        plural(most, name) if least == most else f"{least} to {most} {name}s"
+        for name, column in ((word, "num_models"), ("task", "num_tasks"))
+        for least, most in [(int(summary[column].min()), int(summary[column].max()))]
+    ]
+    over = f"{study.level:.0%} Student's t intervals over tasks"
+    interval = over if summary["num_tasks"].max() > 1 else "no intervals, as there is one task"
+    return f"each mean over {' of '.join(spans)}; {interval}"
 
 
 def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
-    """The widths and R of what is shown, what means are over, and what out of distribution is."""
-    said: list[str] = []
-    over: list[str] = []
+    """The widths and R of what is shown, whether means are over them, and what out of distribution is."""
+    said = []
     groups = kept.groupby(list(point), observed=True)
-    for name, word in {"width": "width ", "num_rules": "R = ", "kind": ""}.items():
-        number = groups[name].transform("nunique")
-        values = word + listing(kept.loc[number == number.max(), name])
-        if name not in point and (word or number.max() > 1):
-            (over if number.max() > 1 else said).append(values)
-    said += [f"means over {' and over '.join(over)}"] if over else []
+    for name, word in SHOWN.items():
+        several = name not in point and groups[name].nunique().max() > 1
+        if several or (word and name not in point):
+            said.append(("means over " if several else "") + word + listing(kept[name]))
+    titles: dict[str, list[str]] = {}
     if "distribution" in kept and (kept["distribution"] == OUT).any():
-        labels = {arch: headline_label(arch) for arch in kept["arch"].drop_duplicates().sort_values()}
-        for label in dict.fromkeys(labels.values()):
-            titles = ", ".join(FAMILIES[arch].title for arch in labels if labels[arch] == label)
-            said.append(f"out of distribution ({titles}): {label}")
-    return said
+        for arch in kept["arch"].drop_duplicates().sort_values():
+            titles.setdefault(headline_label(arch), []).append(FAMILIES[arch].title)
+    return said + [f"out of distribution ({', '.join(of)}): {label}" for label, of in titles.items()]
 
 
 def lacking(summary: pd.DataFrame, point: Sequence[str], expected: Sequence[str]) -> list[str]:
@@ -150,9 +151,3 @@ def lacking(summary: pd.DataFrame, point: Sequence[str], expected: Sequence[str]
         "variants stand on unequal numbers of models": unequal,
     }
     return [words for words, true in said.items() if true]
-
-
-def _span(numbers: pd.Series, word: str) -> str:
-    """ "3 tasks", or "2 to 3 tasks" where they differ."""
-    low, high = int(numbers.min()), int(numbers.max())
-    return plural(low, word) if low == high else f"{low} to {high} {word}s"

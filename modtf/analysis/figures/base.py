@@ -11,6 +11,10 @@ class NothingToDraw(Exception):  # noqa: N818  no error: the report prints the r
     """The results hold nothing for a figure; the message says what is missing."""
 
 
+class NotMeant(NothingToDraw):
+    """The figure is one of other families: a report says nothing of it."""
+
+
 @dataclass(frozen=True)
 class Picture:
     """A drawn figure, the numbers in it and what to say about it.

@@ -1,6 +1,6 @@
-"""What stands in a panel: lines with intervals, curves with bands, bars."""
+"""What stands in a panel: lines with intervals, curves with bands, bars, dots beside names."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from modtf.metrics import MEASURES
 LOG_FROM = 12.0  # values that span more than this factor are drawn on a logarithmic axis
 SPREAD = 0.05  # variants stand this far apart, in powers of two, so that their intervals can be seen
 X_LABELS = {"num_rules": "Number of rules R", "step": "Steps"}
+SMALL: dict[str, Any] = {"markersize": 4.5, "capsize": 2, "elinewidth": 1.0}
 
 
 def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
@@ -22,9 +23,8 @@ def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> 
     values = sorted(data[x].unique())
     for place, (name, look, line) in enumerate(_by_variant(data, looks, x)):
         shift = 2.0 ** (SPREAD * (place - (data["variant"].nunique() - 1) / 2))
-        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
-        style |= {"label": name, "markersize": 4.5, "linewidth": 1.4, "elinewidth": 1.0, "capsize": 2}
-        axes.errorbar(line[x] * shift, line["mean"], yerr=whiskers(line), **style)
+        style = {"color": look.colour, "marker": look.marker, "linestyle": look.line, "linewidth": 1.4}
+        axes.errorbar(line[x] * shift, line["mean"], yerr=whiskers(line), label=name, **style, **SMALL)
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -35,9 +35,8 @@ def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> 
 def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
     """Mean of every variant against `x`, its interval as a band."""
     for name, look, line in _by_variant(data, looks, x):
-        marker = look.marker if len(line) == 1 else ""
-        (drawn,) = axes.plot(line[x], line["mean"], look.line, label=name, linewidth=1.4)
-        drawn.set(color=look.colour, marker=marker)
+        style = {"color": look.colour, "marker": look.marker if len(line) == 1 else "", "linewidth": 1.4}
+        axes.plot(line[x], line["mean"], look.line, label=name, **style)
         axes.fill_between(line[x], line["low"], line["high"], color=look.colour, alpha=0.18, linewidth=0)
     axes.xaxis.set_major_formatter(lambda v, _: f"{v / 1000:g}k" if v >= 1000 else f"{v:g}")
     axes.locator_params(axis="x", nbins=5)
@@ -60,12 +59,50 @@ def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     axes.set_ylim(bottom=0)
 
 
-def named_rows(axes: Axes, names: Sequence[str]) -> None:
-    """A line for every name, from above; the names stand beside the first panel of a row alone."""
+def dots(
+    axes: Axes,
+    rows: pd.DataFrame,
+    y: Iterable[float],
+    look: Look,
+    *values: str,
+    hollow: bool = False,
+    label: str = "",
+) -> None:
+    """Points with their intervals to both sides.
+
+    Args:
+        axes: of the panel.
+        rows: a point each.
+        y: their places.
+        look: of all of them.
+        values: the columns that have mean, low and high.
+        hollow: whether they are filled with white.
+        label: for the legend.
+    """
+    style = {"color": look.colour, "marker": look.marker, "linestyle": "", "label": label or None, **SMALL}
+    inside = "white" if hollow else look.colour
+    reach = whiskers(rows, *values)
+    axes.errorbar(rows[values[0]], list(y), xerr=reach, markerfacecolor=inside, **style)
+
+
+def named_rows(
+    axes: Axes, names: Sequence[str], limit: float, unit: str = "{:+.0%}", inside: bool = False
+) -> None:
+    """A line for every name, from above, and 0 in the middle.
+
+    Args:
+        axes: of the panel.
+        names: shown beside the first panel of a row alone, unless they stand `inside` every one.
+        limit: how far the axis reaches on both sides.
+        unit: how its numbers are shown.
+    """
     place = axes.get_subplotspec()
-    shown = names if place is None or place.is_first_col() else [""] * len(names)
+    shown = names if inside or place is None or place.is_first_col() else [""] * len(names)
     axes.set_yticks(range(len(names)), shown)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set(xlim=(-limit, limit), ylim=(len(names) - 0.5, -0.5))
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.xaxis.set_major_formatter(lambda value, _: unit.format(value) if abs(value) > 1e-9 else "0")
+    axes.locator_params(axis="x", nbins=4)
 
 
 def whiskers(rows: pd.DataFrame, *names: str) -> NDArray[np.float64]:

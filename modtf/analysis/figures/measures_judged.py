@@ -1,17 +1,19 @@
 """Which measures track specialisation: their rank correlation with alignment, with intervals."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.contents import listing, plural
-from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, note, panels, register_figure
-from modtf.analysis.figures.averages import counts
-from modtf.analysis.figures.marks import named_rows, whiskers
+from modtf.analysis.figures.averages import counts, note
+from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.layout import panels
+from modtf.analysis.figures.marks import dots, named_rows
+from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.figures.style import Look
-from modtf.analysis.judged import ALL, BORDER, LEAST, OVER, TRUTH
+from modtf.analysis.text import listing, plural
+from modtf.analysis.tracking import ALL, BORDER, LEAST, OVER, TRUTH
+from modtf.analysis.trained import TrainedModels
 
 NAME, TITLE = "measures_judged", f"Measures judged: rank correlation with {TRUTH}"
 SAID = (
@@ -21,7 +23,7 @@ SAID = (
 
 
 @register_figure(NAME)
-def draw(study: Study, choice: Choice) -> Pictures:
+def draw(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture: a row for every measure, the best above, a panel for every kind of task."""
     table = study.judged_measures
     if table.empty:
@@ -41,7 +43,7 @@ def draw(study: Study, choice: Choice) -> Pictures:
     yield panels(_mark, drawn, NAME, TITLE, _note(study, table, known), column="kind", size=size)
 
 
-def _note(study: Study, table: pd.DataFrame, known: pd.DataFrame) -> str:
+def _note(study: TrainedModels, table: pd.DataFrame, known: pd.DataFrame) -> str:
     ranked = known.loc[known["over"] == ALL, "num_points"]
     words = [SAID, counts(study, known).replace("each mean", "each correlation")]
     if len(ranked):
@@ -76,14 +78,8 @@ def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     names = list(data["measure"].cat.categories)
     for place, (over, look) in enumerate(looks.items()):
         rows = data[data["variant"] == over]
-        if rows.empty:
-            continue
-        y = [names.index(name) + 0.16 * (2 * place - 1) for name in rows["measure"]]
-        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": "", "label": over}
-        style |= {"markersize": 4.5, "elinewidth": 1, "capsize": 2}
-        lengths = whiskers(rows, "correlation", "low", "high")
-        axes.errorbar(rows["correlation"], y, xerr=lengths, **style)
-    axes.axvline(0, color="black", linewidth=0.8)
+        if len(rows):
+            y = [names.index(name) + 0.16 * (2 * place - 1) for name in rows["measure"]]
+            dots(axes, rows, y, look, "correlation", "low", "high", label=over)
     axes.axvline(BORDER, color="black", linewidth=0.8, linestyle=":")
-    axes.set_xlim(-1.08, 1.08)
-    named_rows(axes, names)
+    named_rows(axes, names, 1.08, "{:g}")

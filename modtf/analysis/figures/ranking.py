@@ -5,27 +5,29 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures import Choice, NothingToDraw, Pictures, Study, note, panels, register_figure
-from modtf.analysis.figures.averages import sizes
+from modtf.analysis.figures.averages import note, sizes
+from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.layout import panels
+from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.figures.rows import performance
 from modtf.analysis.figures.style import Look
-from modtf.analysis.labels import with_kinds
+from modtf.analysis.labels import known_variants, references, with_kinds
 from modtf.analysis.ranking import UNIT, rank, votes
-from modtf.results import VARIANTS
+from modtf.analysis.trained import TrainedModels
 
-FIELDS = {"all four": VARIANTS, "modular against monolithic": ("monolithic", "modular")}
 OVERALL = "overall"
+COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 @register_figure("ranking")
-def draw(study: Study, choice: Choice) -> Pictures:
+def draw(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture: bars of shares, a panel for each field of candidates and distribution."""
     table, text = shares(study)
     size = (4.9, 0.7 + 0.24 * table["kind"].nunique())
     yield panels(_mark, table, "ranking", "Ranking", text, row="field", column="distribution", size=size)
 
 
-def shares(study: Study) -> tuple[pd.DataFrame, str]:
+def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
     """field, distribution, kind ("overall" first), variant, share, low, high, num_votes; and a note.
 
     Raises:
@@ -33,7 +35,11 @@ def shares(study: Study) -> tuple[pd.DataFrame, str]:
     """
     rows = performance(study.results)
     most, tables, lacking = len(rows[list(UNIT)].drop_duplicates()), [], []
-    for field, candidates in FIELDS.items():
+    everyone, (reference, *_) = known_variants(rows["arch"].unique()), references(rows)
+    two = [everyone[0], reference]
+    fields = {f"all {COUNTS[len(everyone)] if len(everyone) < len(COUNTS) else ''}".strip(): everyone}
+    fields |= {f"{reference} against {everyone[0]}": two} if len(set(two)) > 1 else {}
+    for field, candidates in fields.items():
         cast = votes(rows, candidates)
         absent = most - len(cast[list(UNIT)].drop_duplicates())
         lacking += [f"{absent} of {most} votes on '{field}' lack a candidate"] if absent else []
@@ -42,10 +48,10 @@ def shares(study: Study) -> tuple[pd.DataFrame, str]:
             by_kind = rank(with_kinds(cast), ["distribution", "kind"], study.level).astype({"kind": str})
             tables.append(pd.concat([overall, by_kind]).assign(field=field))
     if not tables:
-        raise NothingToDraw("no task was run with both modular and monolithic")
+        raise NothingToDraw(f"no task was run with both {' and '.join(reversed(two))}")
     table = pd.concat(tables, ignore_index=True)
     table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
-    voting = rows[rows["variant"].isin(VARIANTS)]
+    voting = rows[rows["variant"].isin(everyone)]
     models = len(voting[["folder", "data_seed", "seed"]].drop_duplicates())
     words = ["every task of every cell, its seeds averaged, gives one vote to the variant that does best"]
     words += [f"ties are shared; n: votes; {models} models", *sizes(rows, [*UNIT, "kind"])]

@@ -1,31 +1,31 @@
 """All figures by name, in the order of the report."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from modtf.registry import Registry
 
 if TYPE_CHECKING:  # matplotlib and pandas take seconds, and names are asked for without drawing
     from modtf.analysis.figures.base import Choice, Pictures
-    from modtf.analysis.study import Study
 
-Draw = Callable[["Study", "Choice"], "Pictures"]
-NAMES = (
-    "ranking",
-    "ranking_pies",
-    "paired_comparisons",
-    "against_modular",
-    "performance_vs_num_rules",
-    "performance_vs_width",
-    "performance_vs_seq_len",
-    "collapse_and_specialisation_vs_num_rules",
-    "collapse_and_specialisation_bars",
-    "measures_judged",
-    "training_curves",
-    "activation",
-    "activation_evolution",
-)
+Draw = Callable[[Any, "Choice"], "Pictures"]
+MODULES = {
+    "ranking": "analysis.figures.ranking",
+    "ranking_pies": "experiments.modarch.figures",
+    "paired_comparisons": "analysis.figures.paired_comparisons",
+    "against_modular": "experiments.modarch.figures",
+    "performance_vs_num_rules": "analysis.figures.performance",
+    "performance_vs_width": "analysis.figures.performance",
+    "performance_vs_seq_len": "analysis.figures.performance",
+    "collapse_and_specialisation_vs_num_rules": "analysis.figures.collapse_and_specialisation",
+    "collapse_and_specialisation_bars": "analysis.figures.collapse_and_specialisation",
+    "measures_judged": "analysis.figures.measures_judged",
+    "training_curves": "analysis.figures.performance",
+    "activation": "analysis.figures.activation",
+    "activation_evolution": "analysis.figures.activation",
+}
 
 
 def check_figure(name: str, draw: Any) -> None:
@@ -39,17 +39,39 @@ def check_figure(name: str, draw: Any) -> None:
         ) from None
 
 
-modules = {name: f"modtf.analysis.figures.{name}" for name in NAMES}
-FIGURES: Registry[Draw] = Registry("figure", modules, check_figure)
+FIGURES: Registry[Draw] = Registry(
+    "figure", {name: f"modtf.{module}" for name, module in MODULES.items()}, check_figure
+)
 
 
-def register_figure(name: str) -> Callable[[Draw], Draw]:
+def register_figure(name: str, families: Sequence[str] | None = None) -> Callable[[Draw], Draw]:
     """A decorator that makes a function a figure: of `study.figure(name)`, of the report, of `--figures`.
 
     The function is called with a `Study` and a `Choice` and yields `Picture`s, or raises `NothingToDraw`;
     `Picture` shows one.
 
+    Args:
+        name: lower-case letters, digits and underscores.
+        families: the only ones whose models the function sees; a report without them says nothing of the
+            figure. All by default.
+
     Raises:
         ValueError: if the name is taken, or the function does not take two arguments.
     """
-    return FIGURES.register(name)
+    FIGURES.check_name(name)
+
+    def add(draw: Draw) -> Draw:
+        check_figure(name, draw)
+
+        @wraps(draw)
+        def of_families(study: Any, choice: "Choice") -> "Pictures":
+            from modtf.analysis.figures.base import NotMeant
+
+            if not set(families or ()) & set(study.results["arch"]):
+                raise NotMeant(f"it is one of {', '.join(families or ())}")
+            return draw(study.of_families(families), choice)
+
+        FIGURES.register(name)(draw if families is None else of_families)
+        return draw
+
+    return add

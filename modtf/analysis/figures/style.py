@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from modtf.analysis.labels import RANDOM
+from modtf.families import FAMILIES
 
 GREY = "#555555"
 
@@ -18,26 +19,24 @@ class Look(NamedTuple):
     line: str = "-"
 
 
-# Okabe and Ito (2008), told apart with any common colour vision deficiency; brightness differs too.
-PALETTE = {
-    "monolithic": Look("#D55E00", "s"),
-    "modular": Look("#0072B2", "o"),
-    "modular_op": Look("#CC79A7", "^"),
-    "gt_modular": Look("#009E73", "D"),
-    RANDOM: Look("#7F7F7F", "_", "--"),
-}
-# Of Okabe and Ito what is left, then Tol's muted colours; enough for the routers there are.
+# Okabe and Ito (2008), told apart with any common colour vision deficiency, brightness too; the families'
+# variants have these by their places. Then what is left of them and Tol's muted colours, for other routers.
+FIRST = [Look("#D55E00", "s"), Look("#0072B2", "o"), Look("#CC79A7", "^"), Look("#009E73", "D")]
 COLOURS = ("#E69F00", "#56B4E9", "#000000", "#A6761D", "#882255", "#44AA99", "#332288", "#999933", "#AA4499")
 MARKERS = "vPX*<>pdh8"
 
 
 def looks(variants: pd.Series) -> dict[str, Look]:
-    """The look of every variant, in order; the palette has spare ones for those of users.
+    """The look of every variant, in order.
 
     Args:
         variants: a column as a study has it: its categories are all the study's variants, in order, so that
             each looks the same in all figures.
     """
     spare = map(Look, cycle(COLOURS), cycle(MARKERS))
+    known = {RANDOM: Look("#7F7F7F", "_", "--")}
+    for family in FAMILIES.values():
+        for variant, look in zip(family.variants, FIRST, strict=False):
+            known.setdefault(variant.name, look)
     names = variants.cat.categories if variants.dtype == "category" else variants.unique()
-    return {name: PALETTE.get(name) or next(spare) for name in names}
+    return {name: known.get(name) or next(spare) for name in names}

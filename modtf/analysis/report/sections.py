@@ -4,21 +4,22 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from modtf.analysis.claims import CLAIMS, decisive, in_words
-from modtf.analysis.claims.text import evidence_words
-from modtf.analysis.contents import plural
+from modtf.analysis.claims.judge import decisive, evidence_words, in_words
+from modtf.analysis.claims.registry import CLAIMS
+from modtf.analysis.contents import contents
 from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.report.page import Section, Table, anchor, figure_title
-from modtf.analysis.study import Study
+from modtf.analysis.text import plural
+from modtf.analysis.trained import TrainedModels
 from modtf.metrics import GROUPS, measures
 
 PAIRED = ["first", "second", "kind", "num_rules", "width", "distribution", "advantage", "advantage_low"]
 PAIRED += ["advantage_high", "effect_size", "wins", "num_tasks", "num_models", "num_missing"]
 
 
-def contents_section(study: Study) -> Section:
+def contents_section(study: TrainedModels) -> Section:
     """How the models were trained and evaluated, and how many there are."""
-    table = study.contents()
+    table = contents(study.results)
     text = (
         f"{plural(table['models'].sum(), 'trained model')} in {plural(table['cells'].sum(), 'cell')}; "
         f"checkpoint: {study.checkpoint}. A cell is one kind of task, number of rules R, width and variant; "
@@ -37,7 +38,7 @@ def contents_section(study: Study) -> Section:
     return Section("What was run", [text, intervals], warnings, tables)
 
 
-def _protocols(study: Study) -> pd.DataFrame:
+def _protocols(study: TrainedModels) -> pd.DataFrame:
     """How the cells of every protocol were trained and evaluated."""
     rows = {}
     for cell in study.cells:
@@ -50,7 +51,7 @@ def _protocols(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows.items(), columns=["protocol", "how"])
 
 
-def missing_section(study: Study, undrawn: Sequence[tuple[str, str]]) -> Section:
+def missing_section(study: TrainedModels, undrawn: Sequence[tuple[str, str]]) -> Section:
     """Cells that are not there, and figures that could not be drawn."""
     warnings = [f"Not drawn: {name}, because {reason}." for name, reason in undrawn]
     if not study.cells:
@@ -64,7 +65,7 @@ def missing_section(study: Study, undrawn: Sequence[tuple[str, str]]) -> Section
     return Section("What is missing", (), warnings, [Table.of(study.missing, "tables/missing.csv")])
 
 
-def claims_section(study: Study, judged: pd.DataFrame) -> Section:
+def claims_section(study: TrainedModels, judged: pd.DataFrame) -> Section:
     """The verdict on every claim in every kind, and the number that decided it."""
     text = (
         "A kind of task supports a claim if the interval of every number it stands on lies where the claim "

@@ -6,12 +6,15 @@ from typing import Any
 
 import pandas as pd
 
-from modtf.analysis.figures import FIGURES, Choice, NothingToDraw
+from modtf.analysis.claims.judge import judge_all
+from modtf.analysis.figures.base import Choice, NothingToDraw, NotMeant
+from modtf.analysis.figures.registry import FIGURES
 from modtf.analysis.figures.save import VECTOR, save
 from modtf.analysis.labels import with_kinds
-from modtf.analysis.paired import SAME, compare_pairs
+from modtf.analysis.pairs import SAME, compare_pairs
 from modtf.analysis.report import page, sections
-from modtf.analysis.study import Study
+from modtf.analysis.summary import summarise
+from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_choice
 from modtf.files import write_text
 
@@ -21,7 +24,7 @@ WRITTEN = ".written"  # the names of the files in them
 
 
 def write_report(
-    study: Study,
+    study: TrainedModels,
     out: Path,
     figures: Sequence[str] = (),
     progress: Callable[[Sequence[str]], Iterable[str]] = iter,
@@ -53,11 +56,11 @@ def write_report(
         check_choice("vector", name, VECTOR)
     for folder in FOLDERS:
         (out / folder).mkdir(parents=True, exist_ok=True)
-    judged = study.claims() if judged is None else judged
+    judged = judge_all(study) if judged is None else judged
     paired = with_kinds(compare_pairs(study.performance, by=SAME, level=study.level))
     tables = {
         "results": study.results,
-        "summary": study.summary(),
+        "summary": summarise(study.results, level=study.level),
         "claims": judged,
         "paired_comparisons_by_cell": paired,
     }
@@ -76,6 +79,8 @@ def write_report(
                 written |= {f"figures/{picture.name}.{suffix}" for suffix in ("png", *vector)}
                 written.add(f"tables/{picture.name}.csv")
                 pictures.append(page.Shown.of(picture, png, files))
+        except NotMeant:
+            continue
         except NothingToDraw as reason:
             undrawn.append((name, str(reason)))
             reasons = [f"Not drawn: {reason}."]

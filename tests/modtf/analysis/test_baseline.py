@@ -143,7 +143,7 @@ def test_a_measure_of_which_more_is_better_is_turned(study):
     shares = rows.assign(measure="top_label_share", value=1 - rows["value"])
     named = {m.name: m for m in measures()} | {"top_label_share": MEASURES["top_label_share"]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("modtf.analysis.baseline.activation_measures", lambda: list(named.values()))
+        patch.setattr("modtf.analysis.rows.activation_measures", lambda: list(named.values()))
         turned = against(pd.concat([study.results, shares])).set_index(["measure", "variant", "num_rules"])
     for variant in ("gt_modular", "switch"):
         expected = turned.loc[("alignment", variant, 8), "gain"]

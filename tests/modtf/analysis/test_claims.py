@@ -6,10 +6,18 @@ import pytest
 from simulated_results import World, simulate
 
 from modtf.analysis import Study
-from modtf.analysis.claims import CLAIMS, CONTRADICTED, NOT_ENOUGH, SUPPORTED, UNDECIDED, print_claims
-from modtf.analysis.claims.agreement import rank_agreement
-from modtf.analysis.claims.learning import steps_to_threshold
-from modtf.analysis.claims.text import decisive, in_words
+from modtf.analysis.claims import (
+    CLAIMS,
+    CONTRADICTED,
+    NOT_ENOUGH,
+    SUPPORTED,
+    UNDECIDED,
+    decisive,
+    in_words,
+    print_claims,
+    rank_agreement,
+)
+from modtf.experiments.modarch.claims.activation import steps_to_threshold
 
 VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")
 

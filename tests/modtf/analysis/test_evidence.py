@@ -1,14 +1,10 @@
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 from modtf.analysis.claims import CLAIMS, Claim, Evidence, judge, mean_evidence, register_claim
-from modtf.analysis.claims.agreement import agreement_evidence
-from modtf.analysis.claims.evidence import share_evidence
+from modtf.analysis.claims.evidence import agreement_evidence, share_evidence
 from modtf.analysis.claims.judge import CONTRADICTED, NOT_ENOUGH, SUPPORTED, UNDECIDED, combine
 from modtf.analysis.ranking import share_error
 
@@ -103,8 +99,7 @@ def agreement(orders):
         for place, sign in enumerate(signs)
         for variant, value in (("modular", 1.0), ("gt_modular", 2.0))
     ]  # fmt: skip
-    study: Any = SimpleNamespace(level=0.95)
-    return agreement_evidence(pd.DataFrame(rows), "first", "second", "it", study)
+    return agreement_evidence(pd.DataFrame(rows), "first", "second", "it")
 
 
 def test_orders_that_all_agree_are_no_surer_than_as_many_votes():

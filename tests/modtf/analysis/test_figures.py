@@ -10,7 +10,7 @@ from modtf.analysis.figures import FIGURES, NothingToDraw, panels
 from modtf.analysis.figures.averages import average
 from modtf.analysis.figures.rows import performance
 from modtf.analysis.figures.save import VECTOR, save
-from modtf.analysis.figures.style import PALETTE, looks
+from modtf.analysis.figures.style import looks
 from modtf.models.routers import ROUTERS
 from modtf.protocol import Training
 from modtf.results import VARIANTS
@@ -132,10 +132,11 @@ def test_lines_are_the_means_of_the_table(whole):
     picture = whole.figure("performance_vs_num_rules")[0]
     rows = picture.table.query("title == 'MLP' and `where` == 'regression: in distribution: Loss'")
     drawn = {line.get_color(): line for line in picture.figure.axes[0].lines if line.get_linestyle() == "-"}
-    assert set(drawn) == {PALETTE[variant].colour for variant in VARIANTS}
+    colours = {name: look.colour for name, look in looks(rows["variant"]).items()}
+    assert set(drawn) == set(colours.values())
     for variant in VARIANTS:
         expected = rows[rows["variant"] == variant].sort_values("num_rules")["mean"]
-        np.testing.assert_allclose(drawn[PALETTE[variant].colour].get_ydata(orig=False), expected)
+        np.testing.assert_allclose(drawn[colours[variant]].get_ydata(orig=False), expected)
 
 
 def test_measures_are_drawn_with_random_activation(whole):

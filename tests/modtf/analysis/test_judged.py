@@ -14,7 +14,7 @@ from simulated_results import World, simulate
 from modtf import metrics
 from modtf.analysis import Study, judge_measures, learned_measures, over_kinds, print_judged
 from modtf.analysis.figures import NothingToDraw
-from modtf.analysis.judged import ALL, BY_RULES, COLUMNS, fisher_z, rank_correlation
+from modtf.analysis.tracking import ALL, BY_RULES, COLUMNS, fisher_z, rank_correlation
 
 ROUTERS = ["modular", "modular_op", "top_k", "switch", "cosine"]
 

@@ -1,20 +1,33 @@
 """Two variants on the same tasks and seeds: how much better is the one than the other?"""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
-from modtf.analysis.intervals import LEVEL, intervals
+from modtf.analysis.intervals import LEVEL, MIN_TASKS, holm, intervals, t_interval
+from modtf.analysis.labels import known_variants, references, with_kinds
+from modtf.analysis.rows import activation_rows, performance_rows
 from modtf.analysis.summary import refuse_mixtures
+from modtf.checks import check_choice
 from modtf.metrics import smaller_is_better
-from modtf.results.schema import CELL, SCORE
+from modtf.results.schema import CELL, KIND, SCORE
 
-# Each against the next less informed variant.
-PAIRS = (("modular", "monolithic"), ("modular_op", "modular"), ("gt_modular", "modular_op"))
-OWN = ("variant", "model_options")  # what two variants of a pair may differ in
-SAME = tuple(name for name in (*CELL, *SCORE, "distribution") if name not in OWN)
-MATCH = (*(name for name in CELL if name not in OWN), "data_seed", "seed", *SCORE, "distribution", "step")
+MODEL = ("variant", "model_options")  # what two variants of a pair may differ in
+SAME = tuple(name for name in (*CELL, *SCORE, "distribution") if name not in MODEL)
+MATCH = (*(name for name in CELL if name not in MODEL), "data_seed", "seed", *SCORE, "distribution", "step")
+SCORED = [*KIND, "num_rules", "measure", "condition", "distribution"]
+NO_CONDITION = "activation"  # the `distribution` of a measure of activation
+GAINED = ["variant", "kind", *SCORED, "gain", "low", "high", "p", "p_corrected"]
+GAINED += ["num_tasks", "num_models", "num_missing"]
+
+
+def next_informed(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """(variant, the next less informed one), of the families in a table."""
+    pairs = [pair for arch in frame["arch"].unique() for pair in pairwise(known_variants([arch]))]
+    return [(second, first) for first, second in dict.fromkeys(pairs)]
 
 
 def match_members(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
@@ -51,7 +64,7 @@ def match_members(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
 
 def compare_pairs(
     frame: pd.DataFrame,
-    pairs: Sequence[tuple[str, str]] = PAIRS,
+    pairs: Sequence[tuple[str, str]] | None = None,
     by: Sequence[str] = SAME,
     over: Sequence[str] = (),
     level: float = LEVEL,
@@ -60,7 +73,8 @@ def compare_pairs(
 
     Args:
         frame: rows of `Study.results`, of registered measures (`modtf.metrics.MEASURES`).
-        pairs: (first, second); positive numbers speak for the first.
+        pairs: (first, second); positive numbers speak for the first. By default every variant of a
+            family and the next less informed one.
         by: columns; each combination of their values becomes a row per pair.
         over: columns to average over on purpose. Gains then mix scales: read the advantage.
         level: of the intervals over data seeds.
@@ -76,7 +90,7 @@ def compare_pairs(
     """
     by = [name for name in by if name in frame]
     tables = []
-    for first, second in pairs:
+    for first, second in next_informed(frame) if pairs is None else pairs:
         matched = match_members(frame, first, second)
         if matched.empty:
             continue
@@ -105,3 +119,58 @@ def _effect_size(matched: pd.DataFrame, by: list[str]) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         size = groups.mean().to_numpy(float) / deviation
     return np.where(deviation > 0, size, np.nan)
+
+
+def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEVEL) -> pd.DataFrame:
+    """By how much every variant is better than `baseline`: performance, collapse and specialisation.
+
+    Args:
+        frame: rows of `Study.results`.
+        baseline: a value of its column `variant`; by default the reference of the family, such as "modular".
+        level: of the intervals over data seeds.
+
+    Returns:
+        A row per variant, kind, R and score: variant, kind, the columns of `KIND`, num_rules, measure,
+        condition, distribution ("in distribution", "out of distribution", "activation"), gain, low, high
+        (positive: better than the baseline; of a loss or error the difference as a share of the larger of
+        both, -1..1, of a measure of activation in its unit; widths averaged), p (two-sided, of none),
+        p_corrected (Holm, over the variants that are compared in a score), num_tasks, num_models (pairs),
+        num_missing. p needs three tasks. Empty if nothing was run on the same tasks and seeds.
+
+    Raises:
+        ValueError: if the rows hold no such variant, or families that have other references.
+
+    Example:
+        >>> against(study.results).query("measure == 'collapse_worst'")  # doctest: +SKIP
+    """
+    variants = list(frame["variant"].drop_duplicates().sort_values())
+    if baseline is None:
+        (baseline, *others) = references(frame) or ("modular",)
+        if others:
+            raise ValueError(f"Families have {', '.join([baseline, *others])} for a baseline. Choose one.")
+    check_choice("baseline", baseline, variants)
+    rows = pd.concat([performance_rows(frame), activation_rows(frame).assign(distribution=NO_CONDITION)])
+    pairs = [(name, baseline) for name in variants if name != baseline]
+    table = compare_pairs(rows, pairs, SCORED, over=["width"], level=level)
+    if table.empty:
+        return pd.DataFrame(columns=GAINED)
+    table["variant"] = pd.Categorical(table["first"], variants)
+    is_share = table["distribution"].astype(str) != NO_CONDITION
+    for name, end in {"gain": "", "low": "_low", "high": "_high"}.items():
+        table[name] = table[f"advantage{end}"].where(is_share, table[f"gain{end}"])
+    table["p"] = _two_sided(table, level)
+    groups = table.groupby(SCORED, observed=True)["p"]
+    table["p_corrected"] = groups.transform(lambda p: holm(p.tolist()))
+    return with_kinds(table)[GAINED]
+
+
+def _two_sided(table: pd.DataFrame, level: float) -> np.ndarray:
+    """How probable a mean as far from 0 is, if the true one is 0; NaN of too few tasks for any verdict."""
+    number = table["num_tasks"].to_numpy()
+    freedom = np.where(number >= MIN_TASKS, number - 1, np.nan)
+    reach = t_interval(0.0, np.sqrt(np.maximum(number, 1)), number, level)[1]  # of the interval, in errors
+    half = (table["high"] - table["low"]).to_numpy(float) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = np.abs(table["gain"].to_numpy(float)) * reach / half
+    distance = np.where(np.isnan(distance) & (half == 0), 0.0, distance)  # equal in every task
+    return 2 * stats.t.sf(distance, freedom)

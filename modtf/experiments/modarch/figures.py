@@ -1,4 +1,4 @@
-"""The overall ranking as pies, the form of the paper."""
+"""The figures of the paper's experiment alone: the form of its rankings, and gains over `modular`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,21 +6,31 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures import Choice, Pictures, Study, panels, register_figure
+from modtf.analysis.figures.against import pictures_against
+from modtf.analysis.figures.base import Choice, Pictures
+from modtf.analysis.figures.layout import panels
 from modtf.analysis.figures.ranking import OVERALL, shares
+from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.figures.style import Look
+from modtf.analysis.trained import TrainedModels
+
+
+@register_figure("against_modular")
+def against_modular(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture per kind: what every variant and router gains, and what that costs."""
+    return pictures_against(study, "modular")
 
 
 @register_figure("ranking_pies")
-def draw(study: Study, choice: Choice) -> Pictures:
+def ranking_pies(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture: a pie for every field of candidates and distribution."""
     table, text = shares(study)
     table = table[table["kind"] == OVERALL]
     table = table.assign(panel=table["field"] + ": " + table["distribution"].astype(str))
-    yield panels(_mark, table, "ranking_pies", "Ranking, all cells together", text, None, "panel", (2.1, 2.1))
+    yield panels(_pie, table, "ranking_pies", "Ranking, all cells together", text, None, "panel", (2.1, 2.1))
 
 
-def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+def _pie(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     shares = data.set_index("variant")["share"]
     names = [name for name in looks if shares.get(name, 0) > 0]
     style: dict[str, Any] = {

@@ -4,18 +4,21 @@ Alignment compares with the truth, so whoever does not know it has other measure
 among the models of one data seed; then one interval is taken over data seeds, as everywhere.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT, intervals
 from modtf.analysis.labels import with_kinds
-from modtf.analysis.learned import CELL
+from modtf.analysis.text import plural, text_table
+from modtf.evaluation.measures import measure_members
 from modtf.metrics import GROUPS, MEASURES, activation_measures
+from modtf.results import KIND
 
 TRUTH = "alignment"
 ALL, BY_RULES = "routers and R", "routers at one R"
@@ -25,9 +28,52 @@ BORDER = 0.5  # of a correlation, chosen before there were results: a measure th
 TRACKS, DOES_NOT, MISLEADS = "tracks", "does not track", "misleads"
 UNDECIDED, NOT_ENOUGH, UNDEFINED = "undecided", "not enough runs", "undefined"
 VERDICTS = (TRACKS, DOES_NOT, MISLEADS, UNDECIDED, NOT_ENOUGH, UNDEFINED)
+WITHIN = ("num_rules", "width", "variant")  # a kind
+FIXED = 1e-6  # an activation that never changes by more was not learned
 DIGITS = 9  # of a measure: what differs behind them is rounding, and has no rank
 STATISTICS = ("correlation", "low", "high", "num_tasks", "num_undefined", "num_points", "num_models")
 COLUMNS = ["measure", "kind", "over", *STATISTICS, "num_missing", "verdict"]
+
+
+def learned_measures(study: Any) -> pd.DataFrame:
+    """Every measure of the activation matrices of the models that learned how to use their modules.
+
+    Left out are models of one module, and those whose activation is the same at every evaluation, the one
+    before training included: `gt_modular`, `uniform`. Their alignment is chosen, not learned, and two extreme
+    points would correlate whatever is not constant. At "tail" a measure is the mean over the last
+    evaluations.
+
+    Args:
+        study: a `modtf.Study`.
+
+    Returns:
+        One row per model: the columns of `KIND`, num_rules, width, variant, data_seed, seed, then the
+        measures; NaN for a model that diverged.
+    """
+    rows = [
+        pd.DataFrame(_measured(found.evaluations(study.checkpoint))).assign(
+            **{name: found.cell[name] for name in (*KIND, *WITHIN)},
+            data_seed=found.data_seeds,
+            seed=found.seeds,
+        )
+        for found in study.activations()
+        if found.last.shape[-1] > 1 and _is_learned(found.history)
+    ]
+    names = [measure.name for measure in activation_measures(GROUPS)]
+    columns = [*KIND, *WITHIN, UNIT, "seed", *names]
+    return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+
+
+def _is_learned(history: NDArray[np.float64]) -> bool:
+    """Whether activation `[E, P, R, M]` changed; a member that diverged says nothing of that."""
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(history - history[0]) > FIXED).any())
+
+
+def _measured(matrices: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """measure -> values `[P]`: the mean over E of those of `[E, P, R, M]`."""
+    found = measure_members(matrices.reshape(-1, *matrices.shape[2:]), groups=GROUPS)
+    return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in found.items()}
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
@@ -115,7 +161,7 @@ def _of_measure(models: pd.DataFrame, name: str) -> Iterator[dict[str, Any]]:
     turned = -1.0 if MEASURES[name].smaller_is_better else 1.0
     for (kind, data_seed), part in models.groupby(["kind", UNIT], observed=True):
         finite = part[np.isfinite(part[[name, TRUTH]].to_numpy(float)).all(axis=1)]
-        points = finite.groupby(list(CELL), observed=True)[[name, TRUTH]].mean()
+        points = finite.groupby(list(WITHIN), observed=True)[[name, TRUTH]].mean()
         shared = {"measure": name, "kind": kind, UNIT: data_seed, "num_models": len(finite)}
         shared |= {"num_missing": len(part) - len(finite)}
         of_rules = [one for _, one in points.groupby("num_rules")]
@@ -137,3 +183,62 @@ def _verdict(row: Any) -> str:
     if row.high < BORDER:
         return MISLEADS if row.high < 0 else DOES_NOT
     return UNDECIDED
+
+
+def over_kinds(judged: pd.DataFrame) -> pd.DataFrame:
+    """One row per measure and `over`: for how many kinds of task each verdict holds, in words.
+
+    Kinds were chosen, not drawn: there is no interval over them.
+
+    Example:
+        >>> over_kinds(study.judged_measures)["words"][0]  # doctest: +SKIP
+        'tracks in 3 of 4 kinds; undecided in 1'
+    """
+    rows = []
+    for (measure, over), part in judged.groupby(["measure", "over"], observed=True):
+        counts = Counter(part["verdict"])
+        (first, *others) = [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+        words = [f"{first[0]} in {first[1]} of {plural(len(part), 'kind')}"]
+        words += [f"{verdict} in {number}" for verdict, number in others]
+        rows.append((measure, over, "; ".join(words)))
+    return pd.DataFrame(rows, columns=["measure", "over", "words"])
+
+
+def judged_cells(judged: pd.DataFrame) -> dict[str, tuple[list[str], list[list[str]]]]:
+    """Header and rows of a table for each `over`: a row per measure, a column per kind, then words.
+
+    Args:
+        judged: from `judge_measures`. Kinds in which no measure could be ranked have no column.
+    """
+    tables = {}
+    for over, part in judged.groupby("over", observed=True):
+        ranked = part.groupby("kind", observed=True)["correlation"].transform("count") > 0
+        part = part[ranked] if ranked.any() else part
+        kinds = [kind for kind in part["kind"].cat.categories if kind in set(part["kind"])]
+        shown = {(row.measure, row.kind): _shown(row) for row in part.itertuples()}
+        words = over_kinds(part).set_index("measure")["words"]
+        body = [
+            [name, *(shown.get((name, kind), "-") for kind in kinds), words[name]] for name in words.index
+        ]
+        tables[str(over)] = ["measure", *kinds, "over kinds"], body
+    return tables
+
+
+def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:
+    """The table as text: a block for each `over`, a row per measure, a column per kind; below, what it is."""
+    if judged.empty:
+        return "No model learned how to use several modules, or none has activation matrices."
+    blocks = [f"Among {over}:\n{text_table(*table)}" for over, table in judged_cells(judged).items()]
+    note = (
+        f"Spearman's rank correlation with {TRUTH} within a task, both turned so that larger is better; "
+        f"{level:.0%} Student's t intervals over tasks, on Fisher's z. Models: "
+        f"{judged.groupby('kind', observed=True)['num_models'].max().sum()}."
+    )
+    return "\n\n".join([*blocks, note])
+
+
+def _shown(row: Any) -> str:
+    if not np.isfinite(row.correlation):
+        return "-"
+    width = "" if np.isnan(row.low) else f" [{row.low:+.2f}, {row.high:+.2f}]"
+    return f"{row.correlation:+.2f}{width}"

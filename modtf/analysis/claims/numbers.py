@@ -1,0 +1,72 @@
+"""What evidence is made of: differences between variants, measures of activation, trends over R."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.pairs import match_members
+from modtf.analysis.rows import IN, random_baseline
+from modtf.analysis.trained import TrainedModels
+from modtf.metrics import Measure, measures
+from modtf.results.schema import KIND
+
+SHARE_OF_RANGE = 0.1  # a difference that counts, of the range of a measure
+SERIES = (*KIND, "width", "data_seed", "seed")
+
+
+def advantage(study: TrainedModels, first: str, second: str, distribution: str = IN) -> pd.DataFrame:
+    """`match_members` in one headline condition: `advantage` is by which share the first's loss is lower."""
+    rows = study.performance
+    return match_members(rows[rows["distribution"] == distribution], first, second)
+
+
+def gains(study: TrainedModels, measure: Measure, first: str, second: str) -> pd.DataFrame:
+    """`match_members` of a measure: `gain` is by how much the first is better."""
+    rows = study.results
+    return match_members(rows[rows["measure"] == measure.name], first, second)
+
+
+def measures_in(study: TrainedModels, group: str) -> list[Measure]:
+    """The measures of a group that the results hold."""
+    found = set(study.results["measure"].unique())
+    return [measure for measure in measures(group) if measure.name in found]
+
+
+def margin(measure: Measure) -> float:
+    """A difference that counts: a tenth of the measure's range, 0 where the range has no end.
+
+    A measure that cannot be negative is above 0 by noise alone, so "above 0" would be no test.
+    """
+    low, high = measure.range
+    return SHARE_OF_RANGE * (high - low) if math.isfinite(high - low) else 0.0
+
+
+def measured(study: TrainedModels, measure: Measure, variant: str) -> pd.DataFrame:
+    """The rows of one measure and variant, with `badness`: the value, turned so that larger is worse."""
+    rows = study.results
+    rows = rows[(rows["measure"] == measure.name) & (rows["variant"] == variant)]
+    return rows.assign(badness=rows["value"] if measure.smaller_is_better else -rows["value"])
+
+
+def against_random(study: TrainedModels, measure: Measure, variant: str) -> pd.DataFrame:
+    """The same rows, with `distance`: by how much they are worse than modules picked at random."""
+    rows = measured(study, measure, variant)
+    random = random_baseline(rows["num_rules"].unique()).query("measure == @measure.name")
+    baseline = rows["num_rules"].map(random.set_index("num_rules")["value"]).astype(float)
+    sign = 1.0 if measure.smaller_is_better else -1.0
+    return rows.assign(distance=rows["badness"] - sign * baseline)
+
+
+def slopes(frame: pd.DataFrame, value: str) -> pd.DataFrame:
+    """The least-squares slope of `value` against log2 R for every series of models that differ in R alone.
+
+    Returns:
+        The columns of `SERIES` and `slope`, the change per doubling of R. No row for a series with one R.
+    """
+    frame = frame[np.isfinite(frame[value])].assign(x=lambda rows: np.log2(rows["num_rules"].astype(float)))
+    frame = frame.assign(xx=frame["x"] ** 2, xy=frame["x"] * frame[value])
+    means = frame.groupby(list(SERIES), observed=True)[["x", value, "xx", "xy"]].mean()
+    spread = means["xx"] - means["x"] ** 2
+    slope = (means["xy"] - means["x"] * means[value]) / spread.where(spread > 1e-9)
+    return slope.rename("slope").dropna().reset_index()

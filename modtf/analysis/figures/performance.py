@@ -1,0 +1,90 @@
+"""Loss or error against the number of rules, width, length of sequences, and steps of training."""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from modtf.analysis.figures.averages import means, overview_and_widths
+from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.marks import curves, lines
+from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.figures.rows import performance
+from modtf.analysis.figures.style import GREY
+from modtf.analysis.rows import IN
+from modtf.analysis.trained import TrainedModels
+from modtf.families import FAMILIES
+
+
+@register_figure("performance_vs_num_rules")
+def against_rules(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture by architecture, averaged over widths and options; then one per width."""
+    name, title = "performance_vs_num_rules", "Performance against number of rules"
+    drawn = (performance(study.results), lines, "num_rules", name, title)
+    yield from overview_and_widths(study, *drawn, overview="title", detail="family", column="where")
+
+
+@register_figure("performance_vs_width")
+def against_width(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture in, one out of distribution."""
+    rows = performance(study.results)
+    if rows["width"].nunique() == 1:
+        raise NothingToDraw(f"only one width, {rows['width'].iloc[0]}, was run")
+    for where, part in rows.groupby("distribution", observed=True):
+        name, title = f"performance_vs_width_{where}".replace(" ", "_"), f"Performance against width, {where}"
+        yield means(study, part, lines, "width", name, title, row="panel", column="num_rules")
+
+
+@register_figure("performance_vs_seq_len")
+def against_length(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture per scale of the inputs and width."""
+    rows = performance(study.results, headline=False)
+    families = {arch: FAMILIES[arch] for arch in rows["arch"].unique()}
+    lengths = [
+        (arch, condition.name, condition.seq_len or family.training_length, condition.scale)
+        for arch, family in families.items()
+        for condition in family.conditions
+        if any(other.seq_len for other in family.conditions)
+    ]
+    known = pd.DataFrame(lengths, columns=["arch", "condition", "tokens", "scale"])
+    rows = rows.merge(known.astype({name: rows[name].dtype for name in ("arch", "condition")}))
+    if rows.empty:
+        raise NothingToDraw("no family that is tested at several lengths was run")
+    arch = rows.groupby("panel", observed=True)["arch"].first()
+
+    def mark(axes: Axes, data: pd.DataFrame, looks: Any, x: str) -> None:
+        lines(axes, data, looks, x)
+        trained = families[arch[data["panel"].iloc[0]]].training_length
+        axes.axvline(trained, color=GREY, linestyle=":", zorder=1)
+
+    for (scale, width), part in rows.groupby(["scale", "width"]):
+        name = f"performance_vs_seq_len_scale{scale:g}_e{width}"
+        title = f"Performance against sequence length, inputs x {scale:g}, width {width}"
+        said = "dotted: the training length"
+        yield means(study, part, mark, "tokens", name, title, said, row="panel", column="num_rules")
+
+
+@register_figure("training_curves")
+def against_steps(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture averaged over all but the setting, one by family, then one per width by kind and R."""
+    rows = performance(study.history)
+    rows = rows[rows["distribution"] == IN]
+    parts: list[tuple[str | None, str, str, str, pd.DataFrame]] = []
+    parts += [(None, "where", "", ", averaged", comparable(rows, ["where"]))]
+    if rows["family"].nunique() > 1:
+        parts += [("family", "where", "_by_family", " by family", comparable(rows, ["family", "where"]))]
+    for width, part in rows.groupby("width"):
+        parts += [("panel", "num_rules", f"_e{width}", f", width {width}", part)]
+    parts = [found for found in parts if found[-1]["step"].nunique() > 1]
+    if not parts:
+        raise NothingToDraw("no cells share a step beyond the first")
+    said = "on validation batches, at the steps that all averaged cells share"
+    for row, column, suffix, words, part in parts:
+        name, title = f"training_curves{suffix}", f"Training curves{words}"
+        yield means(study, part, curves, "step", name, title, said, row=row, column=column)
+
+
+def comparable(rows: pd.DataFrame, panel: list[str]) -> pd.DataFrame:
+    """The steps that all cells of a panel share: a curve must not bend because a cell ends."""
+    cells = rows.groupby(panel, observed=True)["folder"].transform("nunique")
+    return rows[rows.groupby([*panel, "step"], observed=True)["folder"].transform("nunique") == cells]

@@ -1,0 +1,74 @@
+"""Which rows of the results say how good a model is, and which how it uses its modules."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from modtf.analysis.labels import RANDOM
+from modtf.families import FAMILIES, IID
+from modtf.metrics import activation_measures, measure_all, uniform_activation
+
+IN, OUT = "in distribution", "out of distribution"
+
+
+def performance_measure(arch: str, setting: str) -> str:
+    """The measure of how well a model of the family does: "loss", "error"."""
+    return FAMILIES[arch].performance_measure(setting)
+
+
+def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
+    """The loss of regression and the error of classification, or what else a family is judged by.
+
+    Args:
+        frame: as `load_results` or `load_history` gives it.
+        headline: keep only two conditions and name them in a new column `distribution`: "in distribution"
+            is that of training, "out of distribution" the family's headline: a condition, or the mean over
+            a group of them.
+
+    Example:
+        >>> performance_rows(frame).distribution.unique()  # doctest: +SKIP
+    """
+    kinds = frame[["arch", "setting"]].drop_duplicates().astype(str).itertuples(index=False, name=None)
+    keep = pd.Series(False, frame.index)
+    outside = pd.Series(False, frame.index)
+    for arch, setting in kinds:
+        judged = (frame["arch"] == arch) & (frame["setting"] == setting)
+        judged &= frame["measure"] == performance_measure(arch, setting)
+        headed = judged & (frame["condition"] == FAMILIES[arch].headline)
+        keep |= (headed | (judged & (frame["condition"] == IID))) if headline else judged
+        outside |= headed
+    if not headline:
+        return frame[keep]
+    names = pd.Categorical.from_codes(outside[keep].astype(int), categories=[IN, OUT])
+    return frame[keep].assign(distribution=names)
+
+
+def headline_label(arch: str) -> str:
+    """What a reader calls the family's out-of-distribution condition, or group: "inputs x 2, 30 tokens"."""
+    family = FAMILIES[arch]
+    is_group = family.headline in family.groups
+    return f"mean over {family.headline}" if is_group else family.condition(family.headline).label
+
+
+def activation_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """The registered measures of activation, of the models that have several modules."""
+    names = [measure.name for measure in activation_measures()]
+    return frame[frame["measure"].isin(names) & (frame["num_modules"] > 1)]
+
+
+def random_baseline(num_rules: Iterable[int]) -> pd.DataFrame:
+    """The measures of modules picked at random, the last row of tables and figures: no training, no seeds.
+
+    Returns:
+        num_rules, variant ("random"), measure, value.
+
+    Example:
+        >>> random_baseline([2]).set_index("measure").value["alignment"]
+        np.float64(0.5)
+    """
+    rows = [
+        (rules, RANDOM, name, value)
+        for rules in sorted(set(num_rules))
+        for name, value in measure_all(uniform_activation(rules)).items()
+    ]
+    return pd.DataFrame(rows, columns=["num_rules", "variant", "measure", "value"])

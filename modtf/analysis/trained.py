@@ -1,0 +1,215 @@
+"""The trained models of a study: those that may be compared, one protocol a kind of task, one checkpoint.
+
+Variants may differ in their learning rate: a comparison is fair where each has the one that suits it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from modtf.analysis import contents
+from modtf.analysis.intervals import LEVEL
+from modtf.analysis.labels import in_report_order, kind_label, variant_label, with_kinds, with_variants
+from modtf.analysis.rows import performance_rows
+from modtf.analysis.tracking import judge_measures, learned_measures
+from modtf.checks import check_choice, check_names, check_number
+from modtf.results import Activations, CellFolder, load_activations, load_history, with_categories
+from modtf.results.load import Progress
+from modtf.results.schema import CELL, CHECKPOINTS, COLUMNS, KIND, MEMBER, SCORE
+
+Part = TypeVar("Part", bound="TrainedModels")
+Keep = Callable[[pd.DataFrame], pd.DataFrame]
+
+POOLED = "pooled"  # last and best, averaged model by model: what the main figures of the released code show
+CHOICES = (*CHECKPOINTS, POOLED)
+
+
+class TrainedModels:
+    """Results, histories and activations of models, and their parts; `Study` says what they show."""
+
+    def __init__(
+        self,
+        results: pd.DataFrame,
+        history: pd.DataFrame | None = None,
+        *,
+        checkpoint: str = CHECKPOINTS[0],
+        protocols: Sequence[str] = (),
+        cells: Sequence[CellFolder] = (),
+        level: float = LEVEL,
+        progress: Progress = iter,
+    ):
+        check_results(results)
+        check_number("level", level, 0.0, 1.0)
+        rows = select_checkpoint(select_protocols(with_categories(results), protocols), checkpoint)
+        self.results = with_kinds(with_variants(rows))
+        self.checkpoint = checkpoint
+        self.level = level
+        self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
+        self._progress = progress
+        self._whole: tuple[TrainedModels, Keep] | None = None  # it is a part of: histories are read once
+        if history is not None:
+            self.history = with_kinds(with_variants(with_categories(history)))
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """The evaluations during training, as `load_history` gives them."""
+        if self._whole is not None:
+            return self._whole[1](self._whole[0].history)
+        return with_kinds(with_variants(load_history(self.cells, self._progress)))
+
+    @cached_property
+    def performance(self) -> pd.DataFrame:
+        """The performance in the two headline conditions, see `performance_rows`."""
+        return performance_rows(self.results)
+
+    @cached_property
+    def missing(self) -> pd.DataFrame:
+        """What is missing from the grid that the cells span, see `find_missing`."""
+        return contents.find_missing(self.cells)
+
+    @cached_property
+    def judged_measures(self) -> pd.DataFrame:
+        """Which measures track specialisation, see `modtf.analysis.judge_measures`; reads all matrices."""
+        return judge_measures(learned_measures(self), self.level)
+
+    @cached_property
+    def diverged(self) -> pd.DataFrame:
+        """The models whose performance is no finite number."""
+        return contents.diverged(self.results)
+
+    @cached_property
+    def variants(self) -> list[str]:
+        """From least to most informed, those of users behind."""
+        found = set(self.results["variant"].unique())
+        return [name for name in self.results["variant"].cat.categories if name in found]
+
+    @property
+    def kinds(self) -> list[tuple[str, ...]]:
+        """(arch, setting, task_options), in the order of the report."""
+        found = self.results[list(KIND)].drop_duplicates()
+        return in_report_order(found.itertuples(index=False, name=None))
+
+    def of_kind(self: Part, arch: str, setting: str, task_options: str = "") -> Part:
+        """The part of one kind of task."""
+        wanted = dict(zip(KIND, (arch, setting, task_options), strict=True))
+        cells = [cell for cell in self.cells if all(cell.cell[name] == v for name, v in wanted.items())]
+        return self._part(lambda frame: where(frame, wanted), cells)
+
+    def of_variants(self: Part, variants: Sequence[str]) -> Part:
+        """The part of some variants, by the names that the study gives them."""
+        cells = [cell for cell in self.cells if _name(cell) in variants]
+        return self._part(lambda frame: frame[frame["variant"].isin(list(variants))], cells)
+
+    def of_families(self: Part, families: Sequence[str]) -> Part:
+        """The part of some families."""
+        cells = [cell for cell in self.cells if cell.cell["arch"] in families]
+        return self._part(lambda frame: frame[frame["arch"].isin(list(families))], cells)
+
+    def _part(self: Part, keep: Keep, cells: Sequence[CellFolder]) -> Part:
+        part = copy(self)
+        for cached in ("history", "performance", "missing", "judged_measures", "diverged", "variants"):
+            part.__dict__.pop(cached, None)
+        part.cells, part.results, part._whole = list(cells), keep(self.results), (self, keep)
+        return part
+
+    def activations(self, **chosen: Any) -> Iterator[Activations]:
+        """The activation matrices of cells, one after the other.
+
+        Args:
+            **chosen: values of the cells to read, `variant` as the study names it, options included.
+
+        Example:
+            >>> next(study.activations(variant="modular", num_rules=8)).at("tail")  # doctest: +SKIP
+        """
+        variant = chosen.pop("variant", None)
+        for cell in self.cells:
+            name = _name(cell)
+            if variant in (None, name):
+                for found in load_activations([cell], **chosen):
+                    yield replace(found, cell={**found.cell, "router": cell.cell["variant"], "variant": name})
+
+
+def _name(cell: CellFolder) -> str:
+    return variant_label(cell.cell["variant"], cell.cell["model_options"])
+
+
+def where(frame: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
+    """The rows that have all these values; raises `ValueError` on a column that there is not."""
+    unknown = set(wanted) - set(frame)
+    if unknown:
+        raise ValueError(f"The results have no column {unknown.pop()!r}; they have {', '.join(frame)}.")
+    keep = pd.Series(True, frame.index)
+    for name, value in wanted.items():
+        if not pd.api.types.is_scalar(value):
+            raise ValueError(f"{name}={value!r} is not valid; expected one value of the column.")
+        keep &= frame[name] == value
+    return frame[keep]
+
+
+def check_results(frame: Any) -> None:
+    """Raises `ValueError` unless it is a table with the columns that `load_results` gives."""
+    needed = [name for name in COLUMNS if name != "place"]  # which older tables lack
+    lacking = [name for name in needed if name not in frame] if isinstance(frame, pd.DataFrame) else ["all"]
+    if lacking:
+        raise ValueError(
+            f"results lacks the columns {', '.join(lacking)}; expected the table of modtf.load_results."
+        )
+
+
+def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.DataFrame:
+    """The rows of the given protocols, all if none is given.
+
+    Raises:
+        ValueError: if no cell followed a protocol, or a kind of task was trained in more than one way, so
+            that its models cannot be compared: in more than the learning rate, or one variant of one R and
+            width at several.
+    """
+    for protocol in check_names("protocols", protocols):
+        check_choice("protocol", protocol, sorted(frame["protocol"].unique()) or ["(none)"])
+    if protocols:
+        frame = frame[frame["protocol"].isin(protocols)]
+    ways = frame.drop_duplicates([*CELL, "protocol", "folder"])
+    for kind, rows in ways.groupby(list(KIND), observed=True):
+        found = rows.groupby("protocol", observed=True)["folder"].agg(["size", "first"])
+        apart_from_the_rate = {str(protocol).partition("@")[0] for protocol in found.index}
+        rates = rows.groupby(list(CELL), observed=True)["protocol"].nunique()
+        if len(apart_from_the_rate) > 1 or rates.max() > 1:
+            listed = "; ".join(f"{p}: {r['size']} cell(s), such as {r['first']}" for p, r in found.iterrows())
+            raise ValueError(
+                f"The {kind_label(*map(str, kind))} cells were trained or evaluated in {len(found)} "
+                f"different ways, which cannot be compared ({listed}). Choose one with --protocol "
+                "(protocols=[...]), or give another folder."
+            )
+    return frame
+
+
+def select_checkpoint(frame: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
+    """The rows of one checkpoint; "pooled" is the mean of last and best.
+
+    Raises:
+        ValueError: if the results do not hold it.
+    """
+    check_choice("checkpoint", checkpoint, CHOICES)
+    found = [str(name) for name in frame["checkpoint"].unique()]
+    wanted = ("last", "best") if checkpoint == POOLED else (checkpoint,)
+    lacking = [name for name in wanted if name not in found]
+    if len(frame) and lacking:
+        raise ValueError(
+            f"The results hold no checkpoint {lacking[0]!r}, only {', '.join(found)}. "
+            f"Choose --checkpoint={found[0]}."
+        )
+    rows = frame[frame["checkpoint"].isin(wanted)]
+    return _pooled(rows) if checkpoint == POOLED else rows
+
+
+def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
+    key = [*MEMBER, *(name for name in SCORE if name != "checkpoint"), "protocol"]
+    # a sum, unlike a mean, is not finite where one of the two is not: a model that diverged stays one
+    means = rows.groupby(key, observed=True)["value"].agg(lambda v: v.sum(skipna=False) / len(v))
+    once = rows.drop_duplicates(key).drop(columns="value")
+    pooled = once.merge(means.reset_index(), on=key)[list(rows)]
+    return pooled.assign(checkpoint=pd.Categorical([POOLED] * len(pooled)))

@@ -1,0 +1,17 @@
+"""The claims of the paper: sentences of its text, judged by the four variants that it compares."""
+
+from collections.abc import Callable
+
+from modtf.analysis.claims.registry import Find, register_claim
+from modtf.variants import PUBLISHED
+
+VARIANTS = tuple(variant.name for variant in PUBLISHED)
+LEARNED = ("modular", "modular_op")  # that could collapse or fail to specialise
+MODULAR = (*LEARNED, "gt_modular")
+#: what two variants of one model share
+KEY = ["arch", "setting", "task_options", "num_rules", "width", "data_seed", "seed"]
+
+
+def claim(name: str, figure: str, statistic: str, text: str) -> Callable[[Find], Find]:
+    """`register_claim` of a claim that only the published variants count for."""
+    return register_claim(name, text=text, figure=figure, statistic=statistic, variants=VARIANTS)

@@ -1,0 +1,177 @@
+"""Claims about collapse (modules that no rule uses) and specialisation (one rule, one module)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.claims.evidence import RANKED, Evidence, agreement_evidence, mean_evidence
+from modtf.analysis.claims.numbers import against_random, gains, margin, measured, measures_in, slopes
+from modtf.analysis.rows import IN, performance_rows
+from modtf.analysis.trained import TrainedModels
+from modtf.experiments.modarch.claims import KEY, LEARNED, claim
+from modtf.families import IID
+
+BARS, BY_RULES = (f"collapse_and_specialisation_{name}" for name in ("bars", "vs_num_rules"))
+SMALL_SHARE = 0.5  # marginally better: by less than this share of what gt_modular is better by
+MODEL = [*RANKED, "variant", "seed"]
+
+
+@claim(
+    "learned_activation_collapses",
+    BARS,
+    "collapse of modular, modular_op less that of random; of gt_modular",
+    "modular and modular_op collapse; random and gt_modular activation does not",
+)
+def learned_activation_collapses(study: TrainedModels) -> Iterator[Evidence]:
+    for measure in measures_in(study, "collapse"):
+        for variant in LEARNED:
+            rows, name = against_random(study, measure, variant), f"{measure.name} of {variant} less random"
+            yield mean_evidence(rows, "distance", name, above=margin(measure), level=study.level)
+        oracle = measured(study, measure, "gt_modular")
+        oracle = oracle.assign(off=oracle["value"] - measure.perfect)
+        name = f"{measure.name} of gt_modular"
+        yield mean_evidence(oracle, "off", name, within=margin(measure), level=study.level)
+
+
+def _grow(group: str, study: TrainedModels) -> Iterator[Evidence]:
+    for measure in measures_in(study, group):
+        for variant in LEARNED:
+            trend = slopes(measured(study, measure, variant), "badness")
+            yield mean_evidence(trend, "slope", f"{measure.name} of {variant}", level=study.level)
+
+
+@claim(
+    "collapse_grows",
+    BY_RULES,
+    "growth of the measure per doubling of R",
+    "the collapse of modular and modular_op grows with the number of rules",
+)
+def collapse_grows(study: TrainedModels) -> Iterator[Evidence]:
+    return _grow("collapse", study)
+
+
+@claim(
+    "modular_op_collapses_less",
+    BARS,
+    "collapse of modular less that of modular_op",
+    "modular_op collapses less than modular",
+)
+def modular_op_collapses_less(study: TrainedModels) -> Iterator[Evidence]:
+    for measure in measures_in(study, "collapse"):
+        pairs = gains(study, measure, "modular_op", "modular")
+        yield mean_evidence(pairs, "gain", measure.name, level=study.level)
+
+
+@claim(
+    "far_from_gt_modular",
+    BARS,
+    "by how much gt_modular is better",
+    "modular and modular_op specialise far less than gt_modular: by over a tenth of the measure's range",
+)
+def far_from_gt_modular(study: TrainedModels) -> Iterator[Evidence]:
+    for measure in measures_in(study, "specialisation"):
+        for variant in LEARNED:
+            pairs = gains(study, measure, "gt_modular", variant)
+            name = f"{measure.name} against {variant}"
+            yield mean_evidence(pairs, "gain", name, above=margin(measure), level=study.level)
+
+
+@claim(
+    "specialisation_worsens",
+    BY_RULES,
+    "worsening of the measure per doubling of R",
+    "the specialisation of modular and modular_op worsens with the number of rules",
+)
+def specialisation_worsens(study: TrainedModels) -> Iterator[Evidence]:
+    return _grow("specialisation", study)
+
+
+@claim(
+    "modular_op_specialises_better",
+    BARS,
+    "by how much modular_op is better",
+    "modular_op specialises marginally better than modular",
+)
+def modular_op_specialises_better(study: TrainedModels) -> Iterator[Evidence]:
+    for measure in measures_in(study, "specialisation"):
+        pairs = gains(study, measure, "modular_op", "modular")
+        yield mean_evidence(pairs, "gain", measure.name, level=study.level)
+        oracle = gains(study, measure, "gt_modular", "modular")[[*KEY, "gain"]]
+        both = pairs.merge(oracle, on=KEY, suffixes=("", "_oracle"))
+        both["rest"] = SMALL_SHARE * both["gain_oracle"] - both["gain"]
+        name = f"{measure.name}: {SMALL_SHARE:.0%} of gt_modular's gain, less modular_op's"
+        yield mean_evidence(both, "rest", name, level=study.level)
+
+
+@claim(
+    "random_specialises_worst",
+    BARS,
+    "by how much random is worse than the variant",
+    "learned activation specialises better than random: by over a tenth of the measure's range",
+)
+def random_specialises_worst(study: TrainedModels) -> Iterator[Evidence]:
+    for measure in measures_in(study, "specialisation"):
+        for variant in LEARNED:
+            rows = against_random(study, measure, variant)
+            rows, name = rows.assign(better=-rows["distance"]), f"{measure.name} against {variant}"
+            yield mean_evidence(rows, "better", name, above=margin(measure), level=study.level)
+
+
+def steps_to_threshold(history: pd.DataFrame) -> pd.DataFrame:
+    """The steps after which every model reaches a performance that all variants of its task reach.
+
+    The threshold of a task (cell without variant, and data seed) is the best performance that the median
+    model of each variant reaches, of the variant where that is worst.
+
+    Args:
+        history: as `load_history` gives it, of models to be compared.
+
+    Returns:
+        The columns of `MODEL` and `steps`: of the first evaluation at or below the threshold, infinite for a
+        model that never gets there. Models that diverged have no row.
+    """
+    rows = performance_rows(history, headline=False)
+    rows = rows[(rows["condition"] == IID) & np.isfinite(rows["value"])]
+    best = rows.groupby(MODEL, observed=True)["value"].min()
+    of_variant = best.groupby([*RANKED, "variant"], observed=True).median()
+    threshold = of_variant.groupby(RANKED, observed=True).max().rename("threshold").reset_index()
+    rows = rows.merge(threshold, on=RANKED)
+    reached = rows[rows["value"] <= rows["threshold"]].groupby(MODEL, observed=True)["step"].min()
+    return reached.reindex(best.index).fillna(np.inf).rename("steps").reset_index()
+
+
+def _agree(study: TrainedModels, other: pd.DataFrame, column: str) -> Iterator[Evidence]:
+    """The rank agreement of every measure of specialisation with a number of the same models."""
+    for measure in measures_in(study, "specialisation"):
+        rows = study.results[study.results["measure"] == measure.name].dropna(subset="value")
+        sign = 1.0 if measure.smaller_is_better else -1.0
+        both = rows[[*MODEL, "value"]].merge(other[[*MODEL, column]], on=MODEL).dropna()
+        both = both.assign(badness=sign * both["value"])
+        yield agreement_evidence(both, "badness", column, measure.name, study.level)
+
+
+@claim(
+    "specialised_perform_better",
+    BY_RULES,
+    "rank agreement of the measure with the loss or error in distribution",
+    "better specialised models also perform better",
+)
+def specialised_perform_better(study: TrainedModels) -> Iterator[Evidence]:
+    rows = study.performance
+    rows = rows[rows["distribution"] == IN].rename(columns={"value": "performance"})
+    return _agree(study, rows, "performance")
+
+
+@claim(
+    "specialised_train_faster",
+    "training_curves",
+    "rank agreement of the measure with the steps to a threshold common to the variants",
+    "better specialised models also train faster",
+)
+def specialised_train_faster(study: TrainedModels) -> Iterator[Evidence]:
+    if study.history.empty:
+        return
+    variants = study.results.loc[study.results["num_modules"] > 1, "variant"].unique()
+    history = study.history[study.history["variant"].isin(variants)]
+    yield from _agree(study, steps_to_threshold(history), "steps")
