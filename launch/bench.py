@@ -25,19 +25,22 @@ Examples:
     python launch/bench.py --device=gpu --backend=jax --dry_run
 """
 
-import json
-import sys
-from typing import Any
-
 from absl import flags
-from tqdm.auto import tqdm
 
 from modtf.families import FAMILIES
-from modtf.files import check_file_writable, write_text
-from modtf.launch.benchmark.device.measure import measure_device
-from modtf.launch.benchmark.device.requests import define_device_flags, needs_device
-from modtf.launch.benchmark.requests import BACKENDS, measure, requests_of_flags
-from modtf.launch.benchmark.table import COST, EVALUATION, cost_table, goal_lines, note_lines
+from modtf.files import check_file_writable, check_writable
+from modtf.launch.benchmark.dispatch import NO_END, Rows, measure_requests, read_rows
+from modtf.launch.benchmark.requests import (
+    BACKENDS,
+    DEVICES,
+    NAMED,
+    cells_of,
+    expected_seconds,
+    how_measured,
+    label_of,
+    requests_of_flags,
+)
+from modtf.launch.benchmark.table import print_table
 from modtf.launch.cli import run_command
 from modtf.launch.settings import define_settings
 from modtf.models.routers import default_variants
@@ -45,7 +48,7 @@ from modtf.models.routers import default_variants
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-    listed, boolean = flags.DEFINE_list, flags.DEFINE_boolean
+    string, listed, boolean = flags.DEFINE_string, flags.DEFINE_list, flags.DEFINE_boolean
     listed("arch", [next(iter(FAMILIES))], "Families of tasks, separated by commas.", flag_values=values)
     listed("rules", ["2", "32"], "Numbers of rules R.", flag_values=values)
     listed("width", ["32"], "Widths e.", flag_values=values)
@@ -62,46 +65,49 @@ def define_flags(values: flags.FlagValues) -> None:
             "steps divided by 10.", flag_values=values)  # fmt: skip
     flags.DEFINE_enum("backend", BACKENDS[0], BACKENDS, "Of Keras. jax: the compiled step and data "
                       "made by a program; nothing needs TensorFlow.", flag_values=values)  # fmt: skip
-    flags.DEFINE_string("json", None, "File to write the rows to.", flag_values=values)
-    define_device_flags(values)
+    string("json", None, "File to write the rows to.", flag_values=values)
+    flags.DEFINE_enum("device", None, DEVICES, "Measure wall time on a device instead; other lists then "
+                      "replace those of its table.", flag_values=values)  # fmt: skip
+    string("shard", None, "With --device, i/n: part i (from 0) of n that take about as long.",
+           flag_values=values)  # fmt: skip
+    flags.DEFINE_float("minutes", 7.5, "With --device: begin nothing that would end later, stop what does.",
+                       flag_values=values)  # fmt: skip
+    boolean("dry_run", False, "With --device: list what would be measured.", flag_values=values)
+    for axis, names in NAMED.items():
+        listed(axis, None, f"With --device: of {', '.join(names)}.", flag_values=values)
+    string("profile", None, "With --device: a folder for the profiler's traces; measured cells are measured "
+           "again.", flag_values=values)  # fmt: skip
+    string("released", None, "With --device: rows of docs/accelerator/released_speed.py, to compare with.",
+           flag_values=values)  # fmt: skip
     define_settings(values)
 
 
 def main(given: flags.FlagValues) -> None:
-    """Measures, prints the table and which goals it meets."""
+    """Measures what is not measured yet, or lists it, and prints the table and which goals it meets."""
     if given.json is not None:
         check_file_writable(given.json, "--json")
-    if given.device is not None:
-        measure_device(given)
+    requests, common, on_device = requests_of_flags(given), how_measured(given), given.device is not None
+    if given.profile is not None:
+        common["profile"] = str(check_writable(given.profile, "--profile").absolute())
+    rows = Rows(given.json, anew=not on_device)  # CPU time is compared within a run
+    released = [] if given.released is None else read_rows(given.released)
+    left = [request for request in requests if given.profile is not None or not rows.has(request)]
+    if on_device:
+        seconds = sum(expected_seconds(request, rows) for request in left)
+        print(f"{len(requests)} cells, {len(requests) - len(left)} of them measured before; the rest may "
+              f"take some {seconds / 60:.1f} minutes.", flush=True)  # fmt: skip
+    if given.dry_run:
+        print(
+            "\n".join(
+                f"{expected_seconds(request, rows):5.0f} s  {label_of(*cells_of(request))}"
+                for request in left
+            )
+        )
         return
-    needs_device(given)
-    requests = requests_of_flags(given)
-    rows: list[dict[str, Any]] = []
-    rounds = 0 if given.evaluation else given.repeats
-    total = sum(len(request["variants"]) + rounds for request in requests)
     try:
-        with tqdm(total=total, desc="bench", unit="part") as bar:
-            for request in requests:
-                bar.set_postfix_str(f"{request['arch']} R={request['num_rules']} e={request['width']}")
-                rows += measure(request, bar.update)
-                if given.json is not None:  # after every group: a killed run leaves what it has
-                    write_text(given.json, json.dumps(rows, indent=1))
-    except KeyboardInterrupt:
-        print("interrupted; this is what was measured:", file=sys.stderr)
-        show(rows)
-        sys.exit(130)
-    show(rows)
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    """Prints the table and the goals."""
-    if not rows:
-        return
-    print(cost_table(rows, EVALUATION if "evaluation_s" in rows[0] else COST))
-    if "peak_gflops" in rows[0]:
-        peaks = [row["peak_gflops"] for row in rows]
-        print(f"\nMatrix peak of the core: {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s. CPU time, one core.")
-    print("\n".join([*note_lines(rows), *goal_lines(rows)]))
+        measure_requests(left, rows, common, 60 * given.minutes if on_device else NO_END)
+    finally:
+        print_table(list(rows), released)
 
 
 def command() -> None:

@@ -1,2 +1,1 @@
-"""What `launch/bench.py` measures with: CPU time on one core, the textbook implementation, floating-point
-operations, and what the compiled program holds in memory."""
+"""What `launch/bench.py` measures with, by the clock of a core or of a device, on each backend of Keras."""

@@ -1,68 +1,59 @@
-"""What is timed with the JAX backend: the compiled step, its data made by a program, and the matrix peak.
+"""What is timed with the JAX backend, where nothing needs TensorFlow, nor imports it.
 
-TensorFlow is neither needed nor imported; so no stream of the host, no `fit` and no textbook stand beside it.
+A program takes the training step of Keras several times, by `jax.lax.scan`. Its batches lie in memory (data
+"memory"), are made inside it ("device"), or by the same functions on the host's processor, and handed over
+while the device computes ("host").
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import jax
+import keras
 import numpy as np
 
-from modtf.datasets.device import DeviceStream, runs_on_device
-from modtf.launch.benchmark.measure import BATCH_SIZE, PEAK_SIZE, Run, cpu_seconds
+from modtf.datasets.device import DeviceStream
+from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, run_of
 from modtf.models.base import ModularModel
+from modtf.models.kernels.by_device import ACCELERATOR, kernels
 from modtf.population import Population
-from modtf.protocol import Protocol
+from modtf.protocol import MIXED, Training
 from modtf.training.compile import compile_model
+from modtf.training.processor import processor_name
+from modtf.training.program_size import STEPS_PER_PROGRAM, steps_that_fit
 
-STEPS_PER_PROGRAM = 20
-Batches = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
+OPTIMIZER = 2  # of the state's groups
 
 
-def synthetic_batches(model: ModularModel, batch_size: int, steps: int, seed: int = 0) -> Batches:
-    """Arrays of the shapes that the family's stream has, [steps, B, (P,) (N,) ...], rules uniform.
+def prepare_process(folder: str) -> None:
+    """Nothing is left to prepare: the compiler says itself what a program holds in memory."""
 
-    For families whose data are written for the host alone. Their targets are random numbers: there is nothing
-    to learn, and a step costs the same.
 
-    Example:
-        >>> model = modtf.build(modtf.Task(num_rules=4), width=8)
-        >>> features, target = synthetic_batches(model, batch_size=16, steps=2)
-        >>> features["inputs"].shape, features["rule"].shape, target["target"].shape
-        ((2, 16, 2), (2, 16), (2, 16))
+def software() -> str:
+    return f"jax {jax.__version__}, keras {keras.__version__}"
+
+
+def find_device(kind: str) -> str:
+    """The name of the device that programs run on.
+
+    Raises:
+        ValueError: where there is none of this kind.
     """
-    rng, population = np.random.default_rng(seed), model.population
-    task = population.task
-    tokens = [steps, batch_size]
-    tokens += [len(population)] if population.has_axis else []
-    tokens += [task.family.num_training_tokens] if task.is_sequence else []
-    features = {
-        "inputs": rng.standard_normal((*tokens, task.token_width), np.float32),
-        "rule": rng.integers(task.num_rules, size=tokens, dtype=np.int32),
-    }
-    numbers = [task.target_width] if task.target_width else []
-    target = rng.standard_normal((*tokens, *numbers), np.float32)
-    return features, {"target": target if task.setting == "regression" else (target >= 0).astype(np.float32)}
-
-
-def stream_batches(model: ModularModel, batch_size: int, steps: int) -> Batches:
-    """The first batches of the family's stream, [steps, B, ...], made by a compiled program.
-
-    Random numbers instead, where the family's data are written for the host alone.
-    """
-    if not runs_on_device(model.population.family):
-        return synthetic_batches(model, batch_size, steps)
-    features, target = jax.jit(DeviceStream(model.population, batch_size).make, static_argnums=1)(0, steps)
-    return features, {"target": target}
+    try:
+        (device, *_) = jax.devices(kind)
+    except RuntimeError:
+        raise ValueError(
+            f"--device={kind}: JAX {jax.__version__} finds none here. Install its plug-in for the card, "
+            "such as pip install 'jax[cuda13]', and look at nvidia-smi; --device=cpu runs the same programs "
+            "here."
+        ) from None
+    return processor_name() if kind == "cpu" else device.device_kind
 
 
 def training_steps(model: ModularModel) -> Callable[[Any, Any], Any]:
-    """A compiled function (state, batches [K, ...]) -> state that takes the model's training step K times.
-
-    Args:
-        model: compiled by `compile_model`.
-    """
+    """A compiled function (state, batches [K, ...]) -> state that takes a compiled model's step K times."""
 
     def step(state: Any, batch: Any) -> tuple[Any, None]:
         _, state = model.train_step(state, batch)
@@ -83,29 +74,59 @@ def state_of(model: ModularModel) -> Any:
     return tuple([jax.numpy.array(variable.value) for variable in group] for group in groups)
 
 
-def step_run(model: ModularModel) -> Run:
-    """The bare compiled loop over batches that stay in memory: the cost of the model alone."""
-    compile_model(model, model.population, Protocol.published(model.population.task).training)
-    batches = jax.device_put(stream_batches(model, BATCH_SIZE, STEPS_PER_PROGRAM))
-    program, state = training_steps(model), state_of(model)
+@contextlib.contextmanager
+def step_program(model: ModularModel, training: Training, data: str, clock: Clock) -> Iterator[StepProgram]:
+    """A model's training.
 
-    def loop(times: int) -> None:
-        nonlocal state
+    Args:
+        data: "memory", "device" or "host".
+        clock: by which it is compiled.
+    """
+    compile_model(model, model.population, training)
+    stream = DeviceStream(model.population, BATCH_SIZE)
+    count = steps_that_fit(stream.bytes_per_step, STEPS_PER_PROGRAM)
+    take_steps = training_steps(model)
+
+    def batches(first: Any, at_once: bool = False) -> Any:
+        features, target = stream.make(first, count, at_once=at_once)
+        return features, {"target": target}
+
+    def make_and_take(state: Any, first: Any) -> Any:
+        return take_steps(state, batches(first, at_once=kernels() == ACCELERATOR))
+
+    compiled, steps, kept = jax.jit(batches), take_steps, None
+    if data == "memory":
+        kept = compiled(0)
+    elif data == "device":
+        steps = jax.jit(make_and_take, donate_argnums=0)
+
+    def given(first: Any) -> Any:
+        """What a program is handed to take its steps from `first` on."""
+        if data != "host":
+            return first if kept is None else kept
+        with jax.default_device(jax.devices("cpu")[0]):
+            made = compiled(first)
+        return jax.device_put(made, jax.devices()[0])
+
+    state, done = state_of(model), 0
+    example, began = given(np.int32(0)), clock()
+    program = steps.lower(state, example).compile()
+    compile_s = clock() - began
+
+    def call(times: int) -> None:
+        nonlocal state, done
         for _ in range(times):
-            state = program(state, batches)
+            state = program(state, given(np.int32(done)))
+            done += count
         jax.block_until_ready(state)
 
-    def run(steps: int) -> float:
-        times = -(-steps // STEPS_PER_PROGRAM)
-        return cpu_seconds(lambda: loop(times)) / (times * STEPS_PER_PROGRAM)
-
-    return run
+    yield StepProgram(call, count, compile_s, _bytes_of(program))
+    if (counted := int(state[OPTIMIZER][0])) != done:
+        raise ValueError(f"{done} steps were timed, and the optimizer counted {counted}.")
 
 
-def data_run(population: Population) -> Run | None:
-    """Making the training data by a compiled program, or None where the family's are written for the host."""
-    if not runs_on_device(population.family):
-        return None
+def data_run(population: Population, clock: Clock) -> Run:
+    """Making the training data by a compiled program."""
     stream = DeviceStream(population, BATCH_SIZE)
 
     @jax.jit
@@ -116,19 +137,34 @@ def data_run(population: Population) -> Run | None:
 
         return jax.lax.fori_loop(0, programs, made, 0.0)
 
-    def run(steps: int) -> float:
-        times = -(-steps // STEPS_PER_PROGRAM)
-        return cpu_seconds(lambda: loop(times).block_until_ready()) / (times * STEPS_PER_PROGRAM)
-
-    return run
+    return run_of(clock, lambda programs: loop(programs).block_until_ready(), STEPS_PER_PROGRAM)
 
 
-def peak_runs() -> dict[str, Run]:
-    """A large float32 matrix product."""
-    left = np.random.default_rng(0).standard_normal([PEAK_SIZE, PEAK_SIZE], np.float32) / PEAK_SIZE**0.5
+def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
+    """So many products of square matrices, in the precision that `step_program` chose."""
+    left, multiply = _product("bfloat16" if precision == MIXED else "float32", size)
+    return {"peak": lambda times: multiply(times, left).block_until_ready()}
 
-    @jax.jit
-    def loop(steps: Any, left: Any) -> Any:
-        return jax.lax.fori_loop(0, steps, lambda _, right: left @ right, left)
 
-    return {"peak": lambda steps: cpu_seconds(lambda: loop(steps, left).block_until_ready()) / steps}
+def trace(folder: str) -> contextlib.AbstractContextManager:
+    """Writes the profiler's trace of what runs within it."""
+    return jax.profiler.trace(folder)
+
+
+def _bytes_of(program: Any) -> int | None:
+    found = program.memory_analysis()
+    if found is None:
+        return None
+    held = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+    return held - found.alias_size_in_bytes
+
+
+@cache
+def _product(dtype: str, size: int) -> tuple[Any, Any]:
+    values = np.random.default_rng(0).standard_normal([size, size], np.float32) / size**0.5
+
+    @jax.jit  # compiled anew where the precision of products is another
+    def multiply(times: Any, left: Any) -> Any:
+        return jax.lax.fori_loop(0, times, lambda _, right: left @ right, left)
+
+    return jax.numpy.asarray(values, dtype), multiply

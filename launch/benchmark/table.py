@@ -5,60 +5,58 @@ from dataclasses import dataclass
 from typing import Any
 
 from modtf.analysis.text import text_table
+from modtf.families import FAMILIES
+from modtf.launch.benchmark.requests import MEMORY, PUBLISHED_MEMBERS
 
 Row = Mapping[str, Any]
+#: heading -> how a row fills it, as `str.format` does or a function; empty where the row lacks what it needs
+Columns = Mapping[str, str | Callable[[Row], str]]
 
 
-@dataclass(frozen=True)
-class Column:
-    """A heading and how a row fills it; empty where the row lacks what it needs."""
-
-    heading: str
-    text: Callable[[Row], str]
-
-    def of(self, row: Row) -> str:
-        try:
-            return self.text(row)
-        except KeyError:
-            return ""
+def _mebibytes(form: str) -> Callable[[Row], str]:
+    return lambda row: "-" if row["program_bytes"] is None else format(row["program_bytes"] / 2**20, form)
 
 
-CELL = [
-    Column("arch", lambda row: row["arch"]),
-    Column("R", lambda row: str(row["num_rules"])),
-    Column("e", lambda row: str(row["width"])),
-    Column("variant", lambda row: row["variant"]),
-]
-COST = [
-    *CELL,
-    Column("step ms", lambda row: f"{row['step_ms']:.2f}"),
-    Column("/mono", lambda row: f"{row['to_monolithic']:.2f}"),
-    Column("train ms", lambda row: f"{row['train_ms']:.2f}"),
-    Column("textbook ms", lambda row: f"{row['textbook_ms']:.1f}"),
-    Column("textbook/ours", lambda row: f"{row['textbook_ms'] / row['train_ms']:.1f}x"),
-    Column("of peak", lambda row: f"{row['peak_fraction']:.0%}"),
-    Column("data", lambda row: f"{row['data_ms'] / row['step_ms']:.1%}"),
-    Column("fit", lambda row: f"{row['fit_overhead']:+.0%}"),
-    Column("compile s", lambda row: f"{row['compile_s']:.1f}"),
-    Column("MiB", lambda row: "-" if row["program_bytes"] is None else f"{row['program_bytes'] / 2**20:.1f}"),
-    Column("x alone", lambda row: f"{row['to_alone']:.2f}"),
-    Column("gate units", lambda row: f"{row['gate_units']:.2f}x"),
-]
-EVALUATION = [
-    *CELL,
-    Column("evaluation s", lambda row: f"{row['evaluation_s']:.2f}"),
-    Column("its compilation s", lambda row: f"{row['evaluation_compile_s']:.2f}"),
-    Column("training s", lambda row: f"{row['training_s']:.0f}"),
-    Column("share", lambda row: f"{row['evaluation_share']:.2%}"),
-]
-
-
-def cost_table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """A table in plain text; columns without a value are left out."""
-    used = [column for column in columns if any(column.of(row) for row in rows)]
-    return text_table(
-        [column.heading for column in used], [[column.of(row) for column in used] for row in rows]
-    )
+CELL: Columns = {"arch": "{arch}", "R": "{num_rules}", "e": "{width}", "variant": "{variant}"}
+COST: Columns = {
+    **CELL,
+    "step ms": "{step_ms:.2f}",
+    "/mono": "{to_monolithic:.2f}",
+    "train ms": "{train_ms:.2f}",
+    "textbook ms": "{textbook_ms:.1f}",
+    "textbook/ours": lambda row: f"{row['textbook_ms'] / row['train_ms']:.1f}x",
+    "of peak": "{peak_fraction:.0%}",
+    "data": lambda row: f"{row['data_ms'] / row['step_ms']:.1%}",
+    "fit": "{fit_overhead:+.0%}",
+    "compile s": "{compile_s:.1f}",
+    "MiB": _mebibytes(".1f"),
+    "x alone": "{to_alone:.2f}",
+    "gate units": "{gate_units:.2f}x",
+}
+EVALUATION: Columns = {
+    **CELL,
+    "evaluation s": "{evaluation_s:.2f}",
+    "its compilation s": "{evaluation_compile_s:.2f}",
+    "training s": "{training_s:.0f}",
+    "share": "{evaluation_share:.2%}",
+}
+DEVICE: Columns = {
+    **CELL,
+    "P": "{members}",
+    "precision": "{precision}",
+    "data": "{data}",
+    "kernels": "{kernels}",
+    "step ms": "{step_ms:.3g}",
+    "members x steps/s": "{member_steps_per_s:,.0f}",
+    "models/h": "{models_per_hour:,.4g}",
+    "of peak": "{peak_fraction:.1%}",
+    "MiB": _mebibytes(",.0f"),
+    "compile s": "{compile_s:.1f}",
+    "/ 25 members": "{to_25_members:.2f}",
+    "released models/h": "{released_models_per_hour:,.3g}",
+    "x released": lambda row: f"{1 / row['to_released']:,.0f}x",
+}
+SHAPE = ("arch", "num_rules", "width", "variant")
 
 
 @dataclass(frozen=True)
@@ -70,34 +68,63 @@ class Goal:
     limit: Callable[[Row], float]
 
 
-def _peak_limit(row: Row) -> float:
-    return 1 / (0.4 if row["width"] < 128 else 0.7)
-
-
 GOALS = [
-    Goal(
-        "1 cost over monolithic",
-        lambda row: row["to_monolithic"],
-        lambda row: 2.0 if "gate_units" in row else 1.25,
-    ),
-    Goal("2 cost over arithmetic at matrix peak", lambda row: 1 / row["peak_fraction"], _peak_limit),
-    Goal(
-        "3 data over step",
-        lambda row: row["data_ms"] / row["step_ms"],
-        lambda row: 0.15 if row["width"] < 128 else 0.05,
-    ),
+    Goal("1 cost over monolithic",
+         lambda row: row["to_monolithic"], lambda row: 2.0 if "gate_units" in row else 1.25),
+    Goal("2 cost over arithmetic at matrix peak",
+         lambda row: 1 / row["peak_fraction"], lambda row: 1 / (0.4 if row["width"] < 128 else 0.7)),
+    Goal("3 data over step",
+         lambda row: row["data_ms"] / row["step_ms"], lambda row: 0.15 if row["width"] < 128 else 0.05),
     Goal("4 fit over bare loop, smallest cell", lambda row: row["smallest_fit"], lambda row: 0.10),
-    Goal(
-        "5 member of a population over one alone",
-        lambda row: row["to_alone"],
-        lambda row: 1.0,
-    ),
+    Goal("5 member of a population over one alone", lambda row: row["to_alone"], lambda row: 1.0),
     Goal("5 compile seconds", lambda row: row["compile_s"], lambda row: 10.0),
     Goal("7 evaluation over training", lambda row: row["evaluation_share"], lambda row: 0.02),
-]
+]  # fmt: skip
+#: each a cost that must not be above its limit
+DEVICE_GOALS = [
+    Goal("1 time over the released code's, e = 32, P = 25",
+         lambda row: row["aim_released"], lambda row: 0.01),
+    Goal("2 cost over arithmetic at matrix peak, one token, e = 128, P = 25 or more",
+         lambda row: row["aim_peak"], lambda row: 1 / 0.35),
+    Goal("3 a member of 100 over one of 25", lambda row: row["aim_members"], lambda row: 1.0),
+]  # fmt: skip
 
 
-def goal_lines(rows: Sequence[Row], goals: Sequence[Goal] = GOALS) -> list[str]:
+def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
+    """Prints the rows that were measured, the peaks, which goals they meet, and what failed.
+
+    Args:
+        rows: of one table, of CPU time or of a device.
+        released: of docs/accelerator/released_speed.py; the best of each shape is compared with.
+    """
+    measured: Sequence[Row] = [row for row in rows if "failed" not in row]
+    if measured and measured[0]["data"] == MEMORY:
+        print(cost_table(measured, EVALUATION if "evaluation_s" in measured[0] else COST))
+        print("\n".join([*core_lines(measured), *note_lines(measured), *goal_lines(measured, GOALS)]))
+    elif measured:
+        measured = compared(measured, released)
+        print(cost_table(measured, DEVICE))
+        print("\n" + "\n".join([*device_lines(measured), *goal_lines(measured, DEVICE_GOALS)]))
+    for row in rows:
+        if "failed" in row:
+            print(f"failed: {' '.join(str(row.get(name)) for name in (*SHAPE, 'members'))}: {row['failed']}")
+
+
+def cost_table(rows: Sequence[Row], columns: Columns) -> str:
+    """A table in plain text; columns without a value are left out."""
+
+    def filled(fill: str | Callable[[Row], str], row: Row) -> str:
+        try:
+            return fill.format_map(row) if isinstance(fill, str) else fill(row)
+        except KeyError:
+            return ""
+
+    texts = {heading: [filled(fill, row) for row in rows] for heading, fill in columns.items()}
+    used = {heading: found for heading, found in texts.items() if any(found)}
+    return text_table(list(used), list(zip(*used.values(), strict=True)))
+
+
+def goal_lines(rows: Sequence[Row], goals: Sequence[Goal]) -> list[str]:
     """One line per goal that the rows speak of: met or not, in how many cells, and the worst."""
     fits = [row for row in rows if "fit_overhead" in row]
     smallest = min(fits, key=lambda row: row["flops"], default=None)
@@ -120,9 +147,63 @@ def goal_lines(rows: Sequence[Row], goals: Sequence[Goal] = GOALS) -> list[str]:
     return lines
 
 
+def core_lines(rows: Sequence[Row]) -> list[str]:
+    """The matrix peak of the core, if it was measured."""
+    peaks = [row["peak_gflops"] for row in rows if "peak_gflops" in row]
+    if not peaks:
+        return []
+    return [f"\nMatrix peak of the core: {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s. CPU time, one core."]
+
+
 def note_lines(rows: Sequence[Row]) -> list[str]:
     """What the table leaves empty, and why."""
     alone = [f"{row['arch']} {row['variant']}" for row in rows if row.get("has_textbook") is False]
     if not alone:
         return []
     return [f"Not compared with a textbook form, as there is none: {', '.join(dict.fromkeys(alone))}."]
+
+
+def device_lines(rows: Sequence[Row]) -> list[str]:
+    """The device's matrix peak in every precision, as measured beside the cells."""
+    lines = [f"Wall time on {rows[0]['device']}; {rows[0]['software']}."]
+    for precision in dict.fromkeys(row["precision"] for row in rows):
+        peaks = [row["peak_tflops"] for row in rows if row["precision"] == precision]
+        lines.append(f"Matrix peak, {precision}: {min(peaks):.3g} to {max(peaks):.3g} TFLOP/s.")
+    return lines
+
+
+def compared(rows: Sequence[Row], released: Sequence[Row] = ()) -> list[dict[str, Any]]:
+    """The rows with what compares them: with 25 members, with the released code, with the aims."""
+    many = PUBLISHED_MEMBERS
+    by_key: dict[tuple[Any, ...], Row] = {_but_members(row): row for row in rows if row["members"] == many}
+    best: dict[tuple[Any, ...], float] = {}
+    for row in released:
+        shape = tuple(row[name] for name in SHAPE)
+        best[shape] = max(best.get(shape, 0.0), row["models_per_hour"])
+    found = []
+    for row in rows:
+        new: dict[str, Any] = {}
+        if row["members"] != many and (of_25 := by_key.get(_but_members(row))):
+            new["to_25_members"] = of_25["member_steps_per_s"] / row["member_steps_per_s"]
+        if theirs := best.get(tuple(row[name] for name in SHAPE)):
+            new |= {"released_models_per_hour": theirs, "to_released": theirs / row["models_per_hour"]}
+        found.append({**row, **new, **_aims(row, new)})
+    return found
+
+
+def _aims(row: Row, new: Mapping[str, float]) -> dict[str, float]:
+    """What the aims speak of; each of the form of the kernels that is the device's own, or not, alike."""
+    aims, made_there = {}, row["data"] == "device"
+    if row["members"] == PUBLISHED_MEMBERS and row["width"] == 32 and made_there and "to_released" in new:
+        aims["aim_released"] = new["to_released"]
+    plain = row["arch"] in FAMILIES and not FAMILIES[row["arch"]].is_sequence
+    many = row["width"] == 128 and row["members"] >= PUBLISHED_MEMBERS
+    if plain and many and row["precision"] in ("float32", "tf32") and made_there:
+        aims["aim_peak"] = 1 / row["peak_fraction"]
+    if row["members"] == 100 and "to_25_members" in new:
+        aims["aim_members"] = new["to_25_members"]
+    return aims
+
+
+def _but_members(row: Row) -> tuple[Any, ...]:
+    return (*(row[name] for name in SHAPE), row["precision"], row["data"], row["kernels"], row["backend"])

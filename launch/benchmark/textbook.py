@@ -9,7 +9,6 @@ from typing import Any
 import keras
 from keras import layers, ops
 
-from modtf.checks import check_choice
 from modtf.models.architectures.mha import ModularMHA
 from modtf.models.architectures.mlp import ModularMLP
 from modtf.models.architectures.rnn import ModularRNN
@@ -43,15 +42,10 @@ MIXTURES: dict[str, Callable[..., Any]] = {
 
 
 class TextbookModel(keras.Model):
-    """Features to target. Subclasses make layers and answer with `[..., modules, width]`.
-
-    Raises:
-        ValueError: on a variant that has no textbook form.
-    """
+    """Features to target. Subclasses make layers and answer with `[..., modules, width]`."""
 
     def __init__(self, task: Task, variant: str, width: int):
         super().__init__()
-        check_choice("textbook variant", variant, MIXTURES)
         self.task, self.variant, self.width, self.num_rules = task, variant, width, task.num_rules
         self.num_modules = 1 if variant == "monolithic" else task.num_rules
         self.scored = 1 if variant == "modular" else 0

@@ -1,7 +1,9 @@
-"""Data as one makes them first: NumPy on the host, one batch at a time, through a Python generator."""
+"""Training as one writes it first: data from NumPy on the host, a batch at a time, through a Python generator,
+and Keras's defaults."""
 
 from collections.abc import Iterator
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -9,6 +11,11 @@ from modtf.datasets.families.base import data_class
 from modtf.datasets.families.mha import Search
 from modtf.datasets.families.mlp import Affine
 from modtf.datasets.families.rnn import LinearDynamics
+from modtf.launch.benchmark.tensorflow_programs import fit_run
+from modtf.launch.benchmark.textbook import MIXTURES, TEXTBOOK
+from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run
+from modtf.models.architectures import ARCHITECTURES
+from modtf.protocol import Protocol
 from modtf.task import Task
 
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
@@ -69,3 +76,25 @@ def _dynamics(parameters, inputs, rule):
 
 
 LABELS = {Affine: _affine, Search: _search, LinearDynamics: _dynamics}
+
+
+def has_textbook(task: Task, variant: str) -> bool:
+    """Whether the task's data, its architecture and the variant are written in textbook form."""
+    architecture = ARCHITECTURES[task.family.architecture]
+    return data_class(task.family) in LABELS and architecture in TEXTBOOK and variant in MIXTURES
+
+
+def textbook_model(task: Task, variant: str, width: int) -> keras.Model:
+    """The textbook form of `modtf.build(task, variant, width)`, built and compiled by Keras's defaults."""
+    model = TEXTBOOK[ARCHITECTURES[task.family.architecture]](task, variant, width)
+    features, _ = next(iter(textbook_dataset(task, batch_size=2)))
+    model(features)  # creates its weights
+    clipnorm = Protocol.published(task).training.clipnorm
+    optimizer = keras.optimizers.Adam(1e-4, epsilon=1e-8, global_clipnorm=clipnorm)
+    model.compile(optimizer=optimizer, loss="mean_absolute_error")
+    return model
+
+
+def textbook_run(task: Task, variant: str, width: int, clock: Clock) -> Run:
+    """The textbook's `fit`: a Python generator, one step per execution."""
+    return fit_run(textbook_model(task, variant, width), textbook_dataset(task, BATCH_SIZE), clock)

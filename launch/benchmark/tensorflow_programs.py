@@ -1,0 +1,220 @@
+"""What is timed with TensorFlow: training programs as `fit` calls them, `fit`, the stream, an evaluation."""
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from modtf.datasets.streaming import stream
+from modtf.evaluation.evaluator import Evaluator
+from modtf.evaluation.programs import programs_of
+from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, run_of, seconds
+from modtf.models.base import ModularModel
+from modtf.population import Population
+from modtf.protocol import MIXED, Protocol, Training
+from modtf.training.batches import HostBatches
+from modtf.training.compile import compile_model
+from modtf.training.execution import steps_per_program, training_program, use_large_programs
+from modtf.training.fit import training_batches
+from modtf.training.processor import processor_name
+from modtf.training.program_size import STEPS_PER_PROGRAM
+from modtf.training.provenance import accelerators
+
+EVALUATION_FACTOR = 10  # sizes and training steps of the paper are divided by it
+_DUMPS: list[Path] = []  # where XLA writes its memory reports
+
+
+def prepare_process(folder: str) -> None:
+    """Has XLA say in a folder what its programs hold in memory; to be called before any is compiled."""
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={folder}".strip()
+    _DUMPS.append(Path(folder))
+
+
+def software() -> str:
+    return f"tensorflow {tf.__version__}, keras {keras.__version__}"
+
+
+def find_device(kind: str) -> str:
+    """The name of the device that programs run on.
+
+    Raises:
+        ValueError: where there is none of this kind.
+    """
+    if kind == "cpu":
+        return processor_name()
+    if not tf.config.list_physical_devices(kind.upper()):
+        raise ValueError(
+            f"--device={kind}: TensorFlow {tf.__version__} finds none here. Install it with CUDA "
+            "(pip install 'modtf[cuda]') and look at nvidia-smi; --device=cpu runs the same programs here."
+        )
+    return accelerators()[0]
+
+
+@contextlib.contextmanager
+def step_program(model: ModularModel, training: Training, data: str, clock: Clock) -> Iterator[StepProgram]:
+    """A model's training.
+
+    Args:
+        data: "memory" for the step alone, from batches that stay there; "device" or "host" for what `fit`
+            calls with each.
+        clock: by which it is compiled.
+    """
+    compile_model(model, model.population, training)
+    model.optimizer.build(model.trainable_variables)
+    call, count = _from_memory(model) if data == "memory" else _as_fit_does(model, data)
+    for folder in _DUMPS:
+        shutil.rmtree(folder)
+        folder.mkdir()
+    with contextlib.nullcontext() if data == "memory" else programs_of(model):
+        first, again = (seconds(clock, partial(call, 1)) for _ in range(2))
+        yield StepProgram(call, count, first - again, _largest_program())
+    model.train_function = None
+    keras.backend.clear_session()
+
+
+def _from_memory(model: ModularModel) -> tuple[Callable[[int], object], int]:
+    source = HostBatches(_batches(model.population))
+    count = steps_per_program(source, STEPS_PER_PROGRAM)
+    batches, program = source.read(iter(source.dataset), count), training_program(model, source, count)
+
+    @tf.function(autograph=False)
+    def loop(times):
+        def once(n):
+            program(batches)
+            return n + 1
+
+        return tf.while_loop(lambda n: n < times, once, [0], parallel_iterations=1)[0]
+
+    return lambda times: loop(tf.constant(times)).numpy(), count
+
+
+def _as_fit_does(model: ModularModel, data: str) -> tuple[Callable[[int], object], int]:
+    model.steps_per_execution = STEPS_PER_PROGRAM
+    batches = training_batches(model, model.population, BATCH_SIZE, data=data)
+    iterator = iter(use_large_programs(model, batches))
+
+    def call(times: int) -> None:
+        for _ in range(times):
+            model.train_function(iterator)
+        model.optimizer.iterations.numpy()  # which waits for the steps that count it
+
+    return call, STEPS_PER_PROGRAM
+
+
+def _largest_program() -> int | None:
+    """Bytes of the largest program compiled since the folder was empty; None where XLA writes no report."""
+    reports = [report for folder in _DUMPS for report in folder.glob("*memory-usage-report.txt")]
+    sizes = [re.search(r"Total bytes used: (\d+)", report.read_text()) for report in reports]
+    return max((int(size[1]) for size in sizes if size), default=None)
+
+
+def data_run(population: Population, clock: Clock) -> Run:
+    """The stream alone: its batches are taken and dropped.
+
+    It works ahead in the background, and the last batches it made are not taken: so every measurement
+    starts and ends a stream of its own, long enough for that to be little.
+    """
+    data = stream(population, BATCH_SIZE, "train")
+
+    @tf.function
+    def draw(iterator, steps):
+        for _ in tf.range(steps):
+            next(iterator)
+
+    run = run_of(clock, lambda steps: draw(iter(data), tf.constant(steps)))
+    return lambda steps: run(4 * steps)
+
+
+def _batches(population: Population) -> tf.data.Dataset:
+    """The training stream, as `fit` reads it."""
+    data = stream(population, BATCH_SIZE, "train")
+    return data.map(lambda features, target: (features, {"target": target}))
+
+
+def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
+    """So many products of square matrices by each of the libraries in use, in the precision that
+    `step_program` chose; the faster one is the peak."""
+    dtype = "bfloat16" if precision == MIXED else "float32"
+    left, *loops = _products(dtype, precision, size)
+    names = ("peak", "compiled peak")
+    return {
+        name: lambda times, loop=loop: loop(tf.constant(times), left).numpy()
+        for name, loop in zip(names, loops, strict=True)
+    }
+
+
+@cache
+def _products(dtype: str, precision: str, size: int) -> list[Any]:
+    values = np.random.default_rng(0).standard_normal([size, size]) / size**0.5
+
+    def multiply(times, left):
+        def once(n, right):
+            return n + 1, left @ right
+
+        _, product = tf.while_loop(lambda n, _: n < times, once, [tf.constant(0), left])
+        return product[0, 0]  # whose value is read back
+
+    compilations = (False, True)
+    return [
+        tf.constant(values, dtype),
+        *(tf.function(multiply, jit_compile=each, autograph=False) for each in compilations),
+    ]
+
+
+def trace(folder: str) -> contextlib.AbstractContextManager:
+    """Writes the profiler's trace of what runs within it."""
+    return tf.profiler.experimental.Profile(folder)
+
+
+def fit_run(model: keras.Model, data: tf.data.Dataset, clock: Clock) -> Run:
+    """`fit` of a compiled model, from the end of its first execution to that of its last."""
+    at_once = model.steps_per_execution
+
+    def run(steps: int) -> float:
+        ends: list[tuple[float, int]] = []
+        noted = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs: ends.append((clock(), batch))
+        )
+        total = at_once * (max(1, round(steps / at_once)) + 1)
+        model.fit(data, steps_per_epoch=total, callbacks=[noted], verbose=0, shuffle=False)
+        (began, first), (ended, last) = ends[0], ends[-1]
+        return (ended - began) / (last - first)
+
+    return run
+
+
+def own_fit_run(model: ModularModel, clock: Clock, cached: bool) -> Run:
+    """`fit` as `modtf.train` calls it, on the stream, or on one batch that stays in memory."""
+    data = _batches(model.population)
+    if cached:
+        data = data.take(1).cache().repeat()
+    if model.train_function is None:
+        use_large_programs(model, HostBatches(data))
+    return fit_run(model, data, clock)
+
+
+def evaluation_costs(model: ModularModel, training: Training, clock: Clock) -> dict[str, float]:
+    """Seconds of an evaluation and of the training that it belongs to, of a tenth of the published sizes."""
+    sizes = Protocol.published(model.population.task).evaluation.smaller(EVALUATION_FACTOR, None)
+    tiny = replace(sizes, batches=1, tokens=1, tokens_per_draw=1)
+    evaluator = Evaluator(model, model.population, sizes)
+    compilation = seconds(clock, evaluator.on(tiny, "test").run)
+    evaluation = seconds(clock, evaluator.run)
+    with step_program(model, training, "memory", clock) as program:
+        step = run_of(clock, program.call, program.steps)
+        taken = training.steps // EVALUATION_FACTOR * step(max(2, int(0.3 / step(2))))
+    return {
+        "evaluation_s": evaluation,
+        "evaluation_compile_s": compilation,
+        "training_s": taken,
+        "evaluation_share": evaluation / taken,
+    }

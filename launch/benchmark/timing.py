@@ -1,0 +1,92 @@
+"""Seconds of a step, by a clock, of programs that take turns. Neither Keras nor TensorFlow here."""
+
+import gc
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+Clock = Callable[[], float]
+Run = Callable[[int], float]  # does about n steps and returns the seconds of one
+
+#: name -> seconds. CPU time of all threads: what a step costs on one core, whoever else is using the machine.
+#: Wall time: what it takes on a device, up to where that says it is done.
+CLOCKS: Mapping[str, Clock] = {"cpu": time.process_time, "wall": time.perf_counter}
+
+BATCH_SIZE = 256  # of what is measured
+SETTLING = 0.05  # seconds
+ENOUGH = 3  # measurements of a program that takes long
+
+
+@dataclass(frozen=True)
+class StepProgram:
+    """A compiled program of several training steps, with the data that they read."""
+
+    call: Callable[[int], object]  # takes so many programs, and returns when all are done
+    steps: int  # of one
+    compile_s: float
+    program_bytes: int | None  # arguments, results and temporaries; None where the compiler does not say
+
+
+def seconds(clock: Clock, action: Callable[[], object]) -> float:
+    """What the clock says of an action that returns when all that it began is done."""
+    began = clock()
+    action()
+    return clock() - began
+
+
+def run_of(clock: Clock, call: Callable[[int], object], steps: int = 1) -> Run:
+    """What is timed of a function that does something so many times.
+
+    Args:
+        clock: one of `CLOCKS`.
+        call: returns when all is done.
+        steps: that it takes each time.
+    """
+
+    def run(wanted: int) -> float:
+        times = -(-wanted // steps)
+        return seconds(clock, lambda: call(times)) / (times * steps)
+
+    return run
+
+
+def calibrate(run: Run, seconds: float) -> int:
+    """How many steps take about `seconds`; at least 1."""
+    run(1)  # the first time may compile
+    steps = 1
+    while True:
+        took = run(steps)
+        wanted = max(1, math.ceil(seconds / max(took, 1e-9)))
+        if wanted <= 2 * steps:
+            return wanted
+        steps = min(wanted, 16 * steps)
+
+
+def interleave(runs: Mapping[str, Run], repeats: int, seconds: float) -> dict[str, list[float]]:
+    """Seconds per step, measured in turn (A B C A B C ...) so that all see the same machine.
+
+    Args:
+        runs: what to measure.
+        repeats: how often each is measured; only the first `ENOUGH` times where it takes long.
+        seconds: the least time of one measurement, about.
+
+    Returns:
+        The measurements of each; entry i of all were taken in the same round.
+    """
+    steps = {name: calibrate(run, seconds) for name, run in runs.items()}
+    samples: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            spent = steps[name] * sum(samples[name])
+            if len(samples[name]) < ENOUGH or spent < 2 * repeats * seconds:
+                gc.collect()  # the last one's threads and garbage must not count as the next one's
+                time.sleep(SETTLING)
+                samples[name].append(run(steps[name]))
+    return samples
+
+
+def paired_ratio(above: Sequence[float], below: Sequence[float]) -> float:
+    """The median over rounds of above / below, each of one round: what disturbs a round cancels."""
+    return median(a / b for a, b in zip(above, below, strict=False))
