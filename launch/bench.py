@@ -97,12 +97,8 @@ def main(given: flags.FlagValues) -> None:
         print(f"{len(requests)} cells, {len(requests) - len(left)} of them measured before; the rest may "
               f"take some {seconds / 60:.1f} minutes.", flush=True)  # fmt: skip
     if given.dry_run:
-        print(
-            "\n".join(
-                f"{expected_seconds(request, rows):5.0f} s  {label_of(*cells_of(request))}"
-                for request in left
-            )
-        )
+        for request in left:
+            print(f"{expected_seconds(request, rows):5.0f} s  {label_of(*cells_of(request))}")
         return
     try:
         measure_requests(left, rows, common, 60 * given.minutes if on_device else NO_END)

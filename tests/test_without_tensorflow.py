@@ -33,15 +33,14 @@ import numpy as np
 import modtf, modtf.metrics
 from modtf.datasets.device import DeviceStream
 from modtf.families import FAMILIES
-from modtf.launch.benchmark.jax_programs import stream_batches
 from modtf.training.compile import compile_model
 
 for arch in FAMILIES:
     tasks = [modtf.Task(arch, num_rules=4, data_seed=i) for i in range(2)]
     model = modtf.build(tasks, "modular", 16, [0, 1])
     compile_model(model, model.population, modtf.Training(steps=1, learning_rate=1e-2), steps_per_execution=5)
-    features, target = stream_batches(model, 32, 1)
-    batch = {name: np.asarray(values[0]) for name, values in features.items()}, target["target"][0]
+    features, target = jax.jit(DeviceStream(model.population, 32).make, static_argnums=1)(0, 1)
+    batch = {name: np.asarray(values[0]) for name, values in features.items()}, target[0]
     losses = [float(model.train_on_batch(batch[0], {"target": batch[1]})) for _ in range(50)]
     assert losses[-1] < 0.9 * losses[0], (arch, losses)
     task = modtf.Task(arch, num_rules=5, data_seed=1)
@@ -90,7 +89,7 @@ def test_models_train_and_are_measured(python):
     assert done.stdout.splitlines() == [f"{arch} ok" for arch in FAMILIES]
 
 
-@pytest.mark.skipif("MODTF_LONG_TESTS" not in os.environ, reason="minutes; set MODTF_LONG_TESTS=1")
+@pytest.mark.slow
 def test_the_benchmark_prints_its_table(python, tmp_path):
     script, out = str(ROOT / "launch" / "bench.py"), tmp_path / "bench.json"
     small = ["--rules=2", "--width=4", "--variant=monolithic,modular", "--repeats=1", "--seconds=0.01"]
@@ -130,7 +129,6 @@ def test_a_device_is_measured_and_profiled(python, tmp_path):
         assert row["models_per_hour"] == pytest.approx(3600 * 2 / (100_000 * row["step_ms"] / 1000))
         assert 0 < row["peak_fraction"] < 1
         assert row["program_bytes"] > 4 * 2 * row["num_parameters"]
-        assert row["operations_per_step"] > 10
     assert "models/h" in done.stdout
 
 

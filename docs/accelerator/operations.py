@@ -24,10 +24,10 @@ import numpy as np  # noqa: E402
 from jax.experimental import topologies  # noqa: E402
 
 from modtf.datasets.device import DeviceStream  # noqa: E402
-from modtf.launch.benchmark.cells import model_of, population_of  # noqa: E402
-from modtf.launch.benchmark.hlo import Instruction, instructions  # noqa: E402
+from modtf.launch.benchmark.costs import population_of  # noqa: E402
 from modtf.launch.benchmark.jax_programs import state_of, training_steps  # noqa: E402
-from modtf.launch.benchmark.measure import BATCH_SIZE  # noqa: E402
+from modtf.launch.benchmark.timing import BATCH_SIZE  # noqa: E402
+from modtf.models.build import build  # noqa: E402
 from modtf.models.kernels.by_device import ACCELERATOR, use_kernels  # noqa: E402
 from modtf.protocol import KERNELS, PRECISIONS, Protocol  # noqa: E402
 from modtf.training.arithmetic import STEPS_PER_PROGRAM, steps_that_fit  # noqa: E402
@@ -37,23 +37,31 @@ from modtf.training.compile import compile_model  # noqa: E402
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "while", "call"}
 FREE |= {"fusion-done", "copy-done", "async-done"}
 
+COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+)(?: \(.*)? \{$")
+INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = (.*)$")
+OPCODE = re.compile(r"(?:^|[\s)}])([a-z][a-z\-]*)\(")
+
 
 def operations(text: str) -> int:
     """What a program in HLO text starts, loops as often as they turn."""
-    by_computation: dict[str, list[Instruction]] = defaultdict(list)
-    for instruction in instructions(text):
-        by_computation[instruction.computation].append(instruction)
+    by_computation: dict[str, list[tuple[str, str]]] = defaultdict(list)  # of (opcode, instruction)
+    computation = ""
+    for line in text.splitlines():
+        if found := COMPUTATION.match(line):
+            computation = found[1]
+        elif (instruction := INSTRUCTION.match(line)) and (code := OPCODE.search(instruction[1])):
+            by_computation[computation].append((code[1], instruction[1]))
 
     def started(computation: str) -> int:
         total = 0
-        for each in by_computation[computation]:
-            inner = re.search(r"(?:body|to_apply)=%?([\w.\-]+)", each.text)
-            if each.opcode == "while" and inner:
-                turns = re.search(r'known_trip_count":\{"n":"(\d+)"', each.text)
+        for opcode, instruction in by_computation[computation]:
+            inner = re.search(r"(?:body|to_apply)=%?([\w.\-]+)", instruction)
+            if opcode == "while" and inner:
+                turns = re.search(r'known_trip_count":\{"n":"(\d+)"', instruction)
                 total += (int(turns[1]) if turns else 1) * started(inner[1])
-            elif each.opcode == "call" and inner:
+            elif opcode == "call" and inner:
                 total += started(inner[1])
-            elif each.opcode not in FREE:
+            elif opcode not in FREE:
                 total += 1
         return total
 
@@ -74,11 +82,10 @@ def compiled(given: argparse.Namespace, form: str):
     def shape_of(array):
         return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=place)
 
-    cell = {"arch": given.arch, "num_rules": given.rules, "width": given.width, "members": given.members,
-            "task": {}, "router": {given.variant: {}}, "model": {}}  # fmt: skip
-    population = population_of(cell)
+    cell = {"arch": given.arch, "num_rules": given.rules, "task": {}}
+    population = population_of(cell, given.members)
     training = replace(Protocol.published(population.task).training, precision=given.precision)
-    model = model_of(cell, given.variant, population, training.dtype)
+    model = build(population, given.variant, given.width, dtype=training.dtype)
     compile_model(model, population, training)
     stream = DeviceStream(population, BATCH_SIZE)
     count = steps_that_fit(stream.bytes_per_step, STEPS_PER_PROGRAM)

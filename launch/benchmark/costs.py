@@ -1,7 +1,7 @@
 """Measures what requests cost, in a process of its own; `dispatch` runs it.
 
-Reads what is common and the requests, as JSON, from standard input; writes one JSON object per line: `{"device":
-...}` or `{"error": ...}`, then `{"rows": [...]}` per request.
+Reads JSON from standard input: what is common, and the requests; writes one JSON object per line:
+`{"device": ...}` or `{"error": ...}`, then `{"rows": [...]}` per request.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from modtf.launch.benchmark.requests import MEMORY, Request, cells_of, label_of
+from modtf.launch.benchmark.requests import MEMORY, PROFILED, Request, cells_of, label_of
 from modtf.launch.benchmark.timing import (
     BATCH_SIZE,
     CLOCKS,
@@ -46,7 +46,6 @@ PROGRAMS = {
 PEAK_SIZE = {"gpu": 8192, "cpu": 1024}  # rows and columns of the matrices whose product is the device's peak
 FIT_BELOW = 5e-3  # seconds of a step above which what fit adds (some 0.2 ms) is lost in it
 TASKS = 5  # of a published cell; each with as many seeds
-PROFILED = 2  # programs in a trace
 LONGEST = 300  # characters of why a request failed
 
 Costs = dict[str, Any]
@@ -160,7 +159,7 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
 def _add_training(
     model: ModularModel, clock: Clock, baseline: bool, has_options: bool, runs: Runs, others: Runs
 ) -> Costs:
-    """Adds what is measured beside a step: `fit` where it shows; apart, `fit` on the stream and the textbook's.
+    """Adds what is measured beside a step: `fit` where it shows; apart, on the stream and the textbook's.
 
     Returns:
         What compiling the textbook takes, or that there is none.

@@ -154,7 +154,7 @@ def measure_requests(
 
     while left and expected_seconds(left[0], rows) <= there():
         device = None
-        for answer in ask(left[:1] if one_core else left, common, there()):
+        for answer in ask(left[:1] if one_core else left[:], common, there()):
             if "error" in answer:
                 raise ValueError(answer["error"])
             if "device" in answer:

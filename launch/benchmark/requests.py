@@ -17,14 +17,16 @@ from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.engines.shard import shard_of
 from modtf.families import FAMILIES
-from modtf.launch.settings import Settings, check_names, model_settings, router_settings, settings_given
+from modtf.launch.settings import Settings, check_names, settings_given
 from modtf.memory import check_members
-from modtf.models.architectures.sizes import check_width, least_parameters
+from modtf.models.architectures.sizes import least_parameters
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin
 from modtf.protocol import KERNELS, PLACES, PRECISIONS
+from modtf.studies.check import check_cell
+from modtf.studies.point import OPTIONS, options_known
 from modtf.task import Task
-from modtf.training.requirements import check_cell
+from modtf.training.requirements import check_cell as check_fits
 
 Request = Mapping[str, Any]
 Row = dict[str, Any]
@@ -38,6 +40,7 @@ CORE_FLAGS = ("all", "baseline", "evaluation")  # that only the table of CPU tim
 DEVICE_FLAGS = ("shard", "minutes", "dry_run", *NAMED, "profile", "released")  # that it has not
 
 PUBLISHED_MEMBERS = 25  # of a cell: 5 tasks x 5 seeds
+PROFILED = 2  # programs in a trace
 GUESS = 15.0  # seconds of a cell: building, compiling, measuring; until some were measured
 GUESS_PER_WEIGHT = 5e-8  # more, of all members: weights are drawn on the host
 
@@ -189,22 +192,37 @@ def _request(group: Sequence[dict[str, Any]], settings: Settings, backend: str) 
     Raises:
         ValueError: where they cannot be built, or do not fit into memory.
     """
-    cell = {name: value for name, value in group[0].items() if name != "variant"}
-    variants, members = [each["variant"] for each in group], cell["members"]
+    shared = {name: value for name, value in group[0].items() if name != "variant"}
+    variants, members = [each["variant"] for each in group], shared["members"]
     check_members(members, f"--members={members}")
-    task = Task(cell["arch"], num_rules=cell["num_rules"], **settings["task"])
-    architecture = task.family.architecture
-    check_width(architecture, cell["width"], task.num_rules, settings["router"].get("modules"))
-    check_cell(Cell(task, cell["width"], variants[0], tuple((seed, 0) for seed in range(members))))
+    options = {name: value for name, (value,) in settings["task"].items()}
+    task = Task(shared["arch"], num_rules=shared["num_rules"], **options)
+    router, model = (_options(part, settings, variants, task.family.architecture) for part in OPTIONS)
+    seeds = tuple((seed, 0) for seed in range(members))
+    for name in variants:
+        cell = Cell(task, shared["width"], name, seeds, router=router[name], model=model[name])
+        check_cell(cell)
+        check_fits(cell)
     return {
-        **cell,
+        **shared,
         "variants": variants,
         "backend": backend,
-        "task": settings["task"],
-        "router": router_settings(settings, variants),
-        "model": model_settings(settings, architecture)[0],
+        "task": options,
+        "router": router,
+        "model": model[variants[0]],
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
     }
+
+
+def _options(
+    namespace: str, settings: Settings, variants: Sequence[str], architecture: str
+) -> dict[str, dict[str, Any]]:
+    """Those that each variant knows, of what --set gives."""
+    known = {name: options_known(namespace, name, architecture) for name in variants}
+    whose = " and ".join(variants) if namespace == "router" else f"the architecture {architecture!r}"
+    check_names(namespace, settings[namespace], {one: 0 for own in known.values() for one in own}, whose)
+    given = {name: value for name, (value,) in settings[namespace].items()}
+    return {name: {one: given[one] for one in own if one in given} for name, own in known.items()}
 
 
 def cells_of(request: Request) -> list[Row]:

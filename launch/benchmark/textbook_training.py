@@ -1,5 +1,5 @@
-"""Training as one writes it first: data from NumPy on the host, a batch at a time, through a Python generator,
-and Keras's defaults."""
+"""Training as one writes it first: data by NumPy, a batch at a time through a Python generator, and Keras's
+defaults."""
 
 from collections.abc import Iterator
 

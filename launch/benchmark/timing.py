@@ -64,6 +64,12 @@ def calibrate(run: Run, seconds: float) -> int:
         steps = min(wanted, 16 * steps)
 
 
+def settle() -> None:
+    """Lets the last program's threads and garbage finish, so that they do not count as the next one's."""
+    gc.collect()
+    time.sleep(SETTLING)
+
+
 def interleave(runs: Mapping[str, Run], repeats: int, seconds: float) -> dict[str, list[float]]:
     """Seconds per step, measured in turn (A B C A B C ...) so that all see the same machine.
 
@@ -81,8 +87,7 @@ def interleave(runs: Mapping[str, Run], repeats: int, seconds: float) -> dict[st
         for name, run in runs.items():
             spent = steps[name] * sum(samples[name])
             if len(samples[name]) < ENOUGH or spent < 2 * repeats * seconds:
-                gc.collect()  # the last one's threads and garbage must not count as the next one's
-                time.sleep(SETTLING)
+                settle()
                 samples[name].append(run(steps[name]))
     return samples
 

@@ -1,4 +1,4 @@
-"""launch/bench.py end to end, and what it refuses."""
+"""launch/bench.py: what its flags ask for, what it refuses, and both tables end to end."""
 
 import json
 import subprocess
@@ -8,16 +8,27 @@ from pathlib import Path
 import pytest
 from absl import flags
 
-from modtf.launch.bench import define_flags
-from modtf.launch.benchmark.requests import requests_of_flags
+from modtf.families import FAMILIES
+from modtf.launch import bench
+from modtf.launch.benchmark.requests import (
+    DEVICE_TABLE,
+    cells,
+    cells_of,
+    expected_seconds,
+    key_of,
+    requests_of_flags,
+    shard_requests,
+)
 from modtf.launch.cli import define_plugin
+from modtf.protocol import KERNELS, PRECISIONS
 
 SCRIPT = Path(__file__).parents[2] / "launch" / "bench.py"
+TINY = ["--arch=mlp", "--rules=2", "--width=4", "--repeats=1", "--seconds=0.01"]
 
 
 def given(*arguments: str) -> flags.FlagValues:
     values = flags.FlagValues()
-    define_flags(values)
+    bench.define_flags(values)
     define_plugin(values)
     values(["bench.py", *arguments])
     return values
@@ -25,7 +36,7 @@ def given(*arguments: str) -> flags.FlagValues:
 
 def test_all_is_the_whole_table() -> None:
     requests = requests_of_flags(given("--all"))
-    assert len(requests) == 18
+    assert [request["arch"] for request in requests] == [arch for arch in FAMILIES for _ in range(6)]
     assert {len(request["variants"]) for request in requests} == {4}
 
 
@@ -36,8 +47,44 @@ def test_chosen_cells_once_each_and_variants_in_order() -> None:
     assert requests[0]["members"] == 25
 
 
+def test_options_are_handed_on() -> None:
+    chosen = ["--arch=mha", "--rules=2", "--search=v2", "--set=router.modules=4"]
+    (request,) = requests_of_flags(given(*chosen, "--variant=modular,gt_modular"))
+    assert request["task"] == {"search": "v2"}
+    assert request["router"] == {"modular": {"modules": 4}, "gt_modular": {}}
+    assert json.loads(json.dumps(request)) == request
+    on_device = requests_of_flags(given("--device=gpu", "--members=1,25", *chosen))
+    assert {(r["arch"], r["task"]["search"], r["members"]) for r in on_device} == {
+        ("mha", "v2", 1),
+        ("mha", "v2", 25),
+    }
+
+
+def test_the_table_of_a_device() -> None:
+    found = cells(DEVICE_TABLE, "gpu", {})
+    assert len({key_of(cell) for cell in found}) == len(found) == 84
+    values = {name: {cell[name] for cell in found} for name in found[0]}
+    assert values == {
+        "arch": set(FAMILIES), "num_rules": {8, 32}, "width": {32, 128, 512}, "members": {1, 5, 25, 100},
+        "precision": set(PRECISIONS), "data": {"device", "host"}, "kernels": set(KERNELS),
+        "variant": {"modular"},
+    }  # fmt: skip
+    assert {cell["kernels"] for cell in found[:40]} == {"accelerator"}
+    assert {cell["kernels"] for cell in cells(DEVICE_TABLE, "cpu", {})[:40]} == {"cpu"}
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_shards_are_the_table_and_take_as_long(count: int) -> None:
+    found = cells(DEVICE_TABLE, "gpu", {})
+    shards = [shard_requests(found, f"{i}/{count}") for i in range(count)]
+    assert sorted(key_of(cell) for shard in shards for cell in shard) == sorted(map(key_of, found))
+    assert all([cell for cell in found if cell in shard] == shard for shard in shards), "in the table's order"
+    costs = [sum(map(expected_seconds, shard)) for shard in shards]
+    assert max(costs) - min(costs) < 2 * max(map(expected_seconds, found))
+
+
 @pytest.mark.parametrize(
-    ("argument", "expected"),
+    ("arguments", "expected"),
     [
         ("--arch=cnn", "--arch='cnn'"),
         ("--arch=", "--arch is empty"),
@@ -46,52 +93,57 @@ def test_chosen_cells_once_each_and_variants_in_order() -> None:
         ("--width=2", "too small for 32 modules"),
         ("--variant=gt", "--variant='gt'"),
         ("--members=0", "--members=0"),
+        ("--members=1,2", "several numbers need --device"),
         ("--repeats=0", "--repeats=0"),
         ("--seconds=0", "above 0"),
         ("--search=v2", "no meaning for arch='mlp'"),
         ("--set=router.heat=2", "--set router.heat is not known"),
         ("--set=training.steps=2", "--set training.steps is not known. The options of a benchmark"),
+        ("--evaluation --backend=jax", "--evaluation needs TensorFlow"),
+        ("--shard=0/2", "--shard needs --device"),
+        ("--device=cpu --precision=half", "--precision='half'"),
+        ("--device=cpu --data=auto", "--data='auto'"),
+        ("--device=cpu --kernels=gpu", "--kernels='gpu'"),
+        ("--device=cpu --members=1,x", "integers separated by commas"),
+        ("--device=cpu --shard=2/2", "expected i/n"),
+        ("--device=cpu --minutes=0", "above 0"),
+        ("--device=cpu --all", "belongs to the table of CPU time"),
+        ("--device=cpu --set=training.steps=2", "--set training.steps is not known"),
     ],
 )
-def test_bad_input_is_refused_before_anything_runs(argument: str, expected: str) -> None:
+def test_bad_input_is_refused_before_anything_runs(arguments: str, expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
-        requests_of_flags(given("--arch=mlp", argument))
+        requests_of_flags(given(*arguments.split()))
 
 
-def test_options_are_handed_on() -> None:
-    (request,) = requests_of_flags(
-        given(
-            "--arch=mha", "--rules=2", "--search=v2", "--set=router.modules=4", "--variant=modular,gt_modular"
-        )
-    )
-    assert request["task"] == {"search": "v2"}
-    assert request["router"] == {"modular": {"modules": 4}, "gt_modular": {}}
-    assert json.loads(json.dumps(request)) == request
-
-
-def test_evaluations_need_streams() -> None:
-    with pytest.raises(ValueError, match="--evaluation needs TensorFlow"):
-        requests_of_flags(given("--evaluation", "--backend=jax"))
+def test_a_dry_run_measures_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench, "measure_requests", None)
+    bench.main(given("--device=gpu", "--backend=jax", "--shard=0/2", "--dry_run"))
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 42
+    assert first.startswith("42 cells, 0 of them measured before; the rest may take some 11.0 minutes.")
+    assert "mlp_r8_e32_modular_p25_float32_device_accelerator_jax" in lines[0]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=300
+        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=600
     )
 
 
 def test_bad_input_is_one_line_and_status_1(tmp_path: Path) -> None:
-    for arguments in (["mlp"], ["--width=0"], [f"--json={tmp_path}"]):
+    for arguments in (["mlp"], [f"--json={tmp_path}"]):
         done = run(*arguments)
         assert done.returncode == 1
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_tiny_table(tmp_path: Path) -> None:
     out = tmp_path / "ünï çødé" / "bench 1.json"
-    done = run(
-        "--rules=2", "--width=4", "--variant=monolithic", "--repeats=1", "--seconds=0.01", f"--json={out}"
-    )
+    done = run(*TINY, "--variant=monolithic", f"--json={out}")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(out.read_text())
     for name in ("step_ms", "train_ms", "textbook_ms", "peak_gflops", "compile_s", "to_monolithic"):
@@ -100,18 +152,34 @@ def test_a_tiny_table(tmp_path: Path) -> None:
     assert "goal 1" in done.stdout
 
 
+@pytest.mark.slow
+def test_a_population_beside_one_alone_and_its_evaluation() -> None:
+    done = run(*TINY, "--variant=modular", "--members=2", "--nobaseline")
+    assert done.returncode == 0, done.stderr
+    assert "x alone" in done.stdout.splitlines()[0]
+    done = run(*TINY, "--variant=modular", "--members=2", "--evaluation")
+    assert done.returncode == 0, done.stderr
+    assert "goal 7 evaluation over training" in done.stdout
+
+
+@pytest.mark.slow
 def test_a_device_is_measured_as_training_does_it(tmp_path: Path) -> None:
     """The programs that `fit` calls, with the kernels of an accelerator."""
     out = tmp_path / "card.json"
-    tiny = ["--arch=mlp", "--rules=2", "--width=4", "--members=2", "--precision=float32", "--data=device"]
-    done = run(
-        "--device=cpu", "--kernels=accelerator", "--repeats=1", "--seconds=0.01", f"--json={out}", *tiny
-    )
+    chosen = [*TINY, "--members=2", "--precision=float32", "--data=device", "--kernels=accelerator"]
+    done = run("--device=cpu", *chosen, f"--json={out}")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(out.read_text())
     assert "failed" not in row
     assert row["models_per_hour"] == pytest.approx(3600 * 2 / (100_000 * row["step_ms"] / 1000))
     assert 0 < row["peak_fraction"] < 1
     assert row["compile_s"] > 0
-    again = run("--device=cpu", "--kernels=accelerator", f"--json={out}", *tiny)
+    again = run("--device=cpu", *chosen, f"--json={out}")
     assert again.stdout.startswith("1 cells, 1 of them measured before")
+
+
+def test_rows_know_their_own_router_alone() -> None:
+    (request,) = requests_of_flags(given(*TINY, "--set=router.modules=4", "--variant=modular,modular_op"))
+    rows = cells_of(request)
+    assert [list(row["router"]) for row in rows] == [["modular"], ["modular_op"]]
+    assert len({key_of(row) for row in rows}) == 2

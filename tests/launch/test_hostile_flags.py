@@ -26,7 +26,7 @@ BEGINS = {
     "tune": (["modtf.tuning.run.run_searches"], ["--steps=10"]),
     "report": (["modtf.analysis.study.Study.claims"], ["--results=study", "--out=out"]),
     "measure": (["modtf.measure_activations"], ["--activations=x.npz", "--out=out"]),
-    "bench": (["modtf.launch.bench.measure", "modtf.launch.benchmark.device.measure.measure_cells"], []),
+    "bench": (["modtf.launch.bench.measure_requests"], []),
     "prepare": (["modtf.launch.prepare.prepare"], ["--configs=mlp_regression_r2_task0"]),
 }
 NUMBERS = ["0", "-1", "1", "2", "1e400", "1e-400", "inf", "nan", "9" * 30, "0x10", "1_0", "1.5", "01", "٣"]

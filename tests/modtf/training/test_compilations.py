@@ -41,7 +41,7 @@ def programs_and_traces(arch: str, members: int, dump: Path) -> tuple[int, int]:
     return len(programs), int(done.stdout.split("traces")[-1])
 
 
-@pytest.mark.skipif("MODTF_LONG_TESTS" not in os.environ, reason="a minute; set MODTF_LONG_TESTS=1")
+@pytest.mark.slow
 def test_a_population_compiles_once(tmp_path: Path) -> None:
     programs, traces = programs_and_traces("mlp", 6, tmp_path / "many")
     alone = programs_and_traces("mlp", 1, tmp_path / "one")

@@ -3,6 +3,7 @@
 import math
 import re
 
+import hlo
 import keras
 import numpy as np
 import pytest
@@ -11,8 +12,6 @@ import tensorflow as tf
 from modtf import Task, build, stream
 from modtf.cell import VARIANTS
 from modtf.families import FAMILIES
-from modtf.launch.benchmark import hlo
-from modtf.launch.benchmark.flops import step_flops
 from modtf.launch.benchmark.textbook import TEXTBOOK
 from modtf.models.architectures import ARCHITECTURES
 from modtf.training.loss import SettingLoss
@@ -20,6 +19,8 @@ from modtf.training.loss import SettingLoss
 BATCH = 13  # sizes that no other axis is a multiple of, so that a shape gives a tensor away
 TOKENS = {arch: BATCH * FAMILIES[arch].num_training_tokens for arch in ("mlp", "mha")}
 WIDTHS = {"mlp": 28, "mha": 44}
+SOME = [name if name == "modular" else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS]
+ARCHS = ["mlp", pytest.param("mha", marks=pytest.mark.slow)]
 ANSWERS = {"mlp": 4 * WIDTHS["mlp"], "mha": WIDTHS["mha"]}  # width of a module's answer
 
 
@@ -39,7 +40,6 @@ def test_a_dense_layer() -> None:
     x, w = tf.ones([5, 7]), tf.ones([7, 11])
     text = compiled(tf.function(lambda a, b: tf.matmul(a, b) + 1.0, jit_compile=True), x, w)
     assert hlo.product_flops(text) == 2 * 5 * 7 * 11
-    assert hlo.largest_tensor(text) == 7 * 11
 
 
 def test_what_is_fused_is_not_in_memory() -> None:
@@ -50,8 +50,8 @@ def test_what_is_fused_is_not_in_memory() -> None:
     assert not hlo.module_tensors(compiled(fused, x), 6, 6, 10)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("arch", ["mlp", "mha"])
+@pytest.mark.parametrize("variant", SOME)
+@pytest.mark.parametrize("arch", ARCHS)
 def test_no_module_answers_in_memory(arch: str, variant: str) -> None:
     task = Task(arch, num_rules=8)
     text = step_text(build(task, variant, WIDTHS[arch]), task)
@@ -59,7 +59,7 @@ def test_no_module_answers_in_memory(arch: str, variant: str) -> None:
     assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch]) == []
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", SOME)
 def test_recurrence_writes_tokens_in_place(variant: str) -> None:
     """No iteration copies what is kept of all tokens."""
     task = Task("rnn", num_rules=4)
@@ -72,7 +72,7 @@ def test_recurrence_writes_tokens_in_place(variant: str) -> None:
     assert all(math.prod(shape) < task.family.training_length * token for i in in_loops for shape in i.shapes)
 
 
-@pytest.mark.parametrize("arch", ["mlp", "mha"])
+@pytest.mark.parametrize("arch", ARCHS)
 def test_the_textbook_has_them_in_memory(arch: str) -> None:
     task = Task(arch, num_rules=8)
     model = TEXTBOOK[ARCHITECTURES[arch]](task, "gt_modular", WIDTHS[arch])
@@ -82,7 +82,7 @@ def test_the_textbook_has_them_in_memory(arch: str) -> None:
     assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch])
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", SOME)
 def test_flops_are_those_of_the_compiled_products(variant: str) -> None:
     """The mlp has products alone."""
     task = Task("mlp", num_rules=4)
@@ -91,7 +91,6 @@ def test_flops_are_those_of_the_compiled_products(variant: str) -> None:
     forward = tf.function(lambda f: model(f), jit_compile=True)
     text = forward.experimental_get_compiler_ir(features)(stage="hlo")
     assert hlo.product_flops(text) == BATCH * model.forward_flops()
-    assert step_flops(model, BATCH) == 3 * BATCH * model.forward_flops()
 
 
 def test_flops_of_attention_and_recurrence() -> None:

@@ -1,10 +1,9 @@
-"""Reads the optimised program that XLA compiled: its tensors in memory, its matrix products, its size."""
+"""Reads the optimised program that XLA compiled: its tensors in memory and its matrix products."""
 
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+)(?: \(.*)? \{$")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
@@ -67,11 +66,6 @@ def module_tensors(text: str, batch: int, modules: int, width: int) -> list[Inst
     return [i for i in in_memory(text) if any(holds(shape) for shape in i.shapes)]
 
 
-def largest_tensor(text: str) -> int:
-    """Elements of the largest tensor in memory."""
-    return max(math.prod(shape) for i in in_memory(text) for shape in i.shapes)
-
-
 def product_flops(text: str) -> int:
     """Floating-point operations of the matrix products of a program, loops counted once."""
     everything = list(instructions(text))
@@ -81,27 +75,12 @@ def product_flops(text: str) -> int:
         if i.opcode == "dot":
             operand = re.search(r"dot\([^%)]*%([\w.\-]+)", i.text)
             contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", i.text)
-            if operand is None or contracted is None:
-                raise ValueError(f"Expected a dot with contracting dimensions, received: {i.text}")
+            assert operand is not None, i.text
+            assert contracted is not None, i.text
             left = shapes[i.computation, operand[1]]
             depth = math.prod(left[int(axis)] for axis in contracted[1].split(",") if axis)
             total += 2 * depth * math.prod(i.shapes[0])
     return total
-
-
-def program_bytes(dump: str | Path) -> int | None:
-    """Bytes of the largest program in a folder of `--xla_dump_to`: arguments, results and temporaries.
-
-    None where this version of XLA writes no memory report.
-    """
-    reports = Path(dump).glob("*memory-usage-report.txt")
-    sizes = [re.search(r"Total bytes used: (\d+)", report.read_text()) for report in reports]
-    return max((int(size[1]) for size in sizes if size), default=None)
-
-
-def largest_program(dump: str | Path) -> str:
-    """The text of the largest optimised program in a folder of `--xla_dump_to`."""
-    return max((p.read_text() for p in Path(dump).glob("*after_optimizations.txt")), key=len, default="")
 
 
 def _shapes(text: str) -> tuple[tuple[int, ...], ...]:

@@ -1,0 +1,99 @@
+"""Tables, their goals, and what compares rows."""
+
+from typing import Any
+
+import pytest
+
+from modtf.launch.benchmark.costs import costs_of
+from modtf.launch.benchmark.table import (  # fmt: skip
+    COST,
+    DEVICE_GOALS,
+    GOALS,
+    compared,
+    cost_table,
+    goal_lines,
+    note_lines,
+    print_table,
+)
+
+CELL = {"arch": "mlp", "num_rules": 2, "width": 32, "members": 1, "data": "memory", "flops": 100}
+ROW = {**CELL, "train_ms": 1.1, "data_ms": 0.1, "peak_fraction": 0.5, "compile_s": 2.0, "program_bytes": None}
+
+
+def rows(modular_ms: float) -> list[dict]:
+    other = {"step_ms": modular_ms, "to_monolithic": modular_ms, "flops": 110, "fit_overhead": 0.5}
+    return [
+        {**ROW, "variant": "monolithic", "step_ms": 1.0, "to_monolithic": 1.0, "fit_overhead": 0.05},
+        {**ROW, "variant": "modular", **other},
+    ]
+
+
+def test_a_table_has_only_the_columns_it_can_fill(capsys: pytest.CaptureFixture[str]) -> None:
+    heading, _, first, *_ = cost_table(rows(1.2), COST).splitlines()
+    names = ["arch", "R", "e", "variant", "step ms", "/mono", "train ms", "of peak", "data", "fit"]
+    assert heading.split() == " ".join([*names, "compile s", "MiB"]).split()
+    assert " ".join(first.split()) == "mlp 2 32 monolithic 1.00 1.00 1.10 50% 10.0% +5% 2.0 -"
+    print_table([{**row, "peak_gflops": 99.0} for row in rows(1.2)])
+    assert "Matrix peak of the core: 99 to 99 GFLOP/s. CPU time, one core." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("step_ms", "verdict"), [(1.2, "met;"), (1.3, "NOT met in 1 of 2")])
+def test_goals(step_ms: float, verdict: str) -> None:
+    lines = {line.split(":")[0]: line for line in goal_lines(rows(step_ms), GOALS)}
+    assert verdict in lines["goal 1 cost over monolithic"]
+    assert "modular" in lines["goal 1 cost over monolithic"]
+    assert "met; worst 0.05" in lines["goal 4 fit over bare loop, smallest cell"]
+    assert not any("textbook" in line or "7 evaluation" in line for line in lines)
+
+
+def test_a_recurrence_may_cost_more() -> None:
+    recurrent = [{**row, "gate_units": 1.0} for row in rows(1.9)]
+    assert "met; worst 1.9 (limit 2)" in goal_lines(recurrent, GOALS)[0]
+
+
+def test_what_is_not_compared_is_said() -> None:
+    with_textbook, mine = {**ROW, "variant": "modular", "has_textbook": True}, {**ROW, "variant": "mine"}
+    assert note_lines([with_textbook, mine]) == []
+    assert note_lines([with_textbook, {**mine, "has_textbook": False}]) == [
+        "Not compared with a textbook form, as there is none: mlp mine."
+    ]
+
+
+def test_costs_are_medians_and_ratios_of_a_round() -> None:
+    samples = {"monolithic step": [1.0, 2.0, 3.0], "modular step": [2.0, 4.0, 9.0], "data": [0.4] * 3,
+               "peak": [1.0] * 3, "compiled peak": [0.5] * 3, "modular alone": [1.0, 2.0, 4.5]}  # fmt: skip
+    cell, known = {**CELL, "variant": "modular", "members": 2}, {"flops": 100, "published_steps": 1000}
+    core = costs_of(cell, known, samples, product_flops=50)
+    assert (core["step_ms"], core["data_ms"], core["train_ms"]) == (2000.0, 200.0, 2200.0)  # of a member
+    assert (core["to_monolithic"], core["to_alone"], core["peak_fraction"]) == (2.0, 1.0, 0.5)
+    card = costs_of({**cell, "data": "device"}, known, samples, product_flops=50)
+    assert (card["step_ms"], card["step_ms_range"]) == (4000.0, [2000.0, 9000.0])  # of all
+    assert card["models_per_hour"] == pytest.approx(3600 * 2 / 4000)
+
+
+def device_row(members: int, rate: float, **other: Any) -> dict[str, Any]:
+    return {
+        **CELL, "variant": "modular", "members": members, "precision": "float32", "data": "device",
+        "kernels": "cpu", "backend": "jax", "device": "card", "software": "jax",
+        "step_ms": 1e3 * members / rate, "member_steps_per_s": rate, "models_per_hour": 3600 * rate / 100_000,
+        "peak_fraction": 0.4, "peak_tflops": 50.0, "program_bytes": None, "compile_s": 3.0, **other,
+    }  # fmt: skip
+
+
+def test_rows_are_compared_with_25_members_and_the_released_code(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = {**device_row(1, 1.0), "failed": "no memory"}
+    measured = [device_row(25, 1e5), device_row(100, 2e5), device_row(25, 1e5, width=128)]
+    shape = {name: measured[0][name] for name in ("arch", "num_rules", "width", "variant")}
+    released = [{**shape, "processes": n, "models_per_hour": speed} for n, speed in ((1, 18.0), (4, 30.0))]
+    of_25, of_100, wide = compared(measured, released)
+    assert of_100["to_25_members"] == 0.5
+    assert of_25["released_models_per_hour"] == 30.0
+    assert of_25["to_released"] == pytest.approx(30 / 3600)
+    assert "to_released" not in wide
+    met = goal_lines([of_25, of_100, wide], DEVICE_GOALS)
+    assert [line.split(": ")[1].split(";")[0] for line in met] == ["met"] * 3
+    print_table([*measured, failed], released)
+    text = capsys.readouterr().out
+    assert "120x" in text
+    assert "Matrix peak, float32: 50 to 50 TFLOP/s." in text
+    assert "failed: mlp 2 32 modular 1: no memory" in text
