@@ -20,9 +20,9 @@ from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import ACCELERATOR, kernels
 from modtf.population import Population
 from modtf.protocol import MIXED, Training
+from modtf.training.arithmetic import STEPS_PER_PROGRAM, steps_that_fit
 from modtf.training.compile import compile_model
 from modtf.training.processor import processor_name
-from modtf.training.program_size import STEPS_PER_PROGRAM, steps_that_fit
 
 OPTIMIZER = 2  # of the state's groups
 

@@ -21,12 +21,12 @@ from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, r
 from modtf.models.base import ModularModel
 from modtf.population import Population
 from modtf.protocol import MIXED, Protocol, Training
+from modtf.training.arithmetic import STEPS_PER_PROGRAM
 from modtf.training.batches import HostBatches
 from modtf.training.compile import compile_model
 from modtf.training.execution import steps_per_program, training_program, use_large_programs
 from modtf.training.fit import training_batches
 from modtf.training.processor import processor_name
-from modtf.training.program_size import STEPS_PER_PROGRAM
 from modtf.training.provenance import accelerators
 
 EVALUATION_FACTOR = 10  # sizes and training steps of the paper are divided by it
