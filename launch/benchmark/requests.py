@@ -17,6 +17,7 @@ from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.engines.shard import shard_of
 from modtf.families import FAMILIES
+from modtf.family import Family
 from modtf.launch.settings import Settings, check_names, settings_given
 from modtf.memory import check_members
 from modtf.models.architectures.sizes import least_parameters
@@ -24,7 +25,7 @@ from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin
 from modtf.protocol import KERNELS, PLACES, PRECISIONS
 from modtf.studies.check import check_cell
-from modtf.studies.point import OPTIONS, options_known
+from modtf.studies.point import options_known
 from modtf.task import Task
 from modtf.training.requirements import check_cell as check_fits
 
@@ -114,7 +115,7 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
     axes = AXES if on_device else () if given.all else ("arch", "rules", "width", "variant")
     chosen = {axis: _values(given, axis) for axis in axes if given[axis].present or not on_device}
     settings = settings_given(given)
-    for namespace in ("training", "evaluation"):  # the protocol is the published one
+    for namespace in ("training", "evaluation", "trainer"):  # the protocol is the published one
         check_names(namespace, settings[namespace], [], "a benchmark, which is of the published protocol")
     if on_device:
         found = [[cell] for cell in cells(DEVICE_TABLE, given.device, chosen)]
@@ -161,10 +162,11 @@ def _values(given: flags.FlagValues, axis: str) -> Sequence[Any]:
         raise ValueError(f"--{axis} is empty; expected values separated by commas.")
     if axis in NUMBERS:
         return _numbers(axis, values)
-    known = {"arch": FAMILIES, "variant": ROUTERS, **NAMED}[axis]
+    variants = [*ROUTERS, *(each.name for family in FAMILIES.values() for each in family.variants)]
+    known = {"arch": FAMILIES, "variant": dict.fromkeys(variants), **NAMED}[axis]
     for value in values:
         check_choice(f"--{axis}", value, known)
-    return [name for name in ROUTERS if name in values] if axis == "variant" else values
+    return [name for name in known if name in values] if axis == "variant" else values
 
 
 def _numbers(axis: str, texts: Sequence[str]) -> list[int]:
@@ -197,7 +199,7 @@ def _request(group: Sequence[dict[str, Any]], settings: Settings, backend: str) 
     check_members(members, f"--members={members}")
     options = {name: value for name, (value,) in settings["task"].items()}
     task = Task(shared["arch"], num_rules=shared["num_rules"], **options)
-    router, model = (_options(part, settings, variants, task.family.architecture) for part in OPTIONS)
+    router, model = (_options(part, settings, variants, task.family) for part in ("router", "model"))
     seeds = tuple((seed, 0) for seed in range(members))
     for name in variants:
         cell = Cell(task, shared["width"], name, seeds, router=router[name], model=model[name])
@@ -215,11 +217,11 @@ def _request(group: Sequence[dict[str, Any]], settings: Settings, backend: str) 
 
 
 def _options(
-    namespace: str, settings: Settings, variants: Sequence[str], architecture: str
+    namespace: str, settings: Settings, variants: Sequence[str], family: Family
 ) -> dict[str, dict[str, Any]]:
     """Those that each variant knows, of what --set gives."""
-    known = {name: options_known(namespace, name, architecture) for name in variants}
-    whose = " and ".join(variants) if namespace == "router" else f"the architecture {architecture!r}"
+    known = {name: options_known(namespace, family, name) for name in variants}
+    whose = " and ".join(variants) if namespace == "router" else f"the architecture {family.architecture!r}"
     check_names(namespace, settings[namespace], {one: 0 for own in known.values() for one in own}, whose)
     given = {name: value for name, (value,) in settings[namespace].items()}
     return {name: {one: given[one] for one in own if one in given} for name, own in known.items()}
