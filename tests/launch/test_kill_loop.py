@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
 LOOP = Path(__file__).with_name("kill_loop.py")
 
 

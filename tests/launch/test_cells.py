@@ -1,0 +1,251 @@
+"""From flags to cells: where --set, lists and the families' own flags arrive, and what they refuse."""
+
+import pytest
+from absl import flags
+
+from modtf.cell import VARIANTS
+from modtf.families import FAMILIES, register_family
+from modtf.launch import run, sweep
+from modtf.launch.cells import cells_of_flags, choose_cells
+from modtf.launch.settings import ALL, define_settings, settings_given
+from modtf.models.routers import ROUTERS, register_router
+from modtf.models.routers.base import Router
+from modtf.protocol import Protocol
+from modtf.space import parse_value
+from modtf.studies import load_study
+from modtf.variants import Variant
+
+
+def given(*arguments, command=run):
+    values = flags.FlagValues()
+    command.define_flags(values)
+    values(["command", *arguments])
+    return values
+
+
+def cells(*arguments):
+    return {cell.variant: cell for cell in cells_of_flags(given(*arguments))}
+
+
+def swept(*arguments):
+    return cells_of_flags(given(*arguments, command=sweep))
+
+
+@pytest.fixture
+def tempered():
+    """A router with an option of its own."""
+
+    @register_router("tempered")
+    class Tempered(Router):
+        def __init__(self, setup, *, modules=None, temperature=1.0):
+            super().__init__(setup, modules=modules)
+            self.temperature = temperature
+
+        def call(self, rule=None, rule_features=None, scores=None):
+            return rule
+
+    yield
+    del ROUTERS._objects["tempered"], ROUTERS._origins["tempered"]
+
+
+@pytest.fixture
+def pictures():
+    """A family with variants, a setting and a trainer of its own."""
+
+    @register_family("pictures")
+    class Pictures(type(FAMILIES["mlp"])):
+        settings = ("classification",)
+        variants = (
+            Variant("plain", router="modular"),
+            Variant("two_of_all", router="top_k", model={"router.k": 2}),
+            Variant("in_stages", router="modular", trainer=lambda context, *, stages=2, **others: None),
+        )
+        reference, oracle = "plain", None
+
+    yield
+    del FAMILIES._objects["pictures"], FAMILIES._origins["pictures"]
+
+
+def test_values_are_literals_or_text():
+    texts = {"2": 2, "0.5": 0.5, "None": None, "simple": "simple", "(1, 2)": (1, 2), "": ""}
+    assert {text: parse_value(text) for text in texts} == texts
+
+
+def test_every_option_of_every_family_is_a_flag():
+    names = [option.name for family in FAMILIES.values() for option in family.options]
+    assert names
+    assert set(names) <= set(given())
+
+
+def test_an_option_named_as_a_flag_is_set_by_its_namespace():
+    values = flags.FlagValues()
+    flags.DEFINE_string("search", "everywhere", "The command's own.", flag_values=values)
+    define_settings(values)
+    values(["command", "--search=here", "--set", "task.search=v2"])
+    assert values.search == "here"
+    assert settings_given(values)["task"] == {"search": ["v2"]}
+
+
+def test_options_of_task_and_network():
+    for arguments in (["--search=v2"], ["--set", "task.search=v2"], ["--set=task.search=v2"]):
+        assert cells("--arch=mha", *arguments)["modular"].task.search == "v2"
+    assert cells("--arch=rnn", "--set", "model.cell=simple")["modular"].model == {"cell": "simple"}
+    assert cells("--arch=rnn", "--architecture=mha")["modular"].architecture == "mha"
+    assert cells("--arch=rnn", "--architecture=rnn")["modular"] == cells("--arch=rnn")["modular"]
+
+
+@pytest.mark.parametrize("command", [run, sweep])
+def test_the_protocol_can_be_changed(command):
+    values = ["clipnorm=2", "evaluations=3", "precision=tf32", "weight_decay=1"]
+    more = ["draws=7", "conditions=len30,scale2", "batch_size=7"]
+    (cell,) = cells_of_flags(
+        given("--arch=rnn", "--variant=modular", "--steps=5", "--tasks=1", "--seeds=3", "--learning_rate=0.5",
+              *(f"--set=training.{one}" for one in values), *(f"--set=evaluation.{one}" for one in more),
+              command=command)
+    )  # fmt: skip
+    assert cell.members == ((0, 0), (0, 1), (0, 2))
+    evaluation = cell.protocol.evaluation
+    assert (evaluation.draws, evaluation.conditions, evaluation.batch_size) == (7, ("len30", "scale2"), 7)
+    changes = {"steps": 5, "learning_rate": 0.5, "clipnorm": 2.0, "evaluations": 3, "precision": "tf32"}
+    assert cell.protocol.training == Protocol.quick(cell.task).replace(**changes, weight_decay=1.0).training
+    assert isinstance(cell.protocol.training.clipnorm, float), "else it has another hash"
+    assert cells("--arch=rnn", "--set=training.clipnorm=None")["modular"].protocol.training.clipnorm is None
+
+
+@pytest.mark.usefixtures("tempered")
+def test_a_routers_option_goes_to_the_variants_that_know_it():
+    found = cells("--set=router.temperature=2", "--set=router.modules=16")
+    assert list(found) == [*VARIANTS, "tempered"], "a registered router is a variant"
+    assert found["tempered"].router == {"temperature": 2, "modules": 16}
+    assert found["modular"].router == {"modules": 16}
+    assert found["gt_modular"].router == {}
+    assert found["gt_modular"].hash == cells()["gt_modular"].hash
+    assert found["modular"].hash != cells()["modular"].hash
+    with pytest.raises(ValueError, match=r"--set router\.temperature is not known.*of modular: modules\."):
+        cells("--variant=modular", "--set=router.temperature=2")
+
+
+@pytest.mark.usefixtures("pictures")
+def test_a_familys_own_variants_and_their_options():
+    found = cells("--arch=pictures", "--set=router.modules=3", "--set=trainer.stages=4")
+    assert list(found) == ["plain", "two_of_all", "in_stages"]
+    assert {cell.task.setting for cell in found.values()} == {"classification"}
+    assert [cell.router for cell in found.values()] == [{"modules": 3}] * 3
+    assert [cell.trainer for cell in found.values()] == [{}, {}, {"stages": 4}]
+    assert list(cells("--arch=pictures", "--variant=plain,switch")) == ["plain", "switch"]
+    together = swept("--arch=mlp,pictures", "--variant=modular,plain", "--set=router.modules=3")
+    assert [cell.label.split("_r8")[0] for cell in together if cell.variant == "plain"] == [
+        "pictures_classification"
+    ]
+    assert "plain,two_of_all,in_stages" in given()["variant"].help
+
+
+@pytest.mark.usefixtures("pictures")
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("--set=router.k=1", r"router\.k is not known. The options of plain and two_of_all and in_stages: "),
+        ("--set=trainer.steps=1", r"trainer\.steps is not known.*: stages\."),
+        ("--variant=nope", "'nope' is not known; expected one of plain, two_of_all, in_stages, monolithic"),
+        ("--setting=regression", "regression"),
+    ],
+)
+def test_what_a_familys_own_variants_refuse(argument, words):
+    with pytest.raises(ValueError, match=words):
+        cells("--arch=pictures", argument)
+
+
+def test_lists_are_combined_and_options_go_to_those_that_know_them():
+    arguments = (
+        "--arch=mlp,mha",
+        "--rules=2,8",
+        "--width=32",
+        "--search=v1,v2",
+        "--variant=modular,monolithic",
+    )
+    assert [cell.label for cell in swept(*arguments, "--set", "router.modules=3,4")] == [
+        f"{kind}_regression_r{rules}_e32_{variant}"
+        for kind, rules in [("mlp", 2), ("mlp", 8), *((f"mha_{v}", r) for v in ("v1", "v2") for r in (2, 8))]
+        for variant in ("modular_modules-3", "modular_modules-4", "monolithic")
+    ]
+    several = ("--set=training.evaluations=5,6", "--set=model.cell=lstm,simple")
+    found = [(cell.task.arch, cell.protocol.training.evaluations, *cell.model.values())
+             for cell in swept("--arch=mlp,rnn", "--variant=modular", *several)]  # fmt: skip
+    assert found == [
+        ("mlp", 5),
+        ("mlp", 6),
+        *(("rnn", n, kind) for n in (5, 6) for kind in ("lstm", "simple")),
+    ]
+
+
+def test_what_is_not_given_is_the_quick_presets():
+    found = swept("--arch=mlp")
+    assert [cell.variant for cell in found] == list(VARIANTS)
+    assert found == list(cells("--arch=mlp").values()), "as of launch/run.py"
+    assert all(cell.protocol == Protocol.quick(cell.task) for cell in found)
+    assert {(cell.task.num_rules, cell.width, len(cell.members)) for cell in found} == {(8, 32, 5)}
+    (paper,) = swept("--arch=mlp", "--variant=modular", "--preset=paper")
+    assert paper.protocol == Protocol.published(paper.task)
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("temperature=2", rf"expected NAMESPACE.NAME=VALUE with a namespace of {', '.join(ALL)}"),
+        ("router.temperature", "expected NAMESPACE.NAME=VALUE"),
+        ("routers.temperature=2", "expected NAMESPACE.NAME=VALUE"),
+        ("router.=2", "expected NAMESPACE.NAME=VALUE"),
+        ("task.num_rules=4", r"task\.num_rules is not known. The options of the families: search, target"),
+        ("task.search=v2", "search='v2' has no meaning for arch='mlp', whose options are: none"),
+        (
+            "router.heat=2",
+            r"router\.heat is not known. The options of monolithic and modular and .*: modules",
+        ),
+        ("model.cell=lstm", r"--set model\.cell is not known. The options of the architecture 'mlp': none"),
+        ("training.speed=2", r"--set training\.speed is not known. The options of training: steps, learning"),
+        ("evaluation.steps=2", r"--set evaluation\.steps is not known. The options of evaluation: batches"),
+        ("training.steps=many", "steps='many' is not valid; expected an integer of at least 1"),
+        ("training.clipnorm=-1", r"clipnorm=-1\.0 is not valid; expected a number"),
+        ("training.batch_size=None", "expected an integer of at least 1"),
+        ("evaluation.conditions=len30", "condition='len30' is not known; expected one of iid, scale2"),
+    ],
+)
+@pytest.mark.parametrize("command", [run, sweep])
+def test_settings_without_meaning(argument, expected, command):
+    with pytest.raises(ValueError, match=expected):
+        cells_of_flags(given("--arch=mlp", "--set", argument, command=command))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Give --study=NAME, or say at least --arch"),
+        (["--arch=cnn"], "--arch='cnn' is not known; expected one of mlp, mha, rnn"),
+        (["--arch=mlp", "--rules=two"], "--rules=two: expected whole numbers"),
+        (["--arch=mlp", "--rules=1"], "--rules=1 is not valid"),
+        (["--arch=mlp", "--variant=none"], "--variant='none' is not known"),
+        (["--arch=mlp", "--variant="], "--variant is empty; expected some of monolithic"),
+        (["--arch=mlp", "--setting=ranking"], "setting='ranking' is not known"),
+        (["--arch=mlp", "--tasks=0"], "tasks=0 is not valid"),
+        (["--arch=mlp", "--model=mine"], "--model='mine' is not known; registered: none"),
+    ],
+)
+def test_lists_without_meaning(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        swept(*arguments)
+
+
+def test_flags_choose_among_the_cells_of_a_study():
+    study = load_study("paper").cells
+    arguments = ("--study=paper", "--arch=mha", "--rules=2,8", "--width=64")
+    chosen = choose_cells(study, given(*arguments, command=sweep))
+    assert len(chosen) == 2 * 2 * 2 * 4
+    assert {cell.task.num_rules for cell in chosen} == {2, 8}
+    for argument, words in {
+        "--steps=5": "--steps cannot be given with --study",
+        "--set=training.steps=5": "--set cannot be given with --study",
+        "--search=v2": "--search cannot be given with --study",
+        "--rules=3": "--rules=3 is not known; expected one of 2, 4, 8, 16, 32",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            choose_cells(study, given("--study=paper", argument, command=sweep))
