@@ -1,15 +1,26 @@
 """What all commands share: plug-ins, `--help`, errors in one line, quiet libraries."""
 
+import os
+import re
 import sys
+import tempfile
+import textwrap
 from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from absl import flags
 
-from modtf.launch.help import help_of, wants_help
-from modtf.launch.quiet import quiet_tensorflow
 from modtf.plugins import load_plugin
 from modtf.termination import Terminated, exit_on_sigterm
+
+WIDTH = 110  # characters of a line
+NAMES = 27  # of them for a flag and its default
+TENSORFLOW = "tensorflow"
 
 
 def run_command(
@@ -55,7 +66,7 @@ def _run(
     given = flags.FlagValues()
     define_flags(given)
     define_plugin(given)
-    if wants_help(arguments):
+    if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
         print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name))
         return
     _, *stray = given([name, *arguments])
@@ -86,3 +97,74 @@ def plugins_given(arguments: Sequence[str]) -> list[str]:
     define_plugin(values)
     values(["command", *arguments], known_only=True)
     return list(values.plugin)
+
+
+def help_of(text: str, values: flags.FlagValues, name: str) -> str:
+    """The help of a command.
+
+    Args:
+        text: what it does, and examples that begin with "python launch/NAME.py".
+        values: its flags, those that people use first first.
+        name: of the program, as the user called it: "run.py" or "modtf run".
+    """
+    if name.startswith("modtf "):
+        text = text.replace(f"python launch/{name.removeprefix('modtf ')}.py", name)
+    return "\n".join([text.strip(), "", "Flags:", *(_flag_text(values[flag]) for flag in values)])
+
+
+def _flag_text(flag: flags.Flag[Any]) -> str:
+    """A flag with its default, or what it takes, and its description beside it."""
+    if flag.boolean:
+        shown = f"--[no]{flag.name}"
+    elif flag.default in (None, [], ""):
+        shown = f"--{flag.name}={flag.flag_type().split()[-1].upper()}"
+    else:
+        default = ",".join(map(str, flag.default)) if isinstance(flag.default, list) else flag.default
+        shown = f"--{flag.name}={default}"
+    choices = getattr(flag.parser, "enum_values", None)
+    words = re.sub(r"^<[^>]*>: |;\s+repeat this option.*", "", flag.help or "", flags=re.DOTALL)  # absl's
+    words = f"{words} One of {', '.join(choices)}." if choices else words
+    first = f"  {shown}".ljust(NAMES) + " "
+    if len(first) > NAMES + 1:
+        first = f"{first.rstrip()}\n{' ' * (NAMES + 1)}"
+    lines = textwrap.wrap(words, WIDTH - NAMES - 1)
+    return first + f"\n{' ' * (NAMES + 1)}".join(lines)
+
+
+def quiet_tensorflow() -> None:
+    """Makes the first import of TensorFlow, whoever asks for it, print nothing unless it fails."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says later
+    if TENSORFLOW not in sys.modules:
+        sys.meta_path.insert(0, _QuietTensorFlow())
+
+
+class _QuietTensorFlow(MetaPathFinder):
+    """Finds TensorFlow once, where the other finders do, and loads it in silence."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != TENSORFLOW:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: _silently(lambda: load(module))  # type: ignore[method-assign]
+        return spec
+
+
+def _silently(load: Callable[[], None]) -> None:
+    """Keeps what is written to the terminal's file itself, past Python; an error brings it back."""
+    with tempfile.TemporaryFile() as said:
+        terminal = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            load()
+        except BaseException:
+            said.seek(0)
+            os.write(terminal, said.read())
+            raise
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)

@@ -62,6 +62,7 @@ def test_it_speaks_of_every_kind_of_addition():
         "measure",
         "figure",
         "claim",
+        "study",
         "command",
     ]
 

@@ -116,7 +116,7 @@ def test_help_is_what_the_file_says_and_the_flags(command, capsys):
 
 def test_tensorflow_is_imported_in_silence():
     code = (
-        "import os; from modtf.launch.quiet import quiet_tensorflow; quiet_tensorflow(); "
+        "import os; from modtf.launch.cli import quiet_tensorflow; quiet_tensorflow(); "
         "import keras, tensorflow; os.write(2, b'heard'); print(tensorflow.constant(3).numpy())"
     )
     environment = {"KERAS_BACKEND": "tensorflow", "PYTHONPATH": ":".join(sys.path)}
@@ -129,7 +129,7 @@ def test_tensorflow_is_imported_in_silence():
 def test_a_failing_import_is_heard(tmp_path):
     (tmp_path / "tensorflow.py").write_text("import os\nos.write(2, b'why')\nraise ImportError('broken')\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-    code += "from modtf.launch.quiet import quiet_tensorflow; quiet_tensorflow()\nimport tensorflow"
+    code += "from modtf.launch.cli import quiet_tensorflow; quiet_tensorflow()\nimport tensorflow"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "why" in result.stderr

@@ -7,9 +7,8 @@ import pytest
 from modtf.cell import VARIANTS
 from modtf.families import FAMILIES
 from modtf.protocol import Protocol
-from modtf.studies import STUDIES, load_study
+from modtf.studies import STUDIES, grid, load_study, register_study
 
-IMPORT = "from modtf.studies import grid\n"
 OWN = '''"""Mine."""
 from modtf.studies import grid
 CELLS = grid(arch="mlp", width=[32, {width}], num_rules=32).cells()
@@ -55,6 +54,19 @@ def test_a_users_file(tmp_path):
     assert [cell.width for cell in study.cells] == [32, 64]
 
 
+def test_a_study_is_registered_by_name():
+    @register_study("mine")
+    def cells():
+        return grid(arch="mlp", width=[32, 64]).cells()
+
+    try:
+        assert [cell.width for cell in load_study("mine").cells] == [32, 64]
+        with pytest.raises(ValueError, match="routers, paper, mine, or the path"):
+            load_study("yours")
+    finally:
+        del STUDIES._objects["mine"], STUDIES._origins["mine"]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -78,8 +90,3 @@ def test_a_users_mistakes(tmp_path, text, words, request):
     path.write_text(text)
     with pytest.raises(ValueError, match=words):
         load_study(path)
-
-
-def test_an_unknown_name():
-    with pytest.raises(ValueError, match="expected testing, quick, first, routers, paper, or the path of"):
-        load_study("papers")
