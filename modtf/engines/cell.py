@@ -31,10 +31,10 @@ from modtf.results.schema import (
 from modtf.training import archive
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, TailCallback
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
-from modtf.training.fit import train
 from modtf.training.provenance import provenance
 from modtf.training.requirements import check_cell
 from modtf.training.strategy import MemberDevices
+from modtf.training.train import train
 from modtf.version import __version__
 
 

@@ -1,6 +1,6 @@
 """Where the batches of a training program come from: a pipeline of the host, or the program itself."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +15,12 @@ class HostBatches:
     What `read` takes from an iterator is a program's argument; there `stack` and `of_member` are called.
 
     Args:
-        dataset: of (features, target) with known shapes.
+        dataset: of (features, target) or (features, {output: target}).
     """
 
     def __init__(self, dataset: tf.data.Dataset):
-        self.dataset = dataset
+        named = isinstance(dataset.element_spec[1], dict)
+        self.dataset = dataset if named else dataset.map(_with_names)
 
     def feed(self, per_program: int) -> tf.data.Dataset:
         """What `fit` iterates over."""
@@ -33,6 +34,11 @@ class HostBatches:
     @property
     def bytes_per_step(self) -> int:
         specs = tf.nest.flatten(self.dataset.element_spec)
+        if not all(spec.shape.is_fully_defined() for spec in specs):
+            raise ValueError(
+                f"The batches of a stream must have one shape, received {self.dataset.element_spec}. Take "
+                "`.batch(..., drop_remainder=True)`."
+            )
         return sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
 
     def read(self, iterator: Any, count: int) -> Any:
@@ -97,6 +103,8 @@ class DeviceBatches:
 
 
 Batches = HostBatches | DeviceBatches
+#: what somebody else makes: endless, or from its first step on; None for the task's own
+Stream = tf.data.Dataset | Callable[[int], tf.data.Dataset] | None
 
 
 def _with_names(features: Any, target: Any) -> Any:

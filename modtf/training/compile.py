@@ -6,11 +6,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from modtf.models.kernels.by_device import kernels
+from modtf.models.kernels.by_device import kernels, on_cpu
 from modtf.population import Population
 from modtf.protocol import Training
 from modtf.training.loss import SettingLoss
-from modtf.training.optimizer import MemberAdam
+from modtf.training.optimizer import make_optimizer
 from modtf.xla.switches import use_precision
 
 STEPS_PER_EXECUTION = 100  # by then Keras's work between them is lost in the steps
@@ -49,6 +49,7 @@ def compile_model(
     *,
     jit_compile: bool | str = True,
     steps_per_execution: int = STEPS_PER_EXECUTION,
+    loss: Any = None,
 ) -> None:
     """Gives a model its optimizer and loss; needs no TensorFlow where Keras has another backend.
 
@@ -57,36 +58,41 @@ def compile_model(
     Args:
         model: a model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`; built.
         population: what it is trained on.
-        training: the learning rate, the largest norm of one member's gradient, and the precision, which is
-            then this process's.
-        jit_compile: whether XLA compiles the step.
+        training: the optimizer and its numbers, the largest norm of one member's gradient, and the precision,
+            which is then this process's.
+        jit_compile: whether XLA compiles the step; an architecture may say that it does not on a CPU.
         steps_per_execution: steps between two returns to Python; it must divide those of an epoch.
+        loss: of the output "target", or a dict by output; the setting's by default.
 
     Example:
         >>> compile_model(model, Population.of(task), Protocol.published(task).training)
         >>> model.train_on_batch(features, {"target": target})
     """
     use_precision(training.precision)
-    setting, clipnorm = population.task.setting, training.clipnorm
-    settings = (setting, len(population), clipnorm, training.precision, jit_compile, kernels())
+    if getattr(model, "compiled_by_xla", None) is False and on_cpu():
+        jit_compile = False
+    setting = population.task.setting
+    trained = tuple(variable.path for variable in model.trainable_variables)  # the others may be frozen
+    numbers = () if training.schedule is None else (training.learning_rate, training.steps)
+    settings = (
+        (setting, len(population), training.clipnorm, training.precision, jit_compile, kernels(), trained),
+        (training.optimizer, training.momentum, training.weight_decay, training.schedule, *numbers),
+    )
     before = Compilation.of(model)
-    if before is not None and before.settings == settings:
+    if loss is None and before is not None and before.settings == settings:
         for variable in before.optimizer.variables:
             variable.assign(ops.zeros_like(variable))
-        before.optimizer.learning_rate = training.learning_rate
+        if training.schedule is None:
+            before.optimizer.learning_rate = training.learning_rate
         model.steps_per_execution = steps_per_execution
         return
-    optimizer = MemberAdam(
-        training.learning_rate,
-        num_members=len(population),
-        member_clipnorm=clipnorm,
-        name="adam",  # it is part of the program; Keras would number it
-    )
-    loss = SettingLoss(setting, dtype=model.variable_dtype)
-    loss.compilation = Compilation(optimizer, settings)
+    optimizer = make_optimizer(training, len(population))
+    if loss is None:
+        loss = SettingLoss(setting, dtype=model.variable_dtype)
+        loss.compilation = Compilation(optimizer, settings)
     model.compile(
         optimizer=optimizer,
-        loss={"target": loss},
+        loss=loss if isinstance(loss, dict) else {"target": loss},
         jit_compile=jit_compile,
         steps_per_execution=steps_per_execution,
     )

@@ -1,37 +1,43 @@
-"""Adam for a population: every member is trained as if alone."""
+"""Optimizers for a population: every member is trained as if alone."""
+
+from typing import Any
 
 import keras
 from keras import ops
 
 from modtf.models.kernels.gradients import noted
+from modtf.protocol import Training
 
 
-@keras.saving.register_keras_serializable("modtf")
-class MemberAdam(keras.optimizers.Adam):
-    """Adam whose variables have a leading members axis.
+class MemberOptimizer(keras.optimizers.Optimizer):
+    """What is done to gradients of variables with a leading members axis before one of Keras's own
+    optimizers, the next class in line, gets them.
 
     The population's loss is the mean over members, so each member's gradient arrives divided by their
     number; it is multiplied back here. Clipping is by the norm over one member's weights, and under
-    `tf.distribute` after the sum over replicas (Keras's own clips each replica before it).
+    `tf.distribute` after the sum over replicas (Keras's own clips each replica before it). Weight decay is
+    coupled, as PyTorch's: part of the gradient (Keras's own is a step beside it).
 
     `diverged_at` [P] holds the step after which a member's weights were no finite numbers any more, or 0.
 
     Args:
         num_members: P; 1 for a model without members axis, whose norm is then over all its weights.
         member_clipnorm: the largest gradient norm of a member; None for no clipping.
+        coupled_decay: how many times each weight is added to its gradient, after clipping.
     """
 
     def __init__(
         self,
-        learning_rate=1e-4,
+        learning_rate: Any = 1e-4,
         num_members: int = 1,
         member_clipnorm: float | None = None,
-        epsilon: float = 1e-8,
+        coupled_decay: float = 0.0,
         **kwargs,
     ):
-        super().__init__(learning_rate=learning_rate, epsilon=epsilon, **kwargs)
+        super().__init__(learning_rate=learning_rate, **kwargs)
         self.num_members = num_members
         self.member_clipnorm = member_clipnorm
+        self.coupled_decay = coupled_decay
 
     def build(self, variables):
         if self.built:
@@ -46,6 +52,13 @@ class MemberAdam(keras.optimizers.Adam):
         grads = [None if grad is None else _dense(grad) * self.num_members for grad in grads]
         if self.member_clipnorm is not None:
             grads = self._clip_members(grads)
+        if self.coupled_decay:
+            variables = self._trainable_variables if trainable_variables is None else trainable_variables
+            decay = self.coupled_decay / _num_replicas()
+            grads = [
+                None if grad is None else grad + ops.cast(decay * variable, grad.dtype)
+                for grad, variable in zip(grads, variables, strict=True)
+            ]
         with noted():  # TensorFlow's sum over replicas, of one too, has a gradient
             super().apply(grads, trainable_variables)
         self._notice_divergence()
@@ -86,7 +99,38 @@ class MemberAdam(keras.optimizers.Adam):
             **super().get_config(),
             "num_members": self.num_members,
             "member_clipnorm": self.member_clipnorm,
+            "coupled_decay": self.coupled_decay,
         }
+
+
+@keras.saving.register_keras_serializable("modtf")
+class MemberAdam(MemberOptimizer, keras.optimizers.Adam):
+    """Adam; arguments of its own as Keras's, epsilon as the paper's."""
+
+    def __init__(self, *args, epsilon: float = 1e-8, **kwargs):
+        super().__init__(*args, epsilon=epsilon, **kwargs)
+
+
+@keras.saving.register_keras_serializable("modtf")
+class MemberSGD(MemberOptimizer, keras.optimizers.SGD):
+    """Gradient descent, with momentum if it is asked for. Momentum keeps steps, so under a schedule each with
+    the rate of its time."""
+
+
+def make_optimizer(training: Training, num_members: int) -> MemberOptimizer:
+    """The optimizer that a protocol says, for one training from its first step to its last."""
+    rate: Any = training.learning_rate
+    if training.schedule == "cosine":
+        rate = keras.optimizers.schedules.CosineDecay(rate, training.steps)
+    options: dict[str, Any] = {
+        "num_members": num_members,
+        "member_clipnorm": training.clipnorm,
+        "coupled_decay": training.weight_decay,
+        "name": training.optimizer,  # it is part of the program; Keras would number it
+    }
+    if training.optimizer == "sgd":
+        return MemberSGD(rate, momentum=training.momentum, **options)
+    return MemberAdam(rate, **options)
 
 
 def _dense(grad):
@@ -98,18 +142,25 @@ def _dense(grad):
     return tf.convert_to_tensor(grad)
 
 
+def _num_replicas() -> int:
+    if keras.backend.backend() != "tensorflow":
+        return 1
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    return 1 if context is None else context.num_replicas_in_sync
+
+
 def _sum_over_replicas(grads):
     """Gradients summed over replicas, and the number of replicas.
 
     The optimizer will sum over replicas once more, so the caller divides by their number.
     """
-    if keras.backend.backend() != "tensorflow":
+    if _num_replicas() == 1:
         return grads, 1
     import tensorflow as tf
 
     context = tf.distribute.get_replica_context()
-    if context is None or context.num_replicas_in_sync == 1:
-        return grads, 1
     present = [grad for grad in grads if grad is not None]
     summed = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, present))
     return [None if grad is None else next(summed) for grad in grads], context.num_replicas_in_sync

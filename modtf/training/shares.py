@@ -10,7 +10,7 @@ import tensorflow as tf
 from modtf.models.base import ModularModel
 from modtf.training.batches import Batches
 from modtf.training.compile import state_of
-from modtf.training.execution import compiled_part, training_program
+from modtf.training.steps import compiled_part, training_program
 
 
 def bounds(num_members: int, num_devices: int) -> list[tuple[int, int]]:

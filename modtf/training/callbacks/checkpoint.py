@@ -76,7 +76,8 @@ class CheckpointCallback(keras.callbacks.Callback):
 
     def _put(self, model: keras.Model, arrays: archive.Arrays) -> int:
         variables = state_of(model)
-        written = {name: float(arrays.get(f"setting_{name}", np.nan)) for name in self.settings}
+        settings = {name: value for name, value in arrays.items() if name.startswith("setting_")}
+        written = {name.removeprefix("setting_"): float(value) for name, value in settings.items()}
         shapes = [arrays[f"variable_{i}"].shape for i in range(int(arrays["num_variables"]))]
         kept, names = arrays["callbacks"].tolist(), self._names()
         if (written, kept) != (self.settings, names) or shapes != [tuple(v.shape) for v in variables]:

@@ -12,7 +12,7 @@ from modtf.evaluation.data_place import choose_place
 from modtf.families import FAMILIES
 from modtf.models.build import build
 from modtf.task import Task
-from modtf.training.fit import train
+from modtf.training.train import train
 
 TASKS = [Task(num_rules=2, data_seed=i) for i in range(2)]
 

@@ -14,7 +14,7 @@ from modtf.population import Population
 from modtf.protocol import Protocol
 from modtf.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
-from modtf.training.fit import train
+from modtf.training.train import train
 
 TASKS = [Task(num_rules=3, data_seed=i) for i in range(2)]
 STEPS = 48

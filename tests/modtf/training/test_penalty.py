@@ -17,7 +17,7 @@ from modtf.models.routers import ROUTERS, register_router
 from modtf.population import Population
 from modtf.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
-from modtf.training.fit import train
+from modtf.training.train import train
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,7 +11,7 @@ from modtf.task import Task
 from modtf.termination import Terminated
 from modtf.training import archive
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback
-from modtf.training.fit import train
+from modtf.training.train import train
 
 POPULATION = Population.of([Task(), Task(data_seed=1)], [0, 1])
 STEPS, PER_EPOCH = 16, 8

@@ -11,7 +11,7 @@ from modtf.models.build import build
 from modtf.population import Population
 from modtf.protocol import Evaluation
 from modtf.task import Task
-from modtf.training.fit import train
+from modtf.training.train import train
 
 SIZES = Evaluation(batches=1, batch_size=4, tokens=40, draws=1, tokens_per_draw=40, conditions=())
 HOW: dict[str, Any] = {

@@ -1,0 +1,156 @@
+"""`modtf.train`: what users call."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from modtf.checks import check_choice, check_integer, check_names, check_type
+from modtf.evaluation.evaluator import Evaluator
+from modtf.evaluation.outputs import check_is_model, count_modules
+from modtf.files import check_file_writable
+from modtf.models.base import ModularModel
+from modtf.population import Population
+from modtf.protocol import PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
+from modtf.task import Task
+from modtf.training.callbacks.evaluate import EvaluateCallback
+from modtf.training.fit import fit, scope_of
+
+
+def train(
+    model: keras.Model,
+    task: Task | Sequence[Task] | Population,
+    steps: int,
+    *,
+    seed: int | Sequence[int] | None = None,
+    batch_size: int = 256,
+    learning_rate: float = 1e-4,
+    clipnorm: float | str | None = "auto",
+    evaluations: int = 20,
+    precision: str = "float32",
+    data: str = "auto",
+    devices: Sequence[str] = (),
+    evaluation: Evaluation | EvaluateCallback | None = None,
+    checkpoint: str | Path | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    steps_per_execution: int | None = None,
+    jit_compile: bool | str = True,
+    verbose: bool = True,
+    label: str | None = None,
+    optimizer: str = "adam",
+    momentum: float = 0.0,
+    schedule: str | None = None,
+    weight_decay: float = 0.0,
+) -> keras.callbacks.History:
+    """Trains a model, or a population, by default with Adam, on the "train" stream of its task.
+
+    The model is compiled with XLA and runs many steps per call. Before the first step, and after every
+    `steps / evaluations` steps, it is measured on the "validation" stream (`EvaluateCallback`). Under a
+    `tf.distribute.MirroredStrategy` with several replicas (build the model in its scope), Keras can do
+    neither: both are switched off, with a line that says so.
+
+    Args:
+        model: a model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`, or
+            `{"target"}` alone.
+        task: its task, or the list of tasks of a population.
+        steps: training steps, each on one batch.
+        seed: of the training data; the population's or the model's own seeds, or 0, by default.
+        learning_rate: of Adam (epsilon 1e-8), or another optimizer.
+        clipnorm: largest norm of one member's gradient, None for any; "auto" is the published protocol's:
+            1.0 for rnn and None for mlp and mha.
+        evaluations: how many, evenly spaced; the largest divisor of `steps` not above it is taken.
+        precision: "float32", or "tf32" for TensorFloat-32 products on GPUs that have them. A model that was
+            built with dtype="mixed_bfloat16" is trained with that precision, and needs not say so.
+        data: where it is made: "host"; "device", by the compiled program itself, from the same random bits;
+            "auto", the device on an accelerator and the host on a CPU. An evaluation that is given as a
+            callback has its own.
+        devices: names of devices, such as "GPU:0": each trains a share of a population's members, and they
+            never wait for each other. The model holds all members whenever `fit` returns to Python, so
+            callbacks, checkpoints and evaluations, which run on the default device, see one population.
+        evaluation: how much data each reads, or an `EvaluateCallback` to read afterwards.
+        checkpoint: a file `*.npz`; a killed run, started again with the same arguments, resumes from it
+            and ends with the same weights. It is written after every evaluation, and when training is
+            interrupted by Ctrl-C or `SystemExit`; the one before it is kept beside it, `*.previous.npz`, and
+            used where it is damaged. It stays when training ends: training again then returns at once.
+        callbacks: more Keras callbacks; the checkpoint keeps those that have `state()` and
+            `load_state(state)`.
+        steps_per_execution: steps between two returns to Python (progress bar, callbacks, Ctrl-C); by
+            default as many as take some seconds on one core, 100 at most.
+        verbose: whether to show a progress bar.
+        optimizer, momentum, schedule, weight_decay: see `modtf.Training`.
+
+    Returns:
+        Keras's history: `loss`, `val_loss`, the measures and the router's penalty, if it has one, means over
+        members, one per evaluation after training began.
+
+    Raises:
+        ValueError: on an argument out of range, a model with other outputs, or another training's checkpoint.
+
+    Example:
+        >>> history = modtf.train(model, task, steps=10_000)
+    """
+    check_is_model(model)
+    population = _with_seeds(model, task, seed)
+    check_choice("data", data, PLACES)
+    if evaluation is not None and not isinstance(evaluation, EvaluateCallback):
+        check_type("evaluation", evaluation, Evaluation)
+    if checkpoint is not None:
+        check_file_writable(checkpoint, "checkpoint")
+    devices = check_names("devices", devices)
+    _check_callbacks(callbacks)
+    if steps_per_execution is not None:
+        check_integer("steps_per_execution", steps_per_execution, 1)
+    if isinstance(clipnorm, str):
+        check_choice("clipnorm", clipnorm, ("auto",))
+        clipnorm = Protocol.published(population.task).training.clipnorm
+    training = Training(
+        steps=steps,
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        clipnorm=clipnorm,
+        evaluations=evaluations,
+        precision=precision,
+        optimizer=optimizer,
+        momentum=momentum,
+        schedule=schedule,
+        weight_decay=weight_decay,
+    )
+    with scope_of(model):
+        count_modules(model, population)  # before anything is compiled; a user's model is built then
+    if not isinstance(evaluation, EvaluateCallback):
+        sizes = Evaluation().smaller(TRAINING_FACTOR) if evaluation is None else evaluation
+        evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation", data=data))
+    return fit(
+        model,
+        population,
+        training,
+        data=data,
+        devices=devices,
+        checkpoint=checkpoint,
+        callbacks=[evaluation, *callbacks],
+        steps_per_execution=steps_per_execution,
+        jit_compile=jit_compile,
+        verbose=verbose,
+        label=label,
+    )
+
+
+def _check_callbacks(callbacks: Any) -> None:
+    listed = isinstance(callbacks, Sequence) and not isinstance(callbacks, str)
+    if not listed or not all(isinstance(one, keras.callbacks.Callback) for one in callbacks):
+        raise ValueError(
+            f"callbacks={callbacks!r} is not valid; expected a list of keras.callbacks.Callback."
+        )
+
+
+def _with_seeds(
+    model: keras.Model, task: Task | Sequence[Task] | Population, seed: int | Sequence[int] | None
+) -> Population:
+    """What the model is trained on; by default with the seeds that it was built with."""
+    population = Population.of(task, seed)
+    given = seed is not None or isinstance(task, Population)
+    if given or not isinstance(model, ModularModel) or len(model.population) != len(population):
+        return population
+    return replace(population, seeds=model.population.seeds)
