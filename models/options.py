@@ -1,7 +1,7 @@
 """The options of routers and architectures: keyword arguments of one of their methods."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 REQUIRED = inspect.Parameter.empty  # the default of an option that must be given
@@ -29,6 +29,12 @@ def options_of(owner: type, method: str, skip: int = 1) -> dict[str, Any]:
         if all(p.kind is not p.VAR_KEYWORD for p in parameters):
             break
     return found
+
+
+def options_of_function(function: Callable[..., Any], skip: int) -> dict[str, Any]:
+    """The options that a function takes after its first `skip` arguments, and their defaults."""
+    parameters = list(inspect.signature(function).parameters.values())[skip:]
+    return {p.name: p.default for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
 
 
 def check_options(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from modtf.models.initial import blank_examples, reproducible
-from modtf.models.options import check_options
+from modtf.models.options import check_options, options_of_function
 from modtf.models.routers import ROUTERS
 from modtf.plugins import line_in
 from modtf.registry import Registry
@@ -62,8 +62,7 @@ def register_model(name: str) -> Callable[[Any], Any]:
 
 def options_of_model(name: str) -> dict[str, Any]:
     """The options of a registered model, and their defaults."""
-    parameters = list(inspect.signature(MODELS[name]).parameters.values())[len(ARGUMENTS) :]
-    return {p.name: p.default for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+    return options_of_function(MODELS[name], len(ARGUMENTS))
 
 
 def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[str, Any]) -> "keras.Model":

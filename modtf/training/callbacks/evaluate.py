@@ -24,11 +24,13 @@ class EvaluateCallback(keras.callbacks.Callback):
         records: measure -> list of values [P], one per evaluation.
         activations: list of activation matrices [P, R, M].
         seconds: training time between evaluations, without the evaluations.
+        begin: the step before this training's first, where there was another before it.
     """
 
     def __init__(self, evaluator: Evaluator):
         super().__init__()
         self.evaluator = evaluator
+        self.begin = 0
         self.steps: list[int] = []
         self.records: dict[str, list[np.ndarray]] = {}
         self.activations: list[np.ndarray] = []
@@ -43,7 +45,7 @@ class EvaluateCallback(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         if not self.steps:  # else training resumes
-            self._measure(0)
+            self._measure(self.begin)
 
     def on_epoch_begin(self, epoch, logs=None):
         self._began, self._before = time.perf_counter() - self._before, 0.0
@@ -51,7 +53,7 @@ class EvaluateCallback(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         self.seconds.append(self._running())
         self._began = None
-        self._measure((epoch + 1) * self.params["steps"])
+        self._measure(self.begin + (epoch + 1) * self.params["steps"])
         if logs is not None:
             for measure, values in self.latest.items():
                 name = f"val_{measure}" if measure in ("loss", "error") else measure

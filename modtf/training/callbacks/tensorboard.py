@@ -38,7 +38,7 @@ class TensorBoardWriter(keras.callbacks.Callback):
             hparams.hparams(dict(settings), trial_id=Path(folder).parent.name)
 
     def on_train_begin(self, logs=None):
-        if self.evaluation.steps == [0]:
+        if len(self.evaluation.steps) == 1:
             self._write_evaluation()
 
     def on_epoch_end(self, epoch, logs=None):

@@ -72,7 +72,7 @@ def test_large_models_return_to_python_more_often() -> None:
 
 def test_steps_of_a_program_divide_and_fit_in_memory() -> None:
     def batches(numbers: int) -> HostBatches:
-        return HostBatches(tf.data.Dataset.from_tensors(tf.zeros([numbers])).repeat())
+        return HostBatches(tf.data.Dataset.from_tensors((tf.zeros([numbers]), {"target": 0.0})).repeat())
 
     assert steps_per_program(batches(256), 100) == 20
     assert steps_per_program(batches(256), 7) == 7

@@ -1,11 +1,12 @@
-"""`MemberAdam` against plain NumPy: scaling, clipping per member, Adam itself."""
+"""Optimizers against plain NumPy: scaling, clipping per member, Adam, SGD, decay, schedules."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from modtf.training.optimizer import MemberAdam
+from modtf.protocol import Training
+from modtf.training.optimizer import MemberAdam, MemberSGD, make_optimizer
 
 
 def apply(optimizer, gradients, start):
@@ -88,6 +89,50 @@ def test_config_round_trip():
     assert isinstance(copy, MemberAdam)
     assert (copy.num_members, copy.member_clipnorm, copy.epsilon) == (4, 0.25, 1e-8)
     assert float(copy.learning_rate) == 0.5
+    made = make_optimizer(
+        Training(steps=7, optimizer="sgd", momentum=0.5, schedule="cosine", weight_decay=0.1), 2
+    )
+    copy = keras.optimizers.deserialize(keras.optimizers.serialize(made))
+    assert isinstance(copy, MemberSGD)
+    assert (copy.momentum, copy.coupled_decay, copy.num_members) == (0.5, 0.1, 2)
+    assert copy.get_config() == made.get_config()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_sgd_with_coupled_weight_decay_is_that_of_pytorch(momentum):
+    """g = grad + decay w; buffer = momentum buffer + g; w -= rate buffer; the gradient is clipped before."""
+    rng, rate, decay, clip = np.random.default_rng(1), 0.1, 0.05, 2.0
+    w = rng.standard_normal((3, 4))
+    gradients = rng.standard_normal((5, 3, 4)) * np.array([0.1, 1.0, 10.0])[:, None]
+    training = Training(
+        steps=5, learning_rate=rate, clipnorm=clip, optimizer="sgd", momentum=momentum, weight_decay=decay
+    )
+    found = apply(
+        make_optimizer(training, 3), [[(g / 3).astype(np.float32)] for g in gradients], [w.astype(np.float32)]
+    )
+    buffer = np.zeros_like(w)
+    for g in gradients:
+        clipped = g * np.minimum(1.0, clip / np.linalg.norm(g, axis=1, keepdims=True))
+        buffer = momentum * buffer + clipped + decay * w
+        w = w - rate * buffer
+    np.testing.assert_allclose(found[0], w, rtol=1e-4, atol=1e-5)
+
+
+def test_coupled_weight_decay_goes_through_adam():
+    w, gradients = np.array([[1.0, -2.0]]), [np.array([[0.3, 0.1]]), np.array([[-0.2, 0.4]])]
+    optimizer = make_optimizer(Training(steps=2, learning_rate=0.1, weight_decay=0.5), 1)
+    found = apply(optimizer, [[g.astype(np.float32)] for g in gradients], [w.astype(np.float32)])
+    after = adam([gradients[0] + 0.5 * w], w, 0.1)
+    expected = adam([gradients[0] + 0.5 * w, gradients[1] + 0.5 * after], w, 0.1)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4)
+
+
+def test_the_cosine_schedule():
+    """From the rate to 0 with the last step: rate / 2 (1 + cos(pi t / steps))."""
+    optimizer = make_optimizer(Training(steps=8, learning_rate=0.4, schedule="cosine", optimizer="sgd"), 1)
+    w = apply(optimizer, [[np.ones(1, np.float32)]] * 8, [np.zeros(1, np.float32)])
+    np.testing.assert_allclose(w[0], -sum(0.2 * (1 + np.cos(np.pi * np.arange(8) / 8))), rtol=1e-5)
+    assert float(optimizer.learning_rate) == 0.0
 
 
 @pytest.mark.parametrize("clipnorm", [None, 1.0])

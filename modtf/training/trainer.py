@@ -1,0 +1,176 @@
+"""How a cell is trained: in one go, or in the stages of its variant's trainer, each resumed where it was."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from modtf.cell import Cell
+from modtf.checks import check_name
+from modtf.evaluation.evaluator import Evaluator
+from modtf.families import IID
+from modtf.models.options import check_options, options_of_function
+from modtf.population import Population
+from modtf.protocol import TRAINING_FACTOR, Training
+from modtf.registry import resolve
+from modtf.training.batches import Stream
+from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, TailCallback
+from modtf.training.fit import fit
+
+CHECKPOINT = "checkpoint.npz"  # of a training in one go
+
+
+class TrainerContext:
+    """What a variant's trainer is called with.
+
+        def first_the_head(context, warm_up=100):  # its options, with defaults
+            context.model.body.trainable = False
+            context.fit("head", context.model, None, warm_up)
+            context.model.body.trainable = True
+            context.fit("all", context.model, None, context.training.steps - warm_up)
+
+    A trainer that is killed is called again, from its beginning: stages that are done return at once, with
+    the weights that they ended with, so what it does between them must depend on nothing else.
+
+    Args:
+        cell: what is trained.
+        population: its members, or the one of them that is trained.
+        model: newly built.
+        evaluator: measures it.
+        folder: where checkpoints are written, `checkpoint_STAGE.npz`.
+        callbacks: more Keras callbacks.
+        label: for the progress bar.
+        **how: `data`, `devices` and `verbose`, see `modtf.train`.
+
+    Attributes:
+        model: the variant's; what it is after the last stage is measured at the end.
+        task: of the first member, for what all share.
+        training: the cell's protocol of training.
+        options: all options of the trainer.
+        steps: of all stages so far.
+        evaluation, tail, best: what was measured while `model` was trained; tail and best of the last stage.
+        diverged_at: steps [P], 0 where a member's weights are numbers.
+        rows: (measure, condition, place) -> values [P] that `record` was given.
+    """
+
+    tail: TailCallback
+    best: BestWeights
+
+    def __init__(
+        self,
+        cell: Cell,
+        population: Population,
+        model: keras.Model,
+        evaluator: Evaluator,
+        folder: Path,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        label: str = "",
+        **how: Any,
+    ):
+        sizes = cell.protocol.evaluation
+        self.model, self.population, self.task = model, population, population.task
+        self.training, self.options, self.steps = cell.protocol.training, _options(cell), 0
+        self.evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
+        self._of_tail = evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test")
+        self.measuring: list[keras.callbacks.Callback] = []  # callbacks that read `evaluation`
+        self.callbacks, self.rows = list(callbacks), dict[tuple[str, str, str], np.ndarray]()
+        self.diverged_at = np.zeros(len(population), np.int64)
+        self._folder, self._label, self._how = folder, label, how
+        self._stages: set[str] = set()
+
+    def fit(
+        self,
+        stage: str,
+        model: keras.Model,
+        stream: Stream,
+        steps: int,
+        *,
+        training: Training | None = None,
+        loss: Any = None,
+        measured: bool = True,
+    ) -> keras.callbacks.History:
+        """Trains a model in one stage, from its checkpoint on.
+
+        Args:
+            stage: its name, unlike that of others.
+            model: `context.model`, or another that this stage needs.
+            stream: None for the "train" stream of the task; an endless `tf.data.Dataset` of
+                (features, target) or (features, {output: target}) of one shape; or a function from the number
+                of the first step to one, which resumes without reading what was read before.
+            steps: of this stage, each on one batch.
+            training: the optimizer and its numbers, and the batch size of the task's stream; those of the
+                cell's protocol by default. A schedule is the stage's own.
+            loss: of the output "target", or a dict by output; the setting's by default.
+            measured: whether `context.model` is measured while this stage trains it; it must be in the last.
+
+        Returns:
+            Keras's history, of what was left of the stage.
+
+        Raises:
+            ValueError: on a name that is none or was there before, and as `modtf.train`.
+        """
+        if stage:
+            check_name("a stage", stage)
+        if stage in self._stages:
+            raise ValueError(f"There was a stage {stage!r} already. Give every stage a name of its own.")
+        self._stages.add(stage)
+        own, callbacks = model is self.model, self.callbacks
+        if own and measured:
+            self.evaluation.begin = self.steps
+            self.tail, self.best = TailCallback(self._of_tail), BestWeights(self.evaluation)
+            callbacks = [self.evaluation, self.tail, self.best, *self.measuring, *callbacks]
+        history = fit(
+            model,
+            self.population,
+            replace(training or self.training, steps=steps),
+            batches=stream,
+            loss=loss,
+            checkpoint=self._folder / (f"checkpoint_{stage}.npz" if stage else CHECKPOINT),
+            callbacks=callbacks,
+            label=" ".join(filter(None, (self._label, stage))),
+            **self._how,
+        )
+        if own:
+            lost = np.asarray(model.optimizer.diverged_at)
+            now = (self.diverged_at == 0) & (lost > 0)
+            self.diverged_at = np.where(now, self.steps + lost, self.diverged_at)
+        self.steps += steps
+        return history
+
+    def record(self, measure: str, value: Any, condition: str = IID, place: str = "") -> None:
+        """Adds a row to the results of every checkpoint.
+
+        Args:
+            measure: its name.
+            value: a number, or one per member.
+            condition, place: names of the family's.
+        """
+        check_name("a measure", measure)
+        condition = self.population.family.condition(condition).name
+        self.rows[measure, condition, place] = np.broadcast_to(np.asarray(value, float), len(self.population))
+
+
+def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
+    """How a cell is trained.
+
+    Raises:
+        ValueError: on an option that its trainer does not have, or lacks.
+    """
+    trainer = cell.task.family.variant(cell.variant).trainer
+    given = _options(cell)
+    return _in_one_go if trainer is None else partial(resolve(trainer), **given)
+
+
+def _in_one_go(context: TrainerContext) -> None:
+    context.fit("", context.model, None, context.training.steps)
+
+
+def _options(cell: Cell) -> Mapping[str, Any]:
+    trainer = cell.task.family.variant(cell.variant).trainer
+    known = {} if trainer is None else options_of_function(resolve(trainer), 1)
+    check_options(f"the trainer of {cell.variant!r}", cell.trainer, known)
+    return {**known, **cell.trainer}

@@ -1,0 +1,119 @@
+"""A trainer's stages: what they do, and that one killed anywhere ends with the same numbers."""
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modtf.cell import Cell
+from modtf.evaluation.evaluator import Evaluator
+from modtf.models.build import build_cell
+from modtf.protocol import Evaluation, Protocol, Training
+from modtf.task import Task
+from modtf.termination import Terminated
+from modtf.training.trainer import TrainerContext, trainer_of
+from modtf.variants import Variant
+
+SMALL = Evaluation(batches=1, batch_size=8, tokens=64, activation_batch_size=8, draws=1, tokens_per_draw=64)
+TRAINING = Training(steps=12, batch_size=4, evaluations=2, learning_rate=0.01)
+
+
+def two_stages(context, warm_up=4, rate=0.1):
+    """The decoder alone, by gradient descent on data of its own; then all of the model."""
+    frozen = [layer for layer in context.model.layers if layer is not context.model.decoder]
+
+    def ones(first):
+        steps = tf.data.Dataset.range(first, 1000)
+        shape = [4, len(context.population)]
+
+        def example(step):
+            inputs = tf.random.stateless_normal([*shape, 2], [step, 0])
+            return {"inputs": inputs, "rule": tf.zeros(shape, tf.int32)}, tf.ones(shape)
+
+        return steps.map(example)
+
+    for layer in frozen:
+        layer.trainable = False
+    descent = Training(steps=1, optimizer="sgd", learning_rate=rate, evaluations=1)
+    context.fit("decoder", context.model, ones, warm_up, training=descent)
+    for layer in frozen:
+        layer.trainable = True
+    context.record("norm", float(np.abs(context.model.decoder.first.kernel.numpy()).sum()))
+    context.fit("all", context.model, None, context.training.steps - warm_up)
+
+
+@pytest.fixture(scope="module")
+def cell():
+    family = Task().family
+    variants, family.variants = family.variants, (Variant("staged", router="modular", trainer=two_stages),)
+    yield Cell(Task(), 4, "staged", ((0, 0), (1, 1)), Protocol(TRAINING, SMALL))
+    family.variants = variants
+
+
+class Kill(keras.callbacks.Callback):
+    """Raises before a step, counted over everything that is trained."""
+
+    def __init__(self, step=None):
+        super().__init__()
+        self.step, self.taken = step, 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self.taken == self.step:
+            raise Terminated
+        self.taken += self.model.steps_per_execution
+
+
+@pytest.fixture(scope="module")
+def run(cell):
+    model = build_cell(cell, cell.population)
+    initial = [variable.numpy() for variable in model.variables]
+    evaluator = Evaluator(model, cell.population, SMALL)
+
+    def run(folder, step=None):
+        for variable, value in zip(model.variables, initial, strict=True):
+            variable.assign(value)
+        how = {"verbose": False, "jit_compile": False, "steps_per_execution": 2}
+        context = TrainerContext(cell, cell.population, model, evaluator, folder, [Kill(step)], **how)
+        trainer_of(cell)(context)
+        return context, [variable.numpy() for variable in model.variables]
+
+    return run
+
+
+def test_stages_are_measured_and_counted(run, cell, tmp_path):
+    context, _ = run(tmp_path)
+    assert context.options == {"warm_up": 4, "rate": 0.1}
+    assert (context.steps, context.evaluation.steps) == (12, [0, 4, 8, 12])
+    assert len(context.evaluation.seconds) == 3
+    assert len(context.tail.found) == 1  # of the last stage: half of its two evaluations
+    assert context.rows["norm", "iid", ""].shape == (2,)
+    assert sorted(path.name for path in tmp_path.iterdir() if "previous" not in path.name) == [
+        "checkpoint_all.npz", "checkpoint_decoder.npz",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="There was a stage 'all' already"):
+        context.fit("all", context.model, None, 2)
+    with pytest.raises(ValueError, match="condition='dark' is not known"):
+        context.record("norm", 1.0, "dark")
+
+
+def test_killed_between_and_inside_stages_it_ends_the_same(run, tmp_path):
+    context, expected = run(tmp_path / "whole")
+    for step in (2, 0, 6):  # inside the first stage; at its end; inside the second
+        with pytest.raises(Terminated):
+            run(tmp_path / "killed", step)
+    again, found = run(tmp_path / "killed")
+    for ours, its in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, its)
+    assert again.evaluation.steps == context.evaluation.steps
+    for name, values in context.evaluation.records.items():
+        np.testing.assert_array_equal(again.evaluation.records[name], values)
+    np.testing.assert_array_equal(again.rows["norm", "iid", ""], context.rows["norm", "iid", ""])
+
+
+def test_options_are_checked(cell):
+    with pytest.raises(ValueError, match=r"cool=1 is no option of the trainer of 'staged'; .* warm_up, rate"):
+        trainer_of(replace(cell, trainer={"cool": 1}))
+    with pytest.raises(ValueError, match=r"warm_up=2 is no option of the trainer of 'modular'; .* none"):
+        trainer_of(replace(cell, variant="modular", trainer={"warm_up": 2}))
