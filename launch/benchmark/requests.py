@@ -1,4 +1,4 @@
-"""What is measured: the flags of `launch/bench.py`, and the tables that they choose from, as requests.
+"""What is measured: the flags of `launch/bench.py`, and the table of a device, as requests.
 
 A request is JSON-able, as it is handed to a process of its own: a cell with its options, and the variants of
 it that are measured together.
@@ -7,8 +7,6 @@ it that are measured together.
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from itertools import product
 from typing import Any
 
 from absl import flags
@@ -17,7 +15,6 @@ from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.engines.shard import shard_of
 from modtf.families import FAMILIES
-from modtf.family import Family
 from modtf.launch.settings import Settings, check_names, settings_given
 from modtf.memory import check_members
 from modtf.models.architectures.sizes import least_parameters
@@ -25,6 +22,7 @@ from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin
 from modtf.protocol import KERNELS, PLACES, PRECISIONS
 from modtf.studies.check import check_cell
+from modtf.studies.grid import grid
 from modtf.studies.point import options_known
 from modtf.task import Task
 from modtf.training.requirements import check_cell as check_fits
@@ -35,8 +33,11 @@ Row = dict[str, Any]
 BACKENDS = ("tensorflow", "jax")
 DEVICES = ("gpu", "cpu")
 MEMORY = "memory"  # where the batches of the table of CPU time lie; those of a device: `PLACES`
-NUMBERS = {"rules": 2, "width": 1, "members": 1}  # axis of numbers -> the least
+NUMBERS = {"rules": 2, "width": 1, "members": 1}  # flag of numbers -> the least
 NAMED: Mapping[str, Sequence[str]] = {"precision": PRECISIONS, "data": PLACES[1:], "kernels": KERNELS}
+WHOLE = {"arch": "arch", "rules": "num_rules", "width": "width", "variant": "variants"}  # what --all says
+AXES = {**WHOLE, "members": "members", **{name: name for name in NAMED}}  # flag -> axis of a table
+OPTIONS = ("task", "router", "model")  # namespaces of --set that a request has
 CORE_FLAGS = ("all", "baseline", "evaluation")  # that only the table of CPU time has
 DEVICE_FLAGS = ("shard", "minutes", "dry_run", *NAMED, "profile", "released")  # that it has not
 
@@ -45,60 +46,55 @@ PROFILED = 2  # programs in a trace
 GUESS = 15.0  # seconds of a cell: building, compiling, measuring; until some were measured
 GUESS_PER_WEIGHT = 5e-8  # more, of all members: weights are drawn on the host
 
-
-@dataclass(frozen=True)
-class Part:
-    """All combinations of some values; empty: all families, or all variants."""
-
-    rules: tuple[int, ...] = (8,)
-    width: tuple[int, ...] = (32, 128)
-    members: tuple[int, ...] = (PUBLISHED_MEMBERS,)
-    precision: tuple[str, ...] = ("float32",)
-    data: tuple[str, ...] = ("device",)
-    kernels: tuple[str, ...] = ("own",)  # the device's own; or "other"
-    variant: tuple[str, ...] = ("modular",)  # the dearest
-    arch: tuple[str, ...] = ()
-
-
-#: of a device; of most worth first; flags of the same names replace what a part lists
-DEVICE_TABLE = (
-    Part(precision=PRECISIONS),
-    Part(members=(1, 5, 100)),
-    Part(width=(512,), precision=PRECISIONS),
-    Part(kernels=("other",)),
-    Part(members=(1, 25), data=("host",)),
-    Part(rules=(32,), width=(32,), members=(1, 25, 100)),
-    Part(members=(100,), precision=PRECISIONS[1:]),
+OWN, OTHER = "own", "other"  # kernels, before a device is known
+Table = Sequence[Mapping[str, Sequence[Any]]]  # of parts: all combinations of each, for all families
+#: what parts of the table do not say
+PLAIN: Mapping[str, Sequence[Any]] = {
+    "num_rules": [8],
+    "width": [32, 128],
+    "members": [PUBLISHED_MEMBERS],
+    "precision": ["float32"],
+    "data": ["device"],
+    "kernels": [OWN],
+    "variants": [["modular"]],  # the dearest
+}
+#: of a device; of most worth first
+DEVICE_TABLE: Table = (
+    {"precision": PRECISIONS},
+    {"members": [1, 5, 100]},
+    {"width": [512], "precision": PRECISIONS},
+    {"kernels": [OTHER]},
+    {"members": [1, 25], "data": ["host"]},
+    {"num_rules": [32], "width": [32], "members": [1, 25, 100]},
+    {"members": [100], "precision": PRECISIONS[1:]},
 )
-#: of CPU time; --all
-CORE_TABLE = (Part(rules=(2, 8, 32), members=(1,), data=(MEMORY,), variant=()),)
-
-AXES = tuple(field.name for field in fields(Part))
+#: of CPU time
+CORE_TABLE: Table = (
+    {"num_rules": [2, 8, 32], "members": [1], "data": [MEMORY], "variants": [default_variants()]},
+)
 #: what tells one measurement from another
 KEY = ("arch", "num_rules", "width", "variant", "members", "precision", "data", "kernels", "backend",
        "task", "router", "model", "xla_flags")  # fmt: skip
 
 
-def cells(table: Sequence[Part], device: str, given: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """The cells of a table, each once.
+def combinations(table: Table, device: str, given: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """What is measured of a table, each once; the families vary fastest.
 
     Args:
         device: one of `DEVICES`.
         given: axis -> values that replace those of every part.
 
     Example:
-        >>> len(cells(DEVICE_TABLE, "gpu", {"members": [25], "width": [32]}))  # of three families
+        >>> len(combinations(DEVICE_TABLE, "gpu", {"members": [25], "width": [32]}))  # of three families
         18
     """
     own, other = KERNELS if device == "cpu" else reversed(KERNELS)
-    default = {"arch": tuple(FAMILIES), "variant": tuple(default_variants())}
+    names = {OWN: own, OTHER: other}
     found: dict[str, dict[str, Any]] = {}
     for part in table:
-        values = [given.get(axis) or getattr(part, axis) or default[axis] for axis in AXES]
-        for chosen in product(*values):
-            cell = dict(zip(AXES, chosen, strict=True))
-            cell["num_rules"] = cell.pop("rules")
-            cell["kernels"] = {"own": own, "other": other}.get(cell["kernels"], cell["kernels"])
+        axes = {**PLAIN, "arch": list(FAMILIES), **part, **given}
+        for point in grid(**{axis: list(values) for axis, values in axes.items()}):
+            cell = {**point, "kernels": names.get(point["kernels"], point["kernels"])}
             found.setdefault(json.dumps(cell), cell)
     return list(found.values())
 
@@ -110,26 +106,29 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
     Raises:
         ValueError: on values that have no meaning, before anything runs.
     """
-    on_device = given.device is not None
-    check_flags(given)
-    axes = AXES if on_device else () if given.all else ("arch", "rules", "width", "variant")
-    chosen = {axis: _values(given, axis) for axis in axes if given[axis].present or not on_device}
+    _check_flags(given)
+    on_device, whole = given.device is not None, given.all  # else the flags' defaults count in CPU time
+    chosen = {
+        axis: _values(given, flag)
+        for flag, axis in AXES.items()
+        if (given[flag].present if on_device or whole else given[flag].value is not None)
+        and not (whole and flag in WHOLE)
+    }
+    if given.evaluation:
+        chosen.setdefault("members", [PUBLISHED_MEMBERS])
+    if not on_device and len(chosen.get("members", [1])) > 1:
+        raise ValueError(f"--members={','.join(given.members)}: several numbers need --device.")
     settings = settings_given(given)
     for namespace in ("training", "evaluation", "trainer"):  # the protocol is the published one
         check_names(namespace, settings[namespace], [], "a benchmark, which is of the published protocol")
-    if on_device:
-        found = [[cell] for cell in cells(DEVICE_TABLE, given.device, chosen)]
-    else:
-        default = [str(PUBLISHED_MEMBERS if given.evaluation else 1)]
-        chosen["members"] = _numbers("members", given.members or default)
-        if len(chosen["members"]) > 1:
-            raise ValueError(f"--members={','.join(given.members)}: several numbers need --device.")
-        found = _groups(cells(CORE_TABLE, "cpu", chosen))
-    requests = [_request(group, settings, given.backend) for group in found]
-    return shard_requests(requests, given.shard)
+    found = combinations(DEVICE_TABLE if on_device else CORE_TABLE, given.device or "cpu", chosen)
+    if not on_device:  # family by family
+        archs = [cell["arch"] for cell in found]
+        found.sort(key=lambda cell: archs.index(cell["arch"]))
+    return shard_requests([_request(cell, settings, given.backend) for cell in found], given.shard)
 
 
-def check_flags(given: flags.FlagValues) -> None:
+def _check_flags(given: flags.FlagValues) -> None:
     """Raises `ValueError` where a flag belongs to the other table, or says nothing that can be done."""
     wrong = [name for name in (CORE_FLAGS if given.device else DEVICE_FLAGS) if given[name].present]
     if wrong and given.device:
@@ -145,6 +144,27 @@ def check_flags(given: flags.FlagValues) -> None:
     check_integer("--repeats", given.repeats, 1)
 
 
+def _values(given: flags.FlagValues, flag: str) -> list[Any]:
+    """What a flag lists, as values of its axis."""
+    values = given[flag].value
+    if not values:
+        raise ValueError(f"--{flag} is empty; expected values separated by commas.")
+    if flag in NUMBERS:
+        try:
+            numbers = [int(value) for value in values]
+        except ValueError:
+            raise ValueError(f"--{flag}={','.join(values)}: expected integers separated by commas.") from None
+        return [check_integer(f"--{flag}", number, NUMBERS[flag]) for number in numbers]
+    variants = [*ROUTERS, *(each.name for family in FAMILIES.values() for each in family.variants)]
+    known = {"arch": FAMILIES, "variant": dict.fromkeys(variants), **NAMED}[flag]
+    for value in values:
+        check_choice(f"--{flag}", value, known)
+    if flag != "variant":
+        return values
+    in_order = [name for name in known if name in values]
+    return [in_order] if given.device is None else [[name] for name in in_order]
+
+
 def how_measured(given: flags.FlagValues) -> dict[str, Any]:
     """What all requests share, for the process that measures them."""
     shared = ("backend", "repeats", "seconds", "baseline", "evaluation", "profile")
@@ -156,75 +176,30 @@ def how_measured(given: flags.FlagValues) -> dict[str, Any]:
     }
 
 
-def _values(given: flags.FlagValues, axis: str) -> Sequence[Any]:
-    values = given[axis].value
-    if not values:
-        raise ValueError(f"--{axis} is empty; expected values separated by commas.")
-    if axis in NUMBERS:
-        return _numbers(axis, values)
-    variants = [*ROUTERS, *(each.name for family in FAMILIES.values() for each in family.variants)]
-    known = {"arch": FAMILIES, "variant": dict.fromkeys(variants), **NAMED}[axis]
-    for value in values:
-        check_choice(f"--{axis}", value, known)
-    return [name for name in known if name in values] if axis == "variant" else values
-
-
-def _numbers(axis: str, texts: Sequence[str]) -> list[int]:
-    try:
-        values = [int(text) for text in texts]
-    except ValueError:
-        raise ValueError(
-            f"--{axis}={','.join(texts)} is not valid; expected integers separated by commas."
-        ) from None
-    return [check_integer(f"--{axis}", value, NUMBERS[axis]) for value in values]
-
-
-def _groups(found: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The cells that differ in their variant alone, together; family by family."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for cell in found:
-        groups.setdefault((cell["arch"], cell["num_rules"], cell["width"]), []).append(cell)
-    archs = list(dict.fromkeys(arch for arch, *_ in groups))
-    return [groups[key] for key in sorted(groups, key=lambda key: archs.index(key[0]))]
-
-
-def _request(group: Sequence[dict[str, Any]], settings: Settings, backend: str) -> dict[str, Any]:
-    """Cells that differ in their variant alone, with all that their process must know.
+def _request(cell: Mapping[str, Any], settings: Settings, backend: str) -> dict[str, Any]:
+    """A combination with all that its process must know.
 
     Raises:
-        ValueError: where they cannot be built, or do not fit into memory.
+        ValueError: where it cannot be built, or does not fit into memory.
     """
-    shared = {name: value for name, value in group[0].items() if name != "variant"}
-    variants, members = [each["variant"] for each in group], shared["members"]
+    variants, members = cell["variants"], cell["members"]
     check_members(members, f"--members={members}")
-    options = {name: value for name, (value,) in settings["task"].items()}
-    task = Task(shared["arch"], num_rules=shared["num_rules"], **options)
-    router, model = (_options(part, settings, variants, task.family) for part in ("router", "model"))
+    given = {part: {name: value for name, (value,) in settings[part].items()} for part in OPTIONS}
+    task = Task(cell["arch"], num_rules=cell["num_rules"], **given["task"])
+    whose = {"router": " and ".join(variants), "model": f"the architecture {task.family.architecture!r}"}
+    for part, owners in whose.items():
+        known = {name: options_known(part, task.family, name) for name in variants}
+        check_names(part, given[part], {one: 0 for own in known.values() for one in own}, owners)
+        given[part] = {v: {k: x for k, x in given[part].items() if k in own} for v, own in known.items()}
     seeds = tuple((seed, 0) for seed in range(members))
     for name in variants:
-        cell = Cell(task, shared["width"], name, seeds, router=router[name], model=model[name])
-        check_cell(cell)
-        check_fits(cell)
-    return {
-        **shared,
-        "variants": variants,
-        "backend": backend,
-        "task": options,
-        "router": router,
-        "model": model[variants[0]],
-        "xla_flags": os.environ.get("XLA_FLAGS", ""),
-    }
-
-
-def _options(
-    namespace: str, settings: Settings, variants: Sequence[str], family: Family
-) -> dict[str, dict[str, Any]]:
-    """Those that each variant knows, of what --set gives."""
-    known = {name: options_known(namespace, family, name) for name in variants}
-    whose = " and ".join(variants) if namespace == "router" else f"the architecture {family.architecture!r}"
-    check_names(namespace, settings[namespace], {one: 0 for own in known.values() for one in own}, whose)
-    given = {name: value for name, (value,) in settings[namespace].items()}
-    return {name: {one: given[one] for one in own if one in given} for name, own in known.items()}
+        built = Cell(
+            task, cell["width"], name, seeds, router=given["router"][name], model=given["model"][name]
+        )
+        check_cell(built)
+        check_fits(built)
+    given["model"] = given["model"][variants[0]]  # one architecture's
+    return {**cell, **given, "backend": backend, "xla_flags": os.environ.get("XLA_FLAGS", "")}
 
 
 def cells_of(request: Request) -> list[Row]:

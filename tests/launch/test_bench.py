@@ -12,8 +12,8 @@ from modtf.families import FAMILIES
 from modtf.launch import bench
 from modtf.launch.benchmark.requests import (
     DEVICE_TABLE,
-    cells,
     cells_of,
+    combinations,
     expected_seconds,
     key_of,
     requests_of_flags,
@@ -61,21 +61,21 @@ def test_options_are_handed_on() -> None:
 
 
 def test_the_table_of_a_device() -> None:
-    found = cells(DEVICE_TABLE, "gpu", {})
+    found = combinations(DEVICE_TABLE, "gpu", {})
     assert len({key_of(cell) for cell in found}) == len(found) == 84
     values = {name: {cell[name] for cell in found} for name in found[0]}
     assert values == {
         "arch": set(FAMILIES), "num_rules": {8, 32}, "width": {32, 128, 512}, "members": {1, 5, 25, 100},
         "precision": set(PRECISIONS), "data": {"device", "host"}, "kernels": set(KERNELS),
-        "variant": {"modular"},
+        "variants": {("modular",)},
     }  # fmt: skip
     assert {cell["kernels"] for cell in found[:40]} == {"accelerator"}
-    assert {cell["kernels"] for cell in cells(DEVICE_TABLE, "cpu", {})[:40]} == {"cpu"}
+    assert {cell["kernels"] for cell in combinations(DEVICE_TABLE, "cpu", {})[:40]} == {"cpu"}
 
 
 @pytest.mark.parametrize("count", [1, 3, 7])
 def test_shards_are_the_table_and_take_as_long(count: int) -> None:
-    found = cells(DEVICE_TABLE, "gpu", {})
+    found = combinations(DEVICE_TABLE, "gpu", {})
     shards = [shard_requests(found, f"{i}/{count}") for i in range(count)]
     assert sorted(key_of(cell) for shard in shards for cell in shard) == sorted(map(key_of, found))
     assert all([cell for cell in found if cell in shard] == shard for shard in shards), "in the table's order"
