@@ -16,14 +16,12 @@ BARS, BY_RULES = (f"collapse_and_specialisation_{name}" for name in ("bars", "vs
 SMALL_SHARE = 0.5  # marginally better: by less than this share of what gt_modular is better by
 MODEL = [*RANKED, "variant", "seed"]
 
+Found = Iterator[Evidence]
 
-@claim(
-    "learned_activation_collapses",
-    BARS,
-    "collapse of modular, modular_op less that of random; of gt_modular",
-    "modular and modular_op collapse; random and gt_modular activation does not",
-)
-def learned_activation_collapses(study: TrainedModels) -> Iterator[Evidence]:
+
+@claim(BARS, "collapse of modular, modular_op less that of random; of gt_modular")
+def learned_activation_collapses(study: TrainedModels) -> Found:
+    """modular and modular_op collapse; random and gt_modular activation does not."""
     for measure in measures_in(study, "collapse"):
         for variant in LEARNED:
             rows, name = against_random(study, measure, variant), f"{measure.name} of {variant} less random"
@@ -34,42 +32,30 @@ def learned_activation_collapses(study: TrainedModels) -> Iterator[Evidence]:
         yield mean_evidence(oracle, "off", name, within=margin(measure), level=study.level)
 
 
-def _grow(group: str, study: TrainedModels) -> Iterator[Evidence]:
+def _grow(group: str, study: TrainedModels) -> Found:
     for measure in measures_in(study, group):
         for variant in LEARNED:
             trend = slopes(measured(study, measure, variant), "badness")
             yield mean_evidence(trend, "slope", f"{measure.name} of {variant}", level=study.level)
 
 
-@claim(
-    "collapse_grows",
-    BY_RULES,
-    "growth of the measure per doubling of R",
-    "the collapse of modular and modular_op grows with the number of rules",
-)
-def collapse_grows(study: TrainedModels) -> Iterator[Evidence]:
+@claim(BY_RULES, "growth of the measure per doubling of R")
+def collapse_grows(study: TrainedModels) -> Found:
+    """the collapse of modular and modular_op grows with the number of rules."""
     return _grow("collapse", study)
 
 
-@claim(
-    "modular_op_collapses_less",
-    BARS,
-    "collapse of modular less that of modular_op",
-    "modular_op collapses less than modular",
-)
-def modular_op_collapses_less(study: TrainedModels) -> Iterator[Evidence]:
+@claim(BARS, "collapse of modular less that of modular_op")
+def modular_op_collapses_less(study: TrainedModels) -> Found:
+    """modular_op collapses less than modular."""
     for measure in measures_in(study, "collapse"):
         pairs = gains(study, measure, "modular_op", "modular")
         yield mean_evidence(pairs, "gain", measure.name, level=study.level)
 
 
-@claim(
-    "far_from_gt_modular",
-    BARS,
-    "by how much gt_modular is better",
-    "modular and modular_op specialise far less than gt_modular: by over a tenth of the measure's range",
-)
-def far_from_gt_modular(study: TrainedModels) -> Iterator[Evidence]:
+@claim(BARS, "by how much gt_modular is better")
+def far_from_gt_modular(study: TrainedModels) -> Found:
+    """modular and modular_op specialise far less than gt_modular: by over a tenth of the measure's range."""
     for measure in measures_in(study, "specialisation"):
         for variant in LEARNED:
             pairs = gains(study, measure, "gt_modular", variant)
@@ -77,23 +63,15 @@ def far_from_gt_modular(study: TrainedModels) -> Iterator[Evidence]:
             yield mean_evidence(pairs, "gain", name, above=margin(measure), level=study.level)
 
 
-@claim(
-    "specialisation_worsens",
-    BY_RULES,
-    "worsening of the measure per doubling of R",
-    "the specialisation of modular and modular_op worsens with the number of rules",
-)
-def specialisation_worsens(study: TrainedModels) -> Iterator[Evidence]:
+@claim(BY_RULES, "worsening of the measure per doubling of R")
+def specialisation_worsens(study: TrainedModels) -> Found:
+    """the specialisation of modular and modular_op worsens with the number of rules."""
     return _grow("specialisation", study)
 
 
-@claim(
-    "modular_op_specialises_better",
-    BARS,
-    "by how much modular_op is better",
-    "modular_op specialises marginally better than modular",
-)
-def modular_op_specialises_better(study: TrainedModels) -> Iterator[Evidence]:
+@claim(BARS, "by how much modular_op is better")
+def modular_op_specialises_better(study: TrainedModels) -> Found:
+    """modular_op specialises marginally better than modular."""
     for measure in measures_in(study, "specialisation"):
         pairs = gains(study, measure, "modular_op", "modular")
         yield mean_evidence(pairs, "gain", measure.name, level=study.level)
@@ -104,13 +82,9 @@ def modular_op_specialises_better(study: TrainedModels) -> Iterator[Evidence]:
         yield mean_evidence(both, "rest", name, level=study.level)
 
 
-@claim(
-    "random_specialises_worst",
-    BARS,
-    "by how much random is worse than the variant",
-    "learned activation specialises better than random: by over a tenth of the measure's range",
-)
-def random_specialises_worst(study: TrainedModels) -> Iterator[Evidence]:
+@claim(BARS, "by how much random is worse than the variant")
+def random_specialises_worst(study: TrainedModels) -> Found:
+    """learned activation specialises better than random: by over a tenth of the measure's range."""
     for measure in measures_in(study, "specialisation"):
         for variant in LEARNED:
             rows = against_random(study, measure, variant)
@@ -141,7 +115,7 @@ def steps_to_threshold(history: pd.DataFrame) -> pd.DataFrame:
     return reached.reindex(best.index).fillna(np.inf).rename("steps").reset_index()
 
 
-def _agree(study: TrainedModels, other: pd.DataFrame, column: str) -> Iterator[Evidence]:
+def _agree(study: TrainedModels, other: pd.DataFrame, column: str) -> Found:
     """The rank agreement of every measure of specialisation with a number of the same models."""
     for measure in measures_in(study, "specialisation"):
         rows = study.results[study.results["measure"] == measure.name].dropna(subset="value")
@@ -151,25 +125,17 @@ def _agree(study: TrainedModels, other: pd.DataFrame, column: str) -> Iterator[E
         yield agreement_evidence(both, "badness", column, measure.name, study.level)
 
 
-@claim(
-    "specialised_perform_better",
-    BY_RULES,
-    "rank agreement of the measure with the loss or error in distribution",
-    "better specialised models also perform better",
-)
-def specialised_perform_better(study: TrainedModels) -> Iterator[Evidence]:
+@claim(BY_RULES, "rank agreement of the measure with the loss or error in distribution")
+def specialised_perform_better(study: TrainedModels) -> Found:
+    """better specialised models also perform better."""
     rows = study.performance
     rows = rows[rows["distribution"] == IN].rename(columns={"value": "performance"})
     return _agree(study, rows, "performance")
 
 
-@claim(
-    "specialised_train_faster",
-    "training_curves",
-    "rank agreement of the measure with the steps to a threshold common to the variants",
-    "better specialised models also train faster",
-)
-def specialised_train_faster(study: TrainedModels) -> Iterator[Evidence]:
+@claim("training_curves", "rank agreement of the measure with the steps to a threshold common to the variants")
+def specialised_train_faster(study: TrainedModels) -> Found:
+    """better specialised models also train faster."""
     if study.history.empty:
         return
     variants = study.results.loc[study.results["num_modules"] > 1, "variant"].unique()
