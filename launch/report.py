@@ -51,10 +51,10 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     flags.DEFINE_enum(
         "checkpoint",
-        CHOICES[0],
+        None,
         CHOICES,
         "tail: mean over the last evaluations; last: after the last step; best: of the best validation; "
-        "pooled: mean of last and best, as in the released main figures.",
+        "pooled: mean of last and best, as in the released main figures; default that of the family: tail.",
         flag_values=values,
     )
     flags.DEFINE_list("protocol", [], "Keep cells of these protocols only.", flag_values=values)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from modtf.families import FAMILIES
+from modtf.families import FAMILIES, Family
 from modtf.results.schema import KIND
 
 RANDOM = "random"  # the row of modules picked at random, behind all variants
@@ -17,14 +17,26 @@ def variant_label(variant: str, model_options: str = "") -> str:
     return f"{variant} ({model_options.replace(',', ', ')})" if model_options else variant
 
 
+def at_place(text: str, place: str) -> str:
+    """A measure or a kind of task at one of several routed layers: "alignment, encoder"."""
+    return f"{text}, {place}" if place else text
+
+
 def known_variants(archs: Iterable[str] = FAMILIES) -> list[str]:
     """The variants that families name, each family's from least to most informed."""
     return list(dict.fromkeys(variant.name for arch in archs for variant in FAMILIES[arch].variants))
 
 
-def references(frame: pd.DataFrame) -> list[str]:
-    """The variants that others are compared with, of the families in a table."""
-    return list(dict.fromkeys(FAMILIES[arch].reference for arch in frame["arch"].unique()))
+def said_by_families(frame: pd.DataFrame, attribute: str) -> str:
+    """What the families in a table say of their "reference" or "checkpoint".
+
+    Raises:
+        ValueError: if they differ.
+    """
+    said = {getattr(FAMILIES[arch], attribute) for arch in frame["arch"].unique()}
+    if len(said) > 1:
+        raise ValueError(f"The families have several {attribute}s: {', '.join(sorted(said))}. Choose one.")
+    return said.pop() if said else getattr(Family, attribute)
 
 
 def family_label(arch: str, task_options: str = "") -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, holm, intervals, t_interval
-from modtf.analysis.labels import known_variants, references, with_kinds
+from modtf.analysis.labels import known_variants, said_by_families, with_kinds
 from modtf.analysis.rows import activation_rows, performance_rows
 from modtf.analysis.summary import refuse_mixtures
 from modtf.checks import check_choice
@@ -135,7 +135,8 @@ def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEV
         (positive: better than the baseline; of a loss or error the difference as a share of the larger of
         both, -1..1, of a measure of activation in its unit; widths averaged), p (two-sided, of none),
         p_corrected (Holm, over the variants that are compared in a score), num_tasks, num_models (pairs),
-        num_missing. p needs three tasks. Empty if nothing was run on the same tasks and seeds.
+        num_missing; of models with several routed layers also place. p needs three tasks. Empty if nothing
+        was run on the same tasks and seeds.
 
     Raises:
         ValueError: if the rows hold no such variant, or families that have other references.
@@ -144,24 +145,23 @@ def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEV
         >>> against(study.results).query("measure == 'collapse_worst'")  # doctest: +SKIP
     """
     variants = list(frame["variant"].drop_duplicates().sort_values())
-    if baseline is None:
-        (baseline, *others) = references(frame) or ("modular",)
-        if others:
-            raise ValueError(f"Families have {', '.join([baseline, *others])} for a baseline. Choose one.")
+    baseline = said_by_families(frame, "reference") if baseline is None else baseline
     check_choice("baseline", baseline, variants)
     rows = pd.concat([performance_rows(frame), activation_rows(frame).assign(distribution=NO_CONDITION)])
+    places = ["place"] if "place" in rows and rows["place"].nunique() > 1 else []
+    scored, columns = [*SCORED, *places], [*GAINED, *places]
     pairs = [(name, baseline) for name in variants if name != baseline]
-    table = compare_pairs(rows, pairs, SCORED, over=["width"], level=level)
+    table = compare_pairs(rows, pairs, scored, over=["width"], level=level)
     if table.empty:
-        return pd.DataFrame(columns=GAINED)
+        return pd.DataFrame(columns=columns)
     table["variant"] = pd.Categorical(table["first"], variants)
     is_share = table["distribution"].astype(str) != NO_CONDITION
     for name, end in {"gain": "", "low": "_low", "high": "_high"}.items():
         table[name] = table[f"advantage{end}"].where(is_share, table[f"gain{end}"])
     table["p"] = _two_sided(table, level)
-    groups = table.groupby(SCORED, observed=True)["p"]
+    groups = table.groupby(scored, observed=True)["p"]
     table["p_corrected"] = groups.transform(lambda p: holm(p.tolist()))
-    return with_kinds(table)[GAINED]
+    return with_kinds(table)[columns]
 
 
 def _two_sided(table: pd.DataFrame, level: float) -> np.ndarray:

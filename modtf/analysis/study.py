@@ -14,7 +14,7 @@ from modtf.analysis.table import tables_of
 from modtf.analysis.trained import TrainedModels, where
 from modtf.results import find_cells, load_results
 from modtf.results.load import Progress
-from modtf.results.schema import CELL, CHECKPOINTS, SCORE
+from modtf.results.schema import CELL, SCORE
 
 if TYPE_CHECKING:
     from modtf.analysis.figures.base import Picture
@@ -30,7 +30,8 @@ class Study(TrainedModels):
     Args:
         results: as `load_results` gives it.
         history: as `load_history` gives it; read from `cells` when it is first asked for, if not given.
-        checkpoint: "tail", "last", "best" or "pooled", which is the mean of last and best.
+        checkpoint: "tail", "last", "best" or "pooled", which is the mean of last and best; by default that of the
+            families, "tail" where nothing else is said.
         protocols: keep the cells of these protocols only.
         cells: where the results come from.
         level: of all intervals.
@@ -47,7 +48,7 @@ class Study(TrainedModels):
     def read(
         cls,
         folders: str | Path | Sequence[str | Path],
-        checkpoint: str = CHECKPOINTS[0],
+        checkpoint: str | None = None,
         protocols: Sequence[str] = (),
         level: float = LEVEL,
         progress: Progress = iter,

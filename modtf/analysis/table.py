@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.labels import RANDOM, kind_label, with_variants
+from modtf.analysis.labels import RANDOM, at_place, kind_label, with_variants
 from modtf.analysis.rows import (
     IN,
     OUT,
@@ -53,28 +53,27 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
     """
     frame = frame if "router" in frame else with_variants(frame)
     _check_one(frame)
-    performance = performance_rows(frame)
-    measures = _measures(frame)
+    performance, measured = performance_rows(frame), _measured(frame)
     rows = pd.concat(
         [
             performance.assign(column=performance["distribution"].astype(str)),
-            *(frame[frame["measure"] == name].assign(column=name) for name in (*measures, "seconds")),
+            measured,
+            frame[frame["measure"] == "seconds"].assign(column="seconds"),
         ]
     )
-    summary = summarise(rows, BY, ["measure", "condition", "distribution"], level=level)
+    summary = summarise(rows, BY, ["measure", "condition", "distribution", "place"], level=level)
     summary = summary.set_index(BY)
-    columns = [IN, OUT, *measures]
+    columns = [IN, OUT, *measured["column"].unique()]
     digits = {column: _digits(frame, summary, column) for column in columns}
     body = []
     for variant in (name for name in frame["variant"].cat.categories if name in set(frame["variant"])):
-        own = frame[frame["variant"] == variant]
         cells = [_interval(summary, variant, column, digits[column]) for column in columns]
         seconds = _interval(summary, variant, "seconds", 0).partition(" ")[0]
-        body.append([variant, *cells, f"{own['num_parameters'].iloc[0]:,}", seconds])
+        parameters = frame.loc[frame["variant"] == variant, "num_parameters"].iloc[0]
+        body.append([variant, *cells, f"{parameters:,}", seconds])
     random = random_baseline([int(frame["num_rules"].iloc[0])]).set_index("measure")["value"]
-    body.append(
-        [RANDOM, "", "", *(f"{random[name]:.3f}" if name in random else "" for name in measures), "", ""]
-    )
+    cells = [f"{random[name]:.3f}" if name in random else "" for name in columns]  # of one place alone
+    body.append([RANDOM, *cells, "", ""])
     return ["variant", *_header(frame, columns), "parameters", "seconds"], body
 
 
@@ -94,7 +93,7 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
     else:
         said = f"mean over {plural(models, 'model')} of one task; other tasks may differ, so no interval"
     arch, setting = (str(frame[name].iloc[0]) for name in ("arch", "setting"))
-    names = [performance_measure(arch, setting), *_measures(frame)]
+    names = [performance_measure(arch, setting), *map(str, _measured(frame)["measure"].unique())]
     larger = [name for name in names if not smaller_is_better(name)]
     better = f"smaller is better, but for {', '.join(larger)}" if larger else "smaller is better everywhere"
     return (
@@ -122,10 +121,13 @@ def _check_one(frame: pd.DataFrame) -> None:
             )
 
 
-def _measures(frame: pd.DataFrame) -> list[str]:
-    """The registered measures of activation that the results hold."""
-    found = set(frame["measure"].unique())
-    return [measure.name for measure in activation_measures() if measure.name in found]
+def _measured(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of registered measures of activation, in their order, with `column`: the measure, and place."""
+    order = {measure.name: place for place, measure in enumerate(activation_measures())}
+    rows = frame[frame["measure"].isin(list(order))]
+    rows = rows.assign(place=rows["place"].astype(str), order=rows["measure"].astype(str).map(order))
+    columns = [at_place(*names) for names in zip(rows["measure"], rows["place"], strict=True)]
+    return rows.assign(column=columns).sort_values(["order", "place"], kind="stable")
 
 
 def _header(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:

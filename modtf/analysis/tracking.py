@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT, intervals
-from modtf.analysis.labels import with_kinds
+from modtf.analysis.labels import at_place, categorise, with_kinds
 from modtf.analysis.text import plural, text_table
 from modtf.evaluation.measures import measure_members
 from modtf.metrics import GROUPS, MEASURES, activation_measures
@@ -47,20 +47,22 @@ def learned_measures(study: Any) -> pd.DataFrame:
         study: a `modtf.Study`.
 
     Returns:
-        One row per model: the columns of `KIND`, num_rules, width, variant, data_seed, seed, then the
+        One row per model: the columns of `KIND`, num_rules, width, variant, place, data_seed, seed, then the
         measures; NaN for a model that diverged.
     """
     rows = [
         pd.DataFrame(_measured(found.evaluations(study.checkpoint))).assign(
             **{name: found.cell[name] for name in (*KIND, *WITHIN)},
+            place=found.place,
             data_seed=found.data_seeds,
             seed=found.seeds,
         )
-        for found in study.activations()
+        for place in study.places
+        for found in study.activations(place)
         if found.last.shape[-1] > 1 and _is_learned(found.history)
     ]
     names = [measure.name for measure in activation_measures(GROUPS)]
-    columns = [*KIND, *WITHIN, UNIT, "seed", *names]
+    columns = [*KIND, *WITHIN, "place", UNIT, "seed", *names]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
 
 
@@ -131,6 +133,8 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
         return pd.DataFrame(columns=COLUMNS)
     names = [m.name for m in activation_measures(GROUPS) if m.name in models and m.name != TRUTH]
     models = with_kinds(models)
+    if "place" in models and any(models["place"]):  # each routed layer is judged apart
+        models["kind"] = categorise(models, ["kind", "place"], at_place)
     rows = [row for name in names for row in _of_measure(models, name)]
     if not rows:
         return pd.DataFrame(columns=COLUMNS)

@@ -13,7 +13,14 @@ import pandas as pd
 
 from modtf.analysis import contents
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.labels import in_report_order, kind_label, variant_label, with_kinds, with_variants
+from modtf.analysis.labels import (
+    in_report_order,
+    kind_label,
+    said_by_families,
+    variant_label,
+    with_kinds,
+    with_variants,
+)
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.tracking import judge_measures, learned_measures
 from modtf.checks import check_choice, check_names, check_number
@@ -36,7 +43,7 @@ class TrainedModels:
         results: pd.DataFrame,
         history: pd.DataFrame | None = None,
         *,
-        checkpoint: str = CHECKPOINTS[0],
+        checkpoint: str | None = None,
         protocols: Sequence[str] = (),
         cells: Sequence[CellFolder] = (),
         level: float = LEVEL,
@@ -44,9 +51,9 @@ class TrainedModels:
     ):
         check_results(results)
         check_number("level", level, 0.0, 1.0)
-        rows = select_checkpoint(select_protocols(with_categories(results), protocols), checkpoint)
-        self.results = with_kinds(with_variants(rows))
-        self.checkpoint = checkpoint
+        self.checkpoint = checkpoint if checkpoint is not None else said_by_families(results, "checkpoint")
+        rows = select_protocols(with_categories(results), protocols)
+        self.results = with_kinds(with_variants(select_checkpoint(rows, self.checkpoint)))
         self.level = level
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress
@@ -88,6 +95,11 @@ class TrainedModels:
         return [name for name in self.results["variant"].cat.categories if name in found]
 
     @property
+    def places(self) -> list[str]:
+        """The routed layers of models that have several; one without a name, where none has."""
+        return [place for place in self.results["place"].unique() if place] or [""]
+
+    @property
     def kinds(self) -> list[tuple[str, ...]]:
         """(arch, setting, task_options), in the order of the report."""
         found = self.results[list(KIND)].drop_duplicates()
@@ -116,10 +128,11 @@ class TrainedModels:
         part.cells, part.results, part._whole = list(cells), keep(self.results), (self, keep)
         return part
 
-    def activations(self, **chosen: Any) -> Iterator[Activations]:
+    def activations(self, place: str = "", **chosen: Any) -> Iterator[Activations]:
         """The activation matrices of cells, one after the other.
 
         Args:
+            place: of a model with several routed layers.
             **chosen: values of the cells to read, `variant` as the study names it, options included.
 
         Example:
@@ -129,7 +142,7 @@ class TrainedModels:
         for cell in self.cells:
             name = _name(cell)
             if variant in (None, name):
-                for found in load_activations([cell], **chosen):
+                for found in load_activations([cell], place, **chosen):
                     yield replace(found, cell={**found.cell, "router": cell.cell["variant"], "variant": name})
 
 

@@ -1,21 +1,21 @@
-"""Activation matrices of one member, at the end and in training; one picture per kind."""
+"""Activation matrices of one member, at the end and in training; one picture per kind and routed layer."""
 
 import numpy as np
 
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.matrices import as_table, heat_maps
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.labels import kind_label
+from modtf.analysis.labels import at_place, kind_label
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import best_permutation
 from modtf.results import KIND, Activations
 
 NUM_STEPS = 6
-Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, place of the member to show
+Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, which of its members is shown
 
 
 def chosen_activations(study: TrainedModels, choice: Choice) -> dict[str, Found]:
-    """The activations of one width by kind, in the order of R and variants.
+    """The activations of one width by kind and place, in the order of R and variants.
 
     Raises:
         NothingToDraw: if no finished cell of several modules has that width and member.
@@ -24,13 +24,17 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> dict[str, Found]
     if widths.empty:
         raise NothingToDraw("no variant with several modules was run")
     width = choice.width or int(widths.min())
-    found: dict[str, Found] = {kind_label(*kind): [] for kind in study.kinds}
-    for activations in study.activations(width=width):
+    kinds = {
+        (*kind, place): at_place(kind_label(*kind), place) for kind in study.kinds for place in study.places
+    }
+    found: dict[str, Found] = {label: [] for label in kinds.values()}
+    for activations in (a for place in study.places for a in study.activations(place, width=width)):
         members = zip(activations.data_seeds.tolist(), activations.seeds.tolist(), strict=True)
         wanted = [m for m in members if choice.data_seed in (None, m[0]) and choice.seed in (None, m[1])]
         if wanted and activations.last.shape[-1] > 1:
             one = (activations.cell["variant"], activations, activations.index(*min(wanted)) or 0)
-            found[kind_label(*(activations.cell[name] for name in KIND))].append(one)
+            kind = tuple(activations.cell[name] for name in KIND)
+            found[kinds[(*kind, activations.place)]].append(one)
     if not any(found.values()):
         words = f"width {width}, task {choice.data_seed}, seed {choice.seed}"
         raise NothingToDraw(f"no finished cell has activation matrices of {words}")
@@ -41,9 +45,13 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> dict[str, Found]
 
 def shown(found: Found) -> str:
     """Which models are shown."""
-    members = {(int(a.data_seeds[place]), int(a.seeds[place])) for _, a, place in found}
+    members = {(int(a.data_seeds[member]), int(a.seeds[member])) for _, a, member in found}
     said = " and ".join(f"task {task}, seed {seed}" for task, seed in sorted(members))
     return f"One model per matrix: {said}; width {found[0][1].cell['width']}. Rows: rules; columns: modules"
+
+
+def _file_name(text: str) -> str:
+    return text.replace(",", "").replace(" ", "_")
 
 
 @register_figure("activation")
@@ -51,11 +59,12 @@ def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture per kind."""
     for kind, found in chosen_activations(study, choice).items():
         tables = []
-        for variant, activations, place in found:
-            values = activations.at(study.checkpoint)[place]
+        for variant, activations, member in found:
+            values = activations.at(study.checkpoint)[member]
             columns = {"num_rules": activations.cell["num_rules"], "variant": variant}
-            tables.append(as_table(values[:, best_permutation(values)], **columns))
-        name = f"activation_{kind}_e{found[0][1].cell['width']}".replace(" ", "_")
+            ordered = values[:, best_permutation(values)]
+            tables.append(as_table(ordered, activations.rule_names, **columns))
+        name = _file_name(f"activation_{kind}_e{found[0][1].cell['width']}")
         note = f"{shown(found)}, in the order that matches them to rules. Checkpoint {study.checkpoint}."
         title = f"Activation matrices, {kind}"
         yield heat_maps(tables, name, title, note, "num_rules", "variant", (2.1, 1.9))
@@ -76,12 +85,13 @@ def in_training(study: TrainedModels, choice: Choice) -> Pictures:
         longest = max((activations.steps for _, activations, _ in found), key=len)
         steps = longest[np.unique(np.linspace(0, len(longest) - 1, NUM_STEPS).round().astype(int))]
         tables = []
-        for variant, activations, place in found:
-            order = best_permutation(activations.history[-1, place])
+        for variant, activations, member in found:
+            order = best_permutation(activations.history[-1, member])
             for step in steps[np.isin(steps, activations.steps)]:
-                values = activations.history[activations.steps == step][0, place]
-                tables.append(as_table(values[:, order], variant=variant, step=int(step)))
-        name = f"activation_evolution_{kind}_r{num_rules}_e{found[0][1].cell['width']}".replace(" ", "_")
+                values = activations.history[activations.steps == step][0, member]
+                columns = {"variant": variant, "step": int(step)}
+                tables.append(as_table(values[:, order], activations.rule_names, **columns))
+        name = _file_name(f"activation_evolution_{kind}_r{num_rules}_e{found[0][1].cell['width']}")
         note = f"{shown(found)}, in the order that matches them to rules at the last step."
         title = f"Activation in training, {kind}, R = {num_rules}"
         yield heat_maps(tables, name, title, note, "variant", "step", (1.6, 1.5))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def pictures_against(study: TrainedModels, baseline: str) -> Pictures:
         raise NothingToDraw(f"no variant was run with {baseline} on the same task and seed")
     several = table["kind"].nunique() > 1
     for kind, part in table.groupby("kind", observed=True):
-        part = part.assign(score=[_score(row.measure, str(row.distribution)) for row in part.itertuples()])
+        part = part.assign(score=[_score(row) for row in part.itertuples()])
         variants = list(part["variant"].cat.remove_unused_categories().cat.categories)
         reach = _reach(part)
         # the names stand beside: routers beyond the families' need no look of their own
@@ -50,9 +51,11 @@ def pictures_against(study: TrainedModels, baseline: str) -> Pictures:
         yield panels(mark, part, name, title, text, "num_rules", "score", size)
 
 
-def _score(measure: str, distribution: str) -> str:
-    label = MEASURES[measure].axis_label
-    return label if distribution == NO_CONDITION else f"{label}: {distribution}"
+def _score(row: Any) -> str:
+    """What a score is called, in one line and another: "Loss: in distribution", "Alignment: encoder"."""
+    distribution, label = str(row.distribution), MEASURES[row.measure].axis_label
+    second = getattr(row, "place", "") if distribution == NO_CONDITION else distribution
+    return f"{label}: {second}" if second else label
 
 
 def _reach(table: pd.DataFrame) -> dict[str, float]:

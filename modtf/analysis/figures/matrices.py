@@ -1,7 +1,7 @@
 """Heat maps of activation matrices."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,11 +21,11 @@ COLOURS = "cividis"  # even in brightness for any colour vision
 NAMES = (64, 32)  # of rows and of columns that a matrix has room for
 
 
-def as_table(values: NDArray[np.float64], **columns: Any) -> pd.DataFrame:
-    """A matrix [R, M] as a row per rule and module, for `heat_maps`."""
-    rule, module = np.indices(values.shape)
-    table = pd.DataFrame({"rule": rule.ravel(), "module": module.ravel(), "probability": values.ravel()})
-    return table.assign(**columns)
+def as_table(values: NDArray[np.float64], names: Sequence[str] | None = None, **columns: Any) -> pd.DataFrame:
+    """A matrix [R, M] as a row per rule, by its number or name, and module, for `heat_maps`."""
+    rule, module = (index.ravel() for index in np.indices(values.shape))
+    rules = rule if names is None else pd.Categorical.from_codes(rule, list(names))
+    return pd.DataFrame({"rule": rules, "module": module, "probability": values.ravel(), **columns})
 
 
 def heat_maps(tables: list[pd.DataFrame], *drawn: Any, rows: str = "rule", largest: float = 1.0) -> Picture:

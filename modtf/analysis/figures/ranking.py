@@ -11,9 +11,10 @@ from modtf.analysis.figures.layout import panels
 from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.figures.rows import performance
 from modtf.analysis.figures.style import Look
-from modtf.analysis.labels import known_variants, references, with_kinds
+from modtf.analysis.labels import known_variants, with_kinds
 from modtf.analysis.ranking import UNIT, rank, votes
 from modtf.analysis.trained import TrainedModels
+from modtf.families import FAMILIES
 
 OVERALL = "overall"
 COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -35,7 +36,7 @@ def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
     """
     rows = performance(study.results)
     most, tables, lacking = len(rows[list(UNIT)].drop_duplicates()), [], []
-    everyone, (reference, *_) = known_variants(rows["arch"].unique()), references(rows)
+    everyone, reference = known_variants(rows["arch"].unique()), FAMILIES[rows["arch"].iloc[0]].reference
     two = [everyone[0], reference]
     fields = {f"all {COUNTS[len(everyone)] if len(everyone) < len(COUNTS) else ''}".strip(): everyone}
     fields |= {f"{reference} against {everyone[0]}": two} if len(set(two)) > 1 else {}

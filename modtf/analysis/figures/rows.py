@@ -45,13 +45,21 @@ def activation(frame: pd.DataFrame) -> pd.DataFrame:
     rows = activation_rows(frame)
     if rows.empty:
         raise NothingToDraw("no variant with several modules was run")
-    sizes = rows.drop_duplicates([*KIND, "num_rules", "width", "measure"]).drop(columns=["variant", "value"])
+    single = rows[rows["place"] == ""]  # of a model's several places, rules and modules are others
+    sizes = single.drop_duplicates([*KIND, "num_rules", "width", "measure"]).drop(
+        columns=["variant", "value"]
+    )
     chance = sizes.merge(random_baseline(rows["num_rules"]), on=["num_rules", "measure"])
     variants = [*rows["variant"].cat.categories, RANDOM]
     both = pd.concat([rows, chance.assign(model_options="")], ignore_index=True)
     both["variant"] = pd.Categorical(both["variant"].astype(str), variants)
     both["measure"] = pd.Categorical(both["measure"].astype(str), [m.name for m in activation_measures()])
-    return with_kinds(both).assign(label=categorise(both, ["measure"], _with_measure))
+    return with_kinds(both).assign(label=categorise(both, ["measure", "place"], _with_place))
+
+
+def _with_place(measure: str, place: str) -> str:
+    """("alignment", "encoder") -> "Alignment: encoder", in two lines of a panel's title."""
+    return f"{_with_measure(measure)}: {place}" if place else _with_measure(measure)
 
 
 def _with_measure(*values: str) -> str:

@@ -133,7 +133,9 @@ def specialised_perform_better(study: TrainedModels) -> Found:
     return _agree(study, rows, "performance")
 
 
-@claim("training_curves", "rank agreement of the measure with the steps to a threshold common to the variants")
+@claim(
+    "training_curves", "rank agreement of the measure with the steps to a threshold common to the variants"
+)
 def specialised_train_faster(study: TrainedModels) -> Found:
     """better specialised models also train faster."""
     if study.history.empty:
