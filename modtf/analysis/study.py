@@ -30,8 +30,8 @@ class Study(TrainedModels):
     Args:
         results: as `load_results` gives it.
         history: as `load_history` gives it; read from `cells` when it is first asked for, if not given.
-        checkpoint: "tail", "last", "best" or "pooled", which is the mean of last and best; by default that of the
-            families, "tail" where nothing else is said.
+        checkpoint: "tail", "last", "best" or "pooled", which is the mean of last and best; by default what
+            the families say, "tail" for those of the paper.
         protocols: keep the cells of these protocols only.
         cells: where the results come from.
         level: of all intervals.

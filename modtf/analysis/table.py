@@ -122,7 +122,7 @@ def _check_one(frame: pd.DataFrame) -> None:
 
 
 def _measured(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of registered measures of activation, in their order, with `column`: the measure, and place."""
+    """The rows of measures of activation, in the order of their registry, with `column`: measure, place."""
     order = {measure.name: place for place, measure in enumerate(activation_measures())}
     rows = frame[frame["measure"].isin(list(order))]
     rows = rows.assign(place=rows["place"].astype(str), order=rows["measure"].astype(str).map(order))

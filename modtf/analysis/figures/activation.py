@@ -1,5 +1,7 @@
 """Activation matrices of one member, at the end and in training; one picture per kind and routed layer."""
 
+from itertools import product
+
 import numpy as np
 
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
@@ -24,9 +26,8 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> dict[str, Found]
     if widths.empty:
         raise NothingToDraw("no variant with several modules was run")
     width = choice.width or int(widths.min())
-    kinds = {
-        (*kind, place): at_place(kind_label(*kind), place) for kind in study.kinds for place in study.places
-    }
+    both = product(study.kinds, study.places)
+    kinds = {(*kind, place): at_place(kind_label(*kind), place) for kind, place in both}
     found: dict[str, Found] = {label: [] for label in kinds.values()}
     for activations in (a for place in study.places for a in study.activations(place, width=width)):
         members = zip(activations.data_seeds.tolist(), activations.seeds.tolist(), strict=True)

@@ -46,10 +46,9 @@ def activation(frame: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         raise NothingToDraw("no variant with several modules was run")
     single = rows[rows["place"] == ""]  # of a model's several places, rules and modules are others
-    sizes = single.drop_duplicates([*KIND, "num_rules", "width", "measure"]).drop(
-        columns=["variant", "value"]
-    )
-    chance = sizes.merge(random_baseline(rows["num_rules"]), on=["num_rules", "measure"])
+    sizes = single.drop_duplicates([*KIND, "num_rules", "width", "measure"])
+    chance = random_baseline(rows["num_rules"])
+    chance = sizes.drop(columns=["variant", "value"]).merge(chance, on=["num_rules", "measure"])
     variants = [*rows["variant"].cat.categories, RANDOM]
     both = pd.concat([rows, chance.assign(model_options="")], ignore_index=True)
     both["variant"] = pd.Categorical(both["variant"].astype(str), variants)
