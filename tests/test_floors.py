@@ -17,6 +17,7 @@ MAY_NAME_FAMILIES = (
     "datasets/families/",
     "datasets/modarch_rules/",
     "models/architectures/",
+    "modtf/experiments/",
     "modtf/studies/",
     "tests/",
 )

@@ -15,11 +15,11 @@ from modtf.studies.check import check_cells
 STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
     "study",
     {
-        "testing": "modtf.studies.testing",
-        "quick": "modtf.studies.quick",
-        "first": "modtf.studies.first",
-        "routers": "modtf.studies.routers",
-        "paper": "modtf.studies.paper",
+        "testing": "modtf.experiments.modarch.studies.testing",
+        "quick": "modtf.experiments.modarch.studies.quick",
+        "first": "modtf.experiments.modarch.studies.first",
+        "routers": "modtf.experiments.modarch.studies.routers",
+        "paper": "modtf.experiments.modarch.studies.paper",
     },
 )
 

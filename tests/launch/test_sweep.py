@@ -38,7 +38,7 @@ import keras
 import modtf
 from modtf.studies import grid
 from modtf.protocol import Protocol
-from modtf.studies.testing import EVALUATION, TRAINING
+from modtf.experiments.modarch.studies.testing import EVALUATION, TRAINING
 
 
 @modtf.register_router("broken")

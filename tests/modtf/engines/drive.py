@@ -5,9 +5,9 @@ import sys
 from modtf.engines.local import LocalEngine
 from modtf.engines.perform import Work
 from modtf.engines.study import run_study
+from modtf.experiments.modarch.studies.testing import EVALUATION
 from modtf.protocol import Protocol, Training
 from modtf.studies import grid
-from modtf.studies.testing import EVALUATION
 
 if __name__ == "__main__":
     out, function, workers, steps, count = sys.argv[1:]

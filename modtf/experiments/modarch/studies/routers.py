@@ -9,8 +9,8 @@ once for both. `annealed` reaches its last temperature where two thirds of the t
 """
 
 from modtf.cell import Cell
+from modtf.experiments.modarch.studies.first import LEARNING_RATE, SEEDS, STEPS
 from modtf.models.routers import ROUTERS
-from modtf.studies.first import LEARNING_RATE, SEEDS, STEPS
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
