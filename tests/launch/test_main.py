@@ -1,5 +1,6 @@
 """`modtf COMMAND`: the same code and flags as `python launch/COMMAND.py`."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -13,20 +14,13 @@ from modtf.version import __version__
 LAUNCH = Path(__file__).parents[2] / "launch"
 
 
-def run(*command):
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
-
-
-def modtf(*arguments):
-    return run("-m", "modtf.launch.main", *arguments)
-
-
-def test_the_commands_fit_on_a_screen():
+def test_the_commands_fit_on_a_screen(call):
     assert len(usage().splitlines()) <= 24
     assert max(map(len, usage().splitlines())) <= 100
     for words in ([], ["--help"], ["help"]):
-        done = modtf(*words)
-        assert (done.returncode, done.stdout, done.stderr) == (0, usage() + "\n", "")
+        assert call(main.main, "modtf", *words) == (0, usage() + "\n", "")
+    command = [sys.executable, "-m", "modtf.launch.main"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == usage() + "\n"
 
 
 def test_every_command_is_listed():
@@ -36,29 +30,24 @@ def test_every_command_is_listed():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_same_help_by_both_names(name):
-    by_file, by_name = run(str(LAUNCH / f"{name}.py"), "--help"), modtf(name, "--help")
-    assert by_file.returncode == by_name.returncode == 0, by_file.stderr + by_name.stderr
-    assert by_file.stdout.replace(f"python launch/{name}.py", f"modtf {name}") == by_name.stdout
-    assert f"    modtf {name} --" in by_name.stdout, "an example"
+def test_the_same_help_by_both_names(call, name):
+    command = importlib.import_module(f"modtf.launch.{name}").command
+    _, by_file, _ = call(command, f"folder/{name}.py", "--help")
+    status, by_name, _ = call(main.main, "modtf", name, "--help")
+    assert status == 0
+    assert by_file.replace(f"python launch/{name}.py", f"modtf {name}") == by_name
+    assert f"    modtf {name} --" in by_name, "an example"
 
 
-def test_the_same_errors_by_both_names():
-    by_file, by_name = run(str(LAUNCH / "run.py"), "--rules=1"), modtf("run", "--rules=1")
-    assert by_file.returncode == by_name.returncode == 1
-    assert by_file.stderr.replace("run.py: ", "modtf run: ") == by_name.stderr
+def test_errors_are_one_line(call):
+    assert call(main.main, "modtf", "run", "--rules=1") == (
+        1, "", "modtf run: error: --rules=1 is not valid; expected an integer of at least 2.\n",
+    )  # fmt: skip
+    assert call(main.main, "modtf", "fly", "--high") == (
+        1, "", f"modtf: error: 'fly' is no command; expected one of {', '.join(COMMANDS)}. "
+        "modtf --help says what they do.\n",
+    )  # fmt: skip
 
 
-def test_an_unknown_command_is_one_line():
-    done = modtf("fly", "--high")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"modtf: error: 'fly' is no command; expected one of {', '.join(COMMANDS)}. "
-        "modtf --help says what they do.\n"
-    )
-
-
-def test_the_version(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["modtf", "--version"])
-    main.main()
-    assert capsys.readouterr().out == f"{__version__}\n"
+def test_the_version(call):
+    assert call(main.main, "modtf", "--version") == (0, f"{__version__}\n", "")

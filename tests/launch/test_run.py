@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from modtf.launch.run import command
 from modtf.results import load_results
 
 SCRIPT = Path(__file__).parents[2] / "launch" / "run.py"
@@ -76,11 +77,8 @@ def test_again_it_prints_the_same_table_at_once(finished):
 def test_another_configuration_is_refused(finished):
     out, _, _ = finished
     result = run(*SMALL, "--learning_rate=0.1", f"--out={out}")
-    assert result.returncode == 1
-    assert result.stderr == (
-        f"run.py: error: --out={out} holds another configuration ({out / 'run.json'}); "
-        "choose another folder.\n"
-    )
+    words = f"--out={out} holds another configuration ({out / 'run.json'}); choose another folder."
+    assert (result.returncode, result.stderr) == (1, f"run.py: error: {words}\n")
 
 
 BAD = {
@@ -117,55 +115,19 @@ BAD = {
     "--out=file/below": "--out=file/below cannot be written",
 }
 
-# Runs the command once per line of input, each in a fork, and says how much of its own time each took.
-EACH = """
-import os, runpy, sys, time
-import absl.app, absl.flags, numpy  # what Python itself needs is not the command's work
-
-for number, line in enumerate(sys.stdin.read().splitlines()):
-    child = os.fork()
-    if not child:
-        for stream, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(f"{sys.argv[2]}/{number}.{name}", os.O_CREAT | os.O_WRONLY), stream)
-        sys.argv = [sys.argv[1], *line.split()]
-        status = 0
-        try:
-            runpy.run_path(sys.argv[0], run_name="__main__")
-        except SystemExit as stopped:
-            status = stopped.code
-        sys.stdout.flush()
-        os._exit(status + 100 * ("tensorflow" in sys.modules or "keras" in sys.modules))
-    _, status, usage = os.wait4(child, 0)
-    print(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime)
-"""
-
-
-@pytest.fixture(scope="module")
-def refusals(tmp_path_factory):
-    """For each bad input: exit status (100 more with TensorFlow loaded), seconds, output and error."""
-    folder, logs = tmp_path_factory.mktemp("refused"), tmp_path_factory.mktemp("logs")
-    (folder / "file").write_text("")
-    result = subprocess.run(
-        [sys.executable, "-c", EACH, str(SCRIPT), str(logs)],
-        input="\n".join(BAD), capture_output=True, text=True, check=True, cwd=folder,
-    )  # fmt: skip
-    assert os.listdir(folder) == ["file"], "something was written"
-    found = {}
-    for number, (arguments, line) in enumerate(zip(BAD, result.stdout.splitlines(), strict=True)):
-        status, seconds = line.split()
-        output, error = ((logs / f"{number}.{name}").read_text() for name in ("out", "err"))
-        found[arguments] = int(status), float(seconds), output, error
-    return found
-
 
 @pytest.mark.parametrize("arguments", BAD)
-def test_bad_input_is_one_clear_line_at_once(refusals, arguments):
-    status, seconds, output, error = refusals[arguments]
-    assert status == 1, error
-    assert output == ""
+def test_bad_input_is_one_clear_line_at_once(arguments, call, monkeypatch, tmp_path):
+    """Before TensorFlow, which takes seconds to import, and before anything is written."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    for library in ("tensorflow", "keras"):
+        monkeypatch.setitem(sys.modules, library, None)  # an import fails
+    status, out, error = call(command, "run.py", *arguments.split())
+    assert (status, out) == (1, "")
     (line,) = error.splitlines()
     assert BAD[arguments] in line
-    assert seconds < 2
+    assert os.listdir(tmp_path) == ["file"], "something was written"
 
 
 def test_help_has_examples_and_first_the_flags_that_people_use_first():

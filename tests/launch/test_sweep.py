@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from modtf.launch.sweep import command
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "launch" / "sweep.py"
 
@@ -15,7 +17,7 @@ def run(*arguments, **options):
     )
 
 
-def test_errors_are_one_line(tmp_path):
+def test_errors_are_one_line(call, tmp_path):
     study = tmp_path / "narrow_study.py"
     study.write_text(
         "from modtf.studies import grid\nCELLS = grid(arch='mlp', num_rules=32, width=2).cells()\n"
@@ -25,10 +27,10 @@ def test_errors_are_one_line(tmp_path):
         (["--study=testing", "--shard=3/3"], "--shard=3/3: expected i/n"),
         (["--study=testing", "--workers=0"], "workers=0 is not valid"),
     ]:
-        result = run(*arguments, f"--out={tmp_path / 'out'}")
-        assert result.returncode == 1
-        assert words in result.stderr
-        assert "Traceback" not in result.stderr
+        status, _, error = call(command, "sweep.py", *arguments, f"--out={tmp_path / 'out'}")
+        assert status == 1
+        assert error.startswith("sweep.py: error: ")
+        assert words in error
     assert not (tmp_path / "out").exists()
 
 
