@@ -17,12 +17,14 @@ choose one trial after the other.
 """
 
 import shlex
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from absl import flags
 
+from modtf.cell import Cell
 from modtf.checks import check_integer
+from modtf.engines.shard import shard_of
 from modtf.files import check_writable
 from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags
 from modtf.launch.cli import define_plugin, run_command
@@ -76,14 +78,26 @@ def main(given: flags.FlagValues) -> None:
     limit = ORACLES[given.oracle] if given.trials is None else given.trials
     work, engine = engine_of(cells, out, given.plugin, given)
     from modtf.engines.study import run_study
-    from modtf.tuning.run import run_searches
+    from modtf.tuning.search import begin_lists
     from modtf.tuning.trials import best_trial, trials_note, trials_of, trials_table
+
+    def run(cells: Sequence[Cell]) -> Mapping[str, str]:
+        summary = run_study(cells, work, engine)
+        if summary.stopped:
+            raise ValueError(summary.stopped)
+        return summary.failed
 
     for search in searches:
         tuned = "; ".join(f"{path}={axis}" for path, axis in search.space.items())
         print(f"{search.base.label}: {search.oracle}, {tuned}. Writing to {search.folder(out)}", flush=True)
-    run = partial(run_study, work=work, engine=engine)
-    run_searches(searches, out, run, limit, shard=given.shard, retry_failed=given.retry_failed, say=_say)
+    if given.oracle in LISTS:
+        listed = begin_lists(searches, out, limit)
+        run(listed if given.shard is None else shard_of(listed, given.shard))
+    else:
+        from modtf.tuning.oracles import run_search  # KerasTuner takes time
+
+        for search in searches:
+            run_search(search, out, run, limit, given.retry_failed)
     for search in searches:
         print(f"\n{search.base.label}\n{trials_table(search, out)}\n\n{trials_note(search)}\n")
     found = [trials_of(search, out) for search in searches]
@@ -105,10 +119,6 @@ def _use(given: flags.FlagValues, out: Path) -> str:
     names = [name for name in given if name in known and name != "out" and given[name].present]
     said = [line for name in names for line in given[name].serialize().splitlines()]
     return shlex.join(["modtf", "run", *said, f"--best={out}"])
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def command() -> None:

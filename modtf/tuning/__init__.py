@@ -7,7 +7,6 @@ from etils import epy
 
 with epy.lazy_api_imports(globals()):
     from modtf.tuning.best import Best as Best
-    from modtf.tuning.best import find_best as find_best
     from modtf.tuning.best import use_best as use_best
     from modtf.tuning.search import Search as Search
     from modtf.tuning.trials import load_trials as load_trials

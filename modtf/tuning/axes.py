@@ -69,7 +69,7 @@ def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = Fa
     Raises:
         ValueError: if a model with a chosen value cannot be built.
     """
-    router = ROUTERS[base.variant]
+    router = ROUTERS[base.task.family.variant(base.variant).router]
     found = {} if fix_learning_rate else {LEARNING_RATE: LEARNING_RATES}
     for text in router.tunable:
         name, axis = parse_named(text)

@@ -32,43 +32,26 @@ class Best:
         return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}, {self.search.name})"
 
 
-def find_best(out: str | Path, cell: Cell) -> Best:
-    """What was found for a cell.
-
-    Searches count that tuned its kind of task, variant, architecture and options, be they given or left at
-    their defaults; where several did, those of its number of rules and width.
-
-    Args:
-        out: what was --out of `launch/tune.py`.
-        cell: which; its protocol and members may differ from those of the search.
-
-    Raises:
-        FileNotFoundError: if there is no search.
-        ValueError: if nothing was found for the cell, or by searches that cannot be compared.
-    """
-    return _choose(out, _read(out), cell)
-
-
 def use_best(out: str | Path, cells: Sequence[Cell]) -> tuple[list[Cell], list[Best]]:
     """The cells with the values that were found for them, and what was found.
 
+    Searches count that tuned a cell's kind of task, variant, architecture and options, be these given or left
+    at their defaults; where several did, those of its number of rules and width.
+
+    Args:
+        out: what was --out of `launch/tune.py`.
+        cells: which; their protocols and members may differ from those of the searches.
+
     Raises:
-        FileNotFoundError, ValueError: as `find_best`, for any of the cells.
+        FileNotFoundError: if there is no search.
+        ValueError: if nothing was found for a cell, or by searches that cannot be compared.
 
     Example:
         >>> cells, found = use_best("runs/tuning", cells)  # doctest: +SKIP
     """
-    known = _read(out)
+    known = [(search, _best(out, search)) for search in find_searches(out)]
     found = [_choose(out, known, cell) for cell in cells]
     return [with_values(cell, best.values) for cell, best in zip(cells, found, strict=True)], found
-
-
-Known = Sequence[tuple[Search, Best | None]]
-
-
-def _read(out: str | Path) -> Known:
-    """The searches, and what they have found."""
-    return [(search, _best(out, search)) for search in find_searches(out).values()]
 
 
 def _best(out: str | Path, search: Search) -> Best | None:
@@ -80,13 +63,22 @@ def _best(out: str | Path, search: Search) -> Best | None:
     return Best(search, values, trial.objective, len(trials))
 
 
-def _choose(out: str | Path, known: Known, cell: Cell) -> Best:
+def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: Cell) -> Best:
     of_variant = [best for search, best in known if _suits(search.base, cell)]
     found = [best for best in of_variant if best is not None]
     exact = [best for best in found if _size(best.search.base) == _size(cell)]
     chosen = exact or found
+    if not chosen and of_variant:
+        raise ValueError(
+            f"--best={out}: no trial of {_in_words(cell)} has finished, or all diverged. Give the same "
+            "launch/tune.py command again, or widen its space."
+        )
     if not chosen:
-        raise ValueError(_nothing(out, cell, [search for search, _ in known], bool(of_variant)))
+        names = ", ".join(dict.fromkeys(_in_words(search.base) for search, _ in known))
+        raise ValueError(
+            f"--best={out}: nothing was found for {_in_words(cell)}, only for {names}. Tune it first, with "
+            "launch/tune.py."
+        )
     ways = {_way(best.search.base) for best in chosen}
     if len(ways) > 1:
         names = ", ".join(best.search.name for best in chosen)
@@ -99,19 +91,19 @@ def _choose(out: str | Path, known: Known, cell: Cell) -> Best:
 
 def _suits(base: Cell, cell: Cell) -> bool:
     """Whether what was found for one cell is meant for the other."""
-    names = ("variant", "architecture")
-    same = base.task.kind == cell.task.kind and all(getattr(base, n) == getattr(cell, n) for n in names)
-    return same and _chosen(base) == _chosen(cell)
+    kinds = {(one.task.kind, one.variant, one.architecture) for one in (base, cell)}
+    return len(kinds) == 1 and _chosen(base) == _chosen(cell)
 
 
-def _chosen(cell: Cell) -> list[dict[str, Any]]:
+def _chosen(cell: Cell) -> dict[str, Any]:
     """The options that are given and are not at their defaults."""
-    found = []
-    for namespace in OPTIONS:
-        given = dict(getattr(cell, namespace))
-        known = known_options(cell, namespace) if given else {}  # loads the router
-        found.append({n: value for n, value in given.items() if not (n in known and known[n] == value)})
-    return found
+    given = {(namespace, name): v for namespace in OPTIONS for name, v in getattr(cell, namespace).items()}
+    nothing = object()
+    return {
+        (namespace, name): value
+        for (namespace, name), value in given.items()
+        if known_options(cell, namespace).get(name, nothing) != value
+    }
 
 
 def _size(cell: Cell) -> tuple[int, int]:
@@ -121,19 +113,6 @@ def _size(cell: Cell) -> tuple[int, int]:
 def _way(cell: Cell) -> tuple[Any, ...]:
     """What the objectives of two searches must share to be compared."""
     return *_size(cell), cell.members, cell.protocol.replace(learning_rate=0.0)
-
-
-def _nothing(out: str | Path, cell: Cell, searches: Sequence[Search], begun: bool) -> str:
-    if begun:
-        return (
-            f"--best={out}: no trial of {_in_words(cell)} has finished, or all diverged. Give the same "
-            "launch/tune.py command again, or widen its space."
-        )
-    names = ", ".join(dict.fromkeys(_in_words(search.base) for search in searches))
-    return (
-        f"--best={out}: nothing was found for {_in_words(cell)}, only for {names}. Tune it first, with "
-        "launch/tune.py."
-    )
 
 
 def _in_words(cell: Cell) -> str:

@@ -3,7 +3,7 @@
 import itertools
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ EPOCHS = "tuner/epochs"  # how KerasTuner's Hyperband says how long to train ...
 LONGEST = 9  # ... and what it calls the whole length
 
 SPREAD = 10_007  # times the seed: draws count up from it, so that neighbours would draw the same
-COLLISIONS = 20  # draws of what was drawn already, after which nothing new is expected
+REPEATS = 20  # draws of what was drawn already, after which nothing new is expected
 
 
 @dataclass(frozen=True)
@@ -94,48 +94,75 @@ class Search:
             write_text(folder / DEFINITION, json.dumps(record, indent=1))
         write_text(folder / TRIALS, json.dumps(list(settings)))
 
+    def settings(self, out: str | Path) -> list[dict[str, Any]]:
+        """What its trials try, in order; nothing before it has begun.
 
-def settings_of(search: Search, limit: int | None) -> list[dict[str, Any]]:
-    """What a grid or a random search tries: a larger limit goes on where a smaller one ended.
+        Raises:
+            ValueError: if a file cannot be read.
+        """
+        path = self.folder(out) / TRIALS
+        try:
+            if path.exists():
+                found = json.loads(path.read_text(encoding="utf-8"))
+            else:  # KerasTuner wrote a file for every trial once
+                old = [json.loads(path.read_text("utf-8")) for path in path.parent.glob("trial_*/trial.json")]
+                old.sort(key=lambda record: int(record["trial_id"]))
+                found = [record["hyperparameters"]["values"] for record in old]
+            for values in found:
+                self.values_of(values)
+            return found
+        except (KeyError, StopIteration, TypeError, ValueError) as error:
+            raise unreadable(path, error) from error
+
+    def list_settings(self, limit: int | None) -> list[dict[str, Any]]:
+        """What a grid or a random search tries: a larger limit goes on where a smaller one ended."""
+        if self.oracle == "grid":
+            rows = itertools.product(*(axis.ends for axis in self.space.values()))
+            return [dict(zip(self.space, row, strict=True)) for row in itertools.islice(rows, limit)]
+        found: list[dict[str, Any]] = []
+        seeds, repeats = itertools.count(SPREAD * self.seed), 0
+        while len(found) < (limit or 0) and repeats <= REPEATS:
+            drawn = {
+                path: _at(axis, random.Random(next(seeds)).random()) for path, axis in self.space.items()
+            }
+            repeats = repeats + 1 if drawn in found else 0
+            found += [drawn] if not repeats else []
+        return found
+
+
+def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:
+    """Writes grids or random searches down; returns the cells of all their trials.
 
     Args:
-        search: a grid has choices alone.
-        limit: of their number; a random search needs one.
+        limit: of the number of trials of each search; those that are there already stay.
     """
-    if search.oracle == "grid":
-        rows = itertools.product(*(axis.ends for axis in search.space.values()))
-        return [dict(zip(search.space, row, strict=True)) for row in itertools.islice(rows, limit)]
-    assert limit is not None
-    found: list[dict[str, Any]] = []
-    seeds, collisions = itertools.count(SPREAD * search.seed), 0
-    while len(found) < limit and collisions <= COLLISIONS:
-        drawn = {path: _at(axis, random.Random(next(seeds)).random()) for path, axis in search.space.items()}
-        collisions = collisions + 1 if drawn in found else 0
-        found += [drawn] if not collisions else []
-    return found
+    cells: dict[str, Cell] = {}
+    for search in searches:
+        settings = search.list_settings(limit and max(limit, len(search.settings(out))))
+        search.write(out, settings)
+        cells |= {cell.folder: cell for cell in map(search.cell_of, settings)}
+    return list(cells.values())
 
 
 def _at(axis: Axis, share: float) -> Any:
-    """The value so far along an axis, from 0 to below 1: all are as likely where the share is."""
+    """The value so far along an axis, from 0 to below 1; all are as likely where the share is."""
     if isinstance(axis, Choice):
         return axis.values[int(share * len(axis.values))]
-    high = axis.high + axis.is_whole
-    return axis.take(
-        axis.low * (high / axis.low) ** share if axis.log else axis.low + share * (high - axis.low)
-    )
+    low, high = axis.low, axis.high + axis.is_whole
+    return axis.take(low * (high / low) ** share if axis.log else low + share * (high - low))
 
 
-def find_searches(out: str | Path) -> dict[Path, Search]:
-    """The searches in the folder of a tuning, by their own folders.
+def find_searches(out: str | Path) -> list[Search]:
+    """The searches in the folder of a tuning.
 
     Raises:
         FileNotFoundError: if there is none.
         ValueError: if the definition of one cannot be read.
     """
-    found = {}
+    found = []
     for path in sorted(Path(out, SEARCHES).glob(f"*/{DEFINITION}")):
         try:
-            found[path.parent] = Search.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            found.append(Search.from_dict(json.loads(path.read_text(encoding="utf-8"))))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path} describes no search of this version ({error}). Remove its folder and tune again."
@@ -146,6 +173,14 @@ def find_searches(out: str | Path) -> dict[Path, Search]:
             "launch/tune.py."
         )
     return found
+
+
+def unreadable(path: Path, error: Exception) -> ValueError:
+    """What to raise where a file of a search is not what it should be."""
+    return ValueError(
+        f"{path} is not what tuning writes ({error!r}). Remove the folder {path.parent} and tune again: "
+        "finished trials are found, and not trained again."
+    )
 
 
 def known_options(cell: Cell, namespace: str) -> Mapping[str, Any]:

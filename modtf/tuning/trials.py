@@ -1,8 +1,7 @@
 """What a tuning has found, as the disk tells it: its trials, and the validation of their members."""
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from modtf.cell import Cell
 from modtf.engines.state import state_of
 from modtf.protocol import tail_length
 from modtf.results.schema import HISTORY, read_values
-from modtf.tuning.search import EPOCHS, LONGEST, TRIALS, Search, find_searches
+from modtf.tuning.search import EPOCHS, LONGEST, Search, find_searches
 
-STATUS = {"COMPLETED": "finished", "RUNNING": "unfinished", "FAILED": "failed", "INVALID": "failed"}
+SEEDS = ["data_seed", "seed"]  # of a member
 
 
 @dataclass(frozen=True)
@@ -35,47 +34,19 @@ class Trial:
 
 
 def trials_of(search: Search, out: str | Path) -> list[Trial]:
-    """The trials of a search, in the order in which they are tried; none before it has begun.
+    """The trials of a search, in the order in which they are tried, as far as their cells are.
 
     Raises:
         ValueError: if a file cannot be read.
     """
-    path = search.folder(out) / TRIALS
     found = []
-    try:
-        if path.exists():
-            for number, values in enumerate(json.loads(path.read_text(encoding="utf-8"))):
-                found.append(_trial(search, number, values, *_state(search.cell_of(values), out)))
-            return found
-        for path in search.folder(out).glob("trial_*/trial.json"):  # as KerasTuner wrote them, once
-            record = json.loads(path.read_text(encoding="utf-8"))
-            status, values = STATUS[record["status"]], record["hyperparameters"]["values"]
-            score = float(record["score"]) if status == "finished" else math.nan
-            found.append(_trial(search, int(record["trial_id"]), values, status, score))
-    except (KeyError, StopIteration, TypeError, ValueError) as error:
-        raise unreadable(path, error) from error
-    return sorted(found, key=lambda trial: trial.number)
-
-
-def unreadable(path: Path, error: Exception) -> ValueError:
-    """What to raise where a file of a search is not what it should be."""
-    return ValueError(
-        f"{path} is not what tuning writes ({error!r}). Remove the search's folder in searches/ and tune "
-        "again: finished trials are found, and not trained again."
-    )
-
-
-def _trial(search: Search, number: int, values: Mapping[str, Any], status: str, objective: float) -> Trial:
-    cell, is_whole = search.cell_of(values), values.get(EPOCHS, LONGEST) == LONGEST
-    return Trial(number, search.values_of(values), cell, status, objective, is_whole)
-
-
-def _state(cell: Cell, out: str | Path) -> tuple[str, float]:
-    """Status and objective of a trial, by its cell."""
-    name = state_of(cell, out).name
-    if name == "finished":
-        return name, mean_validation(cell, out)
-    return ("failed" if name == "failed" else "unfinished"), math.nan
+    for number, values in enumerate(search.settings(out)):
+        cell, is_whole = search.cell_of(values), values.get(EPOCHS, LONGEST) == LONGEST
+        state = state_of(cell, out).name
+        objective = mean_validation(cell, out) if state == "finished" else math.nan
+        status = state if state in ("finished", "failed") else "unfinished"
+        found.append(Trial(number, search.values_of(values), cell, status, objective, is_whole))
+    return found
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial | None:
@@ -103,7 +74,7 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     path = Path(folder, HISTORY)
     frame = read_values(path)
     frame = frame[(frame["measure"] == cell.task.performance) & (frame["step"] > 0)]
-    table = frame.pivot(index=["data_seed", "seed"], columns="step", values="value")
+    table = frame.pivot(index=SEEDS, columns="step", values="value")
     if set(table.index) != set(cell.members) or not len(table.columns):
         raise ValueError(f"{path} is not the history of its cell. Remove its folder and run the cell again.")
     tail = sorted(table.columns)[-tail_length(len(table.columns)) :]
@@ -136,51 +107,44 @@ def load_trials(out: str | Path) -> pd.DataFrame:
         >>> load_trials("runs/tuning").groupby(["variant", "learning_rate"]).value.mean()  # doctest: +SKIP
     """
     rows = []
-    for search in find_searches(out).values():
+    for search in find_searches(out):
         for trial in trials_of(search, out):
             if trial.status != "finished":
                 continue
-            cell, place = trial.cell, Path(out, trial.cell.folder)
+            place = Path(out, trial.cell.folder)
             shared = {"search": search.name, "oracle": search.oracle, **search.base.columns}
-            shared |= {"trial": trial.number, **trial.values, "steps": cell.protocol.training.steps}
-            for (data_seed, seed), value in zip(cell.members, validation(cell, place), strict=True):
-                rows.append(
-                    {**shared, "folder": str(place), "data_seed": data_seed, "seed": seed, "value": value}
-                )
-    last = ["steps", "folder", "data_seed", "seed", "value"]
+            shared |= {"trial": trial.number, **trial.values}
+            last = {"steps": trial.cell.protocol.training.steps, "folder": str(place)}
+            for member, value in zip(trial.cell.members, validation(trial.cell, place), strict=True):
+                rows.append({**shared, **last, **dict(zip(SEEDS, member, strict=True)), "value": value})
     frame = pd.DataFrame(rows)
+    last = ["steps", "folder", *SEEDS, "value"]  # what another search tunes comes before these, too
     return frame[[*(name for name in frame if name not in last), *last]] if rows else frame
 
 
-def trials_table(search: Search, out: str | Path, level: float = LEVEL) -> str:
-    """All trials of a search, the best first: what was tried, mean and interval over members, state.
-
-    Args:
-        search: which.
-        out: the folder of the tuning.
-        level: of the interval, over tasks as everywhere.
-    """
+def trials_table(search: Search, out: str | Path) -> str:
+    """All trials of a search, the best first: what was tried, mean and interval over members, state."""
     trials = trials_of(search, out)
     best = best_trial(trials)
     lengths = len({trial.cell.protocol.training.steps for trial in trials}) > 1
-    measure = search.base.task.performance
     names = [path.rpartition(".")[2] for path in search.space]
+    measure = search.base.task.performance
     header = ["trial", *names, *(["steps"] if lengths else []), f"validation {measure}", "state"]
     body = []
     for trial in sorted(trials, key=_order):
         steps = [f"{trial.cell.protocol.training.steps:,}"] if lengths else []
         values = [f"{v:.4g}" if isinstance(v, float) else v for v in trial.values.values()]
-        shown, state = _result(trial, Path(out, trial.cell.folder), measure, level)
+        shown, state = _result(trial, out)
         body.append([trial.number, *values, *steps, shown, "best" if trial is best else state])
     return text_table(header, body)
 
 
-def trials_note(search: Search, level: float = LEVEL) -> str:
+def trials_note(search: Search) -> str:
     """What stands below the table."""
     members = search.base.members
     tasks = len({data_seed for data_seed, _ in members})
     if tasks > 1:
-        said = f"mean ±{level:.0%} interval (Student's t) over {plural(tasks, 'task')}"
+        said = f"mean ±{LEVEL:.0%} interval (Student's t) over {plural(tasks, 'task')}"
     else:
         said = "mean of one task; other tasks may differ, so no interval"
     return f"{said}, {plural(len(members), 'member')} in every trial; smaller is better."
@@ -191,15 +155,14 @@ def _order(trial: Trial) -> tuple[Any, ...]:
     return math.isnan(trial.objective), not trial.is_whole, trial.objective, trial.number
 
 
-def _result(trial: Trial, folder: Path, measure: str, level: float) -> tuple[str, str]:
+def _result(trial: Trial, out: str | Path) -> tuple[str, str]:
     """The number to show, and the state."""
     if trial.status != "finished":
         return "-", trial.status
-    found = validation(trial.cell, folder)
+    found = validation(trial.cell, Path(out, trial.cell.folder))
     lost = int((~np.isfinite(found)).sum())
-    frame = pd.DataFrame(trial.cell.members, columns=["data_seed", "seed"]).assign(value=found)
-    row = intervals(frame, [], level=level).iloc[0]
-    digits = 2 if measure in PERCENT else 4
+    row = intervals(pd.DataFrame(trial.cell.members, columns=SEEDS).assign(value=found), []).iloc[0]
+    digits = 2 if trial.cell.task.performance in PERCENT else 4
     shown = "-" if lost == len(found) else f"{row['mean']:.{digits}f}"
     if not np.isnan(row["low"]) and shown != "-":
         shown += f" ±{(row['high'] - row['low']) / 2:.{digits}f}"

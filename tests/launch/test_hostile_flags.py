@@ -23,7 +23,7 @@ from modtf.launch.main import COMMANDS
 BEGINS = {
     "run": (["modtf.engines.cell.run_cell"], ["--steps=10"]),
     "sweep": (["modtf.engines.study.run_study", "modtf.launch.preview.preview"], ["--arch=mlp"]),
-    "tune": (["modtf.tuning.run.run_searches"], ["--steps=10"]),
+    "tune": (["modtf.engines.study.run_study"], ["--steps=10"]),
     "report": (["modtf.analysis.study.Study.claims"], ["--results=study", "--out=out"]),
     "measure": (["modtf.measure_activations"], ["--activations=x.npz", "--out=out"]),
     "bench": (["modtf.launch.bench.measure_requests"], []),

@@ -9,11 +9,15 @@ from typing import Any
 import pandas as pd
 
 from modtf.engines.base import Event
-from modtf.engines.perform import perform
+from modtf.engines.perform import Work, perform
+from modtf.engines.shard import shard_of
+from modtf.engines.study import run_study
 from modtf.results.schema import write_history
 from modtf.space import parse_axis
 from modtf.studies import grid
-from modtf.tuning import Search
+from modtf.tuning import LISTS, Search
+from modtf.tuning.search import begin_lists
+from modtf.tuning.trials import Trial, trials_of
 
 BEST = 1e-3  # learning rate
 SETTINGS = {"num_rules": 2, "width": 4, "variant": "modular", "training.steps": 90, "training.evaluations": 2}
@@ -28,6 +32,34 @@ class Here:
     def run(self, cells, work):
         for cell in cells:
             yield Event(cell, 0, perform(cell, work, work.prepare()))
+
+
+class Tune:
+    """tune(search, limit=n) -> its trials, after it has run or gone on."""
+
+    def __init__(self, out: Path):
+        self.out = out
+
+    def __call__(
+        self,
+        *searches: Search,
+        limit: int | None = None,
+        function: str = "cheap:train",
+        retry_failed: bool = False,
+        shard: str = "0/1",
+    ) -> list[Trial]:
+        work = Work(str(self.out), function, retry_failed=retry_failed)
+
+        def run(cells):
+            return run_study(cells, work, Here(), shown=False).failed
+
+        if searches[0].oracle in LISTS:
+            run(shard_of(begin_lists(searches, self.out, limit), shard))
+        else:
+            from modtf.tuning.oracles import run_search  # KerasTuner takes time
+
+            run_search(searches[0], self.out, run, limit, retry_failed)
+        return trials_of(searches[0], self.out)
 
 
 def search_of(axis: str, oracle: str = "grid", **point: Any) -> Search:

@@ -6,8 +6,13 @@ import pytest
 from cheap import search_of
 
 from modtf.space import parse_axis
-from modtf.tuning import Search, find_best, use_best
+from modtf.tuning import Search, use_best
 from modtf.tuning.search import TRIALS
+
+
+def best(tune, cell):
+    """What was found for a cell."""
+    return use_best(tune.out, [cell])[1][0]
 
 
 def test_cells_get_the_best_of_their_variant(tune):
@@ -28,30 +33,30 @@ def test_what_was_tuned_at_this_size_counts_first(tune):
     """What was tuned at another size serves where there is nothing else."""
     small, large = search_of("0.01,0.1"), search_of("0.001,0.1", width=8)
     tune(small)
-    assert find_best(tune.out, large.base).values == {"learning_rate": 0.01}
+    assert best(tune, large.base).values == {"learning_rate": 0.01}
     tune(large)
-    assert find_best(tune.out, large.base).values == {"learning_rate": 0.001}
-    assert find_best(tune.out, small.base).values == {"learning_rate": 0.01}
+    assert best(tune, large.base).values == {"learning_rate": 0.001}
+    assert best(tune, small.base).values == {"learning_rate": 0.01}
     with pytest.raises(
         ValueError, match="modular of mlp_regression was tuned in ways that cannot be compared"
     ):
-        find_best(tune.out, replace(small.base, width=16))
+        best(tune, replace(small.base, width=16))
 
 
 def test_searches_in_one_way_are_compared_others_are_not(tune):
     tune(search_of("0.1,0.01"))
     tune(search_of("0.001:0.002", "random"), limit=2)
-    assert 0.001 <= find_best(tune.out, search_of("1").base).values["learning_rate"] <= 0.002
+    assert 0.001 <= best(tune, search_of("1").base).values["learning_rate"] <= 0.002
     tune(search_of("0.1,0.01", **{"training.steps": 60}))
     with pytest.raises(ValueError, match=r"cannot be compared \(.*_grid-.*\)\. Tune it at R = 2 and width 4"):
-        find_best(tune.out, search_of("1").base)
+        best(tune, search_of("1").base)
 
 
 def test_only_trials_that_were_trained_to_the_end_count(tune):
     search = search_of("1e-5:1e-1:log", "hyperband")
     tune(search, limit=9)  # the short ones of its first round
     with pytest.raises(ValueError, match="no trial of modular of mlp_regression has finished"):
-        find_best(tune.out, search.base)
+        best(tune, search.base)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +70,14 @@ def test_only_trials_that_were_trained_to_the_end_count(tune):
 def test_where_nothing_was_found(tune, change, words):
     tune(search_of("0.01,0.1"))
     with pytest.raises(ValueError, match=words):
-        find_best(tune.out, search_of("1", **change).base)
+        best(tune, search_of("1", **change).base)
 
 
 def test_where_all_diverged_or_failed(tune):
     search = search_of("0.5,0.05")
     assert [trial.status for trial in tune(search)] == ["finished", "failed"]
     with pytest.raises(ValueError, match=r"has finished, or all diverged.*widen its space"):
-        find_best(tune.out, search.base)
+        best(tune, search.base)
 
 
 def test_a_file_that_cannot_be_read_is_said(tune):
@@ -80,7 +85,7 @@ def test_a_file_that_cannot_be_read_is_said(tune):
     tune(search)
     (search.folder(tune.out) / TRIALS).write_text('[{"learning_rate": 0.0')
     with pytest.raises(ValueError, match=r"trials\.json is not what tuning writes"):
-        find_best(tune.out, search.base)
+        best(tune, search.base)
 
 
 def test_options_at_their_defaults_are_those_left_out(tune):
@@ -88,10 +93,10 @@ def test_options_at_their_defaults_are_those_left_out(tune):
     other = search_of("0.001", variant="switch", **{"router.strength": 0.5})
     tune(given, other)
     left_out = search_of("1", variant="switch").base
-    assert find_best(tune.out, left_out).values == {"learning_rate": 0.01}
-    assert find_best(tune.out, other.base).values == {"learning_rate": 0.001}
+    assert best(tune, left_out).values == {"learning_rate": 0.01}
+    assert best(tune, other.base).values == {"learning_rate": 0.001}
     with pytest.raises(ValueError, match=r"nothing was found for switch .*\(strength=0.3\)"):
-        find_best(tune.out, search_of("1", variant="switch", **{"router.strength": 0.3}).base)
+        best(tune, search_of("1", variant="switch", **{"router.strength": 0.3}).base)
 
 
 def test_a_rate_that_was_fixed_is_used_too(tune):
