@@ -1,5 +1,7 @@
 """A stream's batches, made inside a compiled program: no host feeds an accelerator fast enough."""
 
+import inspect
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,8 +33,9 @@ class DeviceStream:
         task, batch_size, split, seed, **options: as in `modtf.stream`, but for `start_step`.
 
     Attributes:
-        given: what differs between streams of one shape, as arrays: "keys" [P, 2, 2], "scale" [] and, with
-            `rule_probs`, "thresholds" [K, R-1]. A compiled program may get them as arguments and serve all.
+        given: what differs between streams of one shape, as arrays: "keys" [P, 4, 2], the arrays among the
+            "options" by name, with "scale" [], and, with `rule_probs`, "thresholds" [K, R-1]. A program
+            that is compiled may get them as arguments and serve all.
 
     Raises:
         ValueError: on a value out of range; for a family whose data are written for the host alone; and for
@@ -66,17 +69,18 @@ class DeviceStream:
                 "Set it, or take split='train'."
             )
         keys = [[philox.words(int(key)) for key in fields] for fields in self.plan.keys]
-        self.given: dict[str, np.ndarray] = {
-            "keys": np.array(keys),
-            "scale": np.array(self.plan.scale, self.plan.dtype),
-        }
+        if "scale" in inspect.signature(self.plan.data.examples).parameters:
+            self.plan.options["scale"] = np.array(self.plan.options.get("scale", 1.0), self.plan.dtype)
+        arrays = {name: v for name, v in self.plan.options.items() if isinstance(v, np.ndarray)}
+        self.given: dict[str, Any] = {"keys": np.array(keys), "options": arrays}
         if self.plan.thresholds is not None:
             self.given["thresholds"] = self.plan.thresholds
 
     @property
     def bytes_per_step(self) -> int:
         """Of a batch of all members, with the uniform numbers that it is made from."""
-        numbers = self.plan.width + self.plan.num_tokens * (self.population.task.token_width + 3)
+        shapes = self.population.task.example_shapes(self.plan.num_tokens)
+        numbers = self.plan.width + self.plan.num_tokens + sum(map(math.prod, shapes.values()))
         return 4 * len(self.population) * self.plan.batch_size * numbers
 
     def make(
@@ -97,25 +101,28 @@ class DeviceStream:
         """
         plan, given = self.plan, given or self.given
         keys = ops.convert_to_tensor(given["keys"])
-        parameters = {
-            k: ops.convert_to_tensor(np.asarray(v, plan.dtype)) for k, v in plan.data.stacked.items()
-        }
+        parameters = {name: ops.convert_to_tensor(value) for name, value in plan.parameters().items()}
+        bank = {name: ops.convert_to_tensor(value) for name, value in plan.data.bank().items()}
+        options = {**plan.options, **given["options"]}
         if member is not None:
             keys = ops.take(keys, member, axis=0)[None]
             parameters = {name: ops.take(value, member, axis=0)[None] for name, value in parameters.items()}
         steps = ops.cast(first, "int32") + ops.arange(count, dtype="int32")
-        limits, uniforms = self._limits(given, steps), self._uniforms(keys, steps)
+        limits, uniforms = self._limits(given, steps), self._uniforms(keys[:, :2], steps)
+        position = steps[:, None] * plan.batch_size + ops.arange(plan.batch_size, dtype="int32")
+        position = ops.reshape(position, [-1])
 
         def made(each: Any) -> tuple[Any, ...]:
-            of_rule, of_inputs, own = each
-            return plan.tokens((of_rule, of_inputs), limits, own, given["scale"])
+            of_rule, of_inputs, key, own = each
+            return plan.make(position, (of_rule, of_inputs), limits, key, {**own, **bank}, options)
 
+        members = (*uniforms, keys[:, 2:], parameters)
         if keys.shape[0] == 1:
             first_member = {name: value[0] for name, value in parameters.items()}
-            tensors = tuple(t[None] for t in made((uniforms[0][0], uniforms[1][0], first_member)))
+            tensors = tuple(t[None] for t in made((*(t[0] for t in members[:3]), first_member)))
         else:
             of_all = ops.vectorized_map if at_once else ops.map
-            tensors = of_all(made, (*uniforms, parameters))
+            tensors = of_all(made, members)
         inputs, rule, target = (self._by_step(t, count) for t in tensors)
         if not self.population.has_axis and member is None:
             inputs, rule, target = inputs[:, :, 0], rule[:, :, 0], target[:, :, 0]
@@ -124,12 +131,12 @@ class DeviceStream:
     def _uniforms(self, keys: Any, steps: Any) -> tuple[Any, Any]:
         """Those of rules [P, K * B, N], and of inputs [P, K * B, width]."""
         plan, members = self.plan, keys.shape[0]
-        seeds = philox.scramble(keys[:, :, None], steps // plan.steps)  # [P, 2, K]
+        seeds = philox.scramble(device_ops, keys[:, :, None], steps // plan.steps)  # [P, 2, K]
 
         def of(field: int, width: int) -> Any:
             size = plan.batch_size * width
             start = (steps % plan.steps) * size
-            numbers = philox.uniforms([word[:, field] for word in seeds], start, size, plan.dtype)
+            numbers = philox.uniforms(device_ops, [word[:, field] for word in seeds], start, size, plan.dtype)
             return ops.reshape(numbers, [members, -1, width])
 
         return of(0, plan.num_tokens), of(1, plan.width)

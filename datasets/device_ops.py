@@ -1,44 +1,38 @@
 """What data are made with in a compiled program, on any backend of Keras. `host_ops` has the same names."""
+# ruff: noqa: F401
 
 import math
 
 from keras import ops
 from keras.ops import (
     abs,
+    any,
     argmax,
+    bitwise_and,
+    bitwise_xor,
     cast,
     concatenate,
+    convert_to_tensor,
     cos,
     log,
     matmul,
     minimum,
     reshape,
+    right_shift,
     sin,
     sqrt,
     stack,
     sum,
     transpose,
+    where,
+    while_loop,
     zeros_like,
 )
 
-__all__ = [
-    "abs",
-    "argmax",
-    "cast",
-    "concatenate",
-    "cos",
-    "gather",
-    "log",
-    "matmul",
-    "minimum",
-    "reshape",
-    "sin",
-    "sqrt",
-    "stack",
-    "sum",
-    "transpose",
-    "zeros_like",
-]
+
+def arange(count: int):
+    """0 .. count - 1."""
+    return ops.arange(count, dtype="int32")
 
 
 def gather(table, index, batch_dims: int = 0):

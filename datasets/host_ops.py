@@ -1,4 +1,5 @@
 """What data are made with in tf.data, whatever Keras's backend: TensorFlow's functions by Keras's names."""
+# ruff: noqa: F401
 
 from collections.abc import Sequence
 
@@ -6,6 +7,7 @@ import tensorflow as tf
 from tensorflow import (
     abs,
     cast,
+    convert_to_tensor,
     cos,
     gather,
     matmul,
@@ -15,30 +17,18 @@ from tensorflow import (
     sqrt,
     stack,
     transpose,
+    where,
+    while_loop,
     zeros_like,
 )
+from tensorflow.bitwise import bitwise_and, bitwise_xor, right_shift
 
-__all__ = [
-    "abs",
-    "argmax",
-    "cast",
-    "concatenate",
-    "cos",
-    "gather",
-    "log",
-    "matmul",
-    "minimum",
-    "reshape",
-    "sin",
-    "sqrt",
-    "stack",
-    "sum",
-    "transpose",
-    "uniforms",
-    "zeros_like",
-]
+any, concatenate, log, sum = tf.reduce_any, tf.concat, tf.math.log, tf.reduce_sum
 
-concatenate, log, sum = tf.concat, tf.math.log, tf.reduce_sum
+
+def arange(count: int) -> tf.Tensor:
+    """0 .. count - 1."""
+    return tf.range(count, dtype=tf.int64)
 
 
 def argmax(x: tf.Tensor, axis: int) -> tf.Tensor:

@@ -1,11 +1,11 @@
 """The uniform numbers of `tf.random.stateless_uniform(..., alg="philox")`, in any compiled program.
 
 Philox 4x32-10 (Salmon et al., 2011) turns a counter and a key into four words of 32 bits, so any number of a
-stream can be made by itself. Here it is written with 32-bit integers alone, which all backends have.
+stream can be made by itself. Here it is written with 32-bit integers alone, which all backends have. `ops` is
+`host_ops` in tf.data, `device_ops` in a compiled program.
 """
 
 import numpy as np
-from keras import ops
 
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -20,12 +20,12 @@ def words(key: int) -> np.ndarray:
     return np.array([key & 0xFFFFFFFF, (key >> 32) & 0xFFFFFFFF], np.uint32)
 
 
-def uniforms(seed, start, count: int, dtype: str = "float32"):
+def uniforms(ops, seed, start, count: int, dtype: str = "float32"):
     """Numbers start .. start + count - 1 of the flat tensors that TensorFlow makes of seeds.
 
     Args:
         seed: what `scramble` made of seeds, of any shape [...].
-        start: int32, of a shape that broadcasts with [...]; multiples of `count`.
+        start: int32 or int64, of a shape that broadcasts with [...]; multiples of `count`.
         count: numbers from each.
         dtype: "float32", from 23 bits each, or "float64", from 52.
 
@@ -33,78 +33,78 @@ def uniforms(seed, start, count: int, dtype: str = "float32"):
         [..., count], in [0, 1).
 
     Example:
-        >>> seed = scramble(words(5)[None], ops.convert_to_tensor([7], "int32"))
-        >>> uniforms(seed, ops.zeros([1], "int32"), 4)
+        >>> seed = scramble(host_ops, words(5), tf.constant([7]))
+        >>> uniforms(host_ops, seed, tf.constant([0]), 4)
         >>> tf.random.stateless_uniform([4], [5, 7], alg="philox")  # the same
     """
     lanes = 4 if dtype == "float32" else 2  # numbers from one counter
     if count % lanes == 0:
-        group = (start // lanes)[..., None] + ops.arange(count // lanes, dtype="int32")
-        numbers = ops.stack(_numbers(_block(seed, group), dtype), axis=-1)
+        group = (start // lanes)[..., None] + ops.arange(count // lanes)
+        numbers = ops.stack(_numbers(ops, _block(ops, seed, group), dtype), axis=-1)
         return ops.reshape(numbers, [*numbers.shape[:-2], count])
-    place = start[..., None] + ops.arange(count, dtype="int32")
-    found = _numbers(_block(seed, place // lanes), dtype)
+    place = start[..., None] + ops.arange(count)
+    found = _numbers(ops, _block(ops, seed, place // lanes), dtype)
     chosen = found[0]
     for lane in range(1, lanes):
         chosen = ops.where(place % lanes == lane, found[lane], chosen)
     return chosen
 
 
-def scramble(key, index):
+def scramble(ops, key, index):
     """The key's two words and the counter's upper two, each [...], that TensorFlow makes of a seed.
 
     Args:
         key: `words`, uint32 [..., 2].
-        index: int32, at least 0, of a shape that broadcasts with [...].
+        index: int32 or int64, at least 0, of a shape that broadcasts with [...].
     """
     key, index = ops.convert_to_tensor(key, "uint32"), ops.cast(index, "uint32")
     zero = ops.zeros_like(key[..., 0] + index)
     counter = (zero + key[..., 0], zero + key[..., 1], zero + index, zero)
-    return philox(counter, [_word(k) for k in SCRAMBLING_KEY])
+    return philox(ops, counter, [_word(ops, k) for k in SCRAMBLING_KEY])
 
 
-def _block(seed, group):
+def _block(ops, seed, group):
     """The four words of each group of a seed's."""
     group, seed = ops.cast(group, "uint32"), [word[..., None] for word in seed]
     zero = ops.zeros_like(group + seed[0])
-    return philox((group, zero, zero + seed[2], zero + seed[3]), seed[:2])
+    return philox(ops, (group, zero, zero + seed[2], zero + seed[3]), seed[:2])
 
 
-def philox(counter, key):
+def philox(ops, counter, key):
     """Four words of a counter and two of a key -> four random words; uint32, shapes that broadcast."""
     key = list(key)
     for n in range(ROUNDS):
         if n:
-            key = [word + _word(step) for word, step in zip(key, KEY_STEPS, strict=True)]
-        high_0, low_0 = _multiply(counter[0], MULTIPLIERS[0])
-        high_2, low_2 = _multiply(counter[2], MULTIPLIERS[1])
-        counter = (_xor(high_2, counter[1], key[0]), low_2, _xor(high_0, counter[3], key[1]), low_0)
+            key = [word + _word(ops, step) for word, step in zip(key, KEY_STEPS, strict=True)]
+        high_0, low_0 = _multiply(ops, counter[0], MULTIPLIERS[0])
+        high_2, low_2 = _multiply(ops, counter[2], MULTIPLIERS[1])
+        counter = (_xor(ops, high_2, counter[1], key[0]), low_2, _xor(ops, high_0, counter[3], key[1]), low_0)
     return counter
 
 
-def _multiply(word, factor: int):
+def _multiply(ops, word, factor: int):
     """The upper and the lower word of a product, by halves of words."""
-    upper, lower = ops.right_shift(word, _word(16)), ops.bitwise_and(word, _word(HALF))
-    factor_upper, factor_lower = _word(factor >> 16), _word(factor & HALF)
+    upper, lower = ops.right_shift(word, _word(ops, 16)), ops.bitwise_and(word, _word(ops, HALF))
+    factor_upper, factor_lower = _word(ops, factor >> 16), _word(ops, factor & HALF)
     below, left, right = lower * factor_lower, lower * factor_upper, upper * factor_lower
-    middle = ops.right_shift(below, _word(16)) + ops.bitwise_and(left, _word(HALF))
-    middle = middle + ops.bitwise_and(right, _word(HALF))
-    carried = [ops.right_shift(term, _word(16)) for term in (left, right, middle)]
-    return upper * factor_upper + carried[0] + carried[1] + carried[2], word * _word(factor)
+    middle = ops.right_shift(below, _word(ops, 16)) + ops.bitwise_and(left, _word(ops, HALF))
+    middle = middle + ops.bitwise_and(right, _word(ops, HALF))
+    carried = [ops.right_shift(term, _word(ops, 16)) for term in (left, right, middle)]
+    return upper * factor_upper + carried[0] + carried[1] + carried[2], word * _word(ops, factor)
 
 
-def _numbers(block, dtype: str):
+def _numbers(ops, block, dtype: str):
     """Uniform numbers of four words: four of the lower 23 bits each, or two of 52."""
     if dtype == "float32":
-        return [ops.cast(ops.bitwise_and(word, _word(0x7FFFFF)), dtype) * 2.0**-23 for word in block]
-    upper = [ops.cast(ops.bitwise_and(word, _word(0xFFFFF)), dtype) for word in block[::2]]
+        return [ops.cast(ops.bitwise_and(word, _word(ops, 0x7FFFFF)), dtype) * 2.0**-23 for word in block]
+    upper = [ops.cast(ops.bitwise_and(word, _word(ops, 0xFFFFF)), dtype) for word in block[::2]]
     lower = [ops.cast(word, dtype) for word in block[1::2]]
     return [(high * 2.0**32 + low) * 2.0**-52 for high, low in zip(upper, lower, strict=True)]
 
 
-def _word(value: int):
+def _word(ops, value: int):
     return ops.convert_to_tensor(np.uint32(value))
 
 
-def _xor(a, b, c):
+def _xor(ops, a, b, c):
     return ops.bitwise_xor(ops.bitwise_xor(a, b), c)

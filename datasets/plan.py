@@ -1,14 +1,16 @@
 """What a stream is, before anything is drawn: the same for host and device. No TensorFlow here."""
 
-from collections.abc import Sequence
+import inspect
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from modtf.checks import check_choice, check_integer, is_number
-from modtf.datasets.families.base import Parameters, RuleData, check_shape, data_class
-from modtf.datasets.random import check_rule_probs, choose_rule
+from modtf.datasets.families.base import Parameters, RuleData, Uniforms, check_shape, data_class
+from modtf.datasets.random import check_rule_probs, shuffled
 from modtf.memory import check_batches
 from modtf.population import Population
 from modtf.randomness import random_key
@@ -17,18 +19,20 @@ from modtf.task import SPLITS
 NUMBERS_PER_BLOCK = 1 << 16  # random numbers a member draws at once: enough to hide the cost of a call
 LARGEST_SCALE = float(np.finfo(np.float32).max)
 LAST_STEP = 1 << 62  # in int64 the end of its block can still be counted
-FIELDS = ("rule", "inputs")  # each has a key of its own
+#: each has a key of its own: of what a step draws, and of what an example keeps, and where it stands
+STEP_FIELDS, INDEX_FIELDS = ("rule", "inputs"), ("example", "order")
 
 
-def rule_data(population: Population, ops: Any) -> RuleData:
+def rule_data(population: Population, ops: Any, split: str = "train") -> RuleData:
     """What makes and labels the tokens of a population.
 
     Args:
         population: whose.
         ops: what it computes with, `host_ops` or `device_ops`.
+        split: of what.
     """
     data = data_class(population.family)(population.tasks)
-    data.ops = ops
+    data.ops, data.split = ops, split
     return data
 
 
@@ -48,9 +52,9 @@ class StreamPlan:
     batch_size: int  # B
     num_tokens: int  # N
     dtype: str  # in which data are made
-    scale: float
+    options: dict[str, Any]  # of `RuleData.examples`
     thresholds: np.ndarray | None  # [K, R-1], see `choose_rule`
-    keys: np.ndarray  # int64 [P, 2], of the members' fields
+    keys: np.ndarray  # int64 [P, 4], of the members' fields
     steps: int  # per block; never depends on P
 
     @classmethod
@@ -64,38 +68,57 @@ class StreamPlan:
         scale: float = 1.0,
         seq_len: int | None = None,
         rule_probs: Sequence[float] | np.ndarray | None = None,
+        condition: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> "StreamPlan":
         """Checks what `modtf.stream` is given.
 
         Raises:
             ValueError: on a value out of range, or a batch that cannot fit into memory.
         """
-        family, data = population.family, rule_data(population, ops)
+        family, task = population.family, population.task
         check_choice("split", split, SPLITS)
+        if condition is not None:
+            if (scale, seq_len, options) != (1.0, None, None):
+                raise ValueError(f"condition={condition!r} says scale, seq_len and options; leave them out.")
+            said = family.condition(condition)
+            scale, seq_len, options = said.scale, said.seq_len, said.options
+        data = rule_data(population, ops, split)
         batch_size = check_integer("batch_size", batch_size, 1)
         if not is_number(scale) or not 0.0 < scale <= LARGEST_SCALE:
             raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0, in float32.")
         if seq_len is not None and not family.is_sequence:
             raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")
-        num_tokens = family.num_training_tokens if seq_len is None else seq_len
+        num_tokens = family.num_tokens(task) if seq_len is None else seq_len
         num_tokens = check_integer("seq_len", num_tokens, family.min_tokens)
         check_batches(population, batch_size, num_tokens)
         thresholds = None
         if rule_probs is not None:
             thresholds = np.cumsum(check_rule_probs(rule_probs, data.num_rules), axis=1)[:, :-1]
         length = ["length", num_tokens] if num_tokens != family.training_length else []
-        purpose = [split, *length]
-        keys = [[random_key(*member, *purpose, field) for field in FIELDS] for member in population.members]
+        purposes = [(split, *length, f) for f in STEP_FIELDS] + [(split, f) for f in INDEX_FIELDS]
+        keys = [[random_key(*member, *purpose) for purpose in purposes] for member in population.members]
+        given = {**(options or {}), **({} if scale == 1.0 else {"scale": float(scale)})}
+        try:
+            inspect.signature(data.examples).bind(None, None, None, **given)
+        except TypeError as error:
+            raise ValueError(
+                f"{type(data).__name__}.examples, of the family {family.name!r}, received the options "
+                f"{', '.join(given) or 'none'}: {error}. Give those that it has."
+            ) from error
+        numbers = data.num_uniforms(num_tokens)
+        if type(data).examples is not RuleData.examples:
+            numbers = max(numbers, *map(math.prod, task.example_shapes(num_tokens).values()))
         return cls(
             population,
             data,
             batch_size,
             num_tokens,
             "float32" if split == "train" else "float64",
-            float(scale),
+            given,
             thresholds,
             np.array(keys, np.int64),
-            max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * data.num_uniforms(num_tokens)))),
+            max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * numbers))),
         )
 
     @property
@@ -103,32 +126,45 @@ class StreamPlan:
         """Uniform numbers that the inputs of an example consume."""
         return self.data.num_uniforms(self.num_tokens)
 
-    def tokens(
-        self, uniforms: tuple[Any, Any], limits: Any, parameters: Parameters, scale: Any
+    def make(
+        self,
+        position: Any,
+        uniforms: tuple[Any, Any],
+        limits: Any,
+        keys: Any,
+        parameters: Parameters,
+        options: Mapping[str, Any],
     ) -> tuple[Any, Any, Any]:
-        """Makes and labels tokens of one member.
+        """Makes examples of one member.
 
         Args:
+            position: in the stream, integers [G].
             uniforms: of rules [G, N], and of inputs [G, width].
             limits: thresholds [G, 1, R-1], or None.
-            parameters: its task's, in the plan's dtype.
-            scale: factor on the inputs; None for 1.
+            keys: the words of `INDEX_FIELDS`, uint32 [2, 2].
+            parameters: its task's, and the bank.
+            options: of `RuleData.examples`, as tensors.
 
         Returns:
-            inputs [G, (N,) F], float32; rule [G, (N,)], int32; target [G, (N,) ...], float32.
+            inputs, rule and target of G examples, of the types that the task says.
         """
         task, data, ops = self.population.task, self.data, self.data.ops
-        of_rule, of_inputs = uniforms
-        tokens = [of_rule.shape[0], *([self.num_tokens] if task.is_sequence else [])]
-        rule = ops.reshape(choose_rule(ops, of_rule, data.num_rules, limits), tokens)
-        inputs = data.inputs(of_inputs, self.num_tokens)
-        check_shape(f"{type(data).__name__}.inputs", inputs, [*tokens, task.token_width])
-        if scale is not None:
-            inputs = inputs * ops.cast(scale, inputs.dtype)
-        inputs = ops.cast(inputs, "float32")
-        outputs = data.outputs(parameters, ops.cast(inputs, of_inputs.dtype), rule)
-        targets = tokens if task.target_width is None else [*tokens, task.target_width]
-        check_shape(f"{type(data).__name__}.outputs", outputs, targets)
-        if task.setting == "classification":
-            outputs = outputs >= 0
-        return inputs, rule, ops.cast(outputs, "float32")
+        index = position
+        if data.num_examples(data.split) is not None:
+            index = data.index(position, lambda place, epoch, n: shuffled(ops, place, epoch, n, keys[1]))
+        drawn = Uniforms(*uniforms, limits, ops, keys[0])
+        made = data.examples(index, drawn, parameters, **options)
+        shapes = task.example_shapes(self.num_tokens)
+        for (name, shape), tensor in zip(shapes.items(), made, strict=True):
+            check_shape(f"{type(data).__name__}.examples: {name}", tensor, [position.shape[0], *shape])
+        inputs, rule, target = made
+        return (
+            ops.cast(inputs, task.input_dtype),
+            ops.cast(rule, "int32"),
+            ops.cast(target, task.target_dtype),
+        )
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Those of all members, [P, ...] by name; floating-point numbers in the dtype of the data."""
+        stacked = self.data.stacked.items()
+        return {n: v.astype(self.dtype) if np.issubdtype(v.dtype, np.floating) else v for n, v in stacked}

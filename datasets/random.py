@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+SHUFFLING_ROUNDS = 8
+
 
 def standard_normal(ops: Any, uniform: Any) -> Any:
     """Uniform numbers [..., 2n] -> N(0, 1) numbers [..., 2n], by Box and Muller (1958).
@@ -42,6 +44,49 @@ def choose_rule(ops: Any, uniform: Any, num_rules: int, thresholds: Any) -> Any:
         return ops.sum(ops.cast(above, "int32"), axis=-1)
     # u * R may round up to R itself
     return ops.minimum(ops.cast(uniform * num_rules, "int32"), num_rules - 1)
+
+
+def shuffled(ops: Any, place: Any, epoch: Any, count: int, key: Any) -> Any:
+    """A permutation of 0 .. count - 1 for each epoch and key: where the places of an epoch lead.
+
+    A Feistel network over numbers of two digits, so that any place is found without the others; what leads
+    to `count` or beyond goes on (Black and Rogaway, 2002).
+
+    Args:
+        place: 0 to count - 1, integers.
+        epoch: integers of the same shape.
+        count: at most 2^32.
+        key: two words, uint32 [2].
+    """
+    base = math.isqrt(count - 1) + 1
+
+    def word(value: Any) -> Any:
+        return ops.cast(value, "uint32")
+
+    def once(place: Any) -> Any:
+        left, right = word(place // base), word(place % base)
+        for number in range(SHUFFLING_ROUNDS):
+            seed = _mix(ops, word(epoch) + key[0]) + _mix(ops, key[1] + word(number))
+            digit = ops.right_shift(_mix(ops, _mix(ops, right) + seed), word(16)) * word(base)
+            moved = left + ops.right_shift(digit, word(16))
+            left, right = right, ops.where(moved >= word(base), moved - word(base), moved)
+        return ops.cast(left, place.dtype) * base + ops.cast(right, place.dtype)
+
+    def beyond(place: Any) -> Any:
+        return ops.any(place >= count)
+
+    def on(place: Any) -> list[Any]:
+        return [ops.where(place >= count, once(place), place)]
+
+    return ops.while_loop(beyond, on, [once(place)])[0]
+
+
+def _mix(ops: Any, word: Any) -> Any:
+    """MurmurHash3's finaliser: every bit of a word changes every other."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        word = ops.bitwise_xor(word, ops.right_shift(word, ops.cast(shift, "uint32")))
+        word = word * ops.cast(factor, "uint32")
+    return ops.bitwise_xor(word, ops.right_shift(word, ops.cast(16, "uint32")))
 
 
 def check_rule_probs(rule_probs: object, num_rules: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Endless, reproducible streams of a task: `modtf.stream`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -21,6 +22,8 @@ def stream(
     scale: float = 1.0,
     seq_len: int | None = None,
     rule_probs: Sequence[float] | np.ndarray | None = None,
+    condition: str | None = None,
+    options: Mapping[str, Any] | None = None,
     start_step: int = 0,
 ) -> tf.data.Dataset:
     """An endless dataset of batches; batch `step` is a pure function of (task, split, seed, step).
@@ -35,6 +38,7 @@ def stream(
     rnn  [B, N, 32]              [B, N]       [B, N], or [B, N, 32] for the state
     ==== ======================= ============ ====================================
 
+    Other families have what `Task.example_shapes`, `input_dtype` and `target_dtype` say.
     A population (lists of tasks and seeds) has its members axis after the batch axis: [B, P, ...].
     Member i sees exactly the batches that `task[i]` with `seed[i]` alone would see.
 
@@ -53,6 +57,8 @@ def stream(
         seq_len: N, for families of sequences; by default that of training, 10 as published.
         rule_probs: probabilities [R] of the rules, uniform by default; or [K, R]: batch `step`
             follows row `step % K`.
+        condition: the name of one of the family's, in place of scale, seq_len and options.
+        options: keyword arguments of the family's `RuleData.examples`.
         start_step: the first batch, to resume where another stream stopped.
 
     Raises:
@@ -66,10 +72,13 @@ def stream(
     """
     population = Population.of(task, seed)
     plan = StreamPlan.of(
-        population, host_ops, batch_size, split, scale=scale, seq_len=seq_len, rule_probs=rule_probs
-    )
-    start_step, batch_size, scale = check_start(start_step), plan.batch_size, plan.scale
+        population, host_ops, batch_size, split, scale=scale, seq_len=seq_len,
+        rule_probs=rule_probs, condition=condition, options=options,
+    )  # fmt: skip
+    start_step, batch_size, task = check_start(start_step), plan.batch_size, population.task
     steps, examples, thresholds = plan.steps, plan.steps * plan.batch_size, plan.thresholds
+    # made here and not inside, so that no function has a copy of its own
+    bank = {name: tf.constant(value) for name, value in plan.data.bank().items()}
 
     def member_block(index: tf.Tensor, key: tf.Tensor, parameters: Parameters) -> Sequence[tf.Tensor]:
         """Batches index * steps ... of one member: tensors [G = steps * B, ...]."""
@@ -79,15 +88,22 @@ def stream(
             limits = tf.gather(thresholds, rows)[:, None, :]
         shapes = [examples, plan.num_tokens], [examples, plan.width]
         uniforms = [host_ops.uniforms(key[n], index, shapes[n], plan.dtype) for n in range(2)]
-        return plan.tokens((uniforms[0], uniforms[1]), limits, parameters, None if scale == 1.0 else scale)
+        position = index * examples + tf.range(examples, dtype=tf.int64)
+        words, made = tf.bitcast(key[2:], tf.uint32), {**parameters, **bank}
+        return plan.make(position, (uniforms[0], uniforms[1]), limits, words, made, read_options())
+
+    def read_options() -> dict[str, Any]:
+        """Arrays as tensors; of a variable, the value that it has when a batch is made."""
+        arrays = (np.ndarray, tf.Tensor, tf.Variable)
+        return {k: tf.convert_to_tensor(v) if isinstance(v, arrays) else v for k, v in plan.options.items()}
 
     def block(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """The blocks of all members: tensors [steps, B, (P,) ...], without the axis of one step."""
-        parameters = {k: tf.constant(v, plan.dtype) for k, v in plan.data.stacked.items()}
+        parameters = {name: tf.constant(value) for name, value in plan.parameters().items()}
         members = tf.constant(plan.keys), parameters
         if population.has_axis:
             # A loop, as members one by one stay in the processor's cache
-            types = (tf.float32, tf.int32, tf.float32)
+            types = tuple(map(tf.as_dtype, (task.input_dtype, "int32", task.target_dtype)))
             made = tf.map_fn(lambda member: member_block(index, *member), members, fn_output_signature=types)
             made = [tf.transpose(t, [1, 0, *range(2, t.shape.rank)]) for t in made]
         else:

@@ -26,6 +26,7 @@ class Setting:
         output_width: of a task, the numbers that a model gives per target, None for one without an axis;
             by default as many as the target has.
         target_dtype: of targets, "float32" or "int32".
+        target: of what a rule gives, in the operations of any backend.
 
     Example:
         >>> SETTINGS["classification"].performance
@@ -39,6 +40,7 @@ class Setting:
     performance: str = "loss"
     output_width: Callable[[Any], int | None] = lambda task: task.target_width
     target_dtype: str = "float32"
+    target: Callable[[Any], Any] = lambda output: output
 
     def __post_init__(self) -> None:
         check_name("a setting", self.name)
@@ -64,7 +66,14 @@ _OF = "modtf.evaluation.elementwise"
 
 register_setting(Setting("regression", "regression", f"{_OF}:absolute_error"))
 register_setting(
-    Setting("classification", "classification", f"{_OF}:cross_entropy", f"{_OF}:misclassified", "error")
+    Setting(
+        "classification",
+        "classification",
+        f"{_OF}:cross_entropy",
+        f"{_OF}:misclassified",
+        "error",
+        target=lambda output: output >= 0,
+    )
 )
 register_setting(
     Setting(

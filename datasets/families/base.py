@@ -1,24 +1,61 @@
 """What the data of every family provide."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from modtf.datasets.random import standard_normal
+from modtf.datasets import philox
+from modtf.datasets.random import choose_rule, standard_normal
 from modtf.families import Family
 from modtf.registry import resolve
+from modtf.settings import SETTINGS
 from modtf.task import Task
 
 Parameters = Mapping[str, Any]  # tensors by name
+
+
+@dataclass(frozen=True)
+class Uniforms:
+    """The random numbers of G examples, in [0, 1).
+
+    Attributes:
+        rule: [G, N], a function of (task, split, seed, step) and the place in the batch: of a finite set,
+            others in every epoch.
+        inputs: [G, `num_uniforms`], likewise.
+        limits: cumulated probabilities of rules [G, 1, R-1], where they are not all equal; else None.
+    """
+
+    rule: Any
+    inputs: Any
+    limits: Any
+    ops: Any
+    key: Any
+
+    def at(self, index: Any, count: int) -> Any:
+        """Numbers that an example keeps in every epoch: [G, count], of (task, split, seed, index) alone.
+
+        Args:
+            index: integers [G].
+            count: numbers for each.
+        """
+        seed, start = philox.scramble(self.ops, self.key, index), self.ops.zeros_like(index)
+        return philox.uniforms(self.ops, seed, start, count, str(np.dtype(self.dtype)))
+
+    @property
+    def dtype(self) -> Any:
+        """float32 for training, float64 for validation and test."""
+        return getattr(self.rule.dtype, "as_numpy_dtype", self.rule.dtype)
 
 
 class RuleData(ABC):
     """Makes and labels the tokens of tasks of one shape. A family names its subclass as `Family.data`.
 
     Two methods are enough where inputs are independent standard normal numbers: `parameters` and `outputs`.
-    Others override `num_uniforms` and `inputs` too.
+    Others override `num_uniforms` and `inputs` too. Where there are only so many examples (`num_examples`),
+    or inputs and rules depend on each other, `examples` makes all three in place of `inputs` and `outputs`.
 
     Methods compute with `self.ops`: functions by the names of `keras.ops`, and `gather`, which are
     TensorFlow's own in tf.data and Keras's in a compiled program (`modtf.datasets.device_ops` lists them).
@@ -26,6 +63,7 @@ class RuleData(ABC):
     written in TensorFlow alone leaves it false, and its data always come from the host.
 
     Axes: G examples, N tokens (no N axis where the family's `is_sequence` is false), F = its `token_width`.
+    `Task.example_shapes` says the shapes of inputs, rules and targets where they are others.
 
     Args:
         tasks: the P tasks of a population; they differ in `data_seed` alone.
@@ -46,7 +84,8 @@ class RuleData(ABC):
     """
 
     runs_on_device: ClassVar[bool] = False
-    ops: Any  # set by who makes the data
+    ops: Any  # this and the next are set by who makes the data
+    split: str
 
     def __init__(self, tasks: Sequence[Task]):
         self.task = tasks[0]
@@ -61,9 +100,11 @@ class RuleData(ABC):
     @staticmethod
     @abstractmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
-        """The parameters of one task by name, float64, drawn from `RandomState(task.data_seed)`."""
+        """The parameters of one task by name, drawn from `RandomState(task.data_seed)`.
 
-    @abstractmethod
+        Floating-point numbers come to `outputs` in its dtype, float32 or float64; integers stay as they are.
+        """
+
     def outputs(self, parameters: Parameters, inputs: Any, rule: Any) -> Any:
         """Labels tokens.
 
@@ -76,6 +117,7 @@ class RuleData(ABC):
             y [G, (N,)], with a last axis where the family has a `target_width`, in the dtype of inputs and
             parameters (float32 or float64). In classification, y >= 0 is the label.
         """
+        raise NotImplementedError
 
     def num_uniforms(self, num_tokens: int) -> int:
         """How many uniform numbers `inputs` consumes per example; `num_tokens` is 1 without an N axis."""
@@ -86,7 +128,59 @@ class RuleData(ABC):
         """Uniform numbers in [0, 1), [G, num_uniforms] -> inputs [G, (N,) F], of the same dtype."""
         width = self.task.token_width
         normal = standard_normal(self.ops, uniforms)[:, : num_tokens * width]
-        return self.ops.reshape(normal, [-1, *([num_tokens] if self.task.is_sequence else []), width])
+        return self.ops.reshape(normal, [-1, *self.task.example_shapes(num_tokens)["inputs"]])
+
+    def examples(
+        self, index: Any, uniforms: Uniforms, parameters: Parameters, *, scale: Any = None
+    ) -> tuple[Any, Any, Any]:
+        """Makes G examples of one task.
+
+        Args:
+            index: integers [G]: of endless data, the number of an example in its stream; of a finite set,
+                which of its `num_examples`, after the shuffle of the epoch.
+            uniforms: random numbers.
+            parameters: those of one task, and the `bank`, as tensors.
+            scale: factor on the inputs; None for 1. One that overrides this method may have others in its
+                place: the keyword arguments are the `options` of conditions. Arrays come as tensors.
+
+        Returns:
+            Inputs, rules (integers from 0) and targets of the shapes that `Task.example_shapes` says.
+        """
+        ops, num_tokens = self.ops, uniforms.rule.shape[1]
+        shapes, kind = self.task.example_shapes(num_tokens), type(self).__name__
+        rule, inputs = self.rules(uniforms), self.inputs(uniforms.inputs, num_tokens)
+        check_shape(f"{kind}.inputs", inputs, [rule.shape[0], *shapes["inputs"]])
+        if scale is not None:
+            inputs = inputs * ops.cast(scale, inputs.dtype)
+        inputs = ops.cast(inputs, self.task.input_dtype)
+        outputs = self.outputs(parameters, ops.cast(inputs, uniforms.inputs.dtype), rule)
+        check_shape(f"{kind}.outputs", outputs, [rule.shape[0], *shapes["target"]])
+        return inputs, rule, SETTINGS[self.task.setting].target(outputs)
+
+    def rules(self, uniforms: Uniforms) -> Any:
+        """Rules that are independent of all else, int32 [G, (N,)], as probable as the stream was told."""
+        rule = choose_rule(self.ops, uniforms.rule, self.num_rules, uniforms.limits)
+        return rule if self.task.is_sequence else rule[:, 0]
+
+    def num_examples(self, split: str) -> int | None:
+        """How many there are in a finite set; None where examples are made without end."""
+        return None
+
+    def index(self, position: Any, shuffled: Callable[[Any, Any, int], Any]) -> Any:
+        """Which examples of a finite set stand at positions of a stream: each once in every epoch.
+
+        Args:
+            position: integers [G]; batch `step` holds the B positions from step * B.
+            shuffled: (place, epoch, n) -> [G], a permutation of 0 .. n-1 for each epoch. A set with parts of
+                n examples may shuffle each by itself, and take them in turn: batches are then stratified.
+        """
+        count = self.num_examples(self.split)
+        return shuffled(position % count, position // count, count)
+
+    def bank(self) -> dict[str, np.ndarray]:
+        """Arrays that all tasks share, such as images, by names that are no parameters'. They are neither
+        stacked over members nor printed, and keep their dtype."""
+        return {}
 
 
 def data_class(family: Family) -> type[RuleData]:
@@ -107,7 +201,10 @@ def data_class(family: Family) -> type[RuleData]:
         raise ValueError(
             f"{whose} must be a subclass of modtf.datasets.families.base.RuleData, received {found!r}."
         )
-    if lacking := sorted(found.__abstractmethods__):
+    lacking = sorted(found.__abstractmethods__)
+    if all(getattr(found, name) is getattr(RuleData, name) for name in ("outputs", "examples")):
+        lacking.append("outputs")
+    if lacking:
         raise ValueError(f"{whose}, {found.__name__}, lack {', '.join(lacking)}; see RuleData.")
     return found
 

@@ -8,7 +8,6 @@ import numpy as np
 from modtf.datasets.families.base import Parameters, RuleData
 from modtf.datasets.families.mlp import Affine, weighted_sum
 from modtf.datasets.random import standard_normal, unit_vector
-from modtf.families.mha import KEY_WIDTH, num_fields
 from modtf.task import Task
 
 
@@ -27,8 +26,8 @@ class Search(RuleData):
 
     def __init__(self, tasks: Sequence[Task]):
         super().__init__(tasks)
-        self.key_width = KEY_WIDTH[self.task.search]
-        self.num_fields = num_fields(self.task)
+        self.num_fields = self.task.token_width // self.num_rules  # two keys q, q' and two values v, v'
+        self.key_width = self.num_fields // 2 - 1
 
     def num_uniforms(self, num_tokens: int) -> int:
         return 4 * num_tokens * self.num_rules  # a key takes one, whatever its width, and so does a value

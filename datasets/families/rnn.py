@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from modtf.datasets.families.base import Parameters, RuleData
-from modtf.families.rnn import WIDTH
 from modtf.task import Task
 
 
@@ -19,11 +18,11 @@ class LinearDynamics(RuleData):
 
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
-        rng = np.random.RandomState(task.data_seed)
+        rng, width = np.random.RandomState(task.data_seed), task.token_width
         # The published code draws A with an axis of one, which changes no number.
-        transition = rng.randn(task.num_rules, 1, WIDTH, WIDTH)[:, 0] / np.sqrt(WIDTH)
-        drive = rng.randn(task.num_rules, WIDTH, WIDTH) / np.sqrt(WIDTH)
-        return {"A": transition, "B": drive, "w": rng.randn(WIDTH, 1)}
+        transition = rng.randn(task.num_rules, 1, width, width)[:, 0] / np.sqrt(width)
+        drive = rng.randn(task.num_rules, width, width) / np.sqrt(width)
+        return {"A": transition, "B": drive, "w": rng.randn(width, 1)}
 
     def outputs(self, parameters: Parameters, inputs: Any, rule: Any) -> Any:
         drives = self._apply(parameters["B"], inputs, rule)
@@ -42,8 +41,8 @@ class LinearDynamics(RuleData):
         All rules are applied in one product and one is kept: the flops are few, gathering a matrix per token
         would move far more memory.
         """
-        ops = self.ops
-        side_by_side = ops.reshape(ops.transpose(matrices, [1, 0, 2]), [WIDTH, -1])
-        products = ops.matmul(ops.reshape(vectors, [-1, WIDTH]), side_by_side)
-        products = ops.reshape(products, [-1, matrices.shape[0], WIDTH])
+        ops, width = self.ops, vectors.shape[-1]
+        side_by_side = ops.reshape(ops.transpose(matrices, [1, 0, 2]), [width, -1])
+        products = ops.matmul(ops.reshape(vectors, [-1, width]), side_by_side)
+        products = ops.reshape(products, [-1, matrices.shape[0], width])
         return ops.reshape(ops.gather(products, ops.reshape(rule, [-1]), batch_dims=1), vectors.shape)

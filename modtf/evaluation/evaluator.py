@@ -11,7 +11,6 @@ from modtf.evaluation.accumulate import Accumulator
 from modtf.evaluation.accumulators import ActivationSums, PerformanceSums
 from modtf.evaluation.batches import evaluation_batches
 from modtf.evaluation.data_place import choose_place
-from modtf.evaluation.device_batches import device_batches
 from modtf.evaluation.measures import measure_members, rates
 from modtf.evaluation.outputs import count_modules, failures_explained
 from modtf.evaluation.scores import Rows, Scores
@@ -157,5 +156,5 @@ class Evaluator:
         output, sizes = accumulator.output, self.evaluation
         batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
         which = (self.population, output, batch_size, self.split, draws)
-        batches = device_batches if self.place == "device" else evaluation_batches
-        accumulator.run(batches(*which, **options), steps)
+        on_device = self.place == "device"
+        accumulator.run(evaluation_batches(*which, on_device=on_device, **options), steps)

@@ -27,7 +27,7 @@ class MHA(Family):
     headline = "len30_scale2"
 
     def token_width(self, task: Task) -> int:
-        return task.num_rules * num_fields(task)
+        return task.num_rules * 2 * (KEY_WIDTH[task.search] + 1)  # two keys q, q' and two values v, v'
 
     def published(self, task: Task) -> Preset:
         steps = 500_000
@@ -43,8 +43,3 @@ class MHA(Family):
 
     def quick(self, task: Task) -> Preset:
         return quick_preset(num_rules=2, tasks=3, seeds=1, steps=2_000, learning_rate=2e-3)
-
-
-def num_fields(task: Task) -> int:
-    """Numbers per token and rule: two keys q, q' and two values v, v'."""
-    return 2 * KEY_WIDTH[task.search] + 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modtf.datasets import host_ops, philox
+from modtf.datasets import device_ops, host_ops, philox
 
 KEYS, INDEX, PLACES = (-(2**63) + 5, 3), (0, 70_000), (0, 3)
 
@@ -14,7 +14,9 @@ def test_the_numbers_are_those_of_tensorflow(count, dtype):
     @tf.function(jit_compile=True)
     def draw(index, start):
         keys = np.array([philox.words(key) for key in KEYS])
-        return philox.uniforms(philox.scramble(keys[:, None], index), start, count, dtype)
+        return philox.uniforms(
+            device_ops, philox.scramble(device_ops, keys[:, None], index), start, count, dtype
+        )
 
     found = draw(tf.constant(INDEX), tf.constant([place * count for place in PLACES])).numpy()
     for k, key in enumerate(KEYS):
@@ -34,5 +36,5 @@ def test_the_published_vectors():
     }  # fmt: skip
     for words, expected in known.items():
         tensors = [tf.constant(np.uint32(word)) for word in words]
-        found = tf.function(philox.philox, jit_compile=True)(tensors[:4], tensors[4:])
+        found = tf.function(philox.philox, jit_compile=True)(device_ops, tensors[:4], tensors[4:])
         assert " ".join(f"{int(word):08x}" for word in found) == expected
