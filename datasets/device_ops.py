@@ -3,13 +3,12 @@
 
 import math
 
+import numpy as np
 from keras import ops
 from keras.ops import (
     abs,
     any,
     argmax,
-    bitwise_and,
-    bitwise_xor,
     cast,
     concatenate,
     convert_to_tensor,
@@ -35,8 +34,19 @@ def arange(count: int):
     return ops.arange(count, dtype="int32")
 
 
+def upper_word(word, factor: int):
+    """The upper 32 bits of a product of two words, by halves of them: not all backends have more bits."""
+    half, bits = np.uint32(0xFFFF), np.uint32(16)
+    factor_upper, factor_lower = np.uint32(factor >> 16), np.uint32(factor & 0xFFFF)
+    upper, lower = right_shift(word, bits), word & half
+    left, right = lower * factor_upper, upper * factor_lower
+    middle = right_shift(lower * factor_lower, bits) + (left & half) + (right & half)
+    carried = right_shift(left, bits) + right_shift(right, bits) + right_shift(middle, bits)
+    return upper * factor_upper + carried
+
+
 def gather(table, index, batch_dims: int = 0):
-    """Rows of a table: [*batch, K, ...] and int32 index [*batch, *I] -> [*batch, *I, ...].
+    """Rows of a table: [*batch, K, ...] and integers [*batch, *I] -> [*batch, *I, ...].
 
     Args:
         table: its shape is known.
@@ -48,4 +58,5 @@ def gather(table, index, batch_dims: int = 0):
     first = ops.reshape(
         rows * ops.arange(each, dtype="int32"), [*batch, *[1] * (len(index.shape) - batch_dims)]
     )
-    return ops.take(ops.reshape(table, [each * rows, *table.shape[batch_dims + 1 :]]), index + first, axis=0)
+    table = ops.reshape(table, [each * rows, *table.shape[batch_dims + 1 :]])
+    return ops.take(table, ops.cast(index, "int32") + first, axis=0)

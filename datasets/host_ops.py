@@ -21,7 +21,7 @@ from tensorflow import (
     while_loop,
     zeros_like,
 )
-from tensorflow.bitwise import bitwise_and, bitwise_xor, right_shift
+from tensorflow.bitwise import right_shift
 
 any, concatenate, log, sum = tf.reduce_any, tf.concat, tf.math.log, tf.reduce_sum
 
@@ -36,6 +36,11 @@ def argmax(x: tf.Tensor, axis: int) -> tf.Tensor:
     if axis != -1:
         raise ValueError(f"axis={axis}: only the last axis, -1, is fast here.")
     return tf.math.top_k(x).indices[..., 0]  # faster than tf.argmax
+
+
+def upper_word(word: tf.Tensor, factor: int) -> tf.Tensor:
+    """The upper 32 bits of a product of two words, uint32."""
+    return cast(right_shift(cast(word, tf.uint64) * factor, 32), tf.uint32)
 
 
 def uniforms(

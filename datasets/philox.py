@@ -12,7 +12,6 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 #: with which TensorFlow scrambles a seed into a key and a counter
 SCRAMBLING_KEY = (0x3EC8F720, 0x02461E29)
-HALF = 0xFFFF
 
 
 def words(key: int) -> np.ndarray:
@@ -60,7 +59,23 @@ def scramble(ops, key, index):
     key, index = ops.convert_to_tensor(key, "uint32"), ops.cast(index, "uint32")
     zero = ops.zeros_like(key[..., 0] + index)
     counter = (zero + key[..., 0], zero + key[..., 1], zero + index, zero)
-    return philox(ops, counter, [_word(ops, k) for k in SCRAMBLING_KEY])
+    return philox(ops, counter, [np.uint32(k) for k in SCRAMBLING_KEY])
+
+
+def uniforms_at(ops, key, index, count: int, dtype: str = "float32"):
+    """Numbers in [0, 1) of examples: [G, count], of (key, index) alone.
+
+    Args:
+        key: uint32 [2].
+        index: integers [G].
+    """
+    lanes = 4 if dtype == "float32" else 2  # numbers from one counter
+    index = ops.cast(index, "uint32")[:, None]
+    group = ops.cast(ops.arange(-(-count // lanes)), "uint32")
+    zero = ops.zeros_like(index + group)
+    block = philox(ops, (zero + group, zero + index, zero, zero), [key[0], key[1]])
+    numbers = ops.stack(_numbers(ops, block, dtype), axis=-1)
+    return ops.reshape(numbers, [zero.shape[0], lanes * zero.shape[1]])[:, :count]
 
 
 def _block(ops, seed, group):
@@ -72,39 +87,20 @@ def _block(ops, seed, group):
 
 def philox(ops, counter, key):
     """Four words of a counter and two of a key -> four random words; uint32, shapes that broadcast."""
-    key = list(key)
+    key = [ops.convert_to_tensor(word) for word in key]
     for n in range(ROUNDS):
         if n:
-            key = [word + _word(ops, step) for word, step in zip(key, KEY_STEPS, strict=True)]
-        high_0, low_0 = _multiply(ops, counter[0], MULTIPLIERS[0])
-        high_2, low_2 = _multiply(ops, counter[2], MULTIPLIERS[1])
-        counter = (_xor(ops, high_2, counter[1], key[0]), low_2, _xor(ops, high_0, counter[3], key[1]), low_0)
+            key = [word + np.uint32(step) for word, step in zip(key, KEY_STEPS, strict=True)]
+        high = [ops.upper_word(word, by) for word, by in zip(counter[::2], MULTIPLIERS, strict=True)]
+        low = [word * np.uint32(by) for word, by in zip(counter[::2], MULTIPLIERS, strict=True)]
+        counter = (high[1] ^ counter[1] ^ key[0], low[1], high[0] ^ counter[3] ^ key[1], low[0])
     return counter
-
-
-def _multiply(ops, word, factor: int):
-    """The upper and the lower word of a product, by halves of words."""
-    upper, lower = ops.right_shift(word, _word(ops, 16)), ops.bitwise_and(word, _word(ops, HALF))
-    factor_upper, factor_lower = _word(ops, factor >> 16), _word(ops, factor & HALF)
-    below, left, right = lower * factor_lower, lower * factor_upper, upper * factor_lower
-    middle = ops.right_shift(below, _word(ops, 16)) + ops.bitwise_and(left, _word(ops, HALF))
-    middle = middle + ops.bitwise_and(right, _word(ops, HALF))
-    carried = [ops.right_shift(term, _word(ops, 16)) for term in (left, right, middle)]
-    return upper * factor_upper + carried[0] + carried[1] + carried[2], word * _word(ops, factor)
 
 
 def _numbers(ops, block, dtype: str):
     """Uniform numbers of four words: four of the lower 23 bits each, or two of 52."""
     if dtype == "float32":
-        return [ops.cast(ops.bitwise_and(word, _word(ops, 0x7FFFFF)), dtype) * 2.0**-23 for word in block]
-    upper = [ops.cast(ops.bitwise_and(word, _word(ops, 0xFFFFF)), dtype) for word in block[::2]]
+        return [ops.cast(word & np.uint32(0x7FFFFF), dtype) * 2.0**-23 for word in block]
+    upper = [ops.cast(word & np.uint32(0xFFFFF), dtype) for word in block[::2]]
     lower = [ops.cast(word, dtype) for word in block[1::2]]
     return [(high * 2.0**32 + low) * 2.0**-52 for high, low in zip(upper, lower, strict=True)]
-
-
-def _word(ops, value: int):
-    return ops.convert_to_tensor(np.uint32(value))
-
-
-def _xor(ops, a, b, c):
-    return ops.bitwise_xor(ops.bitwise_xor(a, b), c)

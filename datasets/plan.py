@@ -152,7 +152,7 @@ class StreamPlan:
         index = position
         if data.num_examples(data.split) is not None:
             index = data.index(position, lambda place, epoch, n: shuffled(ops, place, epoch, n, keys[1]))
-        drawn = Uniforms(*uniforms, limits, ops, keys[0])
+        drawn = Uniforms(*uniforms, limits, ops, keys[0], self.dtype)
         made = data.examples(index, drawn, parameters, **options)
         shapes = task.example_shapes(self.num_tokens)
         for (name, shape), tensor in zip(shapes.items(), made, strict=True):

@@ -59,34 +59,28 @@ def shuffled(ops: Any, place: Any, epoch: Any, count: int, key: Any) -> Any:
         key: two words, uint32 [2].
     """
     base = math.isqrt(count - 1) + 1
+    digits, half = np.uint32(base), np.uint32(16)
+    key = ops.convert_to_tensor(key)
+    seeds = _mix(ops, key[1] + ops.cast(ops.arange(SHUFFLING_ROUNDS), "uint32"))
+    of_epoch = _mix(ops, key[0] + ops.cast(epoch, "uint32"))
 
-    def word(value: Any) -> Any:
-        return ops.cast(value, "uint32")
-
-    def once(place: Any) -> Any:
-        left, right = word(place // base), word(place % base)
+    def on(place: Any, beyond: Any) -> tuple[Any, Any]:
+        left, right = ops.cast(place // base, "uint32"), ops.cast(place % base, "uint32")
         for number in range(SHUFFLING_ROUNDS):
-            seed = _mix(ops, word(epoch) + key[0]) + _mix(ops, key[1] + word(number))
-            digit = ops.right_shift(_mix(ops, _mix(ops, right) + seed), word(16)) * word(base)
-            moved = left + ops.right_shift(digit, word(16))
-            left, right = right, ops.where(moved >= word(base), moved - word(base), moved)
-        return ops.cast(left, place.dtype) * base + ops.cast(right, place.dtype)
+            drawn = ops.right_shift(_mix(ops, (right + seeds[number]) ^ of_epoch), half) * digits
+            moved = left + ops.right_shift(drawn, half)
+            left, right = right, ops.where(moved >= digits, moved - digits, moved)
+        place = ops.where(beyond, ops.cast(left * digits + right, place.dtype), place)
+        return place, place >= count
 
-    def beyond(place: Any) -> Any:
-        return ops.any(place >= count)
-
-    def on(place: Any) -> list[Any]:
-        return [ops.where(place >= count, once(place), place)]
-
-    return ops.while_loop(beyond, on, [once(place)])[0]
+    return ops.while_loop(lambda _, beyond: ops.any(beyond), on, (place, place >= 0))[0]
 
 
 def _mix(ops: Any, word: Any) -> Any:
     """MurmurHash3's finaliser: every bit of a word changes every other."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        word = ops.bitwise_xor(word, ops.right_shift(word, ops.cast(shift, "uint32")))
-        word = word * ops.cast(factor, "uint32")
-    return ops.bitwise_xor(word, ops.right_shift(word, ops.cast(16, "uint32")))
+        word = (word ^ ops.right_shift(word, np.uint32(shift))) * np.uint32(factor)
+    return word ^ ops.right_shift(word, np.uint32(16))
 
 
 def check_rule_probs(rule_probs: object, num_rules: int) -> np.ndarray:

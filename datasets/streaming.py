@@ -75,7 +75,17 @@ def stream(
         population, host_ops, batch_size, split, scale=scale, seq_len=seq_len,
         rule_probs=rule_probs, condition=condition, options=options,
     )  # fmt: skip
-    start_step, batch_size, task = check_start(start_step), plan.batch_size, population.task
+    return dataset(plan, check_start(start_step))
+
+
+def dataset(plan: StreamPlan, start_step: int = 0, *, ahead: bool = True) -> tf.data.Dataset:
+    """The batches of a plan.
+
+    Args:
+        ahead: whether batches are made before they are asked for. Only without does a batch see what was
+            assigned to variables among the options after the one before it was read.
+    """
+    population, batch_size, task = plan.population, plan.batch_size, plan.population.task
     steps, examples, thresholds = plan.steps, plan.steps * plan.batch_size, plan.thresholds
     # made here and not inside, so that no function has a copy of its own
     bank = {name: tf.constant(value) for name, value in plan.data.bank().items()}
@@ -112,11 +122,10 @@ def stream(
         inputs, rule, target = (tf.reshape(t, [*leading, *t.shape[1:]]) for t in made)
         return {"inputs": inputs, "rule": rule}, target
 
-    dataset = tf.data.Dataset.counter(start_step // steps).map(
-        tf.autograph.experimental.do_not_convert(block),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
+    parallel = {"num_parallel_calls": tf.data.AUTOTUNE, "deterministic": True} if ahead else {}
+    made = tf.data.Dataset.counter(start_step // steps).map(
+        tf.autograph.experimental.do_not_convert(block), **parallel
     )
     if steps > 1:
-        dataset = dataset.unbatch().skip(start_step % steps)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+        made = made.unbatch().skip(start_step % steps)
+    return made.prefetch(tf.data.AUTOTUNE) if ahead else made

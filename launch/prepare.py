@@ -14,8 +14,7 @@ import tensorflow_datasets as tfds
 from absl import flags, logging
 
 from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config
-from modtf.datasets.modarch_rules.info import split_bytes
-from modtf.datasets.registration import NAME
+from modtf.datasets.modarch_rules.splits import split_bytes
 from modtf.files import check_writable
 from modtf.launch.cli import run_command
 
@@ -45,7 +44,7 @@ def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
 
 def prepare(config: RulesConfig, data_dir: str | None, file_format: str) -> str:
     """Prepares one configuration under a progress bar and says where."""
-    builder = tfds.builder(NAME, config=config, data_dir=data_dir, file_format=file_format)
+    builder = tfds.builder("modarch_rules", config=config, data_dir=data_dir, file_format=file_format)
     with contextlib.redirect_stdout(io.StringIO()):  # TFDS speaks of downloads
         builder.download_and_prepare()
     return f"{config.name}  {builder.info.dataset_size}  {builder.data_dir}"

@@ -33,6 +33,7 @@ class Uniforms:
     limits: Any
     ops: Any
     key: Any
+    dtype: str  # "float32" in training, else "float64"
 
     def at(self, index: Any, count: int) -> Any:
         """Numbers that an example keeps in every epoch: [G, count], of (task, split, seed, index) alone.
@@ -41,13 +42,7 @@ class Uniforms:
             index: integers [G].
             count: numbers for each.
         """
-        seed, start = philox.scramble(self.ops, self.key, index), self.ops.zeros_like(index)
-        return philox.uniforms(self.ops, seed, start, count, str(np.dtype(self.dtype)))
-
-    @property
-    def dtype(self) -> Any:
-        """float32 for training, float64 for validation and test."""
-        return getattr(self.rule.dtype, "as_numpy_dtype", self.rule.dtype)
+        return philox.uniforms_at(self.ops, self.key, index, count, self.dtype)
 
 
 class RuleData(ABC):

@@ -1,5 +1,9 @@
-"""The configurations of `modarch_rules`: a grid over all families, and any other task by its name."""
+"""The configurations of `modarch_rules`: a grid over all families, and any other task by its name.
 
+What may stand in a name is asked of the families, so theirs alone is the list.
+"""
+
+import contextlib
 import dataclasses
 import difflib
 import itertools
@@ -10,14 +14,14 @@ from functools import cache
 import tensorflow_datasets as tfds
 
 from modtf.checks import check_integer
-from modtf.datasets.modarch_rules.names import task_from_name
 from modtf.datasets.modarch_rules.splits import PreparedSplit, default_sizes, prepared_splits
-from modtf.families import FAMILIES, Family
+from modtf.families import FAMILIES, Family, Option
 from modtf.task import Task
 
 PUBLISHED_RULES = (2, 4, 8, 16, 32)
 PUBLISHED_DATA_SEEDS = range(5)
 NAME = re.compile(r"(?P<task>.+?)(_validation(?P<num_validation>\d{1,12})_test(?P<num_test>\d{1,12}))?")
+NUMBER = r"[-+.\de]+|inf"
 
 
 @dataclasses.dataclass(eq=False)
@@ -64,15 +68,19 @@ class RulesConfig(tfds.core.BuilderConfig):
 
 @cache
 def family_configs(family: Family) -> dict[str, RulesConfig]:
-    """Options that are always named x settings x R x data seeds, by name; other options at their default."""
+    """Options that are always named x settings x R x data seeds, by name; other options at their default.
+
+    What makes no task, such as a number of rules that the family does not have, is left out.
+    """
     named = [option for option in family.options if option.always_named]
     values = itertools.product(*(option.choices or (option.default,) for option in named))
     grid = itertools.product(values, family.settings, PUBLISHED_RULES, PUBLISHED_DATA_SEEDS)
     found = {}
     for chosen, setting, num_rules, data_seed in grid:
         options = {option.name: value for option, value in zip(named, chosen, strict=True)}
-        config = RulesConfig(task=Task(family.name, setting, num_rules, data_seed, **options))
-        found[config.name] = config
+        with contextlib.suppress(ValueError):
+            config = RulesConfig(task=Task(family.name, setting, num_rules, data_seed, **options))
+            found[config.name] = config
     return found
 
 
@@ -128,6 +136,60 @@ def _config_from_name(name: str) -> RulesConfig | None:
     except ValueError:
         return None
     return config if config.name == name else None
+
+
+def task_from_name(name: str) -> Task | None:
+    """The task whose `Task.name` this is, of any registered family, or None where there is none.
+
+    Example:
+        >>> task_from_name("rnn_state_regression_r3_task7")
+        Task(arch='rnn', setting='regression', num_rules=3, data_seed=7, target='state')
+    """
+    for family in FAMILIES.values():
+        if (match := name_pattern(family).fullmatch(name)) is None:
+            continue
+        found = match.groupdict()
+        options = {o.name: _value(o, text) for o in family.options if (text := found[_group(o)])}
+        try:
+            task = Task(
+                family.name, found["setting"], int(found["num_rules"]), int(found["data_seed"]), **options
+            )
+        except ValueError:
+            continue
+        if task.name == name:
+            return task
+    return None
+
+
+@cache
+def name_pattern(family: Family) -> re.Pattern[str]:
+    """FAMILY(_OPTION)..._SETTING_rRULES_taskSEED."""
+    options = (f"(_(?P<{_group(option)}>{_values(option)}))?" for option in family.options)
+    settings = "|".join(map(re.escape, family.settings))
+    return re.compile(
+        rf"{re.escape(family.name)}{''.join(options)}_(?P<setting>{settings})"
+        r"_r(?P<num_rules>\d{1,6})_task(?P<data_seed>\d{1,10})"
+    )
+
+
+def _group(option: Option) -> str:
+    return f"option_{option.name}"
+
+
+def _values(option: Option) -> str:
+    if option.choices is None:
+        return f"{re.escape(option.name)}({NUMBER})"
+    return "|".join(re.escape(option.show(choice)) for choice in option.choices)
+
+
+def _value(option: Option, text: str) -> object:
+    """The value that `Option.show` shows as `text`."""
+    if option.choices is None:
+        try:
+            return float(text.removeprefix(option.name))
+        except ValueError:
+            return None
+    return next(choice for choice in option.choices if option.show(choice) == text)
 
 
 CONFIGS = ConfigsByName()

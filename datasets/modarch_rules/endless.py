@@ -1,14 +1,51 @@
-"""The endless `train`: `modtf.stream` in the structure of TFDS."""
+"""The endless `train`: `modtf.stream` in the structure of TFDS, and how it is told from finite splits."""
 
+import re
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
+from tensorflow_datasets.core.splits import ReadInstruction, SplitDict
 
-from modtf.datasets.modarch_rules.splits import TRAIN
-from modtf.datasets.modarch_rules.writing import BATCH_SIZE
+from modtf.datasets.modarch_rules.splits import BATCH_SIZE
 from modtf.datasets.streaming import stream
 from modtf.task import Task
+
+TRAIN = "train"
+
+
+def is_train(split: Any) -> bool:
+    """Whether `split` (a string or a `ReadInstruction`) is the endless `train`.
+
+    Raises:
+        ValueError: where it asks for a part of `train`, or joins it with something.
+    """
+    text = split if isinstance(split, str) else repr(split)
+    if not re.search(r"(?<![\w-])train(?![\w-])", text):
+        return False
+    if split in (TRAIN, ReadInstruction(TRAIN)):
+        return True
+    raise ValueError(
+        f"split={str(split)!r} asks for a part of 'train' or joins it with another split, but 'train' is an "
+        "endless stream: it has no size to slice and no end to append to. Take as many examples as you need "
+        "with tfds.load(..., split='train').take(n), or slice the finite splits 'validation' and 'test'."
+    )
+
+
+class FiniteSplits(SplitDict):
+    """The split sizes in `info.splits`; explains why `train` is not among them."""
+
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            train = is_train(key)
+        except ValueError as error:
+            raise KeyError(str(error)) from None
+        if train:
+            raise KeyError(
+                "'train' is an endless stream without size, shards or files, so info.splits lists the finite "
+                "splits alone. Choose the steps of an epoch yourself: model.fit(train, steps_per_epoch=...)."
+            )
+        return super().__getitem__(key)
 
 
 class EndlessDataset(tf.data.Dataset):

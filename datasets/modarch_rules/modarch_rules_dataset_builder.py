@@ -1,24 +1,116 @@
 """The TFDS builder `modarch_rules`: `train` is generated while it is read, the other splits are prepared."""
 
-import dataclasses
+import copy
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
+from absl import logging
+from etils import epath
+from filelock import FileLock, Timeout
 from tensorflow_datasets.core import utils
-from tensorflow_datasets.core.dataset_builder import FileReaderBuilder
 from tensorflow_datasets.core.splits import AbstractSplit
 
-from modtf.datasets.modarch_rules import info
+from modtf.datasets.families.base import data_class
 from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config
-from modtf.datasets.modarch_rules.endless import endless_train
-from modtf.datasets.modarch_rules.locking import exclusive, is_complete
-from modtf.datasets.modarch_rules.splits import TRAIN, is_train
-from modtf.datasets.modarch_rules.writing import write_splits
+from modtf.datasets.modarch_rules.endless import TRAIN, FiniteSplits, endless_train, is_train
+from modtf.datasets.modarch_rules.splits import BATCH_SIZE, PreparedSplit, split_bytes
+from modtf.datasets.streaming import stream
 from modtf.task import Task
 
+HOMEPAGE = "https://arxiv.org/abs/2206.02713"
+SUPERVISED_KEYS = ({"inputs": "inputs", "rule": "rule"}, "target")  # the elements of modtf.stream
 
-class Builder(FileReaderBuilder):
+
+def is_complete(directory: str | os.PathLike[str]) -> bool:
+    """Whether a dataset stands in `directory`. TFDS writes its info last, then renames the directory."""
+    return (epath.Path(directory) / "dataset_info.json").exists()
+
+
+@contextmanager
+def exclusive(directory: str | os.PathLike[str]) -> Iterator[None]:
+    """Holds the lock of `directory`, which need not exist; waits while another process holds it.
+
+    The operating system frees the lock of a killed process. Object stores ("gs://...") have no locks:
+    there, prepare in one process.
+    """
+    if "://" in os.fspath(directory):
+        yield
+        return
+    path = Path(directory)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        logging.info("Waiting for another process that prepares %s.", path)
+        lock.acquire()
+    try:
+        # whoever wrote these did not finish, or would still hold the lock
+        for unfinished in path.parent.glob(f"incomplete.*_{path.name}"):
+            shutil.rmtree(unfinished)
+        if path.exists() and not is_complete(path):
+            shutil.rmtree(path)
+        yield
+    finally:
+        lock.release()
+
+
+def task_features(task: Task, num_tokens: int | None = None) -> tfds.features.FeaturesDict:
+    """The features of one example; without `num_tokens`, a sequence has any length."""
+    one, two = task.example_shapes(1), task.example_shapes(2)  # the axis that differs is that of tokens
+    shapes = {
+        name: tuple(n if n == m else num_tokens for n, m in zip(shape, two[name], strict=True))
+        for name, shape in one.items()
+    }
+    names = task.family.rule_names(task) or [f"rule_{index}" for index in range(task.num_rules)]
+    rule: Any = tfds.features.ClassLabel(names=list(names))
+    return tfds.features.FeaturesDict(
+        {
+            "inputs": tfds.features.Tensor(shape=shapes["inputs"], dtype=np.dtype(task.input_dtype)),
+            "rule": tfds.features.Sequence(rule, length=num_tokens) if task.is_sequence else rule,
+            "target": tfds.features.Tensor(shape=shapes["target"], dtype=np.dtype(task.target_dtype)),
+        }
+    )
+
+
+def task_metadata(task: Task) -> tfds.core.MetadataDict:
+    """The task and the parameters of its rules as JSON: `Task(**metadata["task"])` is the task again."""
+    parameters = data_class(task.family).parameters(task)
+    return tfds.core.MetadataDict(
+        task=task.to_dict(), **{name: value.tolist() for name, value in parameters.items()}
+    )
+
+
+class RulesInfo(tfds.core.DatasetInfo):
+    """`DatasetInfo` that explains why `info.splits["train"]` has no size."""
+
+    @property
+    def splits(self) -> FiniteSplits:
+        return FiniteSplits(super().splits.values())
+
+    def initialize_from_bucket(self) -> None:
+        """Nothing: the bucket of TFDS holds none of these data, and looking leaves temporary folders."""
+
+
+class OfLength(tfds.decode.PartialDecoding):
+    """Decodes all features of sequences of one length, so that their shapes are known."""
+
+    def __init__(self, task: Task, num_tokens: int):
+        self._of_length = task_features(task, num_tokens)
+        super().__init__(self._of_length)
+
+    def extract_features(self, features: Any) -> tfds.features.FeaturesDict:
+        return self._of_length
+
+
+class Builder(tfds.core.GeneratorBasedBuilder):
     """Rule-based tasks; see README.md.
 
     Args:
@@ -60,17 +152,18 @@ class Builder(FileReaderBuilder):
             )
         return builder_config
 
-    def _info(self) -> info.RulesInfo:
+    def _info(self) -> RulesInfo:
         task = self.builder_config.task
         texts = self.get_metadata()
-        return info.RulesInfo(
+        return RulesInfo(
             builder=self,
             description=texts.description,
             citation=texts.citation,
-            homepage=info.HOMEPAGE,
-            features=info.task_features(task),
-            supervised_keys=info.SUPERVISED_KEYS,
-            metadata=info.task_metadata(task),
+            homepage=HOMEPAGE,
+            features=task_features(task),
+            supervised_keys=SUPERVISED_KEYS,
+            metadata=task_metadata(task),
+            disable_shuffling=True,  # a split is the start of the stream
         )
 
     def is_prepared(self) -> bool:
@@ -82,6 +175,10 @@ class Builder(FileReaderBuilder):
         config = kwargs.get("download_config") or tfds.download.DownloadConfig()
         reuse = config.download_mode == tfds.GenerateMode.REUSE_DATASET_IF_EXISTS
         if not (reuse and self.is_prepared()):
+            task, most = self.builder_config.task, config.max_examples_per_split
+            needed = sum(split_bytes(task, split, most) for split in self.builder_config.splits.values())
+            if not utils.has_sufficient_disk_space(needed, directory=self.data_dir_root):
+                raise OSError(f"{self.info.full_name} needs {utils.Size(needed)} in {self.data_dir_root}.")
             with exclusive(self.data_dir):
                 super().download_and_prepare(**kwargs)
         self._read_info_of_others()
@@ -91,19 +188,19 @@ class Builder(FileReaderBuilder):
         if not self.info.splits and self.is_prepared():
             self.info.read_from_directory(self.data_dir)
 
-    def _download_and_prepare(self, dl_manager: Any, download_config: Any = None) -> None:
-        task, config = self.builder_config.task, download_config or tfds.download.DownloadConfig()
-        splits = list(self.builder_config.splits.values())
-        if (limit := config.max_examples_per_split) is not None:
-            splits = [
-                dataclasses.replace(s, num_examples=min(limit, s.num_examples)) for s in splits if limit
-            ]
-        needed = sum(info.split_bytes(task, split) for split in splits)
-        if not utils.has_sufficient_disk_space(needed, directory=self.data_dir):
-            raise OSError(f"{self.info.full_name} needs {utils.Size(needed)} in {self.data_dir_root}.")
-        writer = tfds.core.ExampleWriter(file_format=self.info.file_format)
-        written = write_splits(task, splits, self._get_filename_template, writer, config.get_shard_config())
-        self.info.set_splits(written)
+    def _split_generators(self, dl_manager: Any) -> dict[str, Iterator[tuple[int, dict[str, Any]]]]:
+        return {name: self._generate_examples(split) for name, split in self.builder_config.splits.items()}
+
+    def _generate_examples(self, split: PreparedSplit) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The examples of a split with their index, in the order of the stream."""
+        options = split.condition.stream_options()
+        batches = stream(self.builder_config.task, BATCH_SIZE, split.split, seed=0, **options)
+        for first, (features, target) in zip(
+            range(0, split.num_examples, BATCH_SIZE), batches.as_numpy_iterator(), strict=False
+        ):
+            rows = zip(features["inputs"], features["rule"], target, strict=True)
+            for index, row in zip(range(first, split.num_examples), rows, strict=False):
+                yield index, dict(zip(("inputs", "rule", "target"), row, strict=True))
 
     def as_dataset(self, split: Any = None, *, seed: int = 0, **kwargs: Any) -> Any:
         """`tf.data.Dataset`s, as for every TFDS builder.
@@ -126,13 +223,17 @@ class Builder(FileReaderBuilder):
 
         return tf.nest.map_structure(one, split)
 
-    def _as_dataset(self, split: Any, decoders: Any = None, **kwargs: Any) -> tf.data.Dataset:
+    def _as_dataset(
+        self, split: Any, decoders: Any = None, read_config: Any = None, **kwargs: Any
+    ) -> tf.data.Dataset:
+        read_config = copy.copy(read_config) or tfds.ReadConfig()
+        read_config.enable_ordering_guard = False  # who asks for another order gets it
         if decoders is None:
             parts = AbstractSplit.from_spec(split).to_absolute(self.info.splits)
             lengths = {self.builder_config.splits[part.splitname].num_tokens for part in parts}
             if len(lengths) == 1:
-                decoders = info.OfLength(self.builder_config.task, lengths.pop())
-        return super()._as_dataset(split, decoders=decoders, **kwargs)
+                decoders = OfLength(self.builder_config.task, lengths.pop())
+        return super()._as_dataset(split, decoders=decoders, read_config=read_config, **kwargs)
 
     def as_data_source(self, split: Any = None, **kwargs: Any) -> Any:
         """Random access to the finite splits, as for every TFDS builder (`file_format="array_record"`)."""

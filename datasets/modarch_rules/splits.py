@@ -1,15 +1,15 @@
-"""What the finite splits of a task are, and how the endless `train` is told from them."""
+"""What the finite splits of a task are."""
 
-import re
+import math
 from dataclasses import dataclass
-from typing import Any
 
-from tensorflow_datasets.core.splits import ReadInstruction, SplitDict
+import numpy as np
 
 from modtf.families import Condition
 from modtf.task import Task
 
-TRAIN = "train"
+BATCH_SIZE = 256  # of the stream the examples come from; another size gives other examples
+FRAME = 60  # bytes, of names and of the file format
 
 # The published evaluation averages 100 batches of 256 predictions. A sequence holds 3 to 30
 # predictions and up to 23 kB, so fewer of them give the same precision for less disk.
@@ -44,7 +44,7 @@ def prepared_splits(task: Task, num_validation: int, num_test: int) -> dict[str,
     family = task.family
 
     def prepared(split: str, condition: Condition, num_examples: int) -> PreparedSplit:
-        num_tokens = condition.seq_len or family.num_training_tokens
+        num_tokens = condition.seq_len or family.num_tokens(task)
         return PreparedSplit(condition.of(split), split, num_examples, num_tokens, condition)
 
     splits = [prepared("validation", family.conditions[0], num_validation)]
@@ -52,35 +52,13 @@ def prepared_splits(task: Task, num_validation: int, num_test: int) -> dict[str,
     return {split.name: split for split in splits}
 
 
-def is_train(split: Any) -> bool:
-    """Whether `split` (a string or a `ReadInstruction`) is the endless `train`.
+def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> int:
+    """About how large the files of a split, or of so many of its examples, are.
 
-    Raises:
-        ValueError: where it asks for a part of `train`, or joins it with something.
+    Its numbers, rules in one byte, and what frames a record.
     """
-    text = split if isinstance(split, str) else repr(split)
-    if not re.search(r"(?<![\w-])train(?![\w-])", text):
-        return False
-    if split in (TRAIN, ReadInstruction(TRAIN)):
-        return True
-    raise ValueError(
-        f"split={str(split)!r} asks for a part of 'train' or joins it with another split, but 'train' is an "
-        "endless stream: it has no size to slice and no end to append to. Take as many examples as you need "
-        "with tfds.load(..., split='train').take(n), or slice the finite splits 'validation' and 'test'."
-    )
-
-
-class FiniteSplits(SplitDict):
-    """The split sizes in `info.splits`; explains why `train` is not among them."""
-
-    def __getitem__(self, key: Any) -> Any:
-        try:
-            train = is_train(key)
-        except ValueError as error:
-            raise KeyError(str(error)) from None
-        if train:
-            raise KeyError(
-                "'train' is an endless stream without size, shards or files, so info.splits lists the finite "
-                "splits alone. Choose the steps of an epoch yourself: model.fit(train, steps_per_epoch=...)."
-            )
-        return super().__getitem__(key)
+    shapes = task.example_shapes(split.num_tokens)
+    numbers = {name: math.prod(shape) for name, shape in shapes.items()}
+    inputs = np.dtype(task.input_dtype).itemsize * numbers["inputs"]
+    count = split.num_examples if most is None else min(most, split.num_examples)
+    return count * (inputs + 4 * numbers["target"] + numbers["rule"] + FRAME)

@@ -1,6 +1,6 @@
 """What evaluations read. Building a pipeline costs more than a small evaluation, so it is built once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -10,8 +10,10 @@ import tensorflow as tf
 from keras import ops
 
 from modtf import metrics
+from modtf.datasets import host_ops
 from modtf.datasets.device import DeviceStream
-from modtf.datasets.streaming import stream
+from modtf.datasets.plan import StreamPlan
+from modtf.datasets.streaming import dataset
 from modtf.evaluation.source import Source
 from modtf.population import Population
 
@@ -28,16 +30,8 @@ class _Options:
     @classmethod
     def of(cls, options: Mapping[str, Any] | None) -> "_Options":
         values = dict(options or {})
-        arrays = {name: v for name, v in values.items() if isinstance(v, np.ndarray)}
-        signature = {**values, **{name: (v.shape, v.dtype.str) for name, v in arrays.items()}}
-        return cls(tuple(sorted((name, repr(value)) for name, value in signature.items())), values)
-
-    def with_variables(self) -> tuple[dict[str, Any], dict[str, tf.Variable]]:
-        """All values, the arrays as variables; and the variables."""
-        arrays = {name: v for name, v in self.values.items() if isinstance(v, np.ndarray)}
-        with tf.device("CPU:0"):
-            variables = {name: tf.Variable(value, trainable=False) for name, value in arrays.items()}
-        return {**self.values, **variables}, variables
+        shown = {n: (v.shape, v.dtype) if isinstance(v, np.ndarray) else v for n, v in values.items()}
+        return cls(tuple(sorted((name, repr(value)) for name, value in shown.items())), values)
 
 
 def evaluation_batches(
@@ -65,68 +59,55 @@ def evaluation_batches(
         on_device: whether the source says which batch, for a program that makes it.
         options, **of_stream: of `modtf.stream`.
     """
-    given, build = _Options.of(options), _on_device if on_device else _on_host
-    source, variables = build(population, output, batch_size, split, draws, given, **of_stream)
-    if variables:
-        source.close()  # its iterators have read ahead
+    given = _Options.of(options)
+    source, variables = _build(population, output, batch_size, split, draws, on_device, given, **of_stream)
     for name, variable in variables.items():
         variable.assign(given.values[name])
     return source
 
 
 @lru_cache(KEPT)
-def _on_host(
-    population: Population, output: str, batch_size: int, split: str, draws: int | None, given: _Options,
+def _build(
+    population: Population,
+    output: str,
+    batch_size: int,
+    split: str,
+    draws: int | None,
+    on_device: bool,
+    given: _Options,
     **of_stream: Any,
-) -> tuple[Source, dict[str, tf.Variable]]:  # fmt: skip
-    options, variables = given.with_variables()
-    needed = _needed(population, output, draws, tf.cast)
-    of_stream |= _rule_probs(population, draws)
-    batches = stream(population, batch_size, split, options=options, **of_stream)
-    return Source(batches.enumerate().map(lambda step, batch: needed(step, *batch))), variables
-
-
-@lru_cache(KEPT)
-def _on_device(
-    population: Population, output: str, batch_size: int, split: str, draws: int | None, given: _Options,
-    **of_stream: Any,
-) -> tuple[Source, dict[str, tf.Variable]]:  # fmt: skip
-    options, variables = given.with_variables()
-    needed = _needed(population, output, draws, ops.cast)
-    of_stream |= _rule_probs(population, draws)
-    made = DeviceStream(population, batch_size, split, options=given.values, **of_stream)
-    arrays = {**made.given, "options": {**made.given["options"], **variables}}
-
-    def make(element: Any) -> Any:
-        features, target = made.make(element["step"], given=element["given"])
-        return needed(element["step"], {name: values[0] for name, values in features.items()}, target[0])
-
-    def element(step: tf.Tensor) -> dict[str, Any]:
-        return {"step": tf.cast(step, tf.int32), "given": tf.nest.map_structure(tf.convert_to_tensor, arrays)}
-
-    program = (population, made.plan.batch_size, made.plan.num_tokens, draws, given.signature)
-    return Source(tf.data.Dataset.counter().map(element), make, program), variables
-
-
-def _rule_probs(population: Population, draws: int | None) -> dict[str, Any]:
-    return (
-        {} if draws is None else {"rule_probs": metrics.rule_distributions(population.task.num_rules, draws)}
-    )
-
-
-def _needed(
-    population: Population, output: str, draws: int | None, cast: Callable[..., Any]
-) -> Callable[[Any, Any, Any], Any]:
-    """(step, features, target) -> (features, {output: what its metric needs}), as `evaluation_batches` says.
-
-    Args:
-        cast: to a dtype, in the pipeline's or the program's own operations.
-    """
+) -> tuple[Source, dict[str, tf.Variable]]:
+    """The source, and the variables that hold the arrays among the options."""
+    num_rules = population.task.num_rules
+    if draws is not None:
+        of_stream["rule_probs"] = metrics.rule_distributions(num_rules, draws)
+    arrays = {name: value for name, value in given.values.items() if isinstance(value, np.ndarray)}
+    with tf.device("CPU:0"):
+        variables = {name: tf.Variable(value, trainable=False) for name, value in arrays.items()}
 
     def needed(step: Any, features: Any, target: Any) -> Any:
         if output == "target":
             return features, {output: target}
-        rule = features["rule"]
-        return features, {output: rule + population.task.num_rules * cast(step % (draws or 1), rule.dtype)}
+        draw = (ops.cast if on_device else tf.cast)(step % (draws or 1), features["rule"].dtype)
+        return features, {output: features["rule"] + num_rules * draw}
 
-    return needed
+    if not on_device:
+        of_stream["options"] = {**given.values, **variables}
+        plan = StreamPlan.of(population, host_ops, batch_size, split, **of_stream)
+        batches = dataset(plan, ahead=not variables)
+        return Source(batches.enumerate().map(lambda step, batch: needed(step, *batch))), variables
+
+    device = DeviceStream(population, batch_size, split, options=given.values, **of_stream)
+    numbers = {**device.given, "options": {**device.given["options"], **variables}}
+
+    def make(element: Any) -> Any:
+        features, target = device.make(element["step"], given=element["given"])
+        return needed(element["step"], {name: values[0] for name, values in features.items()}, target[0])
+
+    def element(step: tf.Tensor) -> dict[str, Any]:
+        return {
+            "step": tf.cast(step, tf.int32), "given": tf.nest.map_structure(tf.convert_to_tensor, numbers)
+        }  # fmt: skip
+
+    program = (population, device.plan.batch_size, device.plan.num_tokens, draws, given.signature)
+    return Source(tf.data.Dataset.counter().map(element), make, program), variables

@@ -9,9 +9,10 @@ from modtf.datasets import device_ops, host_ops, philox
 KEYS, INDEX, PLACES = (-(2**63) + 5, 3), (0, 70_000), (0, 3)
 
 
+@pytest.mark.parametrize("ops", [device_ops, host_ops])
 @pytest.mark.parametrize(("count", "dtype"), [(8, "float32"), (7, "float32"), (3, "float64")])
-def test_the_numbers_are_those_of_tensorflow(count, dtype):
-    @tf.function(jit_compile=True)
+def test_the_numbers_are_those_of_tensorflow(ops, count, dtype):
+    @tf.function(jit_compile=ops is device_ops, autograph=False)
     def draw(index, start):
         keys = np.array([philox.words(key) for key in KEYS])
         return philox.uniforms(

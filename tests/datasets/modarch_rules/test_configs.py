@@ -5,8 +5,7 @@ import pickle
 import pytest
 import tensorflow_datasets as tfds
 
-from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config
-from modtf.datasets.modarch_rules.names import task_from_name
+from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config, task_from_name
 from modtf.task import Task
 
 

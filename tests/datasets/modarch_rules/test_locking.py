@@ -9,7 +9,7 @@ from pathlib import Path
 import tensorflow_datasets as tfds
 
 from modtf.datasets.modarch_rules.configs import RulesConfig
-from modtf.datasets.modarch_rules.locking import exclusive
+from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import exclusive
 from modtf.task import Task
 
 PREPARE = """
@@ -54,7 +54,7 @@ def test_two_processes_prepare_at_once(tmp_path: Path) -> None:
 def test_a_killed_preparation_is_redone(tmp_path: Path) -> None:
     config = RulesConfig(task=Task(), num_validation=10, num_test=10**7)
     process = start(config.name, tmp_path)
-    while not list(tmp_path.rglob("incomplete*/*test.tfrecord*")):
+    while not list(tmp_path.rglob("incomplete*/*")):
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
