@@ -107,12 +107,12 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
         ValueError: on values that have no meaning, before anything runs.
     """
     _check_flags(given)
-    on_device, whole = given.device is not None, given.all  # else the flags' defaults count in CPU time
+    on_device = given.device is not None
+    counted = {flag: axis for flag, axis in AXES.items() if not (given.all and flag in WHOLE)}
     chosen = {
         axis: _values(given, flag)
-        for flag, axis in AXES.items()
-        if (given[flag].present if on_device or whole else given[flag].value is not None)
-        and not (whole and flag in WHOLE)
+        for flag, axis in counted.items()
+        if (given[flag].present if on_device else given[flag].value is not None)  # there defaults count, too
     }
     if given.evaluation:
         chosen.setdefault("members", [PUBLISHED_MEMBERS])
@@ -193,9 +193,8 @@ def _request(cell: Mapping[str, Any], settings: Settings, backend: str) -> dict[
         given[part] = {v: {k: x for k, x in given[part].items() if k in own} for v, own in known.items()}
     seeds = tuple((seed, 0) for seed in range(members))
     for name in variants:
-        built = Cell(
-            task, cell["width"], name, seeds, router=given["router"][name], model=given["model"][name]
-        )
+        options = {part: given[part][name] for part in whose}
+        built = Cell(task, cell["width"], name, seeds, **options)
         check_cell(built)
         check_fits(built)
     given["model"] = given["model"][variants[0]]  # one architecture's

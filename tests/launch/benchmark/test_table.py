@@ -10,9 +10,9 @@ from modtf.launch.benchmark.table import (  # fmt: skip
     DEVICE_GOALS,
     GOALS,
     compared,
+    core_lines,
     cost_table,
     goal_lines,
-    note_lines,
     print_table,
 )
 
@@ -53,8 +53,8 @@ def test_a_recurrence_may_cost_more() -> None:
 
 def test_what_is_not_compared_is_said() -> None:
     with_textbook, mine = {**ROW, "variant": "modular", "has_textbook": True}, {**ROW, "variant": "mine"}
-    assert note_lines([with_textbook, mine]) == []
-    assert note_lines([with_textbook, {**mine, "has_textbook": False}]) == [
+    assert core_lines([with_textbook, mine]) == []
+    assert core_lines([with_textbook, {**mine, "has_textbook": False}]) == [
         "Not compared with a textbook form, as there is none: mlp mine."
     ]
 
