@@ -67,13 +67,12 @@ def main(given: flags.FlagValues) -> None:
     if given.shard is not None and given.oracle not in LISTS:
         raise ValueError(f"--shard is for {' and '.join(LISTS)}: {given.oracle} runs one trial at a time.")
     out = check_writable(given.out or Path("runs", "tuning"), "--out")
-    from modtf.tuning.axes import axes_given, check_known, search_of, space_of
+    from modtf.tuning.axes import axes_given, search_of, space_of
 
-    chosen = axes_given(given.space)
+    chosen = axes_given(given.space, cells)
     fixed = says_learning_rate(given)
     if fixed and "learning_rate" in chosen:
         raise ValueError("--space learning_rate and a single one cannot both be given. Leave one out.")
-    check_known(chosen, cells)
     searches = [search_of(cell, space_of(cell, chosen, fixed), given.oracle, points, seed) for cell in cells]
     limit = ORACLES[given.oracle] if given.trials is None else given.trials
     work, engine = engine_of(cells, out, given.plugin, given)

@@ -14,11 +14,16 @@ DRAWN = 17  # settings that Hyperband cannot do without: those of its first roun
 LEARNING_RATES = parse_axis("0.00001:0.01:log")
 
 
-def axes_given(texts: Collection[str]) -> dict[str, Axis]:
+def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axis]:
     """What `--space` says.
 
+    Args:
+        texts: PATH=VALUES each.
+        cells: whose options may be tuned, unless they are set.
+
     Raises:
-        ValueError: on a text that is not PATH=VALUES, a path twice, or a learning rate that is none.
+        ValueError: on any other text, a path twice, a learning rate that is none, an option that none of the
+            cells knows, or that is set to a value already.
     """
     found: dict[str, Axis] = {}
     for text in texts:
@@ -26,36 +31,33 @@ def axes_given(texts: Collection[str]) -> dict[str, Axis]:
             path, axis = parse_named(text)
         except ValueError as error:
             raise ValueError(f"--space {text}: {error}") from error
+        if path in found:
+            raise ValueError(f"--space {text}: {path} is given twice.")
         namespace, dot, name = path.partition(".")
-        if path != LEARNING_RATE and not (namespace in OPTIONS and dot and name):
+        if path == LEARNING_RATE:
+            if not all(isinstance(rate, int | float) and 0 < rate < 1 for rate in axis.ends):
+                raise ValueError(f"--space {text}: learning rates must lie between 0 and 1.")
+        elif namespace in OPTIONS and dot and name:
+            _check_option(path, cells)
+        else:
             raise ValueError(
                 f"--space {text}: {path!r} cannot be tuned; expected {LEARNING_RATE}, router.NAME or "
                 "model.NAME."
             )
-        if path in found:
-            raise ValueError(f"--space {text}: {path} is given twice.")
-        if path == LEARNING_RATE and not all(
-            isinstance(rate, int | float) and 0 < rate < 1 for rate in axis.ends
-        ):
-            raise ValueError(f"--space {text}: learning rates must lie between 0 and 1.")
         found[path] = axis
     return found
 
 
-def check_known(given: Mapping[str, Axis], cells: Collection[Cell]) -> None:
-    """Raises `ValueError` on an option to tune that no variant knows, or that is set to a value already."""
-    for path in given:
-        namespace, dot, name = path.partition(".")
-        if not dot:
-            continue
-        if any(name in getattr(cell, namespace) for cell in cells):
-            raise ValueError(f"--space {path} and --set {path} cannot both be given. Leave one out.")
-        known = dict.fromkeys(known for cell in cells for known in known_options(cell, namespace))
-        if name not in known:
-            variants = " and ".join(cell.variant for cell in cells)
-            raise ValueError(
-                f"--space {path} is not known. The options of {variants}: {', '.join(known) or 'none'}."
-            )
+def _check_option(path: str, cells: Collection[Cell]) -> None:
+    namespace, _, name = path.partition(".")
+    if any(name in getattr(cell, namespace) for cell in cells):
+        raise ValueError(f"--space {path} and --set {path} cannot both be given. Leave one out.")
+    known = dict.fromkeys(known for cell in cells for known in known_options(cell, namespace))
+    if name not in known:
+        variants = " and ".join(cell.variant for cell in cells)
+        raise ValueError(
+            f"--space {path} is not known. The options of {variants}: {', '.join(known) or 'none'}."
+        )
 
 
 def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = False) -> dict[str, Axis]:
@@ -85,11 +87,7 @@ def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = Fa
 
 
 def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, seed: int) -> Search:
-    """The search of a variant.
-
-    Args:
-        base, space, oracle, seed: see `Search`.
-        points: values that a grid takes of a range.
+    """A search in which a grid takes so many points of a range; see `Search`.
 
     Raises:
         ValueError: if there is nothing to tune, or too little for Hyperband.

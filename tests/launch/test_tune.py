@@ -37,14 +37,10 @@ def given(command, *arguments):
     return values
 
 
-def call(name, *arguments, **environment):
-    return subprocess.run(
-        [sys.executable, str(ROOT / "launch" / f"{name}.py"), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+def call(*arguments):
+    """`launch/tune.py` in a process of its own."""
+    command = [sys.executable, str(ROOT / "launch" / "tune.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +71,7 @@ def test_what_is_refused_before_anything_is_written(arguments, words, tmp_path, 
 
 
 def test_errors_are_one_line(tmp_path):
-    done = call("tune", "--space=learning_rate=0:1:log", f"--out={tmp_path / 'out'}")
+    done = call("--space=learning_rate=0:1:log", f"--out={tmp_path / 'out'}")
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("tune.py: error: --space learning_rate=0:1:log: '0:1:log': a logarithmic scale")
@@ -95,15 +91,25 @@ def tuned(tmp_path, monkeypatch, capsys):
     return run_it
 
 
+def use(said):
+    """The command that was printed."""
+    (line,) = [line for line in said.splitlines() if line.startswith("Use it: modtf run ")]
+    return line.removeprefix("Use it: ")
+
+
+def cells_used(said):
+    """The cells that it trains."""
+    values = given(run, *shlex.split(use(said))[2:])
+    return with_best(cells_of_flags(values), values)
+
+
 def test_the_whole_command(tuned):
     out, said = tuned("--arch=mlp", "--variant=modular,top_k", "--space=learning_rate=0.01,0.001",
                       "--set=router.k=2", "--tasks=2", "--seeds=1", "--width=8")  # fmt: skip
     assert said.startswith("mlp_regression_r8_e8_modular: grid, learning_rate=0.01,0.001. Writing to ")
     assert said.count("validation loss") == said.count("over 2 tasks, 2 members in every trial") == 2
     assert f"Look inside: tensorboard --logdir '{out}'" in said
-    (line,) = [line for line in said.splitlines() if line.startswith("Use it: modtf run ")]
-    values = given(run, *shlex.split(line)[4:])
-    cells = with_best(cells_of_flags(values), values)
+    cells = cells_used(said)
     assert [(cell.variant, cell.width, dict(cell.router)) for cell in cells] == [
         ("modular", 8, {}),
         ("top_k", 8, {"k": 2}),
@@ -115,9 +121,7 @@ def test_a_search_without_the_rate_and_one_of_keras_tuner(tuned):
     _, said = tuned("--variant=top_k", "--learning_rate=0.01", "--space=router.k=1,2", "--rules=2",
                       "--oracle=bayesian", "--trials=2")  # fmt: skip
     assert "top_k trial 1, k=" in said
-    (line,) = [line for line in said.splitlines() if line.startswith("Use it: modtf run ")]
-    values = given(run, *shlex.split(line)[4:])
-    (cell,) = with_best(cells_of_flags(values), values)
+    (cell,) = cells_used(said)
     assert (cell.protocol.training.learning_rate, set(cell.router)) == (0.01, {"k"})
 
 
@@ -130,7 +134,7 @@ def test_a_trial_that_failed_is_the_status_of_the_command(tuned):
 def test_the_real_command_and_the_one_that_it_prints(tmp_path):
     """Given what it was given, without a default option too: the shell runs it."""
     out = tmp_path / "ünï çødé out"
-    done = call("tune", *CELL, "--space=learning_rate=0.02", f"--out={out}")
+    done = call(*CELL, "--space=learning_rate=0.02", f"--out={out}")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "keras" not in (done.stdout + done.stderr).lower()
     trials, results = load_trials(out), load_results(out)
@@ -141,13 +145,12 @@ def test_the_real_command_and_the_one_that_it_prints(tmp_path):
     for events in out.glob("*/tensorboard/events*"):
         (summary,) = [event for event in RawEventFileLoader(str(events)).Load() if b"session_start" in event]
         assert b"learning_rate" in summary, "HParams"
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("Use it: modtf run ")]
+    as_printed = use(done.stdout)
     script = tmp_path / "bin" / "modtf"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m modtf.launch.main "$@"\n')
     script.chmod(0o755)
     paths = {"PATH": f"{script.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    as_printed = line.removeprefix("Use it: ")
     without = as_printed.replace(CELL[2], "--out=without")
     assert "strength" not in without
     for command in (as_printed, without):
@@ -196,8 +199,6 @@ def test_what_best_cannot_do(tuned, arguments, words):
 
 
 def test_a_folder_that_nobody_tuned_in(tmp_path):
-    done = call("run", f"--best={tmp_path}", f"--out={tmp_path / 'out'}")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "holds no search" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert list(tmp_path.iterdir()) == []
+    values = given(run, f"--best={tmp_path}")
+    with pytest.raises(FileNotFoundError, match="holds no search"):
+        with_best(cells_of_flags(values), values)
