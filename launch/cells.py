@@ -128,7 +128,7 @@ def choose_cells(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
         )
     for name, value_of in CHOOSES.items():
         if given[name].value is not None:
-            wanted = _whole(name, given) if name in NUMBERS else given[name].value
+            wanted = _whole(name, given) if name in NUMBERS else _listed(given[name].value)
             present = list(dict.fromkeys(value_of(cell) for cell in cells))
             for value in wanted:
                 check_choice(f"--{name}", value, present)
@@ -152,11 +152,11 @@ def _grids(given: flags.FlagValues, families: Sequence[Family], settings: Settin
     own: dict[tuple[str, str], dict[str, list[Any]]] = {}  # (family, variant) -> what goes to it alone
     for family in families:
         for name in (*variants[family.name], *models):
-            axes = own.setdefault((family.name, name), {})
+            its = own.setdefault((family.name, name), {})
             for namespace in known:
                 options = options_known(namespace, family, name, given.architecture)
                 known[namespace] |= options
-                axes |= {f"{namespace}.{k}": v for k, v in settings[namespace].items() if k in options}
+                its |= {f"{namespace}.{k}": v for k, v in settings[namespace].items() if k in options}
     for namespace, options in known.items():
         whose = [name for _, name in own]
         if namespace == "model":
@@ -168,7 +168,7 @@ def _grids(given: flags.FlagValues, families: Sequence[Family], settings: Settin
     for family in families:
         here = {option.name for option in family.options}
         task = {k: v for k, v in settings["task"].items() if k in here or k not in everywhere}
-        axes = {"arch": family.name, **task, "setting": family.settings[0], **shared}
+        axes: dict[str, Any] = {"arch": family.name, **task, "setting": family.settings[0], **shared}
         parts = [grid(variant=name, **its) for (of, name), its in own.items() if of == family.name]
         yield grid(**axes) * sum(parts, Grid([]))
 

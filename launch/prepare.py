@@ -52,22 +52,12 @@ def prepare(config: RulesConfig, data_dir: str | None, file_format: str) -> str:
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-    flags.DEFINE_list(
-        "configs", [], "Names of tasks, or patterns over the published: 'mlp_*'.", flag_values=values
-    )
-    flags.DEFINE_string(
-        "data_dir",
-        None,
-        "Where to write; default TFDS_DATA_DIR or ~/tensorflow_datasets.",
-        flag_values=values,
-    )
-    flags.DEFINE_enum(
-        "file_format",
-        "tfrecord",
-        ["tfrecord", "array_record"],
-        "array_record allows random access with tfds.data_source; tfrecord serves tfds.load.",
-        flag_values=values,
-    )
+    words = "Names of tasks, or patterns over the published: 'mlp_*'."
+    flags.DEFINE_list("configs", [], words, flag_values=values)
+    words = "Where to write; default TFDS_DATA_DIR or ~/tensorflow_datasets."
+    flags.DEFINE_string("data_dir", None, words, flag_values=values)
+    words = "array_record allows random access with tfds.data_source; tfrecord serves tfds.load."
+    flags.DEFINE_enum("file_format", "tfrecord", ["tfrecord", "array_record"], words, flag_values=values)
     flags.DEFINE_bool("only_print", False, "List what would be prepared, then stop.", flag_values=values)
 
 

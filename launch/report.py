@@ -27,44 +27,29 @@ from modtf.results.archive import check_archive_name, write_archive
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-    flags.DEFINE_multi_string(
-        "results",
-        None,
-        "A folder that training wrote, or an archive of one; repeat it or separate several by commas.",
-        flag_values=values,
+    words = "A folder that training wrote, or an archive of one; repeat it or separate several by commas."
+    flags.DEFINE_multi_string("results", None, words, flag_values=values)
+    words = "The folder to write report.html, figures/ and tables/ to."
+    flags.DEFINE_string("out", None, words, flag_values=values)
+    words = (
+        "Write the results, without models, as one small file (.zip) that --results reads; needs no --out."
     )
-    flags.DEFINE_string(
-        "out", None, "The folder to write report.html, figures/ and tables/ to.", flag_values=values
-    )
-    flags.DEFINE_string(
-        "archive",
-        None,
-        "Write the results, without models, as one small file (.zip) that --results reads; needs no --out.",
-        flag_values=values,
-    )
+    flags.DEFINE_string("archive", None, words, flag_values=values)
     flags.DEFINE_bool("claims", False, "Print the verdict on every claim of the paper.", flag_values=values)
-    flags.DEFINE_bool(
-        "measures",
-        False,
-        "Print which measures of the activation track specialisation, and which do not.",
-        flag_values=values,
+    words = "Print which measures of the activation track specialisation, and which do not."
+    flags.DEFINE_bool("measures", False, words, flag_values=values)
+    words = "tail: mean over the last evaluations; last: after the last step; best: of the best validation; "
+    words += (
+        "pooled: mean of last and best, as in the released main figures; default that of the family: tail."
     )
-    flags.DEFINE_enum(
-        "checkpoint",
-        None,
-        CHOICES,
-        "tail: mean over the last evaluations; last: after the last step; best: of the best validation; "
-        "pooled: mean of last and best, as in the released main figures; default that of the family: tail.",
-        flag_values=values,
-    )
-    flags.DEFINE_list("protocol", [], "Keep cells of these protocols only.", flag_values=values)
-    flags.DEFINE_list(
-        "variant", [], "Keep these variants only, whatever their options; default all.", flag_values=values
-    )
-    flags.DEFINE_list("figures", [], f"Draw these only, of {', '.join(FIGURES)}.", flag_values=values)
-    flags.DEFINE_list(
-        "vector", [], f"Write figures in these formats, too, of {', '.join(VECTOR)}.", flag_values=values
-    )
+    flags.DEFINE_enum("checkpoint", None, CHOICES, words, flag_values=values)
+    for name, words in {
+        "protocol": "Keep cells of these protocols only.",
+        "variant": "Keep these variants only, whatever their options; default all.",
+        "figures": f"Draw these only, of {', '.join(FIGURES)}.",
+        "vector": f"Write figures in these formats, too, of {', '.join(VECTOR)}.",
+    }.items():
+        flags.DEFINE_list(name, [], words, flag_values=values)
     for name, words in {
         "data_seed": "Task whose activation matrices are drawn; default the first.",
         "seed": "Seed of the model whose activation matrices are drawn; default the first.",

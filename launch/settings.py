@@ -87,7 +87,7 @@ def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:
         return [choices.get(one, parse_value(one)) for one in texts]  # the task checks them
     if namespace not in PARTS:
         return [parse_value(one) for one in texts]
-    fields = PARTS[namespace].__dataclass_fields__
+    fields = PARTS[namespace]
     check_names(namespace, [name], fields, namespace)
     kind = str(getattr(fields[name].type, "__name__", fields[name].type))  # "int", "float | None", ...
     if kind.startswith("tuple"):

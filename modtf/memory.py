@@ -76,8 +76,8 @@ def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int
     """
     training, evaluation, family = cell.protocol.training, cell.protocol.evaluation, cell.task.family
     lengths = [family.condition(name).seq_len for name in evaluation.names(family)]
-    batches = [(training.batch_size, None), (evaluation.activation_batch_size, None)]
-    batches += [(evaluation.batch_size, length) for length in lengths]
+    batches = [(evaluation.batch_size, length) for length in lengths]
+    batches += [(training.batch_size, None), (evaluation.activation_batch_size, None)]
     members, layer = len(cell.members), cell.width if parameters else 0
     matrices = training.evaluations + (evaluation.draws if cell.task.is_sequence else 0)
     return {

@@ -21,7 +21,8 @@ from modtf.variants import ROUTER
 MODEL_FIELDS = ("width", "variant", "architecture")
 PROTOCOL_FIELDS = ("preset", "protocol", "tasks", "seeds", "members")
 OPTIONS = ("router", "model", "trainer")  # namespaces of options, each a field of `Cell`
-PARTS = {"training": Training, "evaluation": Evaluation}  # those of fields of a protocol
+#: those of a protocol -> fields
+PARTS = {"training": Training.__dataclass_fields__, "evaluation": Evaluation.__dataclass_fields__}
 NAMESPACES = (*OPTIONS, *PARTS)
 
 
@@ -108,9 +109,9 @@ def _protocol(task: Task, given: Any, changes: Mapping[str, Mapping[str, Any]]) 
     given = given(task) if callable(given) else given
     if not isinstance(given, Protocol):
         raise ValueError(f"protocol={given!r}: expected a modtf.Protocol or a function that gives one.")
-    for part, kind in PARTS.items():
+    for part, known in PARTS.items():
         for name in changes[part]:
-            check_choice(f"{part} field", name, kind.__dataclass_fields__)
+            check_choice(f"{part} field", name, known)
     parts = {part: replace(getattr(given, part), **changes[part]) for part in PARTS}
     for name in changes["evaluation"].get("conditions") or ():
         task.family.condition(name)

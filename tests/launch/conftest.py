@@ -12,7 +12,7 @@ def call(monkeypatch, capsys):
     def run(command, *argv):
         monkeypatch.setattr(sys, "argv", list(argv))
         monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))  # a command adds to it
-        status = 0
+        status: int | str | None = 0
         try:
             command()
         except SystemExit as stopped:

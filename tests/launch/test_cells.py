@@ -5,6 +5,7 @@ from absl import flags
 
 from modtf.cell import VARIANTS
 from modtf.families import FAMILIES, register_family
+from modtf.families.mlp import MLP
 from modtf.launch import run, sweep
 from modtf.launch.cells import cells_of_flags, choose_cells
 from modtf.launch.settings import ALL, define_settings, settings_given
@@ -53,7 +54,7 @@ def pictures():
     """A family with variants, a setting and a trainer of its own."""
 
     @register_family("pictures")
-    class Pictures(type(FAMILIES["mlp"])):
+    class Pictures(MLP):
         settings = ("classification",)
         variants = (
             Variant("plain", router="modular"),

@@ -100,6 +100,6 @@ def test_bad_flags_are_refused_before_anything_is_read(arguments, words, tmp_pat
 def test_the_checkpoints_are_those_of_a_study():
     values = flags.FlagValues()
     define_flags(values)
-    assert values["checkpoint"].default == "tail"
+    assert values["checkpoint"].default is None, "that of the family"
     with pytest.raises(flags.IllegalFlagValueError, match=r"tail\|last\|best\|pooled"):
         values(["report.py", "--checkpoint=worst"])
