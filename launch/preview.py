@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from modtf.cell import Cell
+from modtf.engines.processors import default_workers, processors
 from modtf.engines.state import state_of
-from modtf.engines.threads import default_workers, processors
 from modtf.results.schema import RESULTS, read_values
 from modtf.studies.estimate import Estimate, estimate, on_accelerator
 from modtf.training.processor import processor_name

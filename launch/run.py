@@ -86,11 +86,13 @@ def main(given: flags.FlagValues) -> None:
     out = Path(given.out or Path("runs", name))
     check_path("--out", out)
     configuration = check_folder(out, asked, given.best)
-    from modtf.results.schema import CHECKPOINTS, RESULTS  # pandas takes time
+    from modtf.engines.state import state_of  # pandas takes time
+    from modtf.results.schema import CHECKPOINTS
 
     checkpoint = given.checkpoint or first.task.family.checkpoint
     check_choice("--checkpoint", checkpoint, CHECKPOINTS)
-    unfinished = [cell for cell in cells if not (out / cell.folder / RESULTS).exists()]
+    states = {cell.folder: state_of(cell, out) for cell in cells}
+    unfinished = [cell for cell in cells if states[cell.folder].name != "finished"]
     if unfinished:
         check_writable(out, "--out")
     for cell in unfinished:
@@ -103,7 +105,7 @@ def main(given: flags.FlagValues) -> None:
     )
     own = [cell for cell in cells if cell.runs in MODELS]
     if own:
-        from modtf.engines.source import check_source
+        from modtf.engines.members_in_turn import check_source
 
         for cell in own:
             check_source(cell, out)
@@ -120,6 +122,8 @@ def main(given: flags.FlagValues) -> None:
             if cell.router or cell.variant not in VARIANTS:  # those with anything to be wrong
                 check_builds(cell)
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
+        for remark in filter(None, (state.remark(name) for name, state in states.items())):
+            print(remark, flush=True)
         for cell in sorted(unfinished, key=lambda cell: cell not in own):  # theirs may fail
             run_cell(cell, out, strategy=strategy, data=given.data)
     from modtf.analysis import results_table, table_note

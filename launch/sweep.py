@@ -40,8 +40,7 @@ from modtf.studies import STUDIES, load_study
 from modtf.studies.check import check_memory
 
 if TYPE_CHECKING:
-    from modtf.engines.base import Engine
-    from modtf.engines.perform import Work
+    from modtf.engines.work import Engine, Work
 
 SHOWN = 10  # failures that are listed
 
@@ -107,8 +106,8 @@ def engine_of(
     Raises:
         ValueError: if one of the cells does not fit into this machine's memory.
     """
-    from modtf.engines.perform import Work
     from modtf.engines.state import state_of
+    from modtf.engines.work import Work
     from modtf.plugins import load_plugin
 
     chosen = ENGINES[given.engine]
@@ -122,7 +121,7 @@ def engine_of(
 
 
 def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues) -> None:
-    from modtf.engines.study import run_study
+    from modtf.engines.run_study import run_study
 
     summary = run_study(cells, *engine_of(cells, out, plugins, given))
     counts = summary.counts

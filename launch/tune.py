@@ -76,7 +76,7 @@ def main(given: flags.FlagValues) -> None:
     searches = [search_of(cell, space_of(cell, chosen, fixed), given.oracle, points, seed) for cell in cells]
     limit = ORACLES[given.oracle] if given.trials is None else given.trials
     work, engine = engine_of(cells, out, given.plugin, given)
-    from modtf.engines.study import run_study
+    from modtf.engines.run_study import run_study
     from modtf.tuning.search import begin_lists
     from modtf.tuning.trials import best_trial, trials_note, trials_of, trials_table
 

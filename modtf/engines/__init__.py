@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 from modtf.registry import Registry
 
 if TYPE_CHECKING:
-    from modtf.engines.base import Engine
+    from modtf.engines.work import Engine
 
 
 def check_engine(name: str, engine: Any) -> None:
     """Raises `ValueError` where an engine lacks what a study asks of it."""
     if not callable(getattr(engine, "run", None)):
-        raise ValueError(f"The engine {name!r} lacks run(cells, work); see modtf.engines.base.Engine.")
+        raise ValueError(f"The engine {name!r} lacks run(cells, work); see modtf.engines.work.Engine.")
 
 
 ENGINES: Registry[type["Engine"]] = Registry(

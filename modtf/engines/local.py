@@ -12,12 +12,10 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.checks import check_integer
 from modtf.engines import register_engine
-from modtf.engines.base import Event
-from modtf.engines.perform import Outcome, Work, perform
-from modtf.engines.process import WorkerProcess
-from modtf.engines.threads import default_workers, processors
-from modtf.engines.worker import LOST
-from modtf.engines.workplace import PRIVATE
+from modtf.engines.local_worker import LocalWorker
+from modtf.engines.processors import default_workers, processors
+from modtf.engines.work import Event, Outcome, Work, work_on
+from modtf.results.schema import PRIVATE
 
 
 @register_engine("local")
@@ -40,14 +38,15 @@ class LocalEngine:
 
     def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
         """See `Engine`."""
-        waiting, workers = deque(cells), list[WorkerProcess]()
+        waiting, workers = deque(cells), list[LocalWorker]()
         size = min(len(cells), self.workers)
         threads = max(1, processors() // max(1, size))
-        logs = (Path(work.out, PRIVATE, "logs", f"{_name()}-{n}.log") for n in itertools.count())
+        driver = Path(work.out, PRIVATE, "logs", f"{socket.gethostname()}-{os.getpid()}")
+        logs = (Path(f"{driver}-{n}.log") for n in itertools.count())
         try:
             while waiting or any(worker.cell for worker in workers):
                 while len(workers) < size and len(waiting) > sum(worker.cell is None for worker in workers):
-                    workers.append(WorkerProcess(work, threads, next(logs)))
+                    workers.append(LocalWorker(work, threads, next(logs)))
                 for worker in workers:
                     if worker.cell is None and waiting:
                         worker.give(waiting.popleft())
@@ -63,13 +62,13 @@ class LocalEngine:
                 worker.dismiss()
 
     def _hear(
-        self, worker: WorkerProcess, workers: list[WorkerProcess], waiting: deque[Cell], work: Work
+        self, worker: LocalWorker, workers: list[LocalWorker], waiting: deque[Cell], work: Work
     ) -> Iterator[Event]:
         """A worker's news; one that has died or done its share is removed."""
         cell, news = worker.cell, worker.news()
         if news is None:
             workers.remove(worker)
-            worker.join()
+            worker.dismiss()
             if cell is not None:
                 yield from self._died(worker, cell, waiting, work)
         elif cell is not None and isinstance(news, int):
@@ -81,10 +80,7 @@ class LocalEngine:
                 worker.dismiss()
             yield Event(cell, cell.protocol.training.steps, news)
 
-    def _died(self, worker: WorkerProcess, cell: Cell, waiting: deque[Cell], work: Work) -> Iterator[Event]:
-        if worker.process.returncode == LOST:
-            yield Event(cell, 0, Outcome("lost"))
-            return
+    def _died(self, worker: LocalWorker, cell: Cell, waiting: deque[Cell], work: Work) -> Iterator[Event]:
         self._deaths[cell.folder] += 1
         deaths = self._deaths[cell.folder]
         if deaths <= self.retries:
@@ -95,8 +91,4 @@ class LocalEngine:
             how = worker.how_it_ended()
             raise RuntimeError(f"{deaths} workers died on it, the last one {how}; see {worker.log}")
 
-        yield Event(cell, 0, perform(cell, work, fail))
-
-
-def _name() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}"
+        yield Event(cell, 0, work_on(cell, work, fail))

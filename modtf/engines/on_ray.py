@@ -7,11 +7,9 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.checks import check_integer, check_number
 from modtf.engines import register_engine
-from modtf.engines.base import Event
-from modtf.engines.perform import Outcome, Work, perform
-from modtf.engines.threads import thread_variables
+from modtf.engines.processors import thread_variables
+from modtf.engines.work import Event, Outcome, Work, work_on
 
-LOST = 77  # exit status of a worker whose cell was taken over
 RECYCLE = 20  # cells after which Ray replaces a worker
 
 
@@ -51,7 +49,7 @@ class RayEngine:
             max_retries=self.retries,
             max_calls=RECYCLE,
             runtime_env={"env_vars": variables},
-        )(_perform)
+        )(_work_on)
         waiting = {task.remote(cell.to_dict(), work): cell for cell in cells}
         try:
             while waiting:
@@ -74,12 +72,12 @@ class RayEngine:
         def fail(*_: Any) -> None:
             raise RuntimeError(reason)
 
-        return perform(cell, work, fail)
+        return work_on(cell, work, fail)
 
 
-def _perform(config: dict[str, Any], work: Work) -> Outcome:
+def _work_on(config: dict[str, Any], work: Work) -> Outcome:
     """What a worker of the cluster does."""
-    return perform(Cell.from_dict(config), work, work.prepare(), on_lost=lambda: os._exit(LOST))
+    return work_on(Cell.from_dict(config), work, work.prepare())
 
 
 def _import_ray() -> Any:

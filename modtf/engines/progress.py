@@ -1,25 +1,23 @@
 """One progress bar for a whole study."""
 
 import time
-from collections import deque
 from collections.abc import Sequence
 
 from tqdm.auto import tqdm
 
 from modtf.cell import Cell
-from modtf.engines.base import Event
+from modtf.engines.work import Event
 
 FORMAT = "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}"
 FINAL = ("finished", "skipped", "failed")  # outcomes after which a cell is not tried again
-RECENT = 60.0  # seconds over which the speed that is shown is a mean
 SMALL = 32  # width below which a token costs about the same whatever the width
 
 
 class StudyProgress:
     """Cells done, the time left, members x steps per second, on one line.
 
-    Cells differ: the time left takes a token for as dear as the square of the width, from a floor on, and
-    goes by the mean speed of the run, since the latest speed is that of one kind of cell, or of compiling.
+    Cells differ: the time left takes a token for as dear as the square of the width, from a floor on. It goes
+    by the whole run, as the speed does, since the latest is that of one kind of cell, or of compiling.
     `launch/sweep.py --dry_run` measures instead.
 
     Args:
@@ -31,8 +29,7 @@ class StudyProgress:
     def __init__(self, cells: Sequence[Cell], done: int = 0, shown: bool = True):
         self.done, self.total, self.failed = done, done + len(cells), 0
         self._steps: dict[str, int] = {}
-        self._member_steps = 0
-        self._recent = deque([(time.monotonic(), 0)])
+        self._begun, self._member_steps = time.monotonic(), 0
         work = sum(_step_work(cell) * cell.protocol.training.steps for cell in cells)
         self._bar = tqdm(total=work, bar_format=FORMAT, smoothing=0, disable=not shown)
         self._describe()
@@ -50,9 +47,6 @@ class StudyProgress:
             self.failed += event.outcome.status == "failed"
         self._steps[cell.folder] = steps
         self._member_steps += len(cell.members) * (steps - known)
-        self._recent.append((time.monotonic(), self._member_steps))
-        while len(self._recent) > 2 and self._recent[-1][0] - self._recent[1][0] > RECENT:
-            self._recent.popleft()
         self._bar.update(_step_work(cell) * (steps - known))
         self._describe()
 
@@ -65,9 +59,8 @@ class StudyProgress:
 
     @property
     def speed(self) -> float:
-        """Members x steps per second, over the last minute."""
-        (began, before), (ended, after) = self._recent[0], self._recent[-1]
-        return (after - before) / max(ended - began, 1e-9)
+        """Members x steps per second."""
+        return self._member_steps / max(time.monotonic() - self._begun, 1e-9)
 
     def _describe(self) -> None:
         failed = f", {self.failed} failed" if self.failed else ""

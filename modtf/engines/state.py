@@ -1,7 +1,10 @@
-"""How far a cell of a study is, as the disk tells it."""
+"""How far a cell of a study is, as the disk tells it: unfinished until its manifest is written, last."""
 
 import hashlib
+import itertools
 import json
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +13,13 @@ import numpy as np
 
 from modtf.cell import Cell
 from modtf.files import write_text
-from modtf.results.schema import CONFIG, DIVERGED, HISTORY, HISTORY_COLUMNS, RESULTS, read_values
+from modtf.results.schema import CONFIG, DIVERGED, HISTORY, HISTORY_COLUMNS, PRIVATE, RESULTS, read_values
+from modtf.training import archive
 from modtf.version import __version__
 
 MANIFEST = "manifest.json"  # the files of a finished cell, with sizes and checksums
 ERROR = "error.json"  # why a cell failed
+CHECKPOINT = "checkpoint.npz"  # of an unfinished cell
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,11 @@ class State:
     name: str
     reason: str = ""  # of a failure or a damage, in one line
     version: str = __version__  # of modtf that finished it
+
+    def remark(self, name: str) -> str:
+        """What a reader should know of the cell `name` before it is run; empty where nothing."""
+        damaged = f"{name} is damaged: {self.reason}. It is set aside, and run again."
+        return damaged if self.name == "damaged" else ""
 
     @property
     def is_of_another_version(self) -> bool:
@@ -40,7 +50,8 @@ def state_of(cell: Cell, out: str | Path, *, thorough: bool = False) -> State:
         thorough: whether to compare the checksums of all files, and not only of the results'.
     """
     folder = Path(out, cell.folder)
-    if (folder / RESULTS).exists():
+    before_manifests = (folder / RESULTS).exists() and not (folder / CHECKPOINT).exists()
+    if before_manifests or (folder / MANIFEST).exists():
         return _finished(folder, thorough)
     if (folder / ERROR).exists():
         record = _read(folder / ERROR)
@@ -48,12 +59,35 @@ def state_of(cell: Cell, out: str | Path, *, thorough: bool = False) -> State:
     return State("open")
 
 
+def finish(cell: Cell, out: str | Path, train: Callable[[], object]) -> None:
+    """Has a cell's files made in its folder, then writes the manifest. The caller holds the cell's lock.
+
+    What is damaged is set aside before, never deleted; a recorded error is forgotten.
+
+    Args:
+        cell: which.
+        out: the folder of the study.
+        train: makes the files, or goes on from the checkpoint.
+    """
+    folder = Path(out, cell.folder)
+    if state_of(cell, out).name == "damaged":
+        aside = Path(out, PRIVATE, "damaged")
+        aside.mkdir(parents=True, exist_ok=True)
+        places = (aside / f"{folder.name}~{number}" for number in itertools.count(1))
+        os.rename(folder, next(place for place in places if not place.exists()))
+    (folder / ERROR).unlink(missing_ok=True)
+    train()
+    write_manifest(folder)
+    archive.remove(folder / CHECKPOINT)
+
+
 def write_manifest(folder: Path) -> None:
     """Records the files of a finished cell, and its members that diverged."""
+    left_out = {MANIFEST, CHECKPOINT, archive.previous(Path(CHECKPOINT)).name}
     files = {
-        path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "blake2b": _checksum(path)}
+        path.name: {"size": path.stat().st_size, "blake2b": _checksum(path)}
         for path in sorted(folder.iterdir())
-        if path.is_file() and path.name != MANIFEST
+        if path.is_file() and path.name not in left_out
     }
     record = {"version": __version__, "diverged": diverged(folder), "files": files}
     write_text(folder / MANIFEST, json.dumps(record, indent=1))
@@ -88,8 +122,8 @@ def write_error(folder: Path, record: dict[str, Any]) -> None:
 def _finished(folder: Path, thorough: bool) -> State:
     manifest = _read(folder / MANIFEST)
     version = str(manifest.get("version") or _read(folder / CONFIG).get("version", __version__))
-    if "files" not in manifest:  # not written by a study, or damaged
-        whole = (folder / RESULTS).read_bytes()[-1:] == b"\n" and not (folder / MANIFEST).exists()
+    if "files" not in manifest:  # from before there were manifests, or damaged
+        whole = not (folder / MANIFEST).exists() and (folder / RESULTS).read_bytes()[-1:] == b"\n"
         return State("finished", version=version) if whole else State("damaged", f"{RESULTS} is not whole")
     if not _is_whole(manifest["files"]):
         return State("damaged", f"{MANIFEST} is not as it was written")

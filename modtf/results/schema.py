@@ -15,7 +15,7 @@ from modtf.cell import VARIANTS as VARIANTS
 from modtf.files import atomic_path, write_text
 from modtf.observed import at_place
 
-RESULTS = "results.csv"  # its presence means that the cell is finished
+RESULTS = "results.csv"  # its presence means that all is there that reports read
 HISTORY = "history.csv"
 #: a measure of the history: 1 at the step after which a member's weights were no numbers
 DIVERGED = "diverged"
@@ -23,7 +23,7 @@ CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance": what ran
 ACTIVATION = "activation.npz"
 MATRICES = ("last", "best", "history")  # of it, at every place: "last_encoder", "last" at the only one
 NUMBERS = ("steps", "data_seeds", "seeds")
-PRIVATE = ".modtf"  # in a study's folder: cells that are worked on or were set aside, leases, logs
+PRIVATE = ".modtf"  # in a study's folder: locks, logs, cells that were set aside
 
 #: tail: mean over the last evaluations of training; last: after the last step; best: of the smallest
 #: validation loss, in classification of the highest validation accuracy

@@ -11,7 +11,7 @@ from absl import flags
 from cheap import Here
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 
-from modtf.engines.perform import Work
+from modtf.engines.work import Work
 from modtf.launch import run, sweep, tune
 from modtf.launch.best import with_best
 from modtf.launch.cells import cells_of_flags

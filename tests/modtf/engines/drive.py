@@ -3,8 +3,8 @@
 import sys
 
 from modtf.engines.local import LocalEngine
-from modtf.engines.perform import Work
-from modtf.engines.study import run_study
+from modtf.engines.run_study import run_study
+from modtf.engines.work import Work
 from modtf.experiments.modarch.studies.testing import EVALUATION
 from modtf.protocol import Protocol, Training
 from modtf.studies import grid
@@ -20,7 +20,7 @@ if __name__ == "__main__":
         protocol=Protocol(training, EVALUATION),
     ).cells()
     print("started", flush=True)
-    work = Work(out, function if ":" in function else f"dummy:{function}", stale_after=5.0)
+    work = Work(out, function if ":" in function else f"dummy:{function}")
     summary = run_study(cells, work, LocalEngine(int(workers), retries=10), shown=False)
     print(dict(summary.counts), summary.stopped, flush=True)
     sys.exit(not summary.is_good)

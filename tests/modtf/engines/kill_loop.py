@@ -27,7 +27,7 @@ CLOCK = ("seconds", "members_times_steps_per_second")
 def start(out: Path, options: argparse.Namespace, speed: str) -> subprocess.Popen[bytes]:
     """A driver with two workers."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parents[2]), str(HERE)])}
-    function = "modtf.engines.train_cell:train_cell" if options.real else f"dummy:{speed}"
+    function = "modtf.engines.work:train_cell" if options.real else f"dummy:{speed}"
     arguments = [out, function, 2, options.steps, options.cells]
     command = [sys.executable, HERE / "drive.py", *arguments]
     return subprocess.Popen([str(part) for part in command], env=environment, stdout=subprocess.DEVNULL)
@@ -49,7 +49,7 @@ def disturb(driver: subprocess.Popen[bytes], chance: random.Random) -> str:
     try:
         os.kill(pid, kind)
         if kind == signal.SIGSTOP:
-            time.sleep(7)  # longer than leases live here
+            time.sleep(3)  # nobody takes over what only sleeps
             os.kill(pid, signal.SIGCONT)
     except ProcessLookupError:
         return "nobody: it had ended"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from modtf.engines.local import LocalEngine
-from modtf.engines.perform import Work
+from modtf.engines.run_study import run_study
 from modtf.engines.state import state_of
-from modtf.engines.study import run_study
+from modtf.engines.work import Work
 
 SIZE = 1 << 20  # bytes
 
@@ -28,7 +28,7 @@ def small_disk(tmp_path):
 
 @pytest.mark.parametrize("room", [0, 5_000, 60_000])
 def test_the_study_stops_and_goes_on_when_there_is_room(small_disk, cells, work, room):
-    """Wherever it is full: at the first lease, in a checkpoint, or in the results."""
+    """Wherever it is full: at the first lock, in a checkpoint, or in the results."""
     ballast, out = small_disk / "ballast", small_disk / "out"
     out.mkdir()
     write_until_full(ballast, room)

@@ -12,21 +12,9 @@ import pytest
 from modtf.cell import Cell
 from modtf.engines import ENGINES
 from modtf.engines.local import LocalEngine
-from modtf.engines.process import WorkerProcess
-from modtf.engines.study import run_study
-from modtf.engines.workplace import PRIVATE
-
-
-@pytest.fixture
-def run(cells, work, capsys):
-    """run(function, **options) -> (counts of outcomes, what was said, Summary)."""
-
-    def begin(function, workers=2, recycle=20, retries=2, chosen=cells, **options):
-        engine = LocalEngine(workers, recycle, retries)
-        summary = run_study(chosen, work(function, **options), engine, shown=False)
-        return dict(summary.counts), capsys.readouterr().out, summary
-
-    return begin
+from modtf.engines.local_worker import LocalWorker
+from modtf.engines.lock import is_held
+from modtf.results.schema import PRIVATE
 
 
 def results(out: Path) -> dict[str, str]:
@@ -39,7 +27,8 @@ def test_a_study_is_run_once_and_extended_by_what_is_new(run, cells, tmp_path):
     counts, _, _ = run("steps")
     assert counts == {"skipped": 2, "finished": 2}
     assert results(tmp_path / "out") == {cell.folder: f"{cell.label},20\n" for cell in cells}
-    assert not [path for path in (tmp_path / "out" / PRIVATE).rglob("*") if path.is_file()]
+    left = [path.suffix for path in (tmp_path / "out" / PRIVATE).rglob("*") if path.is_file()]
+    assert left == [".lock"] * 4
 
 
 def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):
@@ -52,13 +41,13 @@ def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):
 
 
 def test_a_worker_that_dies_takes_down_nothing_else(run, cells, tmp_path):
-    assert run("dying_once")[0] == {"finished": 4}
+    assert run("dying_once", LocalEngine(2))[0] == {"finished": 4}
     histories = {path: path.read_text().split() for path in (tmp_path / "out").glob("*/history.csv")}
     assert [sorted(set(map(int, text))) for text in histories.values()] == [list(range(1, 21))] * 4
 
 
 def test_a_cell_that_kills_its_workers_has_failed(run, cells):
-    counts, _, summary = run("dying", retries=1)
+    counts, _, summary = run("dying", LocalEngine(2, retries=1))
     assert counts == {"finished": 3, "failed": 1}
     assert re.search(
         r"2 workers died on it, the last one by SIGKILL .*\.log", summary.failed[cells[2].folder]
@@ -67,15 +56,15 @@ def test_a_cell_that_kills_its_workers_has_failed(run, cells):
 
 def test_workers_are_replaced_and_share_the_processors(run, monkeypatch):
     begun = []
-    begin = WorkerProcess.__init__
+    begin = LocalWorker.__init__
 
     def count(self, work, threads, log):
         begun.append(threads)
         begin(self, work, threads, log)
 
-    monkeypatch.setattr(WorkerProcess, "__init__", count)
+    monkeypatch.setattr(LocalWorker, "__init__", count)
     monkeypatch.setattr("modtf.engines.local.processors", lambda: 6)
-    assert run("steps", workers=2, recycle=1)[0] == {"finished": 4}
+    assert run("steps", LocalEngine(2, recycle=1))[0] == {"finished": 4}
     assert begun == [3, 3, 3, 3]
 
 
@@ -86,7 +75,7 @@ def test_threads_reach_the_workers(cells, work):
 
 
 def test_what_a_worker_prints_goes_to_its_log(run, tmp_path):
-    run("printing", workers=1)
+    run("printing", LocalEngine(1))
     (log,) = (tmp_path / "out" / PRIVATE / "logs").iterdir()
     assert log.read_text().count("hello") == 4
 
@@ -102,7 +91,7 @@ def test_closing_it_early_leaves_cells_in_order_and_no_process(cells, work, tmp_
     events = LocalEngine(2).run(cells, work("slowest_steps"))
     with closing(events):
         next(events)
-    assert not list((tmp_path / "out" / PRIVATE).glob("running/*"))
+    assert not any(is_held(tmp_path / "out", cell.folder) for cell in cells)
     assert list(
         (tmp_path / "out").glob("*/checkpoint.npz")
     )  # of the cell whose news came; the other may have none
@@ -145,8 +134,7 @@ def test_a_driver_that_is_killed(kind, start, tmp_path, eventually):
     """Its workers end, and the next run does what is left, and nothing twice."""
     code = "import runpy, sys; sys.argv[0] = 'drive.py'; runpy.run_module('drive', run_name='__main__')"
     driver = start(code, tmp_path / "out", "slow_steps", 2, 100, 4)
-    running = tmp_path / "out" / PRIVATE / "running"
-    eventually(lambda: list(running.glob("*/*/checkpoint.npz")))
+    eventually(lambda: list((tmp_path / "out").glob("*/checkpoint.npz")))
     workers = children(driver.pid)
     assert workers
     driver.send_signal(kind)

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from modtf.engines.on_ray import RayEngine
-from modtf.engines.perform import Work
-from modtf.engines.study import run_study
-from modtf.engines.workplace import PRIVATE
+from modtf.engines.run_study import run_study
+from modtf.engines.work import Work
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (the extra `cluster`)")
 
@@ -85,7 +84,7 @@ def run(cluster, cells, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parents[2]), str(HERE)]))
 
     def begin(function, retries=2):
-        work = Work(str(tmp_path / "out"), f"dummy:{function}", stale_after=5.0)
+        work = Work(str(tmp_path / "out"), f"dummy:{function}")
         engine = RayEngine(retries=retries)
         summary = run_study(cells, work, engine, shown=False)
         return dict(summary.counts), summary
@@ -123,8 +122,7 @@ def test_a_node_that_dies_in_the_middle_loses_nothing(run, cluster, tmp_path):
     killed = []
 
     def kill():
-        running = tmp_path / "out" / PRIVATE / "running"
-        while len(list(running.glob("*/*/checkpoint.npz"))) < 2:
+        while len(list((tmp_path / "out").glob("*/checkpoint.npz"))) < 2:
             time.sleep(0.02)  # until both nodes are in the middle of a cell
         os.kill(raylet, signal.SIGKILL)
         killed.append(raylet)

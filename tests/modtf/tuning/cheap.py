@@ -8,10 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from modtf.engines.base import Event
-from modtf.engines.perform import Work, perform
+from modtf.engines.run_study import run_study
 from modtf.engines.shard import shard_of
-from modtf.engines.study import run_study
+from modtf.engines.work import Event, Work, work_on
 from modtf.results.schema import write_history
 from modtf.space import parse_axis
 from modtf.studies import grid
@@ -31,7 +30,7 @@ class Here:
 
     def run(self, cells, work):
         for cell in cells:
-            yield Event(cell, 0, perform(cell, work, work.prepare()))
+            yield Event(cell, 0, work_on(cell, work, work.prepare()))
 
 
 class Tune:

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import modtf
-from modtf.engines.alone import make_member
 from modtf.engines.cell import run_cell
+from modtf.engines.members_in_turn import make_member
 from modtf.models.own import MODELS, make_model, register_model
 from modtf.models.routers import ROUTERS
 from modtf.protocol import Evaluation, Protocol, Training

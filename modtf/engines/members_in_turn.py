@@ -1,5 +1,9 @@
-"""A cell without members axis: its members train one after the other, each as a cell of its own would."""
+"""A cell without members axis: its members train one after the other, each as a cell of its own would.
 
+Beside a cell of a registered model stands what its file said: the name alone does not say what it was.
+"""
+
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +14,13 @@ import numpy as np
 import pandas as pd
 
 from modtf.cell import Cell
+from modtf.engines.state import CHECKPOINT
 from modtf.evaluation.outputs import check_conditions, count_modules
-from modtf.files import atomic_path
 from modtf.models.build import build_cell
-from modtf.models.own import MODELS, explained
+from modtf.models.own import MODELS, explained, source_of
 from modtf.population import Population
 from modtf.results.schema import (
+    CONFIG,
     HISTORY,
     RESULTS,
     read_activations,
@@ -24,8 +29,10 @@ from modtf.results.schema import (
     write_history,
     write_results,
 )
+from modtf.training import archive
 
 MEMBERS = "members"  # of a cell's folder: a folder for every member
+SOURCE = "source"  # in the config: what the model's file said
 
 #: trains and writes one member: (its cell, its population, its model, its folder)
 RunMember = Callable[[Cell, Population, keras.Model, Path], None]
@@ -61,6 +68,7 @@ def run_members(cell: Cell, folder: Path, run_member: RunMember) -> None:
             part.mkdir(parents=True, exist_ok=True)
             with explained(cell.variant, MODELS.get(cell.runs, type(model))):
                 run_member(one, population, model, part)
+        archive.remove(part / CHECKPOINT)
         parts.append(part)
     arrays = [read_activations(part) for part in parts]
     joined = {
@@ -68,15 +76,23 @@ def run_members(cell: Cell, folder: Path, run_member: RunMember) -> None:
         for name in arrays[0]
     }
     save_activations(folder, {**joined, "steps": arrays[0]["steps"]})
-    write_history(folder, _joined(parts, HISTORY))
-    write_results(folder, _joined(parts, RESULTS))
+    for name, write in ((HISTORY, write_history), (RESULTS, write_results)):
+        write(folder, pd.concat([read_values(part / name) for part in parts], ignore_index=True))
 
 
-def save_weights(model: keras.Model, folder: Path, name: str) -> None:
-    """Writes `NAME.weights.h5`, which the model that the function makes again can load."""
-    with atomic_path(folder / f"{name}.weights.h5") as temporary:
-        model.save_weights(temporary)
+def recorded_source(cell: Cell) -> dict[str, Any]:
+    """What is recorded beside the cell; nothing for a model of modtf, whose version is."""
+    return {SOURCE: source_of(cell.runs)} if cell.runs in MODELS else {}
 
 
-def _joined(parts: list[Path], name: str) -> Any:
-    return pd.concat([read_values(part / name) for part in parts], ignore_index=True)
+def check_source(cell: Cell, out: str | Path) -> None:
+    """Raises `ValueError` where the cell's folder in `out` is of a file that said something else."""
+    path = Path(out, cell.folder, CONFIG)
+    now = recorded_source(cell)
+    if now and path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if before.get(SOURCE) != now[SOURCE]:
+            raise ValueError(
+                f"{path.parent} holds results of a model {cell.variant!r} whose file has changed since. "
+                "Register the new one under another name, choose another --out, or remove that folder."
+            )

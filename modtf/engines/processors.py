@@ -1,4 +1,4 @@
-"""Shares the processors of a machine among workers."""
+"""The processors of a machine, and how workers share them."""
 
 import os
 from pathlib import Path

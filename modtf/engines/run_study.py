@@ -5,17 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from modtf.cell import Cell
-from modtf.engines.base import Engine
-from modtf.engines.lease import holder
-from modtf.engines.perform import Outcome, Work
+from modtf.engines.lock import is_held, one_machine_only
 from modtf.engines.progress import StudyProgress
 from modtf.engines.state import State, state_of
-from modtf.engines.workplace import leases
+from modtf.engines.work import Engine, Outcome, Work
 
-AGAIN = ("busy", "lost")  # outcomes after which a cell is looked at again: somebody else works on it
+POLL = 1.0  # seconds between looks whether other processes still work on their cells
 
 
 @dataclass
@@ -61,15 +58,17 @@ def run_study(
         How every cell ended. A failed cell does not end the study; a full disk does.
     """
     states = {cell.folder: state_of(cell, work.out) for cell in cells}
-    for line in remarks(states, work):
+    for line in [*remarks(states, work), *filter(None, [engine.is_here and one_machine_only(work.out)])]:
         say(line)
-    summary = Summary()
-    todo = [cell for cell in cells if _is_open(states[cell.folder], work)]
+    summary, todo = Summary(), list[Cell]()
     for cell in cells:
         state = states[cell.folder]
-        if not _is_open(state, work):
-            finished = state.name == "finished"
-            summary.outcomes[cell.folder] = Outcome("skipped" if finished else "failed", state.reason)
+        if state.name == "finished":
+            summary.outcomes[cell.folder] = Outcome("skipped")
+        elif state.name == "failed" and not work.retry_failed:
+            summary.outcomes[cell.folder] = Outcome("failed", state.reason)
+        else:
+            todo.append(cell)
     progress = StudyProgress(todo, len(cells) - len(todo), shown)
     try:
         while todo and not summary.stopped:
@@ -91,9 +90,7 @@ def remarks(states: dict[str, State], work: Work) -> list[str]:
             f"{_cells(count)} finished by modtf {version}, whose numbers may differ: kept, not run again. "
             "For new ones take another --out."
         )
-    for name, state in states.items():
-        if state.name == "damaged":
-            found.append(f"{name} is damaged: {state.reason}. It is set aside, and run again.")
+    found += filter(None, (state.remark(name) for name, state in states.items()))
     failed = sum(state.name == "failed" for state in states.values())
     if failed and not work.retry_failed:
         found.append(f"{_cells(failed)} failed before and left alone; --retry_failed runs them again.")
@@ -110,7 +107,7 @@ def _one_round(
             progress(event)
             if event.outcome is None:
                 continue
-            if event.outcome.status in AGAIN:
+            if event.outcome.status == "busy":
                 again.append(event.cell)
                 continue
             if event.outcome.status == "stopped":
@@ -122,18 +119,10 @@ def _one_round(
     return again
 
 
-def _is_open(state: State, work: Work) -> bool:
-    return state.name in ("open", "damaged") or (state.name == "failed" and work.retry_failed)
-
-
 def _wait(cells: Sequence[Cell], work: Work) -> None:
     """Until one of them is finished, or nobody works on it any longer."""
-    while True:
-        for cell in cells:
-            held = holder(leases(Path(work.out)), cell.folder, stale_after=work.stale_after)
-            if held is None or state_of(cell, work.out).name == "finished":
-                return
-        time.sleep(min(5.0, work.stale_after / 4))
+    while all(is_held(work.out, cell.folder) for cell in cells):
+        time.sleep(POLL)
 
 
 def _cells(count: int) -> str:

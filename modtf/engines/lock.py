@@ -1,0 +1,114 @@
+"""One process works on a cell at a time: by a lock of the operating system, which ends with its process.
+
+The lock OUT/.modtf/locks/CELL.lock lies outside of the cell's folder and is never removed: whoever waited for
+a file that is gone would hold nothing. Beside it stands, while it is held, who holds it.
+"""
+
+import contextlib
+import errno
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, SoftFileLock, Timeout
+
+from modtf.files import write_text
+from modtf.results.schema import PRIVATE
+
+PATIENCE = 0.3  # seconds that a lock is waited for: others take it for less, to see whether they can
+UNKNOWN = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # a file system that has no locks
+#: options and types of file systems whose locks hold on one machine alone
+LOCAL = {"nolock", "local_lock=all", "local_lock=flock", "localflock", "nobrl"}
+LOCAL_TYPES = {"9p", "fuse.rclone", "fuse.sshfs", "vboxsf"}
+
+
+class HeldError(ValueError):
+    """Another process works on the cell."""
+
+
+class NoLocksError(ValueError):
+    """Files cannot be locked where the study lies."""
+
+
+@contextmanager
+def held(out: str | Path, name: str) -> Iterator[None]:
+    """Within, nobody else works on a cell of a study: no process, and no other thread of this one.
+
+    Args:
+        out: the folder of the study; made if need be.
+        name: of the cell's folder.
+
+    Raises:
+        HeldError: while somebody else does; says who.
+        NoLocksError: where the file system has no locks. filelock's substitute outlives a killed process.
+    """
+    path = Path(out, PRIVATE, "locks", name + ".lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    holder, lock = path.with_suffix(".txt"), FileLock(path)
+    try:
+        lock.acquire(timeout=PATIENCE)
+    except Timeout:
+        who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
+        raise HeldError(
+            f"{Path(out, name)} is being worked on by {who}. Wait for its end, or choose another --out."
+        ) from None
+    except (NotImplementedError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in UNKNOWN:
+            raise
+        raise NoLocksError(_no_locks(out)) from error
+    try:
+        if isinstance(lock, SoftFileLock):
+            raise NoLocksError(_no_locks(out))
+        write_text(holder, f"{this_process()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            holder.unlink(missing_ok=True)
+        lock.release()
+
+
+def is_held(out: str | Path, name: str) -> bool:
+    """Whether somebody works on a cell."""
+    try:
+        with held(out, name):
+            return False
+    except HeldError:
+        return True
+
+
+def this_process() -> str:
+    """Its number and machine, for people to read."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def one_machine_only(out: str | Path, mounts: str | Path = "/proc/self/mounts") -> str | None:
+    """Says so where two machines would not exclude each other, as far as the system tells; else None.
+
+    Args:
+        out: the folder of the study.
+        mounts: the system's table of file systems.
+    """
+    try:
+        rows = [line.split() for line in Path(mounts).read_text(encoding="utf-8").splitlines()]
+    except OSError:  # not Linux
+        return None
+    above = {str(path) for path in (Path(out).resolve(), *Path(out).resolve().parents)}
+    found = [row for row in rows if row[1].encode().decode("unicode_escape") in above]
+    _, place, kind, options, *_ = max(found, key=lambda row: len(row[1]), default=["", "", "", ""])
+    local = sorted(LOCAL & set(options.split(","))) + [kind] * (kind in LOCAL_TYPES)
+    if not local:
+        return None
+    return (
+        f"{place} is mounted with {local[0]}: its locks hold on one machine alone, and two machines would "
+        "run the same cells. Give each machine cells of its own (--shard=i/n), or use --engine=ray."
+    )
+
+
+def _no_locks(out: str | Path) -> str:
+    return (
+        f"{out} is on a file system where files cannot be locked, so that two processes might run one cell. "
+        "Choose a folder on another as --out."
+    )

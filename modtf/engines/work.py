@@ -1,0 +1,163 @@
+"""What every engine is told, does for a cell, and tells of it, wherever it does it."""
+
+import errno
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from modtf.cell import Cell
+from modtf.engines.lock import HeldError, NoLocksError, held, this_process
+from modtf.engines.state import diverged, finish, state_of, write_error
+from modtf.plugins import load_plugin
+from modtf.registry import resolve
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+Report = Callable[[int], None]  # is told how many steps of a cell are done
+#: trains a cell: (cell, folder to make the cell's folder in, report)
+CellFunction = Callable[[Cell, Path, Report], Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every engine is told beside the cells; picklable, for other processes and machines."""
+
+    out: str  # the folder of the study
+    function: str = "modtf.engines.work:train_cell"  # reference to a `CellFunction`
+    plugins: tuple[str, ...] = ()
+    retry_failed: bool = False
+
+    def prepare(self) -> CellFunction:
+        """The function, in a process of its own: plug-ins are loaded first."""
+        for plugin in self.plugins:
+            load_plugin(plugin)
+        return resolve(self.function)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the work on a cell ended.
+
+    `status`: "finished"; "skipped", it was finished already; "failed"; "busy", another process works on it;
+    "stopped", the study cannot go on.
+    """
+
+    status: str
+    reason: str = ""  # of "failed" and "stopped", in one line; of "finished" which members diverged, if any
+
+
+@dataclass(frozen=True)
+class Event:
+    """News of a cell: how many of its steps are done, and how it ended, if it has."""
+
+    cell: Cell
+    steps: int = 0
+    outcome: Outcome | None = None
+
+
+class Engine(Protocol):
+    """Calls `work_on` for cells, somewhere."""
+
+    is_here: bool  # whether all cells run on this machine, and must fit into its memory
+
+    def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
+        """Runs every cell; closing the generator early stops the work, and leaves no process behind.
+
+        Yields:
+            News as it comes; for every cell exactly one event with an outcome.
+        """
+
+
+def work_on(cell: Cell, work: Work, function: CellFunction, report: Report = lambda steps: None) -> Outcome:
+    """Runs a cell, unless it is finished or another process works on it; never raises on a cell's failure.
+
+    A failure is recorded in the cell's folder, beside its checkpoint, with the traceback.
+
+    Args:
+        cell: which.
+        work: where and how.
+        function: what trains it.
+        report: is told its progress.
+    """
+    try:
+        if outcome := _nothing_to_do(cell, work):
+            return outcome
+        with held(work.out, cell.folder):  # and looks again: another process may have run it just now
+            return _nothing_to_do(cell, work) or _finish(cell, work, function, report)
+    except HeldError:
+        return Outcome("busy")
+    except NoLocksError as error:
+        return Outcome("stopped", str(error))
+    except Exception as error:
+        if not _is_disk_full(error):
+            raise
+        return Outcome(
+            "stopped", f"the disk of {work.out} is full; make room and give the same command again"
+        )
+
+
+def train_cell(cell: Cell, out: Path, report: Report) -> None:
+    """The cell function of every study; TensorFlow is imported here, in the process that needs it."""
+    import keras
+
+    from modtf.engines.cell import prepare
+    from modtf.models.build import trains_alone
+
+    turns = len(cell.members) if trains_alone(cell) else 1  # of members that train one after the other
+
+    class Reporting(keras.callbacks.Callback):
+        """Tells how many steps are done, on average over members."""
+
+        turn = 0
+
+        def on_train_batch_end(self, batch, logs=None):
+            report((self.turn * cell.protocol.training.steps + self.begun + batch + 1) // turns)
+
+        def on_train_end(self, logs=None):
+            self.turn += 1
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.begun = epoch * self.params["steps"]
+
+    prepare(cell, out, verbose=False, callbacks=[Reporting()])()
+
+
+def _is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or what led to it, is that nothing more can be written."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _nothing_to_do(cell: Cell, work: Work) -> Outcome | None:
+    state = state_of(cell, work.out)
+    if state.name == "finished":
+        return Outcome("skipped")
+    if state.name == "failed" and not work.retry_failed:
+        return Outcome("failed", state.reason)
+    return None
+
+
+def _finish(cell: Cell, work: Work, function: CellFunction, report: Report) -> Outcome:
+    folder = Path(work.out, cell.folder)
+    try:
+        finish(cell, work.out, lambda: function(cell, Path(work.out), report))
+    except Exception as error:
+        if _is_disk_full(error):
+            raise
+        return Outcome("failed", _record(error, folder))
+    one = "task {data_seed}, seed {seed} at step {step}"
+    lost = "; ".join(one.format(**member) for member in diverged(folder))
+    return Outcome("finished", f"diverged: {lost}" if lost else "")
+
+
+def _record(error: Exception, folder: Path) -> str:
+    """Writes the error down; returns it in one line."""
+    folder.mkdir(exist_ok=True)
+    line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+    write_error(folder, {"message": line, "traceback": traceback.format_exc(), "where": this_process()})
+    return line

@@ -1,0 +1,94 @@
+"""One at a time: processes that race, die, and are stopped; and where locks do not hold."""
+
+import errno
+import fcntl
+import os
+import re
+import signal
+
+import pytest
+
+from modtf.engines.lock import HeldError, NoLocksError, held, is_held, one_machine_only
+
+HOLD = """
+import sys
+from modtf.engines.lock import HeldError, held
+print("ready", flush=True); sys.stdin.readline()
+try:
+    with held(sys.argv[1], "cell"):
+        print("held", flush=True); sys.stdin.readline()
+except HeldError:
+    print("busy", flush=True); sys.stdin.readline()
+"""
+
+
+def go(process):
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def test_while_it_is_held_nobody_else_gets_it_and_is_told_who_has_it(tmp_path):
+    with held(tmp_path, "cell"):
+        with pytest.raises(
+            HeldError, match=rf"/cell is being worked on by process {os.getpid()} on .* since"
+        ):
+            held(tmp_path, "cell").__enter__()
+        assert is_held(tmp_path, "cell")
+        assert not is_held(tmp_path, "cell.2")
+    assert not is_held(tmp_path, "cell")
+    left = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+    assert left == ["cell.2.lock", "cell.lock"]  # never removed; nobody's name beside them
+
+
+@pytest.mark.slow
+def test_one_of_many_that_race_gets_it(start, tmp_path):
+    racers = [start(HOLD, tmp_path) for _ in range(5)]
+    assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 5
+    for racer in racers:
+        go(racer)
+    assert sorted(racer.stdout.readline() for racer in racers) == ["busy\n"] * 4 + ["held\n"]
+
+
+def test_a_dead_process_holds_nothing_and_a_stopped_one_still_does(start, tmp_path):
+    process = start(HOLD, tmp_path)
+    go(process)
+    assert [process.stdout.readline() for _ in range(2)] == ["ready\n", "held\n"]
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(HeldError, match=f"process {process.pid} on"):
+        held(tmp_path, "cell").__enter__()
+    process.kill()
+    process.wait()
+    with held(tmp_path, "cell"):
+        assert str(os.getpid()) in (tmp_path / ".modtf" / "locks" / "cell.txt").read_text()
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported")
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOLCK])
+def test_a_file_system_without_locks(tmp_path, monkeypatch, code):
+    def refuse(handle, how):
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", refuse)
+        with pytest.raises(NoLocksError, match=r"where files cannot be locked, .* Choose a folder"):
+            held(tmp_path, "cell").__enter__()
+    with held(tmp_path, "cell"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("mount", "said"),
+    [
+        ("server:/home {} nfs4 rw,local_lock=none,addr=1.2.3.4 0 0", None),
+        ("server:/home {} nfs rw,nolock,addr=1.2.3.4 0 0", "mounted with nolock: its locks hold on one mach"),
+        ("me@server: {} fuse.sshfs rw 0 0", r"fuse.sshfs: .* \(--shard=i/n\), or use --engine=ray"),
+        ("server:/home {}/elsewhere nfs rw,nolock 0 0", None),
+    ],
+)
+def test_where_two_machines_do_not_exclude_each_other(tmp_path, mount, said):
+    table, folder = tmp_path / "mounts", tmp_path / "a b"
+    escaped = str(folder).replace(" ", r"\040")
+    table.write_text(f"/dev/sda / ext4 rw 0 0\n{mount.format(escaped)}\n")
+    found = one_machine_only(folder / "out", table)
+    assert found is None if said is None else re.search(said, found or "")
+    assert one_machine_only(tmp_path / "out", tmp_path / "there is none") is None
