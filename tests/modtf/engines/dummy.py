@@ -30,6 +30,11 @@ def steps(cell, out, report, seconds=0.0, at=None):
     return folder
 
 
+def results(out: Path) -> dict[str, str]:
+    """Name of a finished cell's folder -> what it found."""
+    return {path.parent.name: path.read_text() for path in out.glob("*/results.csv")}
+
+
 def slow_steps(cell, out, report):
     """Five milliseconds a step."""
     return steps(cell, out, report, 0.005)
@@ -71,14 +76,9 @@ def slowest_steps(cell, out, report):
 
 
 def printing(cell, out, report):
-    """Says hello, past Python."""
-    os.write(1, b"hello\n")
+    """Says, past Python, how many threads it is allowed."""
+    os.write(1, f"{os.environ['TF_NUM_INTRAOP_THREADS']} threads\n".encode())
     return steps(cell, out, report)
-
-
-def show_threads(cell, out, report):
-    """Fails with the number of threads that it was allowed."""
-    raise ValueError(f"{os.environ['TF_NUM_INTRAOP_THREADS']} threads")
 
 
 def refuse(cell, out, report):

@@ -12,6 +12,8 @@ from modtf.engines.work import Work
 
 SIZE = 1 << 20  # bytes
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def small_disk(tmp_path):

@@ -1,13 +1,13 @@
-"""The local engine and the study around it, with real worker processes; some of them die."""
+"""The local engine, with real worker processes; some of them die."""
 
 import os
 import re
 import signal
-from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from dummy import results
 
 from modtf.cell import Cell
 from modtf.engines import ENGINES
@@ -16,28 +16,7 @@ from modtf.engines.local_worker import LocalWorker
 from modtf.engines.lock import is_held
 from modtf.results.schema import PRIVATE
 
-
-def results(out: Path) -> dict[str, str]:
-    return {path.parent.name: path.read_text() for path in out.glob("*/results.csv")}
-
-
-def test_a_study_is_run_once_and_extended_by_what_is_new(run, cells, tmp_path):
-    counts, said, summary = run("steps", chosen=cells[:2])
-    assert (counts, said, summary.is_good) == ({"finished": 2}, "", True)
-    counts, _, _ = run("steps")
-    assert counts == {"skipped": 2, "finished": 2}
-    assert results(tmp_path / "out") == {cell.folder: f"{cell.label},20\n" for cell in cells}
-    left = [path.suffix for path in (tmp_path / "out" / PRIVATE).rglob("*") if path.is_file()]
-    assert left == [".lock"] * 4
-
-
-def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):
-    counts, _, summary = run("raising")
-    assert counts == {"finished": 3, "failed": 1}
-    assert not summary.is_good
-    assert summary.failed == {cells[2].folder: "ValueError: this cell cannot be trained"}
-    assert "failed before and left alone; --retry_failed" in run("steps")[1]
-    assert run("steps", retry_failed=True)[0] == {"skipped": 3, "finished": 1}
+DRIVE = "import runpy, sys; sys.argv[0] = 'drive.py'; runpy.run_module('drive', run_name='__main__')"
 
 
 def test_a_worker_that_dies_takes_down_nothing_else(run, cells, tmp_path):
@@ -46,6 +25,7 @@ def test_a_worker_that_dies_takes_down_nothing_else(run, cells, tmp_path):
     assert [sorted(set(map(int, text))) for text in histories.values()] == [list(range(1, 21))] * 4
 
 
+@pytest.mark.slow
 def test_a_cell_that_kills_its_workers_has_failed(run, cells):
     counts, _, summary = run("dying", LocalEngine(2, retries=1))
     assert counts == {"finished": 3, "failed": 1}
@@ -54,6 +34,7 @@ def test_a_cell_that_kills_its_workers_has_failed(run, cells):
     )
 
 
+@pytest.mark.slow
 def test_workers_are_replaced_and_share_the_processors(run, monkeypatch):
     begun = []
     begin = LocalWorker.__init__
@@ -68,59 +49,32 @@ def test_workers_are_replaced_and_share_the_processors(run, monkeypatch):
     assert begun == [3, 3, 3, 3]
 
 
-def test_threads_reach_the_workers(cells, work):
-    with closing(LocalEngine(1).run(cells[:1], work("show_threads"))) as events:
-        (outcome,) = [event.outcome for event in events if event.outcome]
-    assert outcome.reason == f"ValueError: {len(os.sched_getaffinity(0))} threads"
-
-
-def test_what_a_worker_prints_goes_to_its_log(run, tmp_path):
-    run("printing", LocalEngine(1))
-    (log,) = (tmp_path / "out" / PRIVATE / "logs").iterdir()
-    assert log.read_text().count("hello") == 4
-
-
-def test_progress_counts_steps_and_each_cell_ends_once(cells, work):
-    events = list(LocalEngine(2).run(cells, work("slow_steps")))
-    ends = Counter(event.cell.folder for event in events if event.outcome)
-    assert ends == {cell.folder: 1 for cell in cells}
+@pytest.mark.slow
+def test_what_workers_are_given_and_tell(cells, work, tmp_path):
+    """Threads; a file for what they print; steps, and one end of each cell."""
+    events = list(LocalEngine(1).run(cells, work("printing")))
+    ends = [event.cell.folder for event in events if event.outcome]
+    assert ends == [cell.folder for cell in cells]
     assert all(0 < event.steps <= 20 for event in events)
+    (log,) = (tmp_path / "out" / PRIVATE / "logs").iterdir()
+    assert log.read_text().count(f"{len(os.sched_getaffinity(0))} threads") == 4
 
 
+@pytest.mark.slow
 def test_closing_it_early_leaves_cells_in_order_and_no_process(cells, work, tmp_path, eventually):
     events = LocalEngine(2).run(cells, work("slowest_steps"))
     with closing(events):
         next(events)
     assert not any(is_held(tmp_path / "out", cell.folder) for cell in cells)
-    assert list(
-        (tmp_path / "out").glob("*/checkpoint.npz")
-    )  # of the cell whose news came; the other may have none
+    assert list((tmp_path / "out").glob("*/checkpoint.npz"))  # of whose news came; the other may have none
     assert {path.name for path in (tmp_path / "out").iterdir()} <= {*(cell.folder for cell in cells), PRIVATE}
     assert not list((tmp_path / "out").rglob(".writing-*"))
 
 
-def test_remarks_on_results_of_another_version(run, monkeypatch):
-    run("steps")
-    monkeypatch.setattr("modtf.engines.state.__version__", "7.1.0")
-    counts, said, _ = run("steps")
-    assert counts == {"skipped": 4}
-    assert "4 cells finished by modtf 0.1.0, whose numbers may differ: kept" in said
-
-
-def test_a_damaged_result_is_noticed_and_run_again(run, cells, tmp_path):
-    run("steps")
-    path = tmp_path / "out" / cells[1].folder / "results.csv"
-    path.write_bytes(path.read_bytes()[:-2])
-    counts, said, _ = run("steps")
-    assert counts == {"skipped": 3, "finished": 1}
-    assert f"{cells[1].folder} is damaged: results.csv is missing or has another size" in said
-    assert path.read_text() == f"{cells[1].label},20\n"
-
-
+@pytest.mark.slow
 def test_two_studies_in_one_folder_share_the_work(start, tmp_path):
     """They start at the same time and finish at the same time; every cell is done by one of them."""
-    code = "import runpy, sys; sys.argv[0] = 'drive.py'; runpy.run_module('drive', run_name='__main__')"
-    drivers = [start(code, tmp_path / "out", "slow_steps", 1, 20, 6) for _ in range(2)]
+    drivers = [start(DRIVE, tmp_path / "out", "slow_steps", 1, 20, 6) for _ in range(2)]
     ends = [driver.communicate(timeout=100)[0].splitlines()[-1] for driver in drivers]
     assert [driver.returncode for driver in drivers] == [0, 0]
     finished = [int(found[1]) for end in ends if (found := re.search(r"'finished': (\d)", end))]
@@ -129,18 +83,18 @@ def test_two_studies_in_one_folder_share_the_work(start, tmp_path):
     assert histories == [[str(step) for step in range(1, 21)]] * 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_driver_that_is_killed(kind, start, tmp_path, eventually):
     """Its workers end, and the next run does what is left, and nothing twice."""
-    code = "import runpy, sys; sys.argv[0] = 'drive.py'; runpy.run_module('drive', run_name='__main__')"
-    driver = start(code, tmp_path / "out", "slow_steps", 2, 100, 4)
+    driver = start(DRIVE, tmp_path / "out", "slow_steps", 2, 100, 4)
     eventually(lambda: list((tmp_path / "out").glob("*/checkpoint.npz")))
     workers = children(driver.pid)
     assert workers
     driver.send_signal(kind)
     driver.wait(60)
     eventually(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers))
-    again = start(code, tmp_path / "out", "steps", 2, 100, 4)
+    again = start(DRIVE, tmp_path / "out", "steps", 2, 100, 4)
     assert again.communicate(timeout=60)[0].splitlines()[-1].startswith("{")
     assert again.returncode == 0
     assert len(results(tmp_path / "out")) == 4

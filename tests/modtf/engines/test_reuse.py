@@ -109,6 +109,7 @@ def test_no_more_are_kept_than_so_many(monkeypatch):
     assert list(reuse._kept.values())[-1].model is model
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_cells():
     """The same loop by hand, with 60 cells of four shapes: the last ten held less than the first ten."""
     loop = str(HERE / "memory_growth.py"), "--cells=12", "--shapes=1", "--window=4", "--most=1.02"

@@ -1,0 +1,99 @@
+"""A study: what is run, what is said of it, and its bar, whose time left one slow moment does not upset."""
+
+from dataclasses import replace
+
+import pytest
+from dummy import results
+
+from modtf.engines import progress
+from modtf.engines.work import Event, Outcome
+from modtf.results.schema import PRIVATE
+from modtf.studies import grid
+
+
+def test_a_study_is_run_once_and_extended_by_what_is_new(run, cells, tmp_path):
+    counts, said, summary = run("steps", chosen=cells[:2])
+    assert (counts, said, summary.is_good) == ({"finished": 2}, "", True)
+    counts, _, _ = run("steps")
+    assert counts == {"skipped": 2, "finished": 2}
+    assert results(tmp_path / "out") == {cell.folder: f"{cell.label},20\n" for cell in cells}
+    left = [path.suffix for path in (tmp_path / "out" / PRIVATE).rglob("*") if path.is_file()]
+    assert left == [".lock"] * 4
+
+
+def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):
+    counts, _, summary = run("raising")
+    assert counts == {"finished": 3, "failed": 1}
+    assert not summary.is_good
+    assert summary.failed == {cells[2].folder: "ValueError: this cell cannot be trained"}
+    assert "failed before and left alone; --retry_failed" in run("steps")[1]
+    assert run("steps", retry_failed=True)[0] == {"skipped": 3, "finished": 1}
+
+
+def test_remarks_on_results_of_another_version(run, monkeypatch):
+    run("steps")
+    monkeypatch.setattr("modtf.engines.state.__version__", "7.1.0")
+    counts, said, _ = run("steps")
+    assert counts == {"skipped": 4}
+    assert "4 cells finished by modtf 0.1.0, whose numbers may differ: kept" in said
+
+
+def test_a_damaged_result_is_noticed_and_run_again(run, cells, tmp_path):
+    run("steps")
+    path = tmp_path / "out" / cells[1].folder / "results.csv"
+    path.write_bytes(path.read_bytes()[:-2])
+    counts, said, _ = run("steps")
+    assert counts == {"skipped": 3, "finished": 1}
+    assert f"{cells[1].folder} is damaged: results.csv is missing or has another size" in said
+    assert path.read_text() == f"{cells[1].label},20\n"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock in a list of one, which the test moves."""
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def pair():
+    """An mlp, and attention, whose examples have ten tokens: 1,000 steps of two members each."""
+    options = {"num_rules": 2, "width": 32, "members": ((0, 0), (0, 1)), "training.steps": 1000}
+    return grid(arch=["mlp", "mha"], variant="modular", **options).cells()
+
+
+def test_speed_and_the_time_left_are_of_the_whole_run(pair, clock, capsys):
+    """The mlp has a tenth of attention's tokens: after it a tenth of the time is over, not half."""
+    bar = progress.StudyProgress(pair)
+    for step in range(100, 1001, 100):
+        clock[0] += 10
+        bar(Event(pair[0], step))
+    assert bar.speed == pytest.approx(20)
+    bar(Event(pair[0], 1000, Outcome("finished")))
+    clock[0] += 70  # compiling
+    bar(Event(pair[1], 1))
+    assert bar.speed == pytest.approx(2002 / 170)
+    bar.close()
+    last = capsys.readouterr().err.split("\r")[-1]
+    tokens = pair[1].task.family.num_training_tokens
+    assert tokens == 10
+    left = 170 * (tokens - 0.01) / 1.01
+    assert f"{int(left // 60)}:{int(left % 60):02d} left" in last
+    assert last.startswith("cells 1/2   9%")
+    assert "members x steps/s" in last
+
+
+def test_what_failed_is_counted_and_what_another_process_holds_is_not(pair, capsys):
+    bar = progress.StudyProgress(pair, done=3)
+    bar(Event(pair[0], 0, Outcome("busy")))
+    bar(Event(pair[1], 0, Outcome("failed", "it cannot be")))
+    assert (bar.done, bar.total, bar.failed) == (4, 5, 1)
+    bar.close()
+    assert "cells 4/5, 1 failed" in capsys.readouterr().err
+
+
+def test_a_wide_cell_takes_longer_than_a_narrow_one(pair):
+    wide = replace(pair[0], width=512)
+    assert 50 < progress._step_work(wide) / progress._step_work(pair[0]) < 512
