@@ -27,7 +27,7 @@ from modtf.launch.benchmark.timing import (
     interleave,
     paired_ratio,
     run_of,
-    seconds,
+    timed,
 )
 from modtf.models.base import ModularModel
 from modtf.models.build import build
@@ -164,7 +164,8 @@ def _add_training(
     Returns:
         What compiling the textbook takes, or that there is none.
     """
-    from modtf.launch.benchmark import tensorflow_programs, textbook_training
+    from modtf.launch.benchmark import tensorflow_programs
+    from modtf.launch.benchmark.textbook import has_textbook, textbook_run
 
     variant, task = model.variant, model.population.task
     if runs[f"{variant} step"](2) < FIT_BELOW:
@@ -172,11 +173,11 @@ def _add_training(
         runs[f"{variant} cached fit"] = tensorflow_programs.own_fit_run(model, clock, cached=True)
     if not baseline:
         return {}
-    if has_options or not textbook_training.has_textbook(task, variant):
+    if has_options or not has_textbook(task, variant):
         return {"has_textbook": False}
-    textbook = textbook_training.textbook_run(task, variant, model.width, clock)
+    textbook = textbook_run(task, variant, model.width, clock)
     others[f"{variant} textbook"] = textbook
-    return {"has_textbook": True, "textbook_compile_s": seconds(clock, partial(textbook, 1))}
+    return {"has_textbook": True, "textbook_compile_s": timed(clock, partial(textbook, 1))}
 
 
 def costs_of(cell: Request, known: Costs, samples: Mapping[str, list[float]], product_flops: int) -> Costs:

@@ -52,7 +52,7 @@ def find_device(kind: str) -> str:
     return processor_name() if kind == "cpu" else device.device_kind
 
 
-def training_steps(model: ModularModel) -> Callable[[Any, Any], Any]:
+def training_steps(model: ModularModel) -> Any:
     """A compiled function (state, batches [K, ...]) -> state that takes a compiled model's step K times."""
 
     def step(state: Any, batch: Any) -> tuple[Any, None]:
@@ -140,10 +140,17 @@ def data_run(population: Population, clock: Clock) -> Run:
     return run_of(clock, lambda programs: loop(programs).block_until_ready(), STEPS_PER_PROGRAM)
 
 
+@cache
 def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
     """So many products of square matrices, in the precision that `step_program` chose."""
-    left, multiply = _product("bfloat16" if precision == MIXED else "float32", size)
-    return {"peak": lambda times: multiply(times, left).block_until_ready()}
+    values = np.random.default_rng(0).standard_normal([size, size], np.float32) / size**0.5
+    square = jax.numpy.asarray(values, "bfloat16" if precision == MIXED else "float32")
+
+    @jax.jit
+    def multiply(times: Any, left: Any) -> Any:
+        return jax.lax.fori_loop(0, times, lambda _, right: left @ right, left)
+
+    return {"peak": lambda times: multiply(times, square).block_until_ready()}
 
 
 def trace(folder: str) -> contextlib.AbstractContextManager:
@@ -157,14 +164,3 @@ def _bytes_of(program: Any) -> int | None:
         return None
     held = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
     return held - found.alias_size_in_bytes
-
-
-@cache
-def _product(dtype: str, size: int) -> tuple[Any, Any]:
-    values = np.random.default_rng(0).standard_normal([size, size], np.float32) / size**0.5
-
-    @jax.jit  # compiled anew where the precision of products is another
-    def multiply(times: Any, left: Any) -> Any:
-        return jax.lax.fori_loop(0, times, lambda _, right: left @ right, left)
-
-    return jax.numpy.asarray(values, dtype), multiply

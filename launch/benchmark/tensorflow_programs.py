@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -17,7 +16,7 @@ import tensorflow as tf
 from modtf.datasets.streaming import stream
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.programs import programs_of
-from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, run_of, seconds
+from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, run_of, timed
 from modtf.models.base import ModularModel
 from modtf.population import Population
 from modtf.protocol import MIXED, Protocol, Training
@@ -75,7 +74,7 @@ def step_program(model: ModularModel, training: Training, data: str, clock: Cloc
         shutil.rmtree(folder)
         folder.mkdir()
     with contextlib.nullcontext() if data == "memory" else programs_of(model):
-        first, again = (seconds(clock, partial(call, 1)) for _ in range(2))
+        first, again = (timed(clock, partial(call, 1)) for _ in range(2))
         yield StepProgram(call, count, first - again, _largest_program())
     model.train_function = None
     keras.backend.clear_session()
@@ -140,21 +139,12 @@ def _batches(population: Population) -> tf.data.Dataset:
     return data.map(lambda features, target: (features, {"target": target}))
 
 
+@cache
 def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
     """So many products of square matrices by each of the libraries in use, in the precision that
     `step_program` chose; the faster one is the peak."""
-    dtype = "bfloat16" if precision == MIXED else "float32"
-    left, *loops = _products(dtype, precision, size)
-    names = ("peak", "compiled peak")
-    return {
-        name: lambda times, loop=loop: loop(tf.constant(times), left).numpy()
-        for name, loop in zip(names, loops, strict=True)
-    }
-
-
-@cache
-def _products(dtype: str, precision: str, size: int) -> list[Any]:
     values = np.random.default_rng(0).standard_normal([size, size]) / size**0.5
+    left = tf.constant(values, "bfloat16" if precision == MIXED else "float32")
 
     def multiply(times, left):
         def once(n, right):
@@ -163,11 +153,11 @@ def _products(dtype: str, precision: str, size: int) -> list[Any]:
         _, product = tf.while_loop(lambda n, _: n < times, once, [tf.constant(0), left])
         return product[0, 0]  # whose value is read back
 
-    compilations = (False, True)
-    return [
-        tf.constant(values, dtype),
-        *(tf.function(multiply, jit_compile=each, autograph=False) for each in compilations),
-    ]
+    def call_of(jit_compile: bool) -> Callable[[int], object]:
+        loop = tf.function(multiply, jit_compile=jit_compile, autograph=False)
+        return lambda times: loop(tf.constant(times), left).numpy()
+
+    return {"peak": call_of(False), "compiled peak": call_of(True)}
 
 
 def trace(folder: str) -> contextlib.AbstractContextManager:
@@ -207,8 +197,8 @@ def evaluation_costs(model: ModularModel, training: Training, clock: Clock) -> d
     sizes = Protocol.published(model.population.task).evaluation.smaller(EVALUATION_FACTOR, None)
     tiny = replace(sizes, batches=1, tokens=1, tokens_per_draw=1)
     evaluator = Evaluator(model, model.population, sizes)
-    compilation = seconds(clock, evaluator.on(tiny, "test").run)
-    evaluation = seconds(clock, evaluator.run)
+    compilation = timed(clock, evaluator.on(tiny, "test").run)
+    evaluation = timed(clock, evaluator.run)
     with step_program(model, training, "memory", clock) as program:
         step = run_of(clock, program.call, program.steps)
         taken = training.steps // EVALUATION_FACTOR * step(max(2, int(0.3 / step(2))))

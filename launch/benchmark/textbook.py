@@ -1,19 +1,29 @@
-"""The models as one writes them first: every module's answer in memory, [batch, modules, width], then mixed.
+"""Models and training as one writes them first: every module's answer in memory, [batch, modules, width];
+data by NumPy, a batch at a time through a Python generator; and Keras's defaults.
 
-They have exactly the parameters of `modtf.models` and none of its care; only their cost is of interest.
+The models have exactly the parameters of `modtf.models` and none of their care; only the cost is of interest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 from keras import layers, ops
 
+from modtf.datasets.families.base import data_class
+from modtf.datasets.families.mha import Search
+from modtf.datasets.families.mlp import Affine
+from modtf.datasets.families.rnn import LinearDynamics
+from modtf.launch.benchmark.tensorflow_programs import fit_run
+from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run
+from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.mha import ModularMHA
 from modtf.models.architectures.mlp import ModularMLP
 from modtf.models.architectures.rnn import ModularRNN
 from modtf.models.architectures.sizes import mha_head, mha_heads, mha_hidden, mlp_hidden, rnn_state
-from modtf.models.base import ModularModel
+from modtf.protocol import Protocol
 from modtf.task import Task
 
 
@@ -159,8 +169,79 @@ class TextbookRNN(TextbookModel):
 
 
 # Of an architecture; another's has no textbook form
-TEXTBOOK: dict[type[ModularModel], type[TextbookModel]] = {
-    ModularMLP: TextbookMLP,
-    ModularMHA: TextbookMHA,
-    ModularRNN: TextbookRNN,
-}
+TEXTBOOK = {ModularMLP: TextbookMLP, ModularMHA: TextbookMHA, ModularRNN: TextbookRNN}
+
+
+def textbook_labels(task: Task, inputs: np.ndarray, rule: np.ndarray) -> np.ndarray:
+    """y of inputs [B, (N,) F] and rules [B, (N,)]."""
+    data = data_class(task.family)
+    return LABELS[data](data.parameters(task), inputs, rule)
+
+
+def textbook_dataset(task: Task, batch_size: int) -> tf.data.Dataset:
+    """Endless batches, as `modtf.stream` has them, of other random numbers."""
+    leading = [batch_size, task.family.training_length] if task.is_sequence else [batch_size]
+
+    def batches() -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+        rng = np.random.default_rng(0)
+        while True:
+            inputs = rng.standard_normal([*leading, task.token_width])
+            rule = rng.integers(task.num_rules, size=leading)
+            target = textbook_labels(task, inputs, rule)
+            features = {"inputs": inputs.astype(np.float32), "rule": rule.astype(np.int32)}
+            yield features, target.astype(np.float32)
+
+    signature = tf.nest.map_structure(lambda a: tf.TensorSpec(a.shape, a.dtype), next(batches()))
+    return tf.data.Dataset.from_generator(batches, output_signature=signature)
+
+
+def _affine(parameters, inputs, rule):
+    return parameters["alpha"][rule] * inputs[:, 0] + parameters["beta"][rule] * inputs[:, 1]
+
+
+def _search(parameters, inputs, rule):
+    """Every rule is searched, and the token's own one kept (v1: scalar keys)."""
+    fields = inputs.reshape([*rule.shape, -1, 4])  # [B, N, R, (q, q', v, v')]
+    itself = np.eye(rule.shape[1])[:, :, None]
+    found = []
+    for key, value in ((0, 2), (1, 3)):
+        keys = fields[..., key]
+        distance = np.abs(keys[:, :, None] - keys[:, None])
+        nearest = np.argmin(np.where(itself, np.inf, distance), axis=2)  # [B, N, R]
+        found.append(np.take_along_axis(fields[..., value], nearest, axis=1))
+    labels = parameters["alpha"] * found[0] + parameters["beta"] * found[1]
+    return np.take_along_axis(labels, rule[..., None], axis=2)[..., 0]
+
+
+def _dynamics(parameters, inputs, rule):
+    state, labels = np.zeros_like(inputs[:, 0]), []
+    for n in range(rule.shape[1]):
+        transition, drive = (parameters[name][rule[:, n]] for name in "AB")
+        state = (state[:, None] @ transition + inputs[:, n, None] @ drive)[:, 0]
+        labels.append(state @ parameters["w"][:, 0])
+    return np.stack(labels, axis=1)
+
+
+LABELS = {Affine: _affine, Search: _search, LinearDynamics: _dynamics}
+
+
+def has_textbook(task: Task, variant: str) -> bool:
+    """Whether the task's data, its architecture and the variant are written in textbook form."""
+    architecture = ARCHITECTURES[task.family.architecture]
+    return data_class(task.family) in LABELS and architecture in TEXTBOOK and variant in MIXTURES
+
+
+def textbook_model(task: Task, variant: str, width: int) -> keras.Model:
+    """The textbook form of `modtf.build(task, variant, width)`, built and compiled by Keras's defaults."""
+    model = TEXTBOOK[ARCHITECTURES[task.family.architecture]](task, variant, width)
+    features, _ = next(iter(textbook_dataset(task, batch_size=2)))
+    model(features)  # creates its weights
+    clipnorm = Protocol.published(task).training.clipnorm
+    optimizer = keras.optimizers.Adam(1e-4, epsilon=1e-8, global_clipnorm=clipnorm)
+    model.compile(optimizer=optimizer, loss="mean_absolute_error")
+    return model
+
+
+def textbook_run(task: Task, variant: str, width: int, clock: Clock) -> Run:
+    """The textbook's `fit`: a Python generator, one step per execution."""
+    return fit_run(textbook_model(task, variant, width), textbook_dataset(task, BATCH_SIZE), clock)

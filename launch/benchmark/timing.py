@@ -29,7 +29,7 @@ class StepProgram:
     program_bytes: int | None  # arguments, results and temporaries; None where the compiler does not say
 
 
-def seconds(clock: Clock, action: Callable[[], object]) -> float:
+def timed(clock: Clock, action: Callable[[], object]) -> float:
     """What the clock says of an action that returns when all that it began is done."""
     began = clock()
     action()
@@ -47,7 +47,7 @@ def run_of(clock: Clock, call: Callable[[int], object], steps: int = 1) -> Run:
 
     def run(wanted: int) -> float:
         times = -(-wanted // steps)
-        return seconds(clock, lambda: call(times)) / (times * steps)
+        return timed(clock, lambda: call(times)) / (times * steps)
 
     return run
 

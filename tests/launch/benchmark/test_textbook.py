@@ -7,8 +7,8 @@ import pytest
 from modtf import Task, build, stream
 from modtf.families import FAMILIES
 from modtf.launch.benchmark.tensorflow_programs import fit_run
-from modtf.launch.benchmark.textbook import MIXTURES
-from modtf.launch.benchmark.textbook_training import (
+from modtf.launch.benchmark.textbook import (
+    MIXTURES,
     has_textbook,
     textbook_dataset,
     textbook_labels,
