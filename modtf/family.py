@@ -121,6 +121,10 @@ class Family:
         """C, where the setting is "categorical"."""
         raise NotImplementedError
 
+    def fixed_rules(self, options: Mapping[str, Any]) -> int | None:
+        """R, where the family, or a task's options, fix it; None where it is the task's to say."""
+        return None
+
     def rule_names(self, task: "Task") -> tuple[str, ...] | None:
         """What a reader calls the rules; None for numbers."""
         return None

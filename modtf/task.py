@@ -22,8 +22,8 @@ class Task:
         arch: name of the family: which rules, and which network they suit: mlp, mha, rnn or a
             registered one.
         setting: "regression", "classification": whether the output is at least 0, or another that the
-            family has, see `modtf.settings`.
-        num_rules: R, at least 2.
+            family has, see `modtf.settings`; the family's first by default.
+        num_rules: R, at least 2; where the family fixes it, it can be left out.
         data_seed: which task of its kind; 0-4 are the published ones.
         **options: the family's own, such as `search="v2"` (mha) or `target="state"` (rnn); they are
             attributes of the task.
@@ -45,21 +45,30 @@ class Task:
     def __init__(
         self,
         arch: str | None = None,
-        setting: str = "regression",
-        num_rules: int = 2,
+        setting: str | None = None,
+        num_rules: int | None = None,
         data_seed: int = 0,
         **options: Any,
     ):
         arch = next(iter(FAMILIES)) if arch is None else arch
         check_choice("arch", arch, FAMILIES)
         family = FAMILIES[arch]
+        setting = family.settings[0] if setting is None else setting
         check_choice("setting", setting, family.settings)
+        complete = family.complete(options)
+        fixed = family.fixed_rules(complete)
+        if num_rules is None:
+            num_rules = fixed or 2
+        if fixed is not None and num_rules != fixed:
+            raise ValueError(
+                f"num_rules={num_rules!r}, but the tasks of arch={arch!r} have {fixed}. Leave it out."
+            )
         values = {
             "arch": arch,
             "setting": setting,
             "num_rules": check_integer("num_rules", num_rules, 2),
             "data_seed": check_integer("data_seed", data_seed, 0),
-            "options": tuple(family.complete(options).items()),
+            "options": tuple(complete.items()),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
