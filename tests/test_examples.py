@@ -44,6 +44,7 @@ def test_numpy() -> None:
     assert re.search(r"expert 7: \d\d? tokens, \d+% of label 0, by chance", printed)
 
 
+@pytest.mark.slow
 def test_jax() -> None:
     pytest.importorskip("jax")
     printed = run("jax_example.py")
@@ -54,6 +55,7 @@ def test_jax() -> None:
     assert last < 0.01 * first
 
 
+@pytest.mark.slow
 def test_a_language_model() -> None:
     printed = run("language_model.py")
     epochs = [float(loss) for loss in printed.splitlines()[0].split(":")[1].split()]

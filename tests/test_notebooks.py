@@ -34,6 +34,7 @@ def test_it_is_kept_without_outputs(path):
             assert (cell.outputs, cell.execution_count) == ([], None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs(path, tmp_path, monkeypatch):
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")

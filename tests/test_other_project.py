@@ -68,6 +68,7 @@ def test_the_console_command(installed: Path, tmp_path: Path) -> None:
     assert run.stderr == ("modtf run: error: --rules=1 is not valid; expected an integer of at least 2.\n")
 
 
+@pytest.mark.slow
 def test_a_keras_model_learns_the_rules(installed: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "other_project", tmp_path / "project")
     run = subprocess.run(

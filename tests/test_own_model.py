@@ -17,6 +17,8 @@ from modtf.plugins import load_plugin
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "examples" / "own_model" / "my_model.py"
+pytestmark = pytest.mark.slow
+
 SMALL = [
     f"--plugin={PLUGIN}", "--rules=3", "--width=4", "--tasks=1", "--seeds=1", "--batch_size=8", "--steps=2",
     "--set=training.evaluations=2", "--set=evaluation.tokens=64", "--set=evaluation.batches=1",

@@ -113,6 +113,7 @@ def test_results_hold_all_of_it(straight):
     assert np.isfinite(mine["value"].astype(float)).all()
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_results(straight, resumed):
     frame = results(straight[0])
     mine = frame[frame["variant"] == "my_router"].reset_index(drop=True)

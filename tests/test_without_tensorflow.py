@@ -83,6 +83,7 @@ def test_it_is_blocked(python):
     assert "ImportError: tensorflow is not there" in done.stderr
 
 
+@pytest.mark.slow
 def test_models_train_and_are_measured(python):
     done = python("-c", LIBRARY, str(ROOT / "tests" / "datasets" / "golden.json"))
     assert done.returncode == 0, done.stderr[-3000:]
@@ -110,6 +111,7 @@ def test_the_benchmark_prints_its_table(python, tmp_path):
     assert "textbook" not in heading
 
 
+@pytest.mark.slow
 def test_a_device_is_measured_and_profiled(python, tmp_path):
     """With the programs of an accelerator, on the CPU."""
     script, out = str(ROOT / "launch" / "bench.py"), tmp_path / "card.json"
