@@ -71,9 +71,8 @@ def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = Fa
     Raises:
         ValueError: if a model with a chosen value cannot be built.
     """
-    router = ROUTERS[base.task.family.variant(base.variant).router]
     found = {} if fix_learning_rate else {LEARNING_RATE: LEARNING_RATES}
-    for text in router.tunable:
+    for text in ROUTERS[str(base.task.family.variant(base.variant).router)].tunable:
         name, axis = parse_named(text)
         if name not in base.router and (allowed := _allowed(base, f"router.{name}", axis)):
             found[f"router.{name}"] = allowed

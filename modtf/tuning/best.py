@@ -95,15 +95,10 @@ def _suits(base: Cell, cell: Cell) -> bool:
     return len(kinds) == 1 and _chosen(base) == _chosen(cell)
 
 
-def _chosen(cell: Cell) -> dict[str, Any]:
+def _chosen(cell: Cell) -> list[tuple[str, str, Any]]:
     """The options that are given and are not at their defaults."""
-    given = {(namespace, name): v for namespace in OPTIONS for name, v in getattr(cell, namespace).items()}
-    nothing = object()
-    return {
-        (namespace, name): value
-        for (namespace, name), value in given.items()
-        if known_options(cell, namespace).get(name, nothing) != value
-    }
+    given = [(space, name, value) for space in OPTIONS for name, value in getattr(cell, space).items()]
+    return sorted(one for one in given if (one[1:]) not in known_options(cell, one[0]).items())
 
 
 def _size(cell: Cell) -> tuple[int, int]:

@@ -190,7 +190,7 @@ def known_options(cell: Cell, namespace: str) -> Mapping[str, Any]:
 
 def with_values(cell: Cell, values: Mapping[str, Any]) -> Cell:
     """The cell with other values of "learning_rate", "router.NAME" and "model.NAME"."""
-    options = {name: dict(getattr(cell, name)) for name in OPTIONS}
+    options: dict[str, Any] = {name: dict(getattr(cell, name)) for name in OPTIONS}
     protocol = cell.protocol
     for path, value in values.items():
         namespace, dot, name = path.partition(".")

@@ -114,9 +114,9 @@ def load_trials(out: str | Path) -> pd.DataFrame:
             place = Path(out, trial.cell.folder)
             shared = {"search": search.name, "oracle": search.oracle, **search.base.columns}
             shared |= {"trial": trial.number, **trial.values}
-            last = {"steps": trial.cell.protocol.training.steps, "folder": str(place)}
+            seen = {"steps": trial.cell.protocol.training.steps, "folder": str(place)}
             for member, value in zip(trial.cell.members, validation(trial.cell, place), strict=True):
-                rows.append({**shared, **last, **dict(zip(SEEDS, member, strict=True)), "value": value})
+                rows.append({**shared, **seen, **dict(zip(SEEDS, member, strict=True)), "value": value})
     frame = pd.DataFrame(rows)
     last = ["steps", "folder", *SEEDS, "value"]  # what another search tunes comes before these, too
     return frame[[*(name for name in frame if name not in last), *last]] if rows else frame
