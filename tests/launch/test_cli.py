@@ -14,18 +14,12 @@ def define_rules(values):
 
 
 @pytest.fixture
-def command(monkeypatch):
-    """Runs `main` as a command given these arguments; returns the exit status."""
+def command(call):
+    """Runs `main` as a command given these arguments; returns exit status, output and error."""
 
     def run(main, *arguments, **options):
-        monkeypatch.setattr(sys, "argv", ["folder/command.py", *arguments])
-        try:
-            run_command(main, define_rules, **options)
-        except SystemExit as stopped:
-            return stopped.code
-        return 0
+        return call(lambda: run_command(main, define_rules, **options), "folder/command.py", *arguments)
 
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))  # `run_command` adds to it
     return run
 
 
@@ -38,16 +32,13 @@ def failing(error):
 
 def test_main_is_given_the_flags(command):
     seen = []
-    assert command(lambda given: seen.append(given.rules), "--rules=3") == 0
+    assert command(lambda given: seen.append(given.rules), "--rules=3") == (0, "", "")
     assert seen == [3]
 
 
 @pytest.mark.parametrize("error", [ValueError("rules=1 is too few"), OSError("rules=1 is too few")])
-def test_an_error_is_one_line(command, capsys, error):
-    assert command(failing(error)) == 1
-    captured = capsys.readouterr()
-    assert captured.err == "command.py: error: rules=1 is too few\n"
-    assert captured.out == ""
+def test_an_error_is_one_line(command, error):
+    assert command(failing(error)) == (1, "", "command.py: error: rules=1 is too few\n")
 
 
 @pytest.mark.parametrize(
@@ -59,17 +50,17 @@ def test_an_error_is_one_line(command, capsys, error):
         ("--plugin", "Missing value for flag --plugin"),
     ],
 )
-def test_bad_arguments_are_one_line(command, capsys, argument, expected):
-    assert command(failing(AssertionError("it ran")), argument) == 1
-    assert capsys.readouterr().err == f"command.py: error: {expected}\n"
+def test_bad_arguments_are_one_line(command, argument, expected):
+    done = command(failing(AssertionError("it ran")), argument)
+    assert done == (1, "", f"command.py: error: {expected}\n")
 
 
 @pytest.mark.parametrize(
     ("resumes", "hint"), [(True, "; the same command resumes where it was"), (False, "")]
 )
-def test_an_interruption(command, capsys, resumes, hint):
-    assert command(failing(KeyboardInterrupt()), resumes=resumes) == 130
-    assert capsys.readouterr().err == f"\ncommand.py: interrupted{hint}.\n"
+def test_an_interruption(command, resumes, hint):
+    done = command(failing(KeyboardInterrupt()), resumes=resumes)
+    assert done == (130, "", f"\ncommand.py: interrupted{hint}.\n")
 
 
 def test_a_mistake_of_ours_keeps_its_traceback(command):
@@ -83,33 +74,26 @@ def test_plugins_are_loaded_before_flags_are_defined(command, tmp_path, monkeypa
     monkeypatch.delitem(sys.modules, "says_so", raising=False)
     order = []
     monkeypatch.setitem(globals(), "define_rules", lambda values: order.append(vars(sys)["loaded_plugin"]))
-    assert command(lambda given: order.append(given.plugin), f"--plugin={tmp_path / 'says_so.py'}") == 0
+    status, *_ = command(lambda given: order.append(given.plugin), f"--plugin={tmp_path / 'says_so.py'}")
+    assert status == 0
     assert order == [True, [str(tmp_path / "says_so.py")]]
 
 
-def test_a_bad_plugin_is_one_line(command, capsys, tmp_path):
-    assert command(failing(AssertionError("it ran")), "--plugin", str(tmp_path / "none.py"), "--rules=x") == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"command.py: error: The plug-in '{tmp_path / 'none.py'}' is no file.")
+def test_a_bad_plugin_is_one_line(command, tmp_path):
+    main, place = failing(AssertionError("it ran")), tmp_path / "none.py"
+    status, _, error = command(main, "--plugin", str(place), "--rules=x")
+    (line,) = error.splitlines()
+    assert (status, line[:100]) == (1, f"command.py: error: The plug-in '{place}' is no file."[:100])
 
 
 def test_plugins_among_other_flags():
-    given = [
-        "--arch=mine",
-        "--plugin=a.py",
-        "--nobaseline",
-        "stray",
-        "--plugin",
-        "b",
-        "--set",
-        "x=--plugin=c",
-    ]
-    assert plugins_given(given) == ["a.py", "b"]
+    given = "--arch=mine --plugin=a.py --nobaseline stray --plugin b --set x=--plugin=c"
+    assert plugins_given(given.split()) == ["a.py", "b"]
 
 
-def test_help_is_what_the_file_says_and_the_flags(command, capsys):
-    assert command(failing(AssertionError("it ran")), "--help") == 0
-    shown = capsys.readouterr().out
+def test_help_is_what_the_file_says_and_the_flags(command):
+    status, shown, _ = command(failing(AssertionError("it ran")), "--help")
+    assert status == 0
     assert shown.startswith(str(__doc__))
     assert "  --rules=2                 How many.\n" in shown
 

@@ -7,13 +7,9 @@ from absl import flags
 from simulated_results import simulate
 
 from modtf.analysis.claims import CLAIMS
-from modtf.launch.report import define_flags, main
+from modtf.launch.report import command, define_flags, main
 
 REPORT = Path(__file__).parents[2] / "launch" / "report.py"
-
-
-def run(*arguments):
-    return subprocess.run([sys.executable, REPORT, *arguments], capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +19,8 @@ def study_folder(tmp_path_factory):
 
 def test_the_command(study_folder, tmp_path):
     out = tmp_path / "ünï çødé" / "r"
-    result = run(f"--results={study_folder}", f"--out={out}", "--claims", "--measures", "--figures=ranking")
+    arguments = (f"--results={study_folder}", f"--out={out}", "--claims", "--measures", "--figures=ranking")
+    result = subprocess.run([sys.executable, REPORT, *arguments], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     for claim in CLAIMS:
         assert CLAIMS[claim].text in result.stdout
@@ -35,11 +32,10 @@ def test_the_command(study_folder, tmp_path):
     assert (out / "report.html").exists()
 
 
-def test_what_cannot_be_reported_is_one_line(tmp_path):
-    result = run("--results=absent", f"--out={tmp_path / 'out'}")
-    assert result.returncode == 1
-    assert "no folder 'absent'" in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
+def test_what_cannot_be_reported_is_one_line(call, tmp_path):
+    status, _, error = call(command, "report.py", "--results=absent", f"--out={tmp_path / 'out'}")
+    assert (status, len(error.splitlines())) == (1, 1)
+    assert "no folder 'absent'" in error
     assert not (tmp_path / "out").exists()
 
 
