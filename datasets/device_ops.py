@@ -1,32 +1,14 @@
-"""What data are made with in a compiled program, on any backend of Keras. `host_ops` has the same names."""
-# ruff: noqa: F401
+"""What data are made with in a compiled program, on any backend of Keras: `keras.ops`, and what it lacks."""
 
 import math
+from typing import Any
 
 import numpy as np
 from keras import ops
-from keras.ops import (
-    abs,
-    any,
-    argmax,
-    cast,
-    concatenate,
-    convert_to_tensor,
-    cos,
-    log,
-    matmul,
-    minimum,
-    reshape,
-    right_shift,
-    sin,
-    sqrt,
-    stack,
-    sum,
-    transpose,
-    where,
-    while_loop,
-    zeros_like,
-)
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(ops, name)
 
 
 def arange(count: int):
@@ -38,10 +20,10 @@ def upper_word(word, factor: int):
     """The upper 32 bits of a product of two words, by halves of them: not all backends have more bits."""
     half, bits = np.uint32(0xFFFF), np.uint32(16)
     factor_upper, factor_lower = np.uint32(factor >> 16), np.uint32(factor & 0xFFFF)
-    upper, lower = right_shift(word, bits), word & half
+    upper, lower = ops.right_shift(word, bits), word & half
     left, right = lower * factor_upper, upper * factor_lower
-    middle = right_shift(lower * factor_lower, bits) + (left & half) + (right & half)
-    carried = right_shift(left, bits) + right_shift(right, bits) + right_shift(middle, bits)
+    middle = ops.right_shift(lower * factor_lower, bits) + (left & half) + (right & half)
+    carried = ops.right_shift(left, bits) + ops.right_shift(right, bits) + ops.right_shift(middle, bits)
     return upper * factor_upper + carried
 
 

@@ -1,29 +1,20 @@
-"""What data are made with in tf.data, whatever Keras's backend: TensorFlow's functions by Keras's names."""
-# ruff: noqa: F401
+"""What data are made with in tf.data, whatever Keras's backend: TensorFlow's functions by Keras's names.
+
+`device_ops` has the same names for compiled programs.
+"""
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
-from tensorflow import (
-    abs,
-    cast,
-    convert_to_tensor,
-    cos,
-    gather,
-    matmul,
-    minimum,
-    reshape,
-    sin,
-    sqrt,
-    stack,
-    transpose,
-    where,
-    while_loop,
-    zeros_like,
-)
-from tensorflow.bitwise import right_shift
 
 any, concatenate, log, sum = tf.reduce_any, tf.concat, tf.math.log, tf.reduce_sum
+right_shift = tf.bitwise.right_shift
+
+
+def __getattr__(name: str) -> Any:
+    """Those of the same name: abs, cast, cos, gather, matmul, ..."""
+    return getattr(tf, name)
 
 
 def arange(count: int) -> tf.Tensor:
@@ -40,7 +31,7 @@ def argmax(x: tf.Tensor, axis: int) -> tf.Tensor:
 
 def upper_word(word: tf.Tensor, factor: int) -> tf.Tensor:
     """The upper 32 bits of a product of two words, uint32."""
-    return cast(right_shift(cast(word, tf.uint64) * factor, 32), tf.uint32)
+    return tf.cast(right_shift(tf.cast(word, tf.uint64) * factor, 32), tf.uint32)
 
 
 def uniforms(

@@ -53,7 +53,7 @@ class RuleData(ABC):
     or inputs and rules depend on each other, `examples` makes all three in place of `inputs` and `outputs`.
 
     Methods compute with `self.ops`: functions by the names of `keras.ops`, and `gather`, which are
-    TensorFlow's own in tf.data and Keras's in a compiled program (`modtf.datasets.device_ops` lists them).
+    TensorFlow's own in tf.data (`modtf.datasets.host_ops`) and Keras's in a compiled program.
     A class that does says `runs_on_device = True`: then an accelerator makes the data by itself. One that is
     written in TensorFlow alone leaves it false, and its data always come from the host.
 

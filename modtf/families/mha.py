@@ -1,9 +1,13 @@
 """y_n = alpha_c v_{s,c} + beta_c v'_{s',c}: every token searches the others (the paper's MHA)."""
 
+from typing import TYPE_CHECKING
+
 from modtf.families import Family, Option, published_conditions, register_family
 from modtf.families.presets import EVALUATE_EVERY, published_preset, quick_preset
 from modtf.protocol import Evaluation, Preset, Training
-from modtf.task import Task
+
+if TYPE_CHECKING:
+    from modtf.task import Task
 
 KEY_WIDTH = {"v1": 1, "v2": 2}  # scalar keys; unit vectors in the plane
 
@@ -26,10 +30,10 @@ class MHA(Family):
     conditions = published_conditions(Family.training_length, (3, 5, 10, 20, 30))
     headline = "len30_scale2"
 
-    def token_width(self, task: Task) -> int:
+    def token_width(self, task: "Task") -> int:
         return task.num_rules * 2 * (KEY_WIDTH[task.search] + 1)  # two keys q, q' and two values v, v'
 
-    def published(self, task: Task) -> Preset:
+    def published(self, task: "Task") -> Preset:
         steps = 500_000
         return published_preset(
             Training(steps=steps, evaluations=steps // EVALUATE_EVERY),
@@ -41,5 +45,5 @@ class MHA(Family):
             ),
         )
 
-    def quick(self, task: Task) -> Preset:
+    def quick(self, task: "Task") -> Preset:
         return quick_preset(num_rules=2, tasks=3, seeds=1, steps=2_000, learning_rate=2e-3)

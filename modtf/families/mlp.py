@@ -1,9 +1,13 @@
 """y = alpha_c x1 + beta_c x2: one token, labelled by a linear map that its rule chooses (the paper's MLP)."""
 
+from typing import TYPE_CHECKING
+
 from modtf.families import Family, published_conditions, register_family
 from modtf.families.presets import EVALUATE_EVERY, published_preset, quick_preset
 from modtf.protocol import Evaluation, Preset, Training
-from modtf.task import Task
+
+if TYPE_CHECKING:
+    from modtf.task import Task
 
 
 @register_family("mlp")
@@ -15,15 +19,15 @@ class MLP(Family):
     conditions = published_conditions()
     headline = "scale2"
 
-    def token_width(self, task: Task) -> int:
+    def token_width(self, task: "Task") -> int:
         return 2
 
-    def published(self, task: Task) -> Preset:
+    def published(self, task: "Task") -> Preset:
         steps = 100_000
         return published_preset(
             Training(steps=steps, evaluations=steps // EVALUATE_EVERY),
             Evaluation(batch_size=1000, activation_batch_size=1000),
         )
 
-    def quick(self, task: Task) -> Preset:
+    def quick(self, task: "Task") -> Preset:
         return quick_preset(num_rules=8, tasks=5, seeds=1, steps=10_000, learning_rate=3e-4)

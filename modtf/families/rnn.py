@@ -1,9 +1,13 @@
 """s_n = s_{n-1} A_c + x_n B_c, y_n = s_n w: switching linear dynamics (the paper's RNN)."""
 
+from typing import TYPE_CHECKING
+
 from modtf.families import Family, Option, published_conditions, register_family
 from modtf.families.presets import EVALUATE_EVERY, published_preset, quick_preset
 from modtf.protocol import Evaluation, Preset, Training
-from modtf.task import Task
+
+if TYPE_CHECKING:
+    from modtf.task import Task
 
 WIDTH = 32  # D: of a token and of the hidden state
 CLIPNORM = 1.0
@@ -25,25 +29,25 @@ class RNN(Family):
     conditions = published_conditions(Family.training_length, (3, 5, 10, 20, 30))
     headline = "len30_scale2"
 
-    def token_width(self, task: Task) -> int:
+    def token_width(self, task: "Task") -> int:
         return WIDTH
 
-    def target_width(self, task: Task) -> int | None:
+    def target_width(self, task: "Task") -> int | None:
         return WIDTH if task.target == "state" else None
 
-    def check(self, task: Task) -> None:
+    def check(self, task: "Task") -> None:
         if task.target == "state" and task.setting != "regression":
             raise ValueError(
                 f"target='state' has a meaning in regression alone, received setting={task.setting!r}. "
                 "Leave target out."
             )
 
-    def published(self, task: Task) -> Preset:
+    def published(self, task: "Task") -> Preset:
         steps = 500_000
         return published_preset(
             Training(steps=steps, clipnorm=CLIPNORM, evaluations=steps // EVALUATE_EVERY),
             Evaluation(activation_batch_size=100, tokens_per_draw=100_000),
         )
 
-    def quick(self, task: Task) -> Preset:
+    def quick(self, task: "Task") -> Preset:
         return quick_preset(num_rules=2, tasks=3, seeds=1, steps=800, learning_rate=3e-3, clipnorm=CLIPNORM)

@@ -16,10 +16,6 @@ def test_every_published_task_has_a_configuration() -> None:
     assert "rnn_classification_r32_task4" in names
 
 
-def test_the_default_is_the_default_task(tmp_path) -> None:
-    assert tfds.builder("modarch_rules", data_dir=tmp_path).builder_config.task == Task()
-
-
 @pytest.mark.parametrize(
     "config",
     [
@@ -64,30 +60,21 @@ def test_other_names_are_refused(name: str, tmp_path) -> None:
         find_config(name)
 
 
-def test_an_unknown_name_in_load_says_what_is_expected(tmp_path) -> None:
-    with pytest.raises(ValueError, match=r"mlp_regression_r2_task0.*KIND_rRULES_taskSEED"):
-        tfds.load("modarch_rules/mlp_regresion_r2_task0", data_dir=tmp_path)
+def test_what_a_builder_is_given(tmp_path) -> None:
+    def made(**given):
+        return tfds.builder("modarch_rules", data_dir=tmp_path, **given)
 
-
-def test_a_task_or_a_configuration_can_be_given(tmp_path) -> None:
     task = Task("mha", "classification", 3, 9, search="v2")
-    by_task = tfds.builder("modarch_rules", data_dir=tmp_path, task=task)
     by_name = tfds.builder(f"modarch_rules/{task.name}", data_dir=tmp_path)
-    by_config = tfds.builder("modarch_rules", data_dir=tmp_path, config=RulesConfig(task=task))
-    assert by_task.data_dir == by_name.data_dir == by_config.data_dir
+    assert made(task=task).data_dir == by_name.data_dir == made(config=RulesConfig(task=task)).data_dir
     # published ones too, though TFDS refuses a config object with the name of a known one
-    assert tfds.builder("modarch_rules", data_dir=tmp_path, task=Task()).builder_config.task == Task()
-
-
-def test_wrong_arguments(tmp_path) -> None:
+    assert made(task=Task()).builder_config.task == made().builder_config.task == Task()
+    assert pickle.loads(pickle.dumps(made(task=task))).info.full_name == by_name.info.full_name
     with pytest.raises(ValueError, match="task or config, not both"):
-        tfds.builder("modarch_rules", data_dir=tmp_path, task=Task(), config="mlp_regression_r2_task0")
+        made(task=Task(), config="mlp_regression_r2_task0")
     with pytest.raises(ValueError, match="builder_kwargs"):
-        tfds.builder("modarch_rules", data_dir=tmp_path, config=Task())
+        made(config=Task())
     with pytest.raises(ValueError, match="num_test=0"):
         RulesConfig(task=Task(), num_test=0)
-
-
-def test_a_builder_can_be_pickled(tmp_path) -> None:
-    builder = tfds.builder("modarch_rules", data_dir=tmp_path, task=Task(num_rules=6))
-    assert pickle.loads(pickle.dumps(builder)).info.full_name == builder.info.full_name
+    with pytest.raises(ValueError, match=r"mlp_regression_r2_task0.*KIND_rRULES_taskSEED"):
+        tfds.load("modarch_rules/mlp_regresion_r2_task0", data_dir=tmp_path)

@@ -4,7 +4,6 @@ import pytest
 import tensorflow_datasets as tfds
 
 from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder
-from modtf.families import FAMILIES
 
 pytest.importorskip("dill", reason="tensorflow_datasets.testing imports it")
 
@@ -14,13 +13,3 @@ class ModarchRulesTest(tfds.testing.DatasetBuilderTestCase):
     BUILDER_CONFIG_NAMES_TO_TEST = ["mlp_classification_r32_task4_validation7_test9"]  # noqa: RUF012
     SPLITS = {"validation": 7, "test": 9, "test_scale2": 9}  # noqa: RUF012
     EXAMPLE_DIR = "."  # nothing is downloaded
-
-
-class ModarchRulesSequenceTest(tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = Builder
-    BUILDER_CONFIG_NAMES_TO_TEST = ["mha_v2_classification_r2_task0_validation2_test3"]  # noqa: RUF012
-    SPLITS = {  # noqa: RUF012
-        "validation": 2,
-        **{condition.of("test"): 3 for condition in FAMILIES["mha"].conditions},
-    }
-    EXAMPLE_DIR = "."

@@ -6,12 +6,14 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 import tensorflow_datasets as tfds
 
 from modtf.datasets.modarch_rules.configs import RulesConfig
 from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import exclusive
 from modtf.task import Task
 
+SMALL = RulesConfig(task=Task(), num_validation=3, num_test=3)
 PREPARE = """
 import sys
 import modtf, tensorflow_datasets as tfds
@@ -26,17 +28,14 @@ print("sum", float(test["target"].numpy().sum()))
 
 def start(config: str, data_dir: Path) -> subprocess.Popen[str]:
     """A process that prepares; returns when it is about to."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", PREPARE, config, str(data_dir)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    command = [sys.executable, "-c", PREPARE, config, str(data_dir)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
 
 
+@pytest.mark.slow
 def test_two_processes_prepare_at_once(tmp_path: Path) -> None:
     config = "mlp_regression_r2_task0_validation10_test20000"
     with exclusive(tmp_path / "modarch_rules" / config / "1.0.0"):  # so that both find it taken
@@ -51,6 +50,7 @@ def test_two_processes_prepare_at_once(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("incomplete*"))
 
 
+@pytest.mark.slow
 def test_a_killed_preparation_is_redone(tmp_path: Path) -> None:
     config = RulesConfig(task=Task(), num_validation=10, num_test=10**7)
     process = start(config.name, tmp_path)
@@ -67,19 +67,16 @@ def test_a_killed_preparation_is_redone(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("incomplete*"))
 
 
-def test_a_folder_without_its_info_is_redone(tmp_path: Path) -> None:
-    config = RulesConfig(task=Task(), num_validation=3, num_test=3)
-    builder = tfds.builder("modarch_rules", data_dir=tmp_path, config=config)
-    Path(builder.data_dir).mkdir(parents=True)
-    (Path(builder.data_dir) / "modarch_rules-test.tfrecord-00000-of-00001").write_bytes(b"half")
-    builder.download_and_prepare()
-    assert len(builder.as_dataset(split="test")) == 3
-
-
-def test_a_builder_made_before_another_process_prepared(tmp_path: Path) -> None:
-    config = RulesConfig(task=Task(), num_validation=3, num_test=3)
-    early, other = (tfds.builder("modarch_rules", data_dir=tmp_path, config=config) for _ in range(2))
+def test_what_a_killed_one_left_is_redone(tmp_path: Path) -> None:
+    """And a builder that was made before learns of it."""
+    early, other = (tfds.builder("modarch_rules", data_dir=tmp_path, config=SMALL) for _ in range(2))
+    folder = Path(other.data_dir)
+    half = folder.with_name(f"incomplete.ABCDEF_{folder.name}")
+    for path in (folder, half):
+        path.mkdir(parents=True)
+        (path / "modarch_rules-test.tfrecord-00000-of-00001").write_bytes(b"half")
     other.download_and_prepare()
+    assert not half.exists()
     assert len(early.as_dataset(split="test")) == 3
     assert early.info.splits["test"].num_examples == 3
 

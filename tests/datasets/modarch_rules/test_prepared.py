@@ -1,6 +1,7 @@
 """The finite splits: what is in them, and what users of TFDS do with them."""
 
 import itertools
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,9 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from modtf.datasets.modarch_rules.configs import RulesConfig
-from modtf.datasets.modarch_rules.splits import prepared_splits
 from modtf.datasets.streaming import stream
 from modtf.task import Task
 
-SEQUENCE_SPLITS = {
-    "validation", "test", "test_len3", "test_len5", "test_len20", "test_len30",
-    "test_scale2", "test_len3_scale2", "test_len5_scale2", "test_len20_scale2", "test_len30_scale2",
-}  # fmt: skip
 COMPARED = {"validation", "test_scale2", "test_len3"}
 
 
@@ -25,15 +21,24 @@ def load(builder: tfds.core.DatasetBuilder, split: str) -> dict[str, np.ndarray]
     return {name: value.numpy() for name, value in builder.as_dataset(split=split, batch_size=-1).items()}
 
 
+def other(builder: tfds.core.DatasetBuilder, folder: Path, **how) -> tfds.core.DatasetBuilder:
+    """The same configuration in another folder."""
+    file_format = how.pop("file_format", None)
+    again = tfds.builder(
+        "modarch_rules", data_dir=folder, config=builder.builder_config.name, file_format=file_format
+    )
+    again.download_and_prepare(download_config=tfds.download.DownloadConfig(**how))
+    return again
+
+
 @pytest.mark.parametrize("fixture", ["mlp", "mha", "rnn"])
 def test_splits_are_the_start_of_the_stream(fixture: str, request: pytest.FixtureRequest) -> None:
     builder = request.getfixturevalue(fixture)
     config, task = builder.builder_config, builder.builder_config.task
-    assert set(builder.info.splits) == (
-        SEQUENCE_SPLITS if task.is_sequence else {"validation", "test", "test_scale2"}
-    )
+    names = {"validation", *(condition.of("test") for condition in task.family.conditions)}
+    assert set(builder.info.splits) == names == set(config.splits)
     seen: set[bytes] = set()
-    for name, split in prepared_splits(task, config.num_validation, config.num_test).items():
+    for name, split in config.splits.items():
         found = load(builder, name)
         assert builder.info.splits[name].num_examples == len(found["target"]) == split.num_examples
         if name in COMPARED:
@@ -49,26 +54,22 @@ def test_splits_are_the_start_of_the_stream(fixture: str, request: pytest.Fixtur
 
 
 def test_files_are_the_same_bytes_in_every_preparation(mlp, tmp_path: Path) -> None:
-    again = tfds.builder("modarch_rules", data_dir=tmp_path, config=mlp.builder_config.name)
-    again.download_and_prepare()
+    again = other(mlp, tmp_path)
     names = sorted(path.name for path in Path(mlp.data_dir).iterdir())
     assert names == sorted(path.name for path in Path(again.data_dir).iterdir())
     for name in names:
         assert (Path(mlp.data_dir) / name).read_bytes() == (Path(again.data_dir) / name).read_bytes(), name
 
 
-def test_several_shards_keep_the_order(mlp, tmp_path: Path) -> None:
-    sharded = tfds.builder("modarch_rules", data_dir=tmp_path, config=mlp.builder_config.name)
-    sharded.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=3))
+def test_shards_and_fewer_examples(mlp, tmp_path: Path) -> None:
+    sharded, few = (
+        other(mlp, tmp_path / "a", num_shards=3),
+        other(mlp, tmp_path / "b", max_examples_per_split=3),
+    )
     assert sharded.info.splits["validation"].shard_lengths == [100, 100, 100]
     np.testing.assert_array_equal(load(sharded, "validation")["target"], load(mlp, "validation")["target"])
-
-
-def test_max_examples_per_split(mlp, tmp_path: Path) -> None:
-    builder = tfds.builder("modarch_rules", data_dir=tmp_path, config=mlp.builder_config.name)
-    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(max_examples_per_split=3))
-    assert {split.num_examples for split in builder.info.splits.values()} == {3}
-    np.testing.assert_array_equal(load(builder, "test")["target"], load(mlp, "test")["target"][:3])
+    assert {split.num_examples for split in few.info.splits.values()} == {3}
+    np.testing.assert_array_equal(load(few, "test")["target"], load(mlp, "test")["target"][:3])
 
 
 def test_too_little_disk_space_is_said_before_writing(tmp_path: Path) -> None:
@@ -89,29 +90,21 @@ def test_slices_lists_and_even_splits(mlp) -> None:
     assert mlp.info.splits["test[:10%]"].num_examples == 4
     with pytest.raises(ValueError, match="Unknown split 'tests'"):
         mlp.as_dataset(split="tests")
-
-
-def test_all_splits_at_once(mlp) -> None:
     by_name = mlp.as_dataset()
     assert list(by_name) == ["train", "validation", "test", "test_scale2"]
     assert len(by_name["test_scale2"]) == 40
 
 
-def test_as_supervised_is_the_structure_of_the_stream(mlp) -> None:
+def test_ways_to_read(mlp) -> None:
     features, target = next(iter(mlp.as_dataset(split="test", as_supervised=True, batch_size=8)))
-    assert features["inputs"].shape == (8, 2)
-    assert features["rule"].dtype == tf.int64
-    assert target.shape == (8,)
-
-
-def test_shuffle_files_and_numpy(mlp) -> None:
+    assert (features["inputs"].shape, features["rule"].dtype, target.shape) == ((8, 2), tf.int64, (8,))
     rows = [example["target"] for example in tfds.as_numpy(mlp.as_dataset(split="test", shuffle_files=True))]
     assert sorted(rows) == sorted(load(mlp, "test")["target"])
-
-
-def test_decoders_of_the_user_are_followed(mlp) -> None:
     only_rules = tfds.decode.PartialDecoding({"rule": True})
     assert list(mlp.as_dataset(split="test", decoders=only_rules).element_spec) == ["rule"]
+    name, where = f"modarch_rules/{mlp.builder_config.name}", mlp.data_dir_root
+    assert len(tfds.load(f"{name}:1.0.0", split="test", data_dir=where)) == 40  # without code of ours
+    assert len(tfds.load(name, split="test", data_dir=where, try_gcs=True)) == 40
 
 
 def test_sequences_have_static_shapes(mha) -> None:
@@ -125,19 +118,19 @@ def test_sequences_have_static_shapes(mha) -> None:
 def test_as_dataframe(mlp) -> None:
     pytest.importorskip("jinja2", reason="pandas formats data frames with it")
     frame = tfds.as_dataframe(mlp.as_dataset(split="test").take(5), mlp.info)
-    assert len(frame) == 5
-    assert set(frame.columns) == {"inputs", "rule", "target"}
+    assert (len(frame), set(frame.columns)) == (5, {"inputs", "rule", "target"})
 
 
-def test_info(mlp) -> None:
+def test_info(mlp, rnn) -> None:
     info = mlp.info
     assert info.features["rule"].names == ["rule_0", "rule_1", "rule_2", "rule_3"]
-    assert info.features["rule"].int2str(2) == "rule_2"
     assert "Is a Modular Architecture Enough?" in info.citation
     assert info.homepage == "https://arxiv.org/abs/2206.02713"
     assert "Rule-based tasks" in info.description
     assert info.dataset_size > 0
     assert "num_examples=300" in repr(info)
+    shapes = {name: np.shape(rnn.info.metadata[name]) for name in ("A", "B", "w")}
+    assert shapes == {"A": (2, 32, 32), "B": (2, 32, 32), "w": (32, 1)}
 
 
 def test_the_ground_truth_travels_with_the_data(mlp) -> None:
@@ -150,20 +143,19 @@ def test_the_ground_truth_travels_with_the_data(mlp) -> None:
         np.testing.assert_allclose(example["target"], alpha[rule] * x[0] + beta[rule] * x[1], rtol=1e-6)
 
 
-def test_metadata_of_rnn(tmp_path: Path) -> None:
-    metadata = tfds.builder("modarch_rules/rnn_regression_r2_task3", data_dir=tmp_path).info.metadata
-    assert np.shape(metadata["A"]) == np.shape(metadata["B"]) == (2, 32, 32)
-    assert np.shape(metadata["w"]) == (32, 1)
-
-
-def test_try_gcs_is_harmless(mlp, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = f"modarch_rules/{mlp.builder_config.name}"
-    monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(data_dir))
-    assert len(tfds.load(name, split="test", try_gcs=True)) == 40
-
-
-def test_a_version_in_the_name_reads_the_finite_splits(mlp, data_dir: Path) -> None:
-    assert (
-        len(tfds.load(f"modarch_rules/{mlp.builder_config.name}:1.0.0", split="test", data_dir=data_dir))
-        == 40
-    )
+def test_random_access(mlp, tmp_path: Path) -> None:
+    builder = other(mlp, tmp_path, file_format="array_record")
+    sources = builder.as_data_source()
+    sizes = {name: len(source) for name, source in sources.items()}
+    assert sizes == {"validation": 300, "test": 40, "test_scale2": 40}
+    for index, example in enumerate(tfds.as_numpy(mlp.as_dataset(split="test"))):
+        found = sources["test"][index]
+        assert set(found) == set(example)
+        for name, value in example.items():
+            np.testing.assert_array_equal(found[name], value)
+    again = pickle.loads(pickle.dumps(sources["test"]))  # as data loaders of other frameworks do
+    assert again[39]["target"] == sources["test"][39]["target"]
+    assert len(builder.as_data_source(split="validation[:10%]")) == 30
+    assert next(iter(builder.as_dataset(split="train", batch_size=3)))["rule"].shape == (3,)
+    with pytest.raises(NotImplementedError, match="array_record"):
+        mlp.as_data_source(split="test")
