@@ -5,28 +5,14 @@ import pytest
 
 from modtf.training import archive
 
-SIZE = 1000
-
 
 @pytest.fixture
 def path(tmp_path):
     """Two files: the newest holds 2, the one before 1; there was an older one."""
     path = tmp_path / "checkpoint.npz"
     for number in range(3):
-        archive.save(path, {"number": np.array(number), "weights": np.zeros(SIZE, np.float32)})
+        archive.save(path, {"number": np.array(number), "weights": np.zeros(1000, np.float32)})
     return path
-
-
-def cut_off(path):
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def empty(path):
-    path.write_bytes(b"")
-
-
-def remove(path):
-    path.unlink()
 
 
 def flip(place):
@@ -42,31 +28,26 @@ def hold_code(path):
     np.savez(path, number=np.array([print], object))
 
 
-def sign(path):
-    """Gives it a checksum that is right."""
-    with path.open("ab") as file:
-        file.write(archive._checksum(path, path.stat().st_size))
+def signed(damage):
+    """With a checksum that is right."""
+
+    def and_sign(path):
+        damage(path)
+        with path.open("ab") as file:
+            file.write(archive._checksum(path, path.stat().st_size))
+
+    return and_sign
 
 
-def hold_signed_code(path):
-    hold_code(path)
-    sign(path)
-
-
-def be_signed_nonsense(path):
-    path.write_bytes(b"PK\x03\x04 and no more")
-    sign(path)
-
-
-DAMAGES = [
-    hold_signed_code,
-    be_signed_nonsense,
-    cut_off,
-    empty,
-    remove,
-    hold_code,
-    *(flip(place) for place in np.linspace(0, 1, 9)),
-]
+DAMAGES = {
+    "signed code": signed(hold_code),
+    "signed nonsense": signed(lambda path: path.write_bytes(b"PK\x03\x04 and no more")),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "empty": lambda path: path.write_bytes(b""),
+    "removed": lambda path: path.unlink(),
+    "code": hold_code,
+    **{f"a bit at {place:.2f}": flip(place) for place in np.linspace(0, 1, 9)},
+}
 
 
 def load(path):
@@ -76,19 +57,16 @@ def load(path):
 
 
 def test_the_newest_is_read_and_the_one_before_it_is_kept(path):
+    assert load(path.with_name("other.npz")) == (None, [])
     assert load(path) == (2, [])
     assert {file.name for file in path.parent.iterdir()} == {"checkpoint.npz", "checkpoint.previous.npz"}
     with np.load(archive.previous(path)) as before:  # as any other of NumPy's
         assert before["number"] == 1
 
 
-def test_without_files_nothing_is_said(tmp_path):
-    assert load(tmp_path / "checkpoint.npz") == (None, [])
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_said_and_the_one_before_used(path, damage):
-    damage(path)
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_said_and_the_one_before_used(path, name):
+    DAMAGES[name](path)
     number, (line,) = load(path)
     assert number == 1
     assert line.startswith(f"The checkpoint {path} is ")
@@ -96,15 +74,11 @@ def test_damage_is_said_and_the_one_before_used(path, damage):
     assert load(path) == (1, [])  # it is the newest now
     archive.save(path, {"number": np.array(3)})
     assert load(path) == (3, [])
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_both_damaged(path, damage):
-    damage(path)
-    damage(archive.previous(path))
+    for file in (path, archive.previous(path)):
+        DAMAGES[name](file)
     number, said = load(path)
     assert number is None
-    if damage is not remove:
+    if name != "removed":
         (line,) = said
         assert str(path) in line
         assert str(archive.previous(path)) in line
@@ -112,19 +86,14 @@ def test_both_damaged(path, damage):
     assert list(path.parent.iterdir()) == []
 
 
-def test_objects_are_refused(path):
-    with pytest.raises(ValueError, match="callback_0_function is an array of objects"):
-        archive.save(path, {"callback_0_function": np.array([print], object)})
-    assert load(path) == (2, [])
-
-
-def test_a_full_disk_costs_neither_file(path, monkeypatch):
+def test_what_cannot_be_written_costs_neither_file(path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(archive, "flush", full)
-        with pytest.raises(OSError, match="No space"):
-            archive.save(path, {"number": np.array(3)})
+    with pytest.raises(ValueError, match="callback_0_function is an array of objects"):
+        archive.save(path, {"callback_0_function": np.array([print], object)})
+    monkeypatch.setattr(archive, "flush", full)
+    with pytest.raises(OSError, match="No space"):
+        archive.save(path, {"number": np.array(3)})
     assert load(path) == (2, [])
     assert archive.previous(path).exists()

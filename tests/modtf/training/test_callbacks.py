@@ -37,12 +37,13 @@ def test_what_was_found(prescribed, run_epochs):
     assert logs == {"loss": 0.5, "val_loss": 2.0, "even": 2.0}
 
 
-def test_a_resumed_training_is_not_measured_before_it(prescribed, run_epochs):
+def test_a_resumed_training_is_not_measured_before_it_and_one_after_another_counts_on(prescribed, run_epochs):
     first, second = (EvaluateCallback(prescribed(TWO, {"loss": LOSSES})) for _ in range(2))
+    first.begin = 100
     run_epochs(None, [first], range(2))
     second.load_state({name: value.copy() for name, value in first.state().items()})
     run_epochs(None, [second], [2])
-    assert second.steps == [0, 5, 10, 15]
+    assert second.steps == [100, 105, 110, 15]
     assert [values.tolist() for values in second.records["loss"]] == [*LOSSES[:3], LOSSES[0]]
 
 

@@ -1,13 +1,19 @@
-"""A checkpoint holds everything, is whole or absent, and is refused by another training."""
+"""A checkpoint holds everything, is whole or absent, and is refused by another training; what is interrupted
+anywhere, in the middle of an epoch too, ends with the same numbers."""
 
 import keras
 import numpy as np
 import pytest
 
+from modtf.evaluation.evaluator import Evaluator
 from modtf.models.build import build
+from modtf.population import Population
 from modtf.task import Task
+from modtf.termination import Terminated
 from modtf.training import archive
 from modtf.training.callbacks.checkpoint import CheckpointCallback
+from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback
+from modtf.training.train import train
 
 
 def compiled(task):
@@ -19,7 +25,9 @@ def compiled(task):
 class Counter(keras.callbacks.Callback):
     """Something that must survive a kill."""
 
-    count = 0
+    def __init__(self, count=0):
+        super().__init__()
+        self.count = count
 
     def state(self):
         return {"count": np.array(self.count)}
@@ -33,56 +41,54 @@ class Broken(Counter):
         raise OSError("disk full")
 
 
-def test_a_checkpoint_holds_everything(tmp_path):
+@pytest.fixture
+def written(tmp_path):
+    """The checkpoint of a model after one step and three epochs, with a counter."""
     model, path = compiled(Task()), tmp_path / "checkpoint.npz"
-    counters = [Counter() for _ in range(12)]  # so that callback_1 is no prefix of another's name
-    for i, counter in enumerate(counters):
-        counter.count = i
-    saver = CheckpointCallback(path, [keras.callbacks.Callback(), *counters], settings={"steps": 8})
+    saver = CheckpointCallback(path, [Counter()], settings={"steps": 8})
     assert saver.restore(model) == 0
     model.optimizer.build(model.trainable_variables)
-    model.optimizer.apply(
-        [keras.ops.ones_like(v) for v in model.trainable_variables], model.trainable_variables
-    )
+    ones = [keras.ops.ones_like(v) for v in model.trainable_variables]
+    model.optimizer.apply(ones, model.trainable_variables)
+    saver.set_model(model)
+    saver.on_epoch_end(2)
+    return model, path, saver
+
+
+def test_a_checkpoint_holds_everything(written, tmp_path):
+    model, path, _ = written
+    counters = [Counter(i) for i in range(12)]  # so that callback_1 is no prefix of another's name
+    saver = CheckpointCallback(path, [keras.callbacks.Callback(), *counters], settings={"steps": 8})
     saver.set_model(model)
     saver.on_epoch_end(2)
     fresh, restored = compiled(Task()), [Counter() for _ in range(12)]
     assert CheckpointCallback(path, restored, settings={"steps": 8}).restore(fresh) == 3
     assert [counter.count for counter in restored] == list(range(12))
-    for a, b in zip(model.variables, fresh.variables, strict=True):
-        np.testing.assert_array_equal(a, b)
-    for a, b in zip(model.optimizer.variables, fresh.optimizer.variables, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.npz"]
+    for ours, its in ((model, fresh), (model.optimizer, fresh.optimizer)):
+        for a, b in zip(ours.variables, its.variables, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
-def test_another_training_is_refused(tmp_path):
-    model, path = compiled(Task()), tmp_path / "checkpoint.npz"
-    saver = CheckpointCallback(path, [Counter()], settings={"steps": 8})
-    model.optimizer.build(model.trainable_variables)
-    saver.set_model(model)
-    saver.on_epoch_end(0)
+def test_another_training_is_refused(written):
+    model, path, _ = written
     message = r"another training: .* Train with the same arguments .* or delete it"
-    with pytest.raises(ValueError, match=message):
-        CheckpointCallback(path, [Counter()], settings={"steps": 9}).restore(model)
-    other = compiled(Task(num_rules=3))
+    for settings in ({"steps": 9}, {}, {"steps": 8, "momentum": 0.5}):
+        with pytest.raises(ValueError, match=message):
+            CheckpointCallback(path, [Counter()], settings=settings).restore(model)
     with pytest.raises(ValueError, match="another training"):
-        CheckpointCallback(path, [Counter()], settings={"steps": 8}).restore(other)
+        CheckpointCallback(path, [Counter()], settings={"steps": 8}).restore(compiled(Task(num_rules=3)))
     with pytest.raises(ValueError, match="keeps the callbacks Counter, these are none"):
         CheckpointCallback(path, settings={"steps": 8}).restore(model)
 
 
-def test_a_failed_write_keeps_the_last_checkpoint(tmp_path):
-    model, path = compiled(Task()), tmp_path / "checkpoint.npz"
-    saver = CheckpointCallback(path)
-    saver.set_model(model)
-    saver.on_epoch_end(0)
+def test_a_failed_write_keeps_the_last_checkpoint(written):
+    _, path, saver = written
     content = path.read_bytes()
     saver.kept.append(Broken())
     with pytest.raises(OSError, match="disk full"):
         saver.on_epoch_end(1)
     assert path.read_bytes() == content
-    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.npz"]
+    assert [p.name for p in path.parent.iterdir()] == ["checkpoint.npz"]
 
 
 NAMES = ("epoch", "begun", "num_variables", "num_means", "variable_0", "callbacks", "callback_0_count")
@@ -98,15 +104,75 @@ ANOTHER = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("change", ANOTHER)
-def test_a_whole_file_of_another_version_is_refused(tmp_path, change):
-    model, path = compiled(Task()), tmp_path / "checkpoint.npz"
-    saver = CheckpointCallback(path, [Counter()], settings={"steps": 8})
-    assert saver.restore(model) == 0
-    model.optimizer.build(model.trainable_variables)
-    saver.set_model(model)
-    saver.on_epoch_end(2)
-    archive.save(path, change(archive.load(path)))
-    with pytest.raises(ValueError, match=r"checkpoint\.npz is the checkpoint of another training"):
-        CheckpointCallback(path, [Counter()], settings={"steps": 8}).restore(compiled(Task()))
-    assert path.exists()
+def test_a_whole_file_of_another_version_is_refused(written):
+    model, path, _ = written
+    arrays = archive.load(path)
+    for change in ANOTHER:
+        archive.save(path, change(arrays))
+        with pytest.raises(ValueError, match=r"checkpoint\.npz is the checkpoint of another training"):
+            CheckpointCallback(path, [Counter()], settings={"steps": 8}).restore(model)
+        assert path.exists()
+
+
+POPULATION = Population.of([Task(), Task(data_seed=1)], [0, 1])
+
+
+class Interrupted(EvaluateCallback):
+    """Raises where this step is to be evaluated."""
+
+    def __init__(self, evaluator, step=None):
+        super().__init__(evaluator)
+        self.step = step
+
+    def _measure(self, step):
+        if step == self.step:
+            self.records["half"] = [np.zeros(2)]  # it has begun
+            raise Terminated
+        super()._measure(step)
+
+
+class Interrupting(keras.callbacks.Callback):
+    """Raises after so many steps, before the next are taken."""
+
+    def __init__(self, steps=None):
+        super().__init__()
+        self.steps = steps
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if int(self.model.optimizer.iterations.numpy()) == self.steps:
+            raise Terminated
+
+
+def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys):
+    model = build(POPULATION, "modular", 4)
+    initial = [variable.numpy() for variable in model.variables]
+    evaluator = Evaluator(model, POPULATION, small_sizes.smaller(1), "validation")
+
+    def run(path, before=None, evaluating=None):
+        """All that training gives, up to where it is interrupted."""
+        for variable, value in zip(model.variables, initial, strict=True):
+            variable.assign(value)
+        evaluation = Interrupted(evaluator, evaluating)
+        best = BestWeights(evaluation)
+        history = train(
+            model, POPULATION, 16, batch_size=4, learning_rate=0.01, evaluations=2,
+            steps_per_execution=2, jit_compile=False, evaluation=evaluation, checkpoint=path,
+            callbacks=[best, Interrupting(before)], verbose=False,
+        )  # fmt: skip
+        variables = [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
+        records = [np.stack(values) for _, values in sorted(evaluation.records.items())]
+        return [*variables, *best.weights, *records, history.history["loss"][-1]]
+
+    def begun(path):
+        arrays = archive.load(path)
+        return int(arrays["epoch"]), int(arrays["begun"])
+
+    expected, path, steps = run(None), tmp_path / "checkpoint.npz", []
+    for where in ({"before": 6}, {"evaluating": 8}, {"before": 12}):
+        with pytest.raises(Terminated):
+            run(path, **where)
+        steps.append(begun(path))
+    assert steps == [(0, 6), (0, 8), (1, 4)]
+    for found, value in zip(run(path), expected, strict=True):
+        np.testing.assert_array_equal(found, value)
+    assert capsys.readouterr().out == ""

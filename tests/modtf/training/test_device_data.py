@@ -1,7 +1,5 @@
 """Training and evaluating on data that the compiled programs make: the numbers of the host's data."""
 
-import os
-
 import keras
 import numpy as np
 import pytest
@@ -25,45 +23,40 @@ class Kill(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-class Trained:
-    """A training of two epochs, with what was measured."""
-
-    def __init__(self, data, sizes, checkpoint=None, callbacks=()):
-        self.model = build(TASKS, "modular", 4, [0, 1])
-        self.history = train(
-            self.model, TASKS, 12, batch_size=8, learning_rate=1e-2, evaluations=2, evaluation=sizes,
-            data=data, checkpoint=checkpoint, callbacks=callbacks, verbose=False,
-        ).history  # fmt: skip
-        self.weights = [variable.numpy() for variable in self.model.variables]
+def trained(data, sizes, checkpoint=None, callbacks=()):
+    """A training of two epochs: the model, what was measured, and the weights."""
+    model = build(TASKS, "modular", 4, [0, 1])
+    history = train(
+        model, TASKS, 12, batch_size=8, learning_rate=1e-2, evaluations=2, evaluation=sizes,
+        data=data, checkpoint=checkpoint, callbacks=callbacks, verbose=False,
+    ).history  # fmt: skip
+    return model, history, [variable.numpy() for variable in model.variables]
 
 
 @pytest.fixture(scope="module")
 def on_device(small_sizes):
-    return Trained("device", small_sizes)
+    return trained("device", small_sizes)
 
 
+@pytest.mark.slow
 def test_as_on_the_host(on_device, small_sizes):
-    on_host = Trained("host", small_sizes)
-    assert on_device.history.keys() == on_host.history.keys()
-    for name, values in on_host.history.items():
-        np.testing.assert_allclose(on_device.history[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
-    for ours, theirs in zip(on_device.weights, on_host.weights, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-4)
-    scores = [
-        modtf.evaluate(on_host.model, TASKS, evaluation=small_sizes, data=place)
-        for place in ("host", "device")
-    ]
-    for host, device in zip(*scores, strict=True):
+    (_, ours, found), (model, theirs, expected) = on_device, trained("host", small_sizes)
+    assert ours.keys() == theirs.keys()
+    for name, values in theirs.items():
+        np.testing.assert_allclose(ours[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    places = (modtf.evaluate(model, TASKS, evaluation=small_sizes, data=data) for data in ("host", "device"))
+    for host, device in zip(*places, strict=True):
         assert host == pytest.approx(device, abs=1e-6)
 
 
-@pytest.mark.skipif("MODTF_LONG_TESTS" not in os.environ, reason="a minute; set MODTF_LONG_TESTS=1")
+@pytest.mark.slow
 def test_an_interrupted_training_ends_with_the_same_bits(on_device, small_sizes, tmp_path):
     path = tmp_path / "checkpoint.npz"
     with pytest.raises(KeyboardInterrupt):
-        Trained("device", small_sizes, path, [Kill()])
-    resumed = Trained("device", small_sizes, path)
-    for ours, theirs in zip(resumed.weights, on_device.weights, strict=True):
+        trained("device", small_sizes, path, [Kill()])
+    for ours, theirs in zip(trained("device", small_sizes, path)[2], on_device[2], strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 

@@ -1,40 +1,38 @@
-"""Several steps in one program are the same steps."""
+"""Several steps in one program are the same steps; a member that turns NaN does the others no harm."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from modtf import Task, build, stream
 from modtf.models.kernels.by_device import use_kernels
+from modtf.protocol import Training
+from modtf.training import steps
 from modtf.training.arithmetic import BYTES_PER_PROGRAM, largest_divisor
 from modtf.training.batches import HostBatches
-from modtf.training.execution import (
-    steps_of_seconds,
-    steps_per_program,
-    use_large_programs,
-)
+from modtf.training.compile import compile_model, state_of
+from modtf.training.execution import steps_of_seconds, steps_per_program, use_large_programs
+from modtf.training.fit import training_batches
 from modtf.training.loss import SettingLoss
 from modtf.training.optimizer import MemberAdam
 
 STEPS = 12
 
 
-def weights_after(tasks: Task | list[Task], seeds: int | list[int], large: bool = True) -> list[np.ndarray]:
+def weights_after(tasks, seeds, large: bool = True) -> list[np.ndarray]:
     """The losses and weights of a short training, in float64."""
     model = build(tasks, "modular", 8, seeds, dtype="float64")
     loss = {"target": SettingLoss(model.tasks[0].setting, dtype="float64")}
     optimizer = MemberAdam(1e-2, model.num_members, 1.0)
     model.compile(optimizer, loss, steps_per_execution=6, jit_compile=True)
-    data = stream(tasks, 4, seed=seeds).map(lambda features, target: (features, {"target": target}))
+    data = HostBatches(stream(tasks, 4, seed=seeds))
     if large:
-        use_large_programs(model, HostBatches(data))
-    losses = model.fit(data, epochs=2, steps_per_epoch=STEPS, verbose=0, shuffle=False).history["loss"]
+        use_large_programs(model, data)
+    shown = model.fit(data.feed(1), epochs=2, steps_per_epoch=STEPS, verbose=0, shuffle=False)
     assert int(optimizer.iterations.numpy()) == 2 * STEPS
-    return [
-        np.array(losses),
-        *(v.numpy() for v in model.variables),
-        *(v.numpy() for v in optimizer.variables),
-    ]
+    variables = [v.numpy() for v in (*model.variables, *optimizer.variables)]
+    return [np.array(shown.history["loss"]), *variables]
 
 
 def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
@@ -43,17 +41,50 @@ def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("arch", ["mlp", "rnn"])
+@pytest.mark.parametrize("arch", ["mlp", pytest.param("rnn", marks=pytest.mark.slow)])
 def test_the_same_weights_and_loss_as_keras_finds(arch: str) -> None:
     task = Task(arch, num_rules=2)
     assert_same(weights_after(task, 0), weights_after(task, 0, large=False))
 
 
+@pytest.mark.slow
 def test_members_in_turn_as_side_by_side() -> None:
     tasks, seeds = [Task(num_rules=2, data_seed=i) for i in range(3)], [5, 6, 7]
     in_turn = weights_after(tasks, seeds)
     with use_kernels("accelerator"):
         assert_same(in_turn, weights_after(tasks, seeds))
+
+
+class Poison(keras.callbacks.Callback):
+    """Makes a weight of the second member infinite after the first epoch."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1:
+            weight = self.model.trainable_variables[0]
+            values = weight.numpy()
+            values[1].flat[0] = np.inf
+            weight.assign(values)
+
+
+@pytest.mark.parametrize("in_turn", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_the_others_end_as_without_a_member_that_diverges(monkeypatch, in_turn):
+    """It is written down with its step."""
+    monkeypatch.setattr(steps, "_take_turns", lambda: in_turn)
+    model = build([Task(num_rules=2, data_seed=i) for i in range(3)], "modular", 4, [0, 1, 2])
+    training = Training(steps=8, learning_rate=1e-2, clipnorm=1.0)
+    compile_model(model, model.population, training, steps_per_execution=4)
+    elements = use_large_programs(model, training_batches(model, model.population, 8))
+    model.optimizer.build(model.trainable_variables)
+    start, ends = [v.numpy() for v in state_of(model)], []
+    for callbacks in ([], [Poison()]):
+        for variable, value in zip(state_of(model), start, strict=True):
+            variable.assign(value)
+        model.fit(elements, epochs=2, steps_per_epoch=4, callbacks=callbacks, verbose=0, shuffle=False)
+        ends.append([v.numpy() for v in model.trainable_variables])
+        assert model.optimizer.diverged_at.numpy().tolist() == ([0, 5, 0] if callbacks else [0, 0, 0])
+    for without, poisoned in zip(*ends, strict=True):
+        np.testing.assert_array_equal(poisoned[[0, 2]], without[[0, 2]])
+    assert any(np.isnan(poisoned[1]).any() for poisoned in ends[1])
 
 
 def test_keras_is_left_alone_without_xla() -> None:
@@ -63,23 +94,22 @@ def test_keras_is_left_alone_without_xla() -> None:
     assert model.train_function is None
 
 
-def test_large_models_return_to_python_more_often() -> None:
+def test_how_many_steps_a_program_takes() -> None:
+    """Large models return to Python more often; what a program reads divides and fits in memory."""
+
+    def batches(numbers: int) -> HostBatches:
+        return HostBatches(tf.data.Dataset.from_tensors((tf.zeros([numbers]), {"target": 0.0})).repeat())
+
     small, large = (build(Task(num_rules=2), "modular", width) for width in (8, 64))
     assert steps_of_seconds(small, 256) == 100
     assert steps_of_seconds(large, 10**5) == 2  # 140,000 weights, 6 operations each
     assert steps_of_seconds(large, 10**9) == 1
-
-
-def test_steps_of_a_program_divide_and_fit_in_memory() -> None:
-    def batches(numbers: int) -> HostBatches:
-        return HostBatches(tf.data.Dataset.from_tensors((tf.zeros([numbers]), {"target": 0.0})).repeat())
-
     assert steps_per_program(batches(256), 100) == 20
     assert steps_per_program(batches(256), 7) == 7
     assert steps_per_program(batches(BYTES_PER_PROGRAM // 4 // 3), 100) == 2  # three would fit
     assert steps_per_program(batches(BYTES_PER_PROGRAM), 100) == 1
-
-
-def test_largest_divisor() -> None:
+    uneven = tf.data.Dataset.range(5).map(lambda n: (n, n)).batch(2)
+    with pytest.raises(ValueError, match=r"must have one shape, .* `.batch\(..., drop_remainder=True\)`"):
+        steps_per_program(HostBatches(uneven), 1)
     assert [largest_divisor(12, n) for n in (1, 5, 6, 7, 100)] == [1, 4, 6, 6, 12]
     assert largest_divisor(13, 12) == 1
