@@ -78,17 +78,13 @@ def stream(
     return dataset(plan, check_start(start_step))
 
 
-def dataset(plan: StreamPlan, start_step: int = 0, *, ahead: bool = True) -> tf.data.Dataset:
-    """The batches of a plan.
-
-    Args:
-        ahead: whether batches are made before they are asked for. Only without does a batch see what was
-            assigned to variables among the options after the one before it was read.
-    """
+def dataset(plan: StreamPlan, start_step: int = 0) -> tf.data.Dataset:
+    """The batches of a plan; arrays among its options may be tensors, also of a pipeline around it."""
     population, batch_size, task = plan.population, plan.batch_size, plan.population.task
     steps, examples, thresholds = plan.steps, plan.steps * plan.batch_size, plan.thresholds
     # made here and not inside, so that no function has a copy of its own
-    bank = {name: tf.constant(value) for name, value in plan.data.bank().items()}
+    with tf.init_scope():
+        bank = {name: tf.constant(value) for name, value in plan.data.bank().items()}
 
     def member_block(index: tf.Tensor, key: tf.Tensor, parameters: Parameters) -> Sequence[tf.Tensor]:
         """Batches index * steps ... of one member: tensors [G = steps * B, ...]."""
@@ -103,8 +99,8 @@ def dataset(plan: StreamPlan, start_step: int = 0, *, ahead: bool = True) -> tf.
         return plan.make(position, (uniforms[0], uniforms[1]), limits, words, made, read_options())
 
     def read_options() -> dict[str, Any]:
-        """Arrays as tensors; of a variable, the value that it has when a batch is made."""
-        arrays = (np.ndarray, tf.Tensor, tf.Variable)
+        """Arrays as tensors."""
+        arrays = (np.ndarray, tf.Tensor)
         return {k: tf.convert_to_tensor(v) if isinstance(v, arrays) else v for k, v in plan.options.items()}
 
     def block(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
@@ -122,10 +118,11 @@ def dataset(plan: StreamPlan, start_step: int = 0, *, ahead: bool = True) -> tf.
         inputs, rule, target = (tf.reshape(t, [*leading, *t.shape[1:]]) for t in made)
         return {"inputs": inputs, "rule": rule}, target
 
-    parallel = {"num_parallel_calls": tf.data.AUTOTUNE, "deterministic": True} if ahead else {}
     made = tf.data.Dataset.counter(start_step // steps).map(
-        tf.autograph.experimental.do_not_convert(block), **parallel
+        tf.autograph.experimental.do_not_convert(block),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
     )
     if steps > 1:
         made = made.unbatch().skip(start_step % steps)
-    return made.prefetch(tf.data.AUTOTUNE) if ahead else made
+    return made.prefetch(tf.data.AUTOTUNE)

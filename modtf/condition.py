@@ -1,8 +1,10 @@
 """Named conditions: under which circumstances a trained model is tested."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from modtf.checks import check_integer, check_name, is_number
 
@@ -63,6 +65,22 @@ class Condition:
         options: dict[str, Any] = {} if self.scale == 1.0 else {"scale": self.scale}
         options |= {} if self.seq_len is None else {"seq_len": self.seq_len}
         return options | ({"options": self.options} if self.options else {})
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Those among its options, which travel as data."""
+        return {name: v for name, v in (self.options or {}).items() if isinstance(v, np.ndarray)}
+
+    @property
+    def form_of_options(self) -> Hashable:
+        """What a program is made for: names, shapes and types of arrays, and all other options."""
+        found = [(n, v.shape, v.dtype.str) for n, v in self.arrays.items()]
+        return (*found, *((n, repr(v)) for n, v in (self.options or {}).items() if n not in self.arrays))
+
+    @property
+    def form(self) -> Hashable:
+        """Conditions with arrays that have the same one share a pipeline."""
+        return self.scale, self.seq_len, self.form_of_options
 
     def of(self, what: str) -> str:
         """The name of a performance, or of a split, under this condition: "loss", "loss_scale2", ..."""

@@ -168,6 +168,11 @@ class Family:
         return tuple(condition.name for condition in self.conditions)
 
     @property
+    def while_training(self) -> tuple[str, ...]:
+        """The conditions that are measured during training, too."""
+        return (IID, *(c.name for c in self.conditions if c.while_training and c.name != IID))
+
+    @property
     def num_training_tokens(self) -> int:
         """`num_tokens` of a family whose tasks all have as many."""
         return self.training_length if self.is_sequence else 1

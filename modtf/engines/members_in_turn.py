@@ -15,7 +15,7 @@ import pandas as pd
 
 from modtf.cell import Cell
 from modtf.engines.state import CHECKPOINT
-from modtf.evaluation.outputs import check_conditions, count_modules
+from modtf.evaluation.outputs import check_conditions, find_outputs
 from modtf.models.build import build_cell
 from modtf.models.own import MODELS, explained, source_of
 from modtf.population import Population
@@ -46,7 +46,7 @@ def make_member(cell: Cell, population: Population) -> keras.Model:
     """
     model = build_cell(cell, population)
     try:
-        count_modules(model, population)
+        find_outputs(model, population)
         check_conditions(model, population, cell.protocol.evaluation)
     except ValueError as error:
         raise ValueError(f"The model {cell.variant!r}: {error}") from error

@@ -28,7 +28,7 @@ from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, Tai
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.train import train
 
-MEASURED = ("measure", "condition", "value")
+MEASURED = ("measure", "condition", "place", "value")
 
 
 def train_and_write(
@@ -50,9 +50,12 @@ def train_and_write(
         folder: to write to.
         callbacks, how: more arguments of `modtf.train`.
     """
-    training, sizes = cell.protocol.training, cell.protocol.evaluation
-    evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
-    tail = TailCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test"))
+    training, sizes, family = cell.protocol.training, cell.protocol.evaluation, population.family
+    now = sizes.smaller(TRAINING_FACTOR, family.while_training)
+    evaluation = EvaluateCallback(evaluator.on(now, "validation"))
+    # a family whose tables speak of another checkpoint may have too many conditions to measure that often
+    often = sizes.smaller(TRAINING_FACTOR, sizes.conditions) if family.checkpoint == "tail" else now
+    tail = TailCallback(evaluator.on(often, "test"))
     best = BestWeights(evaluation)
     board = TensorBoardWriter(folder / "tensorboard", _settings(cell), evaluation)
     train(
@@ -80,34 +83,42 @@ def train_and_write(
             variable.assign(value)
         scores["best"] = evaluator.run()
     _save(model, folder, "best")
-    board.final(training.steps, _means(scores["last"]))
+    board.final(training.steps, {k: float(np.mean(v)) for k, v in scores["last"].named().items()})
     write_activations(
         folder,
         **{name: found.activation for name, found in scores.items() if name != "tail"},
-        history=np.stack(evaluation.activations),
+        history={
+            place: np.stack([found.activation[place] for found in evaluation.found])
+            for place in evaluator.num_modules
+        },
         steps=evaluation.steps,
         data_seeds=[task.data_seed for task in population.tasks],
         seeds=population.seeds,
     )
     write_history(folder, _history(cell, evaluation, np.asarray(model.optimizer.diverged_at)))
-    sizes_of_model = {"num_modules": evaluator.num_modules, "num_parameters": parameters_of_member(model)}
-    write_results(folder, _results(cell, sizes_of_model, scores, sum(evaluation.seconds)))
+    sizes_of_model = evaluator.num_modules, parameters_of_member(model)
+    write_results(folder, _results(cell, *sizes_of_model, scores, sum(evaluation.seconds)))
 
 
 def _results(
-    cell: Cell, sizes_of_model: Mapping[str, int], scores: Mapping[str, Scores], seconds: float
+    cell: Cell,
+    num_modules: Mapping[str, int],
+    num_parameters: int,
+    scores: Mapping[str, Scores],
+    seconds: float,
 ) -> pd.DataFrame:
-    """One row per member, checkpoint, measure and condition.
+    """One row per member, checkpoint, measure, condition and place.
 
     Args:
         cell: what was trained.
-        sizes_of_model: columns more, of one member.
+        num_modules: of one member by place; what stands at no place has the largest.
+        num_parameters: of one member.
         scores: by checkpoint.
         seconds: that training took, without evaluations.
     """
     steps, members = cell.protocol.training.steps, len(cell.members)
     speed = {"seconds": seconds / members, "members_times_steps_per_second": members * steps / seconds}
-    clock = {(name, IID): np.full(members, value) for name, value in speed.items()}
+    clock = {(name, IID, ""): np.full(members, value) for name, value in speed.items()}
     rows = [
         (*member, checkpoint, *name, value)
         for checkpoint, found in scores.items()
@@ -115,7 +126,9 @@ def _results(
         for member, value in zip(cell.members, values, strict=True)
     ]
     frame = pd.DataFrame(rows, columns=["data_seed", "seed", "checkpoint", *MEASURED])
-    return frame.assign(**cell.columns, **sizes_of_model, steps=steps)
+    modules = {"": max(num_modules.values(), default=1), **num_modules}
+    found = {"num_modules": frame["place"].map(modules), "num_parameters": num_parameters, "steps": steps}
+    return frame.assign(**cell.columns, **found)
 
 
 def _history(cell: Cell, evaluation: EvaluateCallback, diverged_at: np.ndarray) -> pd.DataFrame:
@@ -129,20 +142,14 @@ def _history(cell: Cell, evaluation: EvaluateCallback, diverged_at: np.ndarray) 
         diverged_at: steps [P], 0 where a member did not.
     """
     rows = [
-        (step, *member, measure, IID, value)
-        for measure, series in evaluation.records.items()
-        for step, values in zip(evaluation.steps, series, strict=True)
-        for member, value in zip(cell.members, values, strict=True)
+        (step, *member, *name, value)
+        for name in evaluation.found[0].rows
+        for step, found in zip(evaluation.steps, evaluation.found, strict=True)
+        for member, value in zip(cell.members, found.rows[name], strict=True)
     ]
     lost = zip(diverged_at, cell.members, strict=True)
-    rows += [(int(step), *member, DIVERGED, IID, 1.0) for step, member in lost if step]
+    rows += [(int(step), *member, DIVERGED, IID, "", 1.0) for step, member in lost if step]
     return pd.DataFrame(rows, columns=["step", "data_seed", "seed", *MEASURED])
-
-
-def _means(scores: Scores) -> dict[str, float]:
-    """Means over members by name: "loss", "loss_scale2", "alignment", ..."""
-    members = [scores.member(index) for index in range(len(scores.activation))]
-    return {name: float(np.mean([member[name] for member in members])) for name in members[0]}
 
 
 def _settings(cell: Cell) -> dict[str, Any]:

@@ -1,103 +1,109 @@
-"""Feeds batches through a model into a metric."""
+"""Feeds batches through a model into metrics."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
 from modtf.evaluation.programs import programs_of
 from modtf.evaluation.source import Source
+from modtf.models.kernels.by_device import on_cpu
 
 STEPS_AT_ONCE = 20  # enough to hide Python's work between batches, few enough to be interrupted
+State = dict[str, dict[str, np.ndarray]]  # name of a metric -> name of a variable -> its value
 
 
-class Output(keras.Model):
-    """One output of a model, so that what the others alone need is not computed; its own compilation.
+class Outputs(keras.Model):
+    """Some outputs of a model, so that what the others alone need is not computed; its own compilation.
 
     Args:
-        beside: other outputs of its shape, which follow it in the last axis.
+        parts: the model's outputs of which each consists, side by side in the last axis.
     """
 
-    def __init__(self, model: keras.Model, name: str, beside: Sequence[str] = ()):
-        super().__init__(name=f"evaluation_of_{name}")
-        self.model, self.output_name, self.beside = model, name, list(beside)
-        #: makes a batch of what the dataset gives, where data are made on the device
-        self.make: Callable[[Any], Any] | None = None
+    def __init__(self, model: keras.Model, parts: Mapping[str, Sequence[str]]):
+        super().__init__(name="evaluated")
+        self.model, self.parts = model, {name: list(names) for name, names in parts.items()}
         self.built = True
-
-    def test_step(self, data):
-        return super().test_step(data if self.make is None else self.make(data))
+        jit_compile = model.jit_compile if model.compiled else "auto"
+        if getattr(model, "compiled_by_xla", None) is False and on_cpu():
+            jit_compile = False
+        self.compile(jit_compile=jit_compile)
 
     def call(self, features):
         outputs = self.model(features)
-        output = outputs[self.output_name]
-        if self.beside:
-            output = ops.concatenate([output, *(outputs[name] for name in self.beside)], axis=-1)
-        return {self.output_name: output}
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Keras asks for one; the metrics are all that counts here."""
-        return ops.zeros(())
+        found = {name: [outputs[part] for part in parts] for name, parts in self.parts.items()}
+        return {name: v[0] if len(v) == 1 else ops.concatenate(v, axis=-1) for name, v in found.items()}
 
 
 class Accumulator:
-    """Feeds batches through a model into a metric, compiled once per length of sequences.
+    """Feeds batches through a model into metrics, compiled once per form of batches.
 
     Args:
         model: from features to a dict.
-        output: which of its outputs the metric reads.
-        metric: `PerformanceSums` or `ActivationSums`.
-        beside: see `Output`.
+        metrics: by name; each says what it `reads` beside the output: "target", "rule" or "activation".
+        parts: of every metric, the outputs of the model that it sees, side by side in the last axis.
     """
 
     def __init__(
-        self, model: keras.Model, output: str, metric: keras.metrics.Metric, beside: Sequence[str] = ()
+        self,
+        model: keras.Model,
+        metrics: Mapping[str, keras.metrics.Metric],
+        parts: Mapping[str, Sequence[str]],
     ):
-        self.model, self.output, self.metric, self.beside = model, output, metric, beside
-        self._readers: dict[Hashable, Callable[[Any, Any], Any]] = {}
+        self.model, self.metrics, self.parts = model, dict(metrics), parts
+        self._readers: dict[Hashable, Callable[[Any, Any], None]] = {}
 
     @cached_property
-    def _forward(self) -> Output:
-        # only now: by its first use the model is compiled
-        forward = Output(self.model, self.output, self.beside)
-        forward.compile(
-            metrics={self.output: self.metric},
-            jit_compile=self.model.jit_compile if self.model.compiled else "auto",
-        )
-        return forward
+    def _outputs(self) -> Outputs:
+        return Outputs(self.model, self.parts)  # only now: by its first use the model is compiled
 
-    def run(self, source: Source, steps: int) -> None:
-        """Resets the metric and feeds it the first `steps` batches of a source."""
-        self._forward.make = source.make
-        with programs_of(self._forward):
-            if keras.backend.backend() != "tensorflow":
-                self._forward.evaluate(source.dataset.take(steps), verbose=0)
-                return
+    def run(self, source: Source, steps: int) -> Iterator[State]:
+        """What the metrics hold after `steps` batches of each of a source's datasets."""
+        with programs_of(self._outputs), source.first(steps) as iterator:
             if source.program not in self._readers:
-                self._readers[source.program] = self._reader()
-            reader = self._readers[source.program]
-            self.metric.reset_state()
-            with source.first(steps) as iterator:
+                self._readers[source.program] = self._reader(source.make)
+            read = self._readers[source.program]
+            for _ in range(source.count):
+                for metric in self.metrics.values():
+                    metric.reset_state()
                 for begin in range(0, steps, STEPS_AT_ONCE):
-                    reader(iterator, tf.constant(min(STEPS_AT_ONCE, steps - begin)))
+                    read(iterator, min(STEPS_AT_ONCE, steps - begin))
+                yield {name: _state(metric) for name, metric in self.metrics.items()}
 
-    def _reader(self) -> Callable[[Any, Any], Any]:
-        """Reads so many batches from an iterator. Keras's own starts two iterators for each evaluation."""
-        forward = self._forward
+    def _reader(self, make: Callable[[Any], Any] | None) -> Callable[[Any, int], None]:
+        """Reads so many batches from an iterator."""
+        outputs = self._outputs
 
-        @tf.function(jit_compile=forward.jit_compile, autograph=False)
         def step(element: Any) -> None:
-            forward.test_step(element)
+            features, given = element if make is None else make(element)
+            known = {"rule": features["rule"], **given}
+            for name, found in outputs(features, training=False).items():
+                metric = self.metrics[name]
+                metric.update_state(known[getattr(metric, "reads", "target")], found)
+
+        if keras.backend.backend() != "tensorflow":
+
+            def read_here(iterator: Any, steps: int) -> None:
+                for _ in range(steps):
+                    step(tf.nest.map_structure(lambda t: ops.convert_to_tensor(t.numpy()), next(iterator)))
+
+            return read_here
+        compiled = tf.function(step, jit_compile=outputs.jit_compile, autograph=False)
 
         @tf.function(autograph=False)
         def read(iterator: Any, steps: tf.Tensor) -> None:
             def one(done: tf.Tensor) -> tf.Tensor:
-                step(next(iterator))
+                compiled(next(iterator))
                 return done + 1
 
             tf.while_loop(lambda done: done < steps, one, [tf.constant(0)], parallel_iterations=1)
 
-        return read
+        return lambda iterator, steps: read(iterator, tf.constant(steps))
+
+
+def _state(metric: keras.metrics.Metric) -> dict[str, np.ndarray]:
+    return {v.name: np.array(ops.convert_to_numpy(v)) for v in metric.variables}

@@ -1,7 +1,7 @@
 """What evaluations read. Building a pipeline costs more than a small evaluation, so it is built once."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from modtf import metrics
+from modtf.condition import Condition
 from modtf.datasets import host_ops
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.plan import StreamPlan
@@ -20,70 +21,40 @@ from modtf.population import Population
 KEPT = 64  # pipelines of a process; cells of other variants and widths have the same
 
 
-@dataclass(frozen=True)
-class _Options:
-    """Options of a condition. Arrays of the same shape and type are equal: one pipeline serves them all."""
-
-    signature: tuple[Any, ...]
-    values: dict[str, Any] = field(compare=False)
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any] | None) -> "_Options":
-        values = dict(options or {})
-        shown = {n: (v.shape, v.dtype) if isinstance(v, np.ndarray) else v for n, v in values.items()}
-        return cls(tuple(sorted((name, repr(value)) for name, value in shown.items())), values)
+def alike(conditions: Sequence[Condition]) -> list[tuple[Condition, ...]]:
+    """Conditions in groups that one pipeline and one program serve: they differ in the values of arrays."""
+    groups: dict[Any, list[Condition]] = {}
+    for condition in conditions:
+        groups.setdefault(condition.form if condition.arrays else condition.name, []).append(condition)
+    return [tuple(group) for group in groups.values()]
 
 
+@lru_cache(KEPT)
 def evaluation_batches(
     population: Population,
     output: str,
     batch_size: int,
     split: str,
+    conditions: tuple[Condition, ...],
     draws: int | None = None,
-    *,
     on_device: bool = False,
-    options: Mapping[str, Any] | None = None,
-    **of_stream: Any,
 ) -> Source:
-    """An endless source of (features, {output: what its metric needs}).
+    """A source of (features, {output: what its metric needs}) under conditions that are `alike`, in turn.
 
-    For the output "target" that is the target, for "activation" rule + R * draw of every token. Conditions
-    whose options have arrays of the same shapes share one source: read it before asking for the next one.
+    For the output "target" that is the target, for "activation" rule + R * draw of every token.
 
     Args:
         population: whose seeds are those of the evaluation.
         output: of the model.
         batch_size: examples at once.
         split: "validation" or "test".
+        conditions: one after the other.
         draws: batches follow so many rule distributions in turn; by default all follow the uniform one.
         on_device: whether the source says which batch, for a program that makes it.
-        options, **of_stream: of `modtf.stream`.
     """
-    given = _Options.of(options)
-    source, variables = _build(population, output, batch_size, split, draws, on_device, given, **of_stream)
-    for name, variable in variables.items():
-        variable.assign(given.values[name])
-    return source
-
-
-@lru_cache(KEPT)
-def _build(
-    population: Population,
-    output: str,
-    batch_size: int,
-    split: str,
-    draws: int | None,
-    on_device: bool,
-    given: _Options,
-    **of_stream: Any,
-) -> tuple[Source, dict[str, tf.Variable]]:
-    """The source, and the variables that hold the arrays among the options."""
-    num_rules = population.task.num_rules
+    num_rules, of_stream = population.task.num_rules, conditions[0].stream_options()
     if draws is not None:
         of_stream["rule_probs"] = metrics.rule_distributions(num_rules, draws)
-    arrays = {name: value for name, value in given.values.items() if isinstance(value, np.ndarray)}
-    with tf.device("CPU:0"):
-        variables = {name: tf.Variable(value, trainable=False) for name, value in arrays.items()}
 
     def needed(step: Any, features: Any, target: Any) -> Any:
         if output == "target":
@@ -92,22 +63,36 @@ def _build(
         return features, {output: features["rule"] + num_rules * draw}
 
     if not on_device:
-        of_stream["options"] = {**given.values, **variables}
         plan = StreamPlan.of(population, host_ops, batch_size, split, **of_stream)
-        batches = dataset(plan, ahead=not variables)
-        return Source(batches.enumerate().map(lambda step, batch: needed(step, *batch))), variables
 
-    device = DeviceStream(population, batch_size, split, options=given.values, **of_stream)
-    numbers = {**device.given, "options": {**device.given["options"], **variables}}
+        def under(arrays: dict[str, tf.Tensor]) -> tf.data.Dataset:
+            made = dataset(replace(plan, options={**plan.options, **arrays}))
+            return made.enumerate().map(lambda step, batch: needed(step, *batch))
+
+        if len(conditions) == 1:
+            return Source(under({}).take)
+        arrays = tf.data.Dataset.from_tensor_slices(_stacked([c.arrays for c in conditions]))
+        return Source(lambda steps: arrays.flat_map(lambda a: under(a).take(steps)), count=len(conditions))
+
+    stream = DeviceStream(population, batch_size, split, **of_stream)
+    own = stream.given["options"]
+    given = _stacked([{**stream.given, "options": {**own, **condition.arrays}} for condition in conditions])
 
     def make(element: Any) -> Any:
-        features, target = device.make(element["step"], given=element["given"])
+        features, target = stream.make(element["step"], given=element["given"])
         return needed(element["step"], {name: values[0] for name, values in features.items()}, target[0])
 
-    def element(step: tf.Tensor) -> dict[str, Any]:
-        return {
-            "step": tf.cast(step, tf.int32), "given": tf.nest.map_structure(tf.convert_to_tensor, numbers)
-        }  # fmt: skip
+    def elements(steps: int) -> tf.data.Dataset:
+        def element(place: tf.Tensor) -> dict[str, Any]:
+            of_condition = tf.nest.map_structure(lambda values: tf.gather(values, place // steps), given)
+            return {"step": tf.cast(place % steps, tf.int32), "given": of_condition}
 
-    program = (population, device.plan.batch_size, device.plan.num_tokens, draws, given.signature)
-    return Source(tf.data.Dataset.counter().map(element), make, program), variables
+        return tf.data.Dataset.range(len(conditions) * steps).map(element)
+
+    plan = stream.plan
+    program = (population, plan.batch_size, plan.num_tokens, draws, conditions[0].form_of_options)
+    return Source(elements, make, program, len(conditions))
+
+
+def _stacked(trees: Sequence[Any]) -> Any:
+    return tf.nest.map_structure(lambda *values: np.stack(values), *trees)

@@ -1,23 +1,26 @@
 """Measures a trained model; `modtf.evaluate` and the training callbacks share it."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 
 from modtf.checks import check_choice
-from modtf.evaluation.accumulate import Accumulator
+from modtf.condition import IID
+from modtf.evaluation.accumulate import Accumulator, State
 from modtf.evaluation.accumulators import ActivationSums, PerformanceSums
-from modtf.evaluation.batches import evaluation_batches
+from modtf.evaluation.batches import alike, evaluation_batches
 from modtf.evaluation.data_place import choose_place
 from modtf.evaluation.measures import measure_members, rates
-from modtf.evaluation.outputs import count_modules, failures_explained
+from modtf.evaluation.outputs import failures_explained, find_outputs
 from modtf.evaluation.scores import Rows, Scores
-from modtf.families import IID
 from modtf.models.routers.base import Router
+from modtf.observed import Probe, at_place
 from modtf.population import Population
 from modtf.protocol import Evaluation
+from modtf.registry import resolve
 from modtf.task import SPLITS
 
 
@@ -33,6 +36,10 @@ class Evaluator:
         seed: of the evaluation stream, the same for all members.
         data: where it is made, "host", "device" or "auto" (see `choose_place`).
 
+    Attributes:
+        num_modules: M by place, of the routed layers that the model has; 1 where it says nothing of its
+            only one.
+
     Raises:
         ValueError: on a model of another task or with other outputs, an unknown split or condition.
     """
@@ -46,41 +53,58 @@ class Evaluator:
         seed: int = 0,
         data: str = "auto",
     ):
-        self.place = choose_place(data, population.family)
+        task, family = population.task, population.family
+        self._on_device = choose_place(data, family) == "device"
         self.model, self.population = model, population.with_seed(seed)
-        found = count_modules(model, population)
-        self.num_modules, self.says_activation = found or 1, found is not None
-        router = getattr(model, "router", None)
-        self.router = router if isinstance(router, Router) else None
-        # the use q = p @ A is exact where p is a function of the token alone, and tokens come one by one
+        found = find_outputs(model, population)
+        said = {name: found[place.output] for name, place in task.places.items() if place.output in found}
+        self.says_activation = bool(said)
+        self.num_modules = said or ({} if family.places(task) else {"": 1})
+        routers = getattr(model, "routers", None) or {"": getattr(model, "router", None)}
+        self.routers = {place: r for place, r in routers.items() if isinstance(r, Router)}
+        #: what routers add to the loss, by place
+        self.penalties = {p: r.penalty_name for p, r in self.routers.items() if r.penalty_name}
+        router = self.routers.get("")
+        # The use q = p @ A is exact where p is a function of the token alone, and tokens come one by one. At
+        # several places tokens are not drawn by their rules alone: there, too, it follows from A
         self.exact_usage = (
-            not (population.family.is_sequence or (self.router is not None and self.router.sees_batch))
-            or not self.says_activation
-            or (self.router is not None and self.router.depends_only_on_rule)
+            not (family.is_sequence or (router is not None and router.sees_batch))
+            or "" not in said
+            or (router is not None and router.depends_only_on_rule)
         )
-        #: name of what the router adds to the loss, None if nothing
-        self.penalty_name = self.router.penalty_name if self.router is not None else None
-        penalty = self.router.penalty if self.router is not None and self.penalty_name else None
-        draws = 1 if self.exact_usage else evaluation.draws
-        self.performance = PerformanceSums(self.population)
-        self.activation = ActivationSums(self.population, self.num_modules, draws, penalty)
-        self._of_target = Accumulator(model, "target", self.performance)
-        beside = ["scores"] if self.router is not None and self.router.penalises_scores else []
-        self._of_activation = Accumulator(model, "activation", self.activation, beside)
+        self.draws = 1 if self.exact_usage else evaluation.draws
+        self.probes = [probe for probe in family.probes(task) if probe.output in found]
+        performance = {"target": PerformanceSums(self.population)}
+        probed = {_key(probe): resolve(probe.accumulator)(task) for probe in self.probes}
+        outputs = {"target": ["target"], **{_key(probe): [probe.output] for probe in self.probes}}
+        self._of_target = Accumulator(model, performance, {"target": ["target"]})
+        self._of_probes = Accumulator(model, {**performance, **probed}, outputs)
+        self._of_activation = self._activation_sums()
         self._set_data(evaluation, split)
 
+    def _activation_sums(self) -> Accumulator:
+        metrics, parts = {}, {}
+        for name, num_modules in self.num_modules.items() if self.says_activation else ():
+            place, router = self.population.task.places[name], self.routers.get(name)
+            penalty = router.penalty if router is not None and name in self.penalties else None
+            metrics[name] = ActivationSums(self.population, place, num_modules, self.draws, penalty)
+            priced = [at_place("scores", name)] if router is not None and router.penalises_scores else []
+            parts[name] = [place.output, *priced]
+        return Accumulator(self.model, metrics, parts)
+
     def on(self, evaluation: Evaluation, split: str) -> "Evaluator":
-        """Another evaluator of the same model on other data, which shares what is compiled.
+        """Another evaluator of the same model on other data, which shares what is compiled; without probes.
 
         Raises:
             ValueError: on an unknown split or condition, or more draws than this evaluator's.
         """
-        if not self.exact_usage and evaluation.draws > self.activation.draws:
+        if not self.exact_usage and evaluation.draws > self.draws:
             raise ValueError(
-                f"draws={evaluation.draws} is more than the {self.activation.draws} that this evaluator was "
+                f"draws={evaluation.draws} is more than the {self.draws} that this evaluator was "
                 "made for. Make the one with more draws first."
             )
         other = copy.copy(self)
+        other.probes = []
         other._set_data(evaluation, split)
         return other
 
@@ -98,63 +122,92 @@ class Evaluator:
         self.evaluation, self.split = evaluation, split
 
     def run(self) -> Scores:
-        """Performance under every condition, the activation matrix and its measures, the router's penalty.
+        """Performance under every condition, and on average over those of a group; the activation matrix of
+        every place and its measures; the router's penalty; what probes find.
 
         Raises:
             ValueError: if a user's model fails on some of the data.
         """
         with failures_explained(self.model, self.population, self.evaluation):
-            return self._run()
+            rows = self._performance()
+            activation, of_places = self._activation()
+        return Scores({**rows, **of_places}, activation)
 
-    def _run(self) -> Scores:
+    def _performance(self) -> Rows:
+        states: dict[str, State] = {}
+        accumulator = self._of_probes if self.probes else self._of_target
+        for conditions in alike(self.conditions):
+            read = self._read(accumulator, "target", self.evaluation.batches, conditions)
+            states |= {condition.name: state for state, condition in zip(read, conditions, strict=True)}
         rows: Rows = {}
         for condition in self.conditions:
-            steps = self.evaluation.batches
-            self._accumulate(self._of_target, steps, **condition.stream_options())
-            batches = float(self.performance.batches.numpy())
-            rows["loss", condition.name] = self.performance.loss.numpy() / batches
-            if self.performance.error_of is not None:
-                rows["error", condition.name] = 100.0 * self.performance.error.numpy() / batches
-        activation = self.activation_matrix()
-        if self.penalty_name:
-            penalty = self.activation.penalty.numpy() / float(self.activation.batches.numpy())
-        measures = measure_members(activation, **({} if self.exact_usage else self._usage()))
-        rows |= {(name, IID): values for name, values in measures.items()}
-        if self.penalty_name:
-            rows[self.penalty_name, IID] = penalty
-        return Scores(rows, activation, self.population.family)
+            sums = dict(states[condition.name]["target"])
+            batches = float(sums.pop("batches"))
+            for measure, total in sums.items():
+                rows[measure, condition.name, ""] = (100.0 if measure == "error" else 1.0) * total / batches
+        for group in self.population.family.groups:
+            names = [c.name for c in self.population.family.conditions if c.group == group]
+            if set(names) <= set(states):
+                measures = [measure for measure, condition, _ in rows if condition == IID]
+                rows |= {(m, group, ""): np.mean([rows[m, n, ""] for n in names], axis=0) for m in measures}
+        for probe in self.probes:
+            found = resolve(probe.rows)({name: state[_key(probe)] for name, state in states.items()})
+            for (measure, name), value in found.items():
+                rows[measure, name, ""] = np.broadcast_to(
+                    np.asarray(value, np.float64), [len(self.population)]
+                )
+        return rows
 
-    def activation_matrix(self) -> np.ndarray:
-        """A [P, R, M], float64, from `evaluation.tokens` tokens; NaN for a member that has diverged."""
+    def _activation(self) -> tuple[dict[str, np.ndarray], Rows]:
+        """A [P, R, M] of every place, float64, from `evaluation.tokens` tokens, NaN for a member that has
+        diverged; and its measures."""
+        rows: Rows = {}
         if not self.says_activation:
-            return np.ones([len(self.population), self.population.task.num_rules, 1])
-        self._accumulate(self._of_activation, self._steps(self.evaluation.tokens))
-        counts = self.activation.rules.numpy().sum(axis=1)
-        return rates(self.activation.by_rule.numpy(), counts)
+            shape = [len(self.population), self.population.task.num_rules, 1]
+            matrices = {place: np.ones(shape) for place in self.num_modules}
+        else:
+            iid = [self.population.family.condition(IID)]
+            (state,) = self._read(self._of_activation, "activation", self._steps(self.evaluation.tokens), iid)
+            matrices = {
+                place: rates(sums["by_rule"], sums["rules_of_draw"].sum(axis=1))
+                for place, sums in state.items()
+            }
+        for place, matrix in matrices.items():
+            sampled = self._usage() if place == "" and not self.exact_usage else {}
+            rows |= {(m, IID, place): values for m, values in measure_members(matrix, **sampled).items()}
+            if place in self.penalties:
+                penalty = state[place]["penalty"] / float(state[place]["batches"])
+                rows[self.penalties[place], IID, place] = penalty
+        return matrices, rows
 
     def _usage(self) -> dict[str, np.ndarray]:
         """Module use [P, K, M] under each of K rule distributions, and how often the rules came [P, K, R]."""
-        draws = self.evaluation.draws
+        draws, iid = self.evaluation.draws, [self.population.family.condition(IID)]
         steps = draws * self._steps(self.evaluation.tokens_per_draw)
-        self._accumulate(self._of_activation, steps, draws)
-        sums, rules = (v.numpy()[:, :draws] for v in (self.activation.by_draw, self.activation.rules))
+        (state,) = self._read(self._of_activation, "activation", steps, iid, draws)
+        sums, rules = (state[""][name][:, :draws] for name in ("by_draw", "rules_of_draw"))
         counts = rules.sum(axis=2)
-        return {
-            "usage": rates(sums, counts),
-            "rule_frequencies": rates(rules, counts),
-        }
+        return {"usage": rates(sums, counts), "rule_frequencies": rates(rules, counts)}
 
     def _steps(self, tokens: int) -> int:
         """Batches that hold so many tokens of a member."""
-        batch = self.evaluation.activation_batch_size * self.population.family.num_training_tokens
-        return -(-tokens // batch)
+        task = self.population.task
+        return -(-tokens // (self.evaluation.activation_batch_size * task.family.num_tokens(task)))
 
-    def _accumulate(
-        self, accumulator: Accumulator, steps: int, draws: int | None = None, **options: Any
-    ) -> None:
-        """Accumulates `steps` batches of a stream with these options."""
-        output, sizes = accumulator.output, self.evaluation
+    def _read(
+        self,
+        accumulator: Accumulator,
+        output: str,
+        steps: int,
+        conditions: Any,
+        draws: int | None = None,
+    ) -> Iterator[State]:
+        """What metrics hold after `steps` batches under each of conditions that are alike."""
+        sizes = self.evaluation
         batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
-        which = (self.population, output, batch_size, self.split, draws)
-        on_device = self.place == "device"
-        accumulator.run(evaluation_batches(*which, on_device=on_device, **options), steps)
+        which = (self.population, output, batch_size, self.split, tuple(conditions), draws, self._on_device)
+        return accumulator.run(evaluation_batches(*which), steps)
+
+
+def _key(probe: Probe) -> str:
+    return f"probe_{probe.name}"

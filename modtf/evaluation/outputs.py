@@ -8,9 +8,12 @@ import keras
 import numpy as np
 
 from modtf.datasets.streaming import stream
+from modtf.evaluation.batches import alike
 from modtf.models.base import ModularModel
+from modtf.observed import Place
 from modtf.population import Population
 from modtf.protocol import Evaluation
+from modtf.task import Task
 
 EXAMPLES = 2
 TOLERANCE = 1e-3  # of a sum of activation: some models compute in half precision
@@ -26,23 +29,26 @@ def check_is_model(model: Any) -> None:
         )
 
 
-def count_modules(model: keras.Model, population: Population) -> int | None:
-    """The number of modules M of a model, which a user's model tells, and is built by, on two examples.
+def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
+    """The outputs of a model, which a user's model tells, and is built by, on two examples.
 
     Returns:
-        M; None where the model says nothing of activation.
+        Output -> its last axis: of "activation" the number of modules M. A model that says nothing of
+        activation, or has no such place, has no such output.
 
     Raises:
         ValueError: if it is none, is of another task, or does not return what it must.
     """
     check_is_model(model)
+    task = population.task
     if isinstance(model, ModularModel):
         if model.population.shape != population.shape:
             raise ValueError(
                 f"The model was built for {model.population.describe()}, received {population.describe()}. "
                 "Give the task, or the list of tasks, that it was built for."
             )
-        return model.num_modules
+        if "" in model.routers and not task.family.probes(task):
+            return {"activation": model.num_modules}  # nothing else is asked of it
     return _check_outputs(model, population)
 
 
@@ -50,11 +56,12 @@ def check_conditions(model: keras.Model, population: Population, evaluation: Eva
     """Raises `ValueError` where a user's model does not return what it must under a condition of evaluation,
     such as sequences of another length."""
     family = population.family
-    for name in evaluation.names(family):
+    for condition, *_ in alike([family.condition(name) for name in evaluation.names(family)]):
         try:
-            _check_outputs(model, population, **family.condition(name).stream_options())
+            _check_outputs(model, population, **condition.stream_options())
         except Exception as error:
-            raise ValueError(f"Under the condition {name!r} the model fails: {_words(error)}") from error
+            said = f"Under the condition {condition.name!r} the model fails: {_words(error)}"
+            raise ValueError(said) from error
 
 
 @contextlib.contextmanager
@@ -73,7 +80,8 @@ def failures_explained(model: keras.Model, population: Population, evaluation: E
         ) from error
 
 
-def _check_outputs(model: keras.Model, population: Population, **condition: Any) -> int | None:
+def _check_outputs(model: keras.Model, population: Population, **condition: Any) -> dict[str, int]:
+    """Output -> its last axis, under a condition."""
     features, target = next(iter(stream(population, EXAMPLES, "validation", **condition)))
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in features.items())
     try:
@@ -89,33 +97,50 @@ def _check_outputs(model: keras.Model, population: Population, **condition: Any)
             "A model must return a dict with the keys 'target' [B, ...] and, if it has modules, 'activation' "
             f"[B, ..., M], received {received}. Wrap your model in one whose call returns both."
         )
-    values = _numbers("target", outputs["target"])
-    if values.shape != tuple(target.shape):
+    _check_target(outputs["target"], tuple(features["inputs"].shape), tuple(target.shape), population.task)
+    for place in population.task.places.values():
+        if place.output in outputs:
+            _check_activation(outputs[place.output], tuple(features["rule"].shape), place, population.task)
+    return {name: int(value.shape[-1]) for name, value in outputs.items() if len(getattr(value, "shape", ()))}
+
+
+def _check_target(output: Any, inputs: tuple[int, ...], target: tuple[int, ...], task: Task) -> None:
+    values, classes = _numbers("target", output), task.target_dtype == "int32"
+    expected = (*target, task.output_width) if classes else target
+    if values.shape != expected:
+        words = (
+            "one logit per class, in a last axis"
+            if classes
+            else "one number per token, without an axis of its own"
+        )
         raise ValueError(
             f"The model's 'target' has the shape {values.shape} for inputs of shape "
-            f"{tuple(features['inputs'].shape)}; expected {tuple(target.shape)}: one number per token, "
-            "without an axis of its own."
+            f"{inputs}; expected {expected}: {words}."
         )
-    if not keras.backend.is_float_dtype(outputs["target"].dtype):
+    if not keras.backend.is_float_dtype(output.dtype):
         raise ValueError(
-            f"The model's 'target' is of type {keras.backend.standardize_dtype(outputs['target'].dtype)}; "
+            f"The model's 'target' is of type {keras.backend.standardize_dtype(output.dtype)}; "
             "expected floating-point numbers, which have gradients: cast to 'float32' where they are made."
         )
-    if "activation" not in outputs:
-        return None
-    values, tokens = _numbers("activation", outputs["activation"]), tuple(features["rule"].shape)
+
+
+def _check_activation(output: Any, rule: tuple[int, ...], place: Place, task: Task) -> None:
+    values, tokens = _numbers(place.output, output), rule
+    if place.name:  # its tokens always have an axis
+        numbers = range(rule[-1]) if task.is_sequence else range(1)
+        chosen = place.tokens if isinstance(place.tokens, tuple) else numbers[place.tokens or slice(None)]
+        tokens = (*(rule[:-1] if task.is_sequence else rule), len(chosen))
     if values.ndim != len(tokens) + 1 or values.shape[:-1] != tokens or not values.shape[-1]:
         raise ValueError(
-            f"The model's 'activation' has the shape {values.shape}; expected {(*tokens, 'M')}: the weight "
-            "of each of M modules for every token."
+            f"The model's {place.output!r} has the shape {values.shape}; expected {(*tokens, 'M')}: the "
+            "weight of each of M modules for every token."
         )
     if values.min() < -TOLERANCE or np.abs(values.sum(axis=-1) - 1).max() > TOLERANCE:
         raise ValueError(
-            f"The model's 'activation' lies between {values.min():.4g} and {values.max():.4g}, its sums over "
-            f"modules between {values.sum(axis=-1).min():.4g} and {values.sum(axis=-1).max():.4g}; expected "
-            "at least 0 and the sum 1: take a softmax, or divide by the sum."
+            f"The model's {place.output!r} lies between {values.min():.4g} and {values.max():.4g}, its sums "
+            f"over modules between {values.sum(axis=-1).min():.4g} and {values.sum(axis=-1).max():.4g}; "
+            "expected at least 0 and the sum 1: take a softmax, or divide by the sum."
         )
-    return values.shape[-1]
 
 
 def _numbers(name: str, output: Any) -> np.ndarray:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modtf.families import IID, Family
+from modtf.condition import IID
+from modtf.observed import at_place
 
-Rows = dict[tuple[str, str], np.ndarray]
+Rows = dict[tuple[str, str, str], np.ndarray]  # (measure, condition, place): values [P]
 
 
 @dataclass(frozen=True)
@@ -15,52 +16,53 @@ class Scores:
     """Measures of P members.
 
     Attributes:
-        rows: (measure, name of the condition) -> values [P].
-        activation: the activation matrices [P, R, M], float64.
-        family: whose conditions they are.
+        rows: (measure, name of the condition or of a group of them, place) -> values [P]. Performance, and
+            all of a model with a single routed layer, stands at the place "".
+        activation: place -> the activation matrices [P, R, M] there, float64.
     """
 
     rows: Rows
-    activation: np.ndarray
-    family: Family
+    activation: Mapping[str, np.ndarray]
+
+    def named(self) -> dict[str, np.ndarray]:
+        """The rows by names: "loss", "loss_scale2", "alignment", "alignment_root", ..."""
+        return {row_name(*key): values for key, values in self.rows.items()}
 
     def member(self, index: int) -> dict[str, float]:
-        """One member as a flat dict: "loss", "loss_scale2", "loss_len30_scale2", "alignment", ..."""
-        return {
-            self.family.condition(condition).of(measure): float(values[index])
-            for (measure, condition), values in self.rows.items()
-        }
+        """One member as a flat dict, by the same names."""
+        return {name: float(values[index]) for name, values in self.named().items()}
 
-    def in_distribution(self) -> dict[str, np.ndarray]:
-        """measure -> values [P], in the condition of training."""
-        return {measure: values for (measure, condition), values in self.rows.items() if condition == IID}
+
+def row_name(measure: str, condition: str = IID, place: str = "") -> str:
+    """What a row is called where it stands by itself."""
+    return at_place(measure if condition == IID else f"{measure}_{condition}", place)
 
 
 def mean_scores(found: Sequence[Scores]) -> Scores:
     """The mean of several evaluations of the same sizes."""
-    first = found[0]
-    rows = {key: np.mean([scores.rows[key] for scores in found], axis=0) for key in first.rows}
-    return Scores(rows, np.mean([scores.activation for scores in found], axis=0), first.family)
+    return Scores(
+        {key: np.mean([scores.rows[key] for scores in found], axis=0) for key in found[0].rows},
+        {k: np.mean([scores.activation[k] for scores in found], axis=0) for k in found[0].activation},
+    )
 
 
 def to_arrays(found: Sequence[Scores]) -> dict[str, np.ndarray]:
     """Several evaluations as arrays by name, for a checkpoint."""
     if not found:
         return {}
-    arrays = {"activation": np.stack([scores.activation for scores in found])}
-    for measure, condition in found[0].rows:
-        arrays[f"{measure}|{condition}"] = np.stack([scores.rows[measure, condition] for scores in found])
-    return arrays
+    rows = {"|".join(key): np.stack([scores.rows[key] for scores in found]) for key in found[0].rows}
+    places = found[0].activation
+    return rows | {f"activation|{k}": np.stack([scores.activation[k] for scores in found]) for k in places}
 
 
-def from_arrays(arrays: Mapping[str, np.ndarray], family: Family) -> list[Scores]:
-    """What `to_arrays` was given."""
-    rows = {}
-    for name, values in arrays.items():
-        measure, bar, condition = name.partition("|")
-        if bar:
-            rows[measure, condition] = values
+def from_arrays(arrays: Mapping[str, np.ndarray]) -> list[Scores]:
+    """What `to_arrays` was given; other names are left out."""
+    keys = {name: tuple(name.split("|")) for name in arrays if "|" in name}
+    count = max((len(arrays[name]) for name in keys), default=0)
     return [
-        Scores({key: values[i] for key, values in rows.items()}, activation, family)
-        for i, activation in enumerate(arrays.get("activation", ()))
+        Scores(
+            {key: arrays[name][i] for name, key in keys.items() if len(key) == 3},
+            {key[1]: arrays[name][i] for name, key in keys.items() if len(key) == 2},
+        )
+        for i in range(count)
     ]

@@ -9,7 +9,7 @@ import keras
 
 from modtf.checks import check_choice, check_integer, check_names, check_type
 from modtf.evaluation.evaluator import Evaluator
-from modtf.evaluation.outputs import check_is_model, count_modules
+from modtf.evaluation.outputs import check_is_model, find_outputs
 from modtf.files import check_file_writable
 from modtf.models.base import ModularModel
 from modtf.population import Population
@@ -118,9 +118,10 @@ def train(
         weight_decay=weight_decay,
     )
     with scope_of(model):
-        count_modules(model, population)  # before anything is compiled; a user's model is built then
+        find_outputs(model, population)  # before anything is compiled; a user's model is built then
     if not isinstance(evaluation, EvaluateCallback):
-        sizes = Evaluation().smaller(TRAINING_FACTOR) if evaluation is None else evaluation
+        smaller = Evaluation().smaller(TRAINING_FACTOR, population.family.while_training)
+        sizes = smaller if evaluation is None else evaluation
         evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation", data=data))
     return fit(
         model,

@@ -74,8 +74,12 @@ class TrainerContext:
         sizes = cell.protocol.evaluation
         self.model, self.population, self.task = model, population, population.task
         self.training, self.options, self.steps = cell.protocol.training, _options(cell), 0
-        self.evaluation = EvaluateCallback(evaluator.on(sizes.smaller(TRAINING_FACTOR), "validation"))
-        self._of_tail = evaluator.on(sizes.smaller(TRAINING_FACTOR, sizes.conditions), "test")
+        family = population.family
+        now = sizes.smaller(TRAINING_FACTOR, family.while_training)
+        self.evaluation = EvaluateCallback(evaluator.on(now, "validation"))
+        # a family whose tables speak of another checkpoint may have too many conditions to measure that often
+        often = sizes.smaller(TRAINING_FACTOR, sizes.conditions) if family.checkpoint == "tail" else now
+        self._of_tail = evaluator.on(often, "test")
         self.measuring: list[keras.callbacks.Callback] = []  # callbacks that read `evaluation`
         self.callbacks, self.rows = list(callbacks), dict[tuple[str, str, str], np.ndarray]()
         self.diverged_at = np.zeros(len(population), np.int64)

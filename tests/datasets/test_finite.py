@@ -11,7 +11,7 @@ from modtf.datasets.device import DeviceStream
 from modtf.datasets.families.base import RuleData
 from modtf.datasets.random import shuffled
 from modtf.datasets.streaming import stream
-from modtf.evaluation.batches import evaluation_batches
+from modtf.evaluation.batches import alike, evaluation_batches
 from modtf.families import Condition, Family
 from modtf.families.mlp import MLP
 from modtf.population import Population
@@ -113,27 +113,26 @@ def test_shapes_and_types(task):
     assert task.example_shapes(5) == {"inputs": (2, 2), "rule": (5,), "target": ()}
 
 
-def test_conditions_of_one_shape_share_a_pipeline(task, draw):
-    population = Population.of(task, 9)
-    [plain] = draw(task, 1, batch_size=8, split="test", seed=9)
-    for on_device in (False, True):
-        seen, make = [], None
-        for condition in task.family.conditions[1:]:
-            options = {"on_device": on_device, **condition.stream_options()}
-            source = evaluation_batches(population, "target", 8, "test", **options)
-            with source.first(1) as iterator:
-                features = next(iterator)
-                if on_device:
-                    make = make or tf.function(source.make, autograph=False)
-                features, _ = make(features) if on_device else features
-            np.testing.assert_allclose(
-                corners([(features["inputs"], 0, 0)])[3], condition.options["shift"], atol=1e-5
-            )
-            [by_name] = draw(task, 1, batch_size=8, split="test", seed=9, condition=condition.name)
-            np.testing.assert_allclose(features["inputs"], by_name[0], atol=1e-5)
-            np.testing.assert_array_equal(features["rule"], plain[1])
-            seen.append(source)
-        assert len(set(map(id, seen))) == 1
+@pytest.mark.parametrize("on_device", [False, True])
+def test_conditions_of_one_shape_share_a_pipeline(task, draw, on_device):
+    population, (plain, *shifted) = Population.of(task, 9), task.family.conditions
+    assert alike(task.family.conditions) == [(plain,), tuple(shifted)]
+    options = {"batch_size": 8, "split": "test"}
+    source = evaluation_batches(population, "target", *options.values(), tuple(shifted), on_device=on_device)
+    make = tf.function(source.make, autograph=False) if on_device else lambda element: element
+    with source.first(2) as iterator:
+        made = [make(next(iterator))[0] for _ in range(2 * len(shifted))]
+    for condition, features in zip(shifted, made[::2], strict=True):
+        shift = corners([(features["inputs"], 0, 0)])[3]
+        np.testing.assert_allclose(shift, condition.options["shift"], atol=1e-5)
+    for n, condition in enumerate(shifted):
+        by_name = draw(task, 2, **options, seed=9, condition=condition.name)
+        for features, (inputs, rule, _) in zip(made[2 * n :], by_name, strict=False):
+            np.testing.assert_allclose(features["inputs"], inputs, atol=1e-5)
+            np.testing.assert_array_equal(features["rule"], rule)
+
+
+def test_options_that_there_are_not_are_refused(task):
     with pytest.raises(ValueError, match=r"Images\.examples, .* 'toy', received the options tilt: got an"):
         stream(task, options={"tilt": 1})
     with pytest.raises(ValueError, match="condition='by1' says scale, seq_len and options"):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from modtf.evaluation.evaluator import Evaluator
-from modtf.evaluation.scores import Scores, from_arrays, mean_scores, to_arrays
+from modtf.evaluation.scores import Scores, from_arrays, mean_scores, row_name, to_arrays
 from modtf.protocol import tail_length
 
 
@@ -21,8 +21,7 @@ class EvaluateCallback(keras.callbacks.Callback):
 
     Attributes:
         steps: the training steps evaluated so far, 0 first.
-        records: measure -> list of values [P], one per evaluation.
-        activations: list of activation matrices [P, R, M].
+        found: the scores of each of them.
         seconds: training time between evaluations, without the evaluations.
         begin: the step before this training's first, where there was another before it.
     """
@@ -32,16 +31,21 @@ class EvaluateCallback(keras.callbacks.Callback):
         self.evaluator = evaluator
         self.begin = 0
         self.steps: list[int] = []
-        self.records: dict[str, list[np.ndarray]] = {}
-        self.activations: list[np.ndarray] = []
+        self.found: list[Scores] = []
         self.seconds: list[float] = []
         self._began: float | None = None  # the epoch, on the clock
         self._before = 0.0  # seconds of it in a run that was interrupted
 
     @property
+    def records(self) -> dict[str, list[np.ndarray]]:
+        """All that was found, values [P] of each evaluation by name: see `Scores.named`."""
+        named = [scores.named() for scores in self.found]
+        return {name: [one[name] for one in named] for name in (named[0] if named else ())}
+
+    @property
     def latest(self) -> dict[str, np.ndarray]:
-        """measure -> values [P] of the last evaluation."""
-        return {measure: values[-1] for measure, values in self.records.items()}
+        """What the last evaluation found, values [P] by name."""
+        return self.found[-1].named()
 
     def on_train_begin(self, logs=None):
         if not self.steps:  # else training resumes
@@ -55,39 +59,28 @@ class EvaluateCallback(keras.callbacks.Callback):
         self._began = None
         self._measure(self.begin + (epoch + 1) * self.params["steps"])
         if logs is not None:
-            for measure, values in self.latest.items():
-                name = f"val_{measure}" if measure in ("loss", "error") else measure
+            for (measure, *where), values in self.found[-1].rows.items():
+                name = row_name(f"val_{measure}" if measure in ("loss", "error") else measure, *where)
                 logs[name] = float(np.mean(values))
 
     def _running(self) -> float:
         return 0.0 if self._began is None else time.perf_counter() - self._began
 
     def _measure(self, step: int) -> None:
-        scores = self.evaluator.run()
+        self.found.append(self.evaluator.run())
         self.steps.append(step)
-        for measure, values in scores.in_distribution().items():
-            self.records.setdefault(measure, []).append(values)
-        self.activations.append(scores.activation)
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything recorded, as arrays, for a checkpoint."""
-        arrays = {f"record_{name}": np.stack(values) for name, values in self.records.items()}
-        arrays |= {"steps": np.array(self.steps), "seconds": np.array(self.seconds)}
-        arrays["running"] = np.array(self._running())
-        return {**arrays, "activations": np.stack(self.activations)}
+        arrays = {"steps": np.array(self.steps), "seconds": np.array(self.seconds)}
+        return {**arrays, "running": np.array(self._running()), **to_arrays(self.found)}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
         """Continues where `state` was taken."""
         self.steps = [int(step) for step in state["steps"]]
-        self.activations = list(state["activations"])
         self.seconds = [float(s) for s in state["seconds"]]
         self._before = float(state["running"])
-        prefix = "record_"
-        self.records = {
-            name.removeprefix(prefix): list(values)
-            for name, values in state.items()
-            if name.startswith(prefix)
-        }
+        self.found = from_arrays(state)
 
 
 class BestWeights(keras.callbacks.Callback):
@@ -170,4 +163,4 @@ class TailCallback(keras.callbacks.Callback):
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
         """Continues where `state` was taken."""
-        self.found = from_arrays(state, self.evaluator.population.family)
+        self.found = from_arrays(state)

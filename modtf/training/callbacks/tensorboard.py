@@ -9,7 +9,9 @@ import numpy as np
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
+from modtf.evaluation.scores import row_name
 from modtf.metrics import best_permutation, module_use
+from modtf.observed import at_place
 from modtf.training.callbacks.evaluate import EvaluateCallback
 
 PIXELS = 24  # of an image's cell
@@ -58,21 +60,22 @@ class TensorBoardWriter(keras.callbacks.Callback):
         self.writer.flush()
 
     def _write_evaluation(self) -> None:
-        activation = self.evaluation.activations[-1]
+        found = self.evaluation.found[-1]
         with self.writer.as_default(self.evaluation.steps[-1]):
-            for measure, values in self.evaluation.latest.items():
+            for (measure, *where), values in found.rows.items():
                 if np.isfinite(values).all():
-                    tf.summary.scalar(self._group(measure) + measure, np.mean(values))
-            tf.summary.image("activation/rules_by_modules", heat_maps(activation), max_outputs=SHOWN_MEMBERS)
-            finite = [
-                matrix for matrix in activation if np.isfinite(matrix).all()
-            ]  # the others have diverged
-            tf.summary.histogram("activation/module_use", [module_use(matrix) for matrix in finite])
+                    tf.summary.scalar(self._group(measure) + row_name(measure, *where), np.mean(values))
+            for place, activation in found.activation.items():
+                maps = heat_maps(activation)
+                tf.summary.image(f"activation/{at_place('rules_by_modules', place)}", maps, SHOWN_MEMBERS)
+                # the others have diverged
+                use = [module_use(matrix) for matrix in activation if np.isfinite(matrix).all()]
+                tf.summary.histogram(f"activation/{at_place('module_use', place)}", use)
 
     def _group(self, measure: str) -> str:
         if measure in PERFORMANCE:
             return "performance/validation_"
-        return "penalty/" if measure == self.evaluation.evaluator.penalty_name else "measures/"
+        return "penalty/" if measure in self.evaluation.evaluator.penalties.values() else "measures/"
 
 
 def heat_maps(activation: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ def read(source, steps):
 
 
 def test_it_begins_again_with_the_same_iterator():
-    source = Source(counting())
+    source = Source(counting().take)
     first, iterator = read(source, 3)
     again, same = read(source, 3)
     assert first == again == [0, 1, 2]
@@ -26,7 +26,7 @@ def test_it_begins_again_with_the_same_iterator():
 
 
 def test_an_iterator_that_was_left_in_the_middle_is_not_used_again():
-    source = Source(counting())
+    source = Source(counting().take)
     reading = source.first(3)
     iterator = reading.__enter__()
     next(iterator)
@@ -37,7 +37,7 @@ def test_an_iterator_that_was_left_in_the_middle_is_not_used_again():
 
 
 def test_two_that_read_at_once_have_an_iterator_each():
-    source = Source(counting())
+    source = Source(counting().take)
     with source.first(2) as outer:
         assert next(outer).numpy() == 0
         assert read(source, 2)[0] == [0, 1]
@@ -45,7 +45,7 @@ def test_two_that_read_at_once_have_an_iterator_each():
 
 
 def test_large_batches_are_not_kept_in_memory():
-    source = Source(counting([LARGEST_KEPT // 8 + 1]))
+    source = Source(counting([LARGEST_KEPT // 8 + 1]).take)
     first, iterator = read(source, 2)
     again, another = read(source, 2)
     assert first == again == [0, 1]
@@ -55,7 +55,7 @@ def test_large_batches_are_not_kept_in_memory():
 
 
 def test_closing_ends_what_is_kept():
-    source = Source(counting())
+    source = Source(counting().take)
     _, iterator = read(source, 2)
     source.close()
     assert read(source, 2)[1] is not iterator

@@ -20,9 +20,9 @@ class PrescribedEvaluator:
         activation: np.ndarray | None = None,
         penalty_name: str | None = None,
     ):
-        self.population, self.penalty_name = population, penalty_name
-        self.series: dict[tuple[str, str], Iterator[Any]] = {
-            name if isinstance(name, tuple) else (name, "iid"): iter(values)
+        self.population, self.penalties = population, {"": penalty_name} if penalty_name else {}
+        self.series: dict[tuple[str, str, str], Iterator[Any]] = {
+            (*name, "") if isinstance(name, tuple) else (name, "iid", ""): iter(values)
             for name, values in series.items()
         }
         rules = population.task.num_rules
@@ -31,7 +31,7 @@ class PrescribedEvaluator:
 
     def run(self) -> Scores:
         rows = {key: np.array(next(values), np.float64) for key, values in self.series.items()}
-        return Scores(rows, self.matrices, self.population.family)
+        return Scores(rows, {"": self.matrices})
 
 
 @pytest.fixture(scope="session")

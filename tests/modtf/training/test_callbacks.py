@@ -24,17 +24,13 @@ def test_what_was_found(prescribed, run_epochs):
     callback = EvaluateCallback(evaluator)
     logs = run_epochs(None, [callback], range(2))
     assert callback.steps == [0, 5, 10]
-    assert {name: np.stack(values).tolist() for name, values in callback.records.items()} == {
-        "loss": LOSSES[:3],
-        "even": LOSSES[:3],
-    }
-    assert {name: values.tolist() for name, values in callback.latest.items()} == {
-        "loss": LOSSES[2],
-        "even": LOSSES[2],
-    }
-    assert len(callback.activations) == 3
+    names = ("loss", "even", "loss_scale2")
+    found = {name: np.stack(values).tolist() for name, values in callback.records.items()}
+    assert found == dict.fromkeys(names, LOSSES[:3])
+    assert {k: v.tolist() for k, v in callback.latest.items()} == dict.fromkeys(names, LOSSES[2])
+    assert len(callback.found) == 3
     assert len(callback.seconds) == 2
-    assert logs == {"loss": 0.5, "val_loss": 2.0, "even": 2.0}
+    assert logs == {"loss": 0.5, "val_loss": 2.0, "even": 2.0, "val_loss_scale2": 2.0}
 
 
 def test_a_resumed_training_is_not_measured_before_it_and_one_after_another_counts_on(prescribed, run_epochs):
@@ -91,7 +87,7 @@ def test_the_tail_is_the_mean_over_the_last_evaluations(total, prescribed, run_e
     assert len(tail.found) == tail_length(total)
     expected = [np.mean(range(tail_length(total))), 1.0]  # the evaluator counts from its first use
     for condition in ("iid", "scale2"):
-        assert tail.scores().rows["loss", condition].tolist() == expected
+        assert tail.scores().rows["loss", condition, ""].tolist() == expected
 
 
 def test_the_tail_survives_a_kill(prescribed, run_epochs):
@@ -103,7 +99,9 @@ def test_the_tail_survives_a_kill(prescribed, run_epochs):
     run_epochs(None, [resumed], [3], total=4)
     assert len(killed.found) == 1
     assert len(resumed.found) == 2
-    np.testing.assert_array_equal(resumed.scores().rows["loss", "iid"], whole.scores().rows["loss", "iid"])
+    np.testing.assert_array_equal(
+        resumed.scores().rows["loss", "iid", ""], whole.scores().rows["loss", "iid", ""]
+    )
     empty = TailCallback(prescribed(TWO, {}))
     empty.load_state(empty.state())
     assert empty.found == []

@@ -68,7 +68,9 @@ def test_history_names_everything(often):
 def test_evaluating_more_often_does_not_change_the_training(often, seldom):
     for a, b in zip(often.model.trainable_variables, seldom.model.trainable_variables, strict=True):
         np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(often.callback.activations[-1], seldom.callback.activations[-1])
+    np.testing.assert_array_equal(
+        often.callback.found[-1].activation[""], seldom.callback.found[-1].activation[""]
+    )
 
 
 def test_it_is_traced_once(often, seldom):
@@ -85,7 +87,7 @@ def test_activation_is_that_of_the_validation_stream(often, batches, numpy_activ
             ours.assign(variable.numpy()[i : i + 1])
         elements = batches(task, count, batch_size=batch_size, split="validation")
         expected = numpy_activation(alone, elements, 3)
-        np.testing.assert_allclose(often.callback.activations[-1][i], expected, atol=1e-6)
+        np.testing.assert_allclose(often.callback.found[-1].activation[""][i], expected, atol=1e-6)
         for name, value in measure_all(expected).items():
             np.testing.assert_allclose(often.callback.records[name][-1][i], value, atol=1e-5)
 

@@ -123,7 +123,7 @@ def test_evaluation_changes_nothing_and_draws_nothing():
     before = [v.numpy() for v in model.weights]
     evaluator = Evaluator(model, Population.of(TASKS[0]), SIZES)
     first, second = evaluator.run(), evaluator.run()
-    np.testing.assert_array_equal(first.activation, second.activation)
+    np.testing.assert_array_equal(first.activation[""], second.activation[""])
     for ours, earlier in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(ours, earlier)
     features = {"inputs": np.ones([20, 2], "float32"), "rule": np.zeros([20], "int32")}
@@ -136,4 +136,4 @@ def test_a_choice_among_the_batch_is_sampled():
     model = build(TASKS[0], "expert_choice", 4)
     evaluator = Evaluator(model, Population.of(TASKS[0]), SIZES)
     assert not evaluator.exact_usage
-    assert np.isfinite(evaluator.run().rows["adaptation", "iid"]).all()
+    assert np.isfinite(evaluator.run().rows["adaptation", "iid", ""]).all()
