@@ -3,23 +3,44 @@
 from pathlib import Path
 
 import pytest
-from simulated_results import World, simulate
+from simulated_results import World, simulate, study_of
 
 from modtf.analysis import Study
 from modtf.results import VARIANTS
 
 
 @pytest.fixture(scope="session")
-def small_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """mlp, both settings, R in {2, 8, 32}, 3 tasks x 2 seeds, four variants."""
     return simulate(tmp_path_factory.mktemp("study"), num_evaluations=3)
+
+
+@pytest.fixture(scope="session")
+def small_study(small_folder: Path) -> Study:
+    return Study.read(small_folder)
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Two kinds of regression, two R and widths, two tasks x two seeds."""
+    sizes = {"rules": (2, 8), "widths": (32, 64), "data_seeds": range(2), "seeds": range(2)}
+    kinds = [("mlp", {}), ("mha", {"search": "v2"})]
+    return study_of(tmp_path_factory.mktemp("whole"), kinds=kinds, num_evaluations=2, **sizes)
 
 
 @pytest.fixture(scope="session")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """Variants of a user, with options, one of them diverging; classification."""
     variants = [*VARIANTS, ("modular", {"modules": 3}), "sparse"]
+    sizes = {"settings": ["classification"], "rules": [4], "data_seeds": range(2), "num_evaluations": 2}
     world = World(diverged=(("sparse", 0, 0),))
-    out = tmp_path_factory.mktemp("foreign")
-    sizes = {"settings": ["classification"], "rules": [4], "data_seeds": range(2)}
-    return Study.read(simulate(out, variants=variants, world=world, num_evaluations=2, **sizes))
+    return study_of(tmp_path_factory.mktemp("foreign"), variants=variants, world=world, **sizes)
+
+
+@pytest.fixture(scope="session")
+def routers(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """One kind, two R and widths, four tasks x two seeds; `switch` diverges once."""
+    variants = ["monolithic", "modular", "gt_modular", ("modular", {"modules": 3}), "switch"]
+    sizes = {"rules": (2, 8), "widths": (32, 64), "data_seeds": range(4)}
+    world = World(diverged=(("switch", 0, 0),))
+    return study_of(tmp_path_factory.mktemp("routers"), variants=variants, world=world, **sizes)

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from modtf.analysis import Study
 from modtf.cell import Cell
 from modtf.families import IID
 from modtf.metrics import measure_population
@@ -19,20 +21,13 @@ from modtf.task import Task, science_hash
 Curve = Callable[[float], float]  # of x = log2(R) - 1, which is 0 at R = 2
 SHARE_OF = {"tail": 1.0, "last": 1.01, "best": 0.98}  # of the loss at many steps, by checkpoint
 TRAINING = Training(steps=4000, learning_rate=1e-4)
-ALL: tuple[tuple[str, dict[str, str]], ...] = (
-    ("mlp", {}),
-    ("mha", {"search": "v1"}),
-    ("mha", {"search": "v2"}),
-    ("rnn", {}),
-)
 
 
 @dataclass(frozen=True)
 class World:
-    """What is true in the simulated study."""
+    """What is true in the simulated study; a variant that is not named is as modular."""
 
-    # Loss at many steps; a variant that is not named has that of modular.
-    floor: dict[str, Curve] = field(
+    floor: dict[str, Curve] = field(  # loss at many steps
         default_factory=lambda: {
             "monolithic": lambda x: 0.20 + 0.10 * x,
             "modular": lambda x: 0.19 + 0.09 * x,
@@ -40,8 +35,7 @@ class World:
             "gt_modular": lambda x: 0.19 + 0.005 * x,
         }
     )
-    # Which share of the rules is served by the wrong module.
-    collapse: dict[str, Curve] = field(
+    collapse: dict[str, Curve] = field(  # which share of the rules is served by the wrong module
         default_factory=lambda: {
             "modular": lambda x: 0.15 + 0.18 * x,
             "modular_op": lambda x: 0.05 + 0.10 * x,
@@ -74,18 +68,20 @@ def simulate(
         variants: names, or (name, options of the router).
         num_evaluations: in the history, besides that of step 0.
     """
-    members = tuple((d, s) for d in data_seeds for s in seeds)
+    members = tuple(product(data_seeds, seeds))
     protocol = Protocol(training, Evaluation())
-    for arch, options in kinds:
-        for setting in settings:
-            for num_rules in rules:
-                for width in widths:
-                    for variant in variants:
-                        name, router = (variant, {}) if isinstance(variant, str) else variant
-                        task = Task(arch, setting, num_rules, **options)
-                        cell = Cell(task, width, name, members, protocol, router)
-                        write_cell(out, cell, world or World(), num_evaluations)
+    for (arch, options), setting, num_rules, width, variant in product(
+        kinds, settings, rules, widths, variants
+    ):
+        name, router = (variant, {}) if isinstance(variant, str) else variant
+        task = Task(arch, setting, num_rules, **options)
+        write_cell(out, Cell(task, width, name, members, protocol, router), world, num_evaluations)
     return out
+
+
+def study_of(out: Path, **grid: Any) -> Study:
+    """The study of a small simulated grid: regression, histories of one evaluation, unless said otherwise."""
+    return Study.read(simulate(out, **({"settings": ["regression"], "num_evaluations": 1} | grid)))
 
 
 def write_cell(
@@ -113,15 +109,8 @@ def write_cell(
         history += [_rows(cell, measure, IID, value).assign(step=step) for measure, value in values.items()]
     write_history(folder, pd.concat(history, ignore_index=True).dropna())
     data_seeds, seeds = zip(*cell.members, strict=True)
-    write_activations(
-        folder,
-        last=matrices[-1],
-        best=matrices[-1],
-        history=matrices,
-        steps=steps.tolist(),
-        data_seeds=data_seeds,
-        seeds=seeds,
-    )
+    arrays = {"last": matrices[-1], "best": matrices[-1], "history": matrices, "steps": steps.tolist()}
+    write_activations(folder, **arrays, data_seeds=data_seeds, seeds=seeds)
     write_results(folder, _results(cell, world, measures[-1], matrices.shape[-1]))
     return folder
 

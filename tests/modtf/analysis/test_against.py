@@ -1,0 +1,121 @@
+"""Every variant against modular: by hand, and as a picture."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from simulated_results import study_of
+
+from modtf.analysis import Study, against, holm
+from modtf.analysis.figures import NothingToDraw
+from modtf.metrics import MEASURES, measures
+
+OTHERS = ["monolithic", "modular (modules=3)", "gt_modular", "switch"]
+
+
+def test_a_difference_is_that_of_the_same_task_and_seed(routers):
+    """Differences by plain pandas, their interval and p by SciPy."""
+    table = against(routers.results).set_index(["variant", "num_rules", "measure", "condition"])
+    key = ["data_seed", "seed", "width"]
+    for measure in ("loss", "alignment"):
+        rows = routers.results.query("measure == @measure and num_rules == 8 and condition == 'iid'")
+        sides = [rows[rows["variant"] == name].set_index(key)["value"] for name in ("gt_modular", "modular")]
+        gains = sides[1] - sides[0]
+        gains = gains / np.maximum(*sides) if measure == "loss" else gains
+        sample = gains.groupby("data_seed").mean()
+        test = stats.ttest_1samp(sample, 0.0)
+        found = table.loc[("gt_modular", 8, measure, "iid")]
+        assert found["gain"] == pytest.approx(sample.mean())
+        assert found["p"] == pytest.approx(test.pvalue)
+        assert (found["low"], found["high"]) == pytest.approx(test.confidence_interval())
+        assert (found["num_tasks"], found["num_models"]) == (4, 16)
+
+
+def test_p_is_corrected_for_the_variants_of_a_score_and_kinds_apart(tmp_path):
+    variants = ["monolithic", "modular", "gt_modular", "switch"]
+    kinds = [("mlp", {}), ("rnn", {})]
+    both = study_of(tmp_path, kinds=kinds, variants=variants, rules=(2, 8), data_seeds=range(4))
+    table = against(both.results)
+    groups = table.groupby(["kind", "num_rules", "measure", "condition"], observed=True)
+    assert len(groups) == 2 * 2 * (2 + 5)
+    for (_, _, measure, _), rows in groups:
+        assert set(rows["variant"]) == {"gt_modular", "switch"} | (
+            {"monolithic"} if measure == "loss" else set()
+        )
+        assert rows["p_corrected"].tolist() == holm(rows["p"].tolist())
+    names = [picture.name for picture in both.figure("against_modular")]
+    assert names == ["against_modular_mlp_regression", "against_modular_rnn_regression"]
+
+
+def test_few_tasks_have_no_p_and_models_that_diverged_are_counted(routers):
+    table = against(routers.results).set_index(["variant", "measure"])
+    assert (table.loc[("switch", "loss"), "num_missing"] == 2).all()  # of two widths
+    two = against(routers.results[routers.results["data_seed"].isin([1, 2])])
+    assert two[["gain", "low", "high"]].notna().all(axis=None)
+    assert two[["p", "p_corrected"]].isna().all(axis=None)
+    one = against(routers.results[routers.results["data_seed"] == 1])
+    assert one["gain"].notna().all()
+    assert one[["low", "high", "p", "p_corrected"]].isna().all(axis=None)
+
+
+def test_equal_variants_are_not_different(routers):
+    rows = routers.results[routers.results["variant"] == "modular"]
+    twin = pd.concat([rows, rows.assign(variant="gt_modular")])
+    twin["variant"] = pd.Categorical(twin["variant"], routers.results["variant"].cat.categories)
+    table = against(twin)
+    assert set(table["variant"]) == {"gt_modular"}
+    assert (table["gain"] == 0).all()
+    assert (table["p"] == 1).all()
+
+
+def test_another_baseline_and_none(routers):
+    assert "modular" in set(against(routers.results, "switch")["variant"])
+    alone = against(routers.results[routers.results["variant"] == "modular"])
+    assert alone.empty
+    assert list(alone) == list(against(routers.results))
+    with pytest.raises(ValueError, match="baseline='mine' is not known; expected one of monolithic, modular"):
+        against(routers.results, "mine")
+
+
+def test_the_picture_shows_the_table_and_fills_what_is_sure(routers):
+    (picture,) = routers.figure("against_modular")
+    drawn, scores = picture.figure.subfigs[0].axes, list(dict.fromkeys(picture.table["score"]))
+    assert [tick.get_text() for tick in drawn[0].get_yticklabels()] == OTHERS
+    measured = picture.table["measure"].unique()
+    assert {label.partition(":")[0] for label in scores} == {MEASURES[name].axis_label for name in measured}
+    assert len(drawn) == 2 * (2 + 5) == 2 * len(scores)
+    for place, axes in enumerate(drawn):
+        num_rules, score = (2, 8)[place // len(scores)], scores[place % len(scores)]
+        rows = picture.table[(picture.table["score"] == score) & (picture.table["num_rules"] == num_rules)]
+        marks = [container.lines[0] for container in axes.containers]
+        for row, mark in zip(rows.itertuples(), marks, strict=True):
+            assert mark.get_xdata() == pytest.approx([row.gain])
+            assert (mark.get_markerfacecolor() == "white") == (row.p_corrected > 0.05)
+            assert abs(row.gain) <= axes.get_xlim()[1] == -axes.get_xlim()[0]
+    assert set(picture.table["p_corrected"] > 0.05) == {True, False}
+    lacking = "no modular_op; 8 values not finite and left out; variants stand on unequal numbers of models"
+    assert picture.note.endswith(f"Incomplete: {lacking}.")
+
+
+def test_what_has_no_number_is_left_out_of_the_picture(routers):
+    with pytest.raises(NothingToDraw, match="there is no modular to compare with"):
+        routers.of_variants(["switch", "gt_modular"]).figure("against_modular")
+    with pytest.raises(NothingToDraw, match="no variant was run with modular on the same task and seed"):
+        routers.of_variants(["modular"]).figure("against_modular")
+    gone = routers.results.drop(columns="router").assign(variant=routers.results["router"])
+    lost = (gone["variant"] == "modular") & (gone["model_options"] == "") & gone["measure"].isin(["loss"])
+    gone.loc[lost, "value"] = np.nan
+    (picture,) = Study(gone).figure("against_modular")
+    assert set(picture.table["distribution"].astype(str)) == {"activation"}
+
+
+def test_a_measure_of_which_more_is_better_is_turned(routers, monkeypatch):
+    """Of `top_label_share`, as a measure of the table."""
+    rows = routers.results[routers.results["measure"] == "alignment"]
+    shares = rows.assign(measure="top_label_share", value=1 - rows["value"])
+    known = [*measures(), MEASURES["top_label_share"]]
+    monkeypatch.setattr("modtf.analysis.rows.activation_measures", lambda: known)
+    turned = against(pd.concat([routers.results, shares])).set_index(["measure", "variant", "num_rules"])
+    for variant in ("gt_modular", "switch"):
+        expected = turned.loc[("alignment", variant, 8), "gain"]
+        assert turned.loc[("top_label_share", variant, 8), "gain"] == pytest.approx(expected)

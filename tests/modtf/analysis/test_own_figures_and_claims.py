@@ -1,0 +1,105 @@
+"""Figures and claims of a user, registered beside ours."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import modtf
+from modtf.analysis import with_kinds
+from modtf.analysis.claims import CLAIMS, NOT_ENOUGH, SUPPORTED, advantage, mean_evidence, print_claims
+from modtf.analysis.figures import FIGURES, NothingToDraw, bars, means
+from modtf.families import FAMILIES
+from modtf.variants import Variant
+
+
+@pytest.fixture
+def registered():
+    """Forgets what a test registers."""
+    before = [*FIGURES, *CLAIMS]
+    yield
+    for registry in (FIGURES, CLAIMS):
+        for name in set(registry) - set(before):
+            del registry._objects[name], registry._origins[name]
+
+
+def seconds(study, choice):
+    """The figure that the documentation shows."""
+    rows = with_kinds(study.results.query("measure == 'seconds'"))
+    if rows.empty:
+        raise NothingToDraw("no model was timed")
+    yield means(study, rows, bars, None, "seconds", "Seconds of training", row="kind", column="num_rules")
+
+
+def test_a_figure_of_a_user_stands_beside_the_others(registered, foreign):
+    modtf.register_figure("seconds")(seconds)
+    assert list(FIGURES)[-1] == "seconds"
+    (picture,) = foreign.figure("seconds")
+    np.testing.assert_allclose(picture.table["mean"], 12.0)
+    (legend,) = picture.figure.subfigs[0].legends
+    assert legend.get_texts()[-1].get_text() == "sparse"
+
+
+def test_a_figure_is_drawn_for_the_families_that_it_is_meant_for(registered, whole, foreign, tmp_path):
+    modtf.register_figure("seconds", families=["mha"])(seconds)
+    (picture,) = whole.figure("seconds")
+    assert set(picture.table["kind"]) == {"MHA v2 regression"}
+    with pytest.raises(NothingToDraw, match="it is one of mha"):
+        foreign.figure("seconds")
+    page = foreign.report(tmp_path, figures=["seconds"])
+    assert "Seconds" not in page.read_text()
+
+
+def test_what_cannot_be_called_with_a_study_and_a_choice_is_refused():
+    for wrong in (lambda study: None, lambda a, b, c: None, 3):
+        with pytest.raises(ValueError, match=r"figure 'wrong' must be a function draw\(study, choice\)"):
+            modtf.register_figure("wrong")(wrong)
+    with pytest.raises(ValueError, match="there already"):
+        modtf.register_figure("ranking")(lambda study, choice: iter(()))
+
+
+def test_a_claim_on_a_variant_of_a_user_is_judged(registered, routers):
+    """Beside those of the paper, with the very helpers that these are made of."""
+    shared = {"figure": "paired_comparisons", "statistic": "relative reduction of the loss"}
+    names = ["gt_modular", "modular (modules=3)"]
+
+    @modtf.register_claim("beats_mine", text="gt_modular beats mine", **shared)
+    def beats_mine(study):
+        yield mean_evidence(advantage(study, *names), "advantage", "over mine", level=study.level)
+
+    judged = routers.claims(["beats_mine"])
+    assert judged["verdict"].tolist() == [SUPPORTED]
+    assert judged["num_models"].item() == 2 * 2 * 4 * 2
+    assert "gt_modular beats mine  [paired_comparisons]" in print_claims(judged)
+    assert "beats_mine" in set(routers.claims()["claim"])
+    only = replace(CLAIMS["beats_mine"], variants=("gt_modular", "monolithic"))
+    CLAIMS._objects["beats_mine"] = only
+    assert routers.claims(["beats_mine"])["verdict"].tolist() == [NOT_ENOUGH]  # it does not see mine
+
+
+def test_claims_are_judged_where_they_are_meant(registered, whole, monkeypatch):
+    shared = {"text": "it is so", "figure": "ranking", "statistic": "it"}
+    modtf.register_claim("of_mha", families=["mha"], **shared)(lambda study: iter(()))
+    assert set(whole.claims(["of_mha"])["kind"]) == {"MHA v2 regression"}
+    others = (Variant("first"), Variant("second"))
+    monkeypatch.setattr(type(FAMILIES["mha"]), "variants", others)
+    rows = whole.results.drop(columns=["router", "kind"])
+    names = {"modular": "first", "gt_modular": "second"}
+    mha = rows["arch"] == "mha"
+    rows = rows[~mha | rows["variant"].isin(list(names))]
+    rows = rows.assign(variant=rows["variant"].astype(str).where(~mha, rows["variant"].map(names)))
+    judged = modtf.Study(rows).claims()
+    assert set(judged.loc[judged["claim"] != "of_mha", "kind"]) == {"MLP regression"}
+    empty = modtf.Study(rows[rows["arch"] == "mha"]).claims(["gt_modular_wins"])
+    assert empty.empty
+    assert list(empty) == list(judged)
+
+
+def test_names_are_listed_without_drawing_libraries():
+    code = (
+        "import sys; from modtf.analysis.figures import FIGURES; assert 'ranking' in FIGURES;"
+        "assert not {'matplotlib', 'seaborn', 'tensorflow', 'keras'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
