@@ -1,5 +1,6 @@
 import contextlib
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,6 @@ from modtf.analysis.figures import FIGURES, NothingToDraw, Picture, panels, perf
 from modtf.analysis.figures.averages import average
 from modtf.analysis.figures.save import VECTOR, save
 from modtf.analysis.figures.style import looks
-from modtf.models.routers import ROUTERS
 from modtf.protocol import Training
 from modtf.results import VARIANTS
 
@@ -280,7 +280,8 @@ def test_a_mean_over_kinds_does_not_change_them_along_its_line(tmp_path, undrawn
 
 
 def test_as_many_variants_as_there_are_routers_can_be_told_apart():
-    assert len(set(looks(pd.Series(list(ROUTERS))).values())) == len(ROUTERS)
+    names = [path.stem for path in (Path(__file__).parents[3] / "models" / "routers").glob("[a-z]*.py")]
+    assert len(set(looks(pd.Series(names)).values())) == len(names) > 10
 
 
 def test_any_table_can_be_drawn_in_panels():

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import modtf
 from modtf.analysis.figures import NothingToDraw
-from modtf.results import load_results
 
 COLUMNS = ["arch", "num_rules", "variant", "data_seed", "value", "measure", "condition", "nonsense", ""]
 columns = st.lists(st.sampled_from(COLUMNS) | anything, max_size=3) | anything
@@ -19,13 +18,7 @@ columns = st.lists(st.sampled_from(COLUMNS) | anything, max_size=3) | anything
 
 @pytest.fixture(scope="module")
 def frame(small_study):
-    rows = load_results(small_study)
-    return rows[(rows["measure"] == "alignment") & (rows["checkpoint"] == "last")]
-
-
-@pytest.fixture(scope="module")
-def study(small_study):
-    return modtf.Study.read(small_study)
+    return small_study.results[small_study.results["measure"] == "alignment"]
 
 
 @few
@@ -58,20 +51,20 @@ def test_summarise_other_tables(frame, data):
     name=anything | st.sampled_from(["activation", "ranking"]),
     choice=st.dictionaries(st.sampled_from(["data_seed", "num_rules", "nonsense"]), anything, max_size=2),
 )
-def test_figure(study, name, choice):
+def test_figure(small_study, name, choice):
     with contextlib.suppress(NothingToDraw):
-        survives(lambda: study.figure(name, **choice))
+        survives(lambda: small_study.figure(name, **choice))
 
 
 @few
 @given(chosen=st.dictionaries(st.sampled_from(["measure", "width", "nonsense"]), anything, max_size=1))
-def test_summary_and_activations(study, chosen):
-    survives(lambda: study.summary(**chosen), "column")
-    survives(lambda: next(study.activations(**chosen), None), "cell")
+def test_summary_and_activations(small_study, chosen):
+    survives(lambda: small_study.summary(**chosen), "column")
+    survives(lambda: next(small_study.activations(**chosen), None), "cell")
 
 
 @few
 @given(names=st.lists(anything, max_size=2) | anything)
-def test_claims(study, names):
-    found = survives(lambda: study.claims(names))
+def test_claims(small_study, names):
+    found = survives(lambda: small_study.claims(names))
     assert found is None or np.isfinite(len(found))

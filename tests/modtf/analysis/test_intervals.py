@@ -1,9 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from modtf.analysis.intervals import data_seed_means, intervals, t_interval
+from modtf.analysis import data_seed_means, holm, intervals, t_interval
 
 
 def table(values, **columns):
@@ -57,19 +59,19 @@ def test_a_row_does_not_depend_on_the_rest_of_the_table():
         )
 
 
-def test_one_task_has_no_interval():
-    row = intervals(table([[1.0, 3.0]]), []).iloc[0]
-    assert (row["mean"], row["num_tasks"]) == (2.0, 1)
-    assert np.isnan(row["low"])
-    assert np.isnan(row["high"])
-
-
-def test_what_is_not_finite_is_left_out_and_counted():
-    row = intervals(table([[1.0, np.nan], [3.0, np.inf], [-np.inf]]), []).iloc[0]
-    assert (row["mean"], row["num_models"], row["num_missing"], row["num_tasks"]) == (2.0, 2, 3, 2)
-    row = intervals(table([[np.nan]]), []).iloc[0]
-    assert np.isnan(row["mean"])
-    assert (row["num_models"], row["num_missing"], row["num_tasks"]) == (0, 1, 0)
+@pytest.mark.parametrize(
+    ("values", "mean", "counts"),
+    [
+        ([[1.0, 3.0]], 2.0, (1, 2, 0)),  # one task has no interval
+        ([[1.0, np.nan], [3.0, np.inf], [-np.inf]], 2.0, (2, 2, 3)),
+        ([[np.nan]], np.nan, (0, 0, 1)),
+    ],
+)
+def test_what_is_not_finite_is_left_out_and_counted(values, mean, counts):
+    row = intervals(table(values), []).iloc[0]
+    assert row["mean"] == pytest.approx(mean, nan_ok=True)
+    assert (row["num_tasks"], row["num_models"], row["num_missing"]) == counts
+    assert np.isnan([row["low"], row["high"]]).all() == (counts[0] < 2)
 
 
 def test_categories_stay_and_absent_ones_have_no_row():
@@ -92,3 +94,16 @@ def test_a_large_study_takes_seconds():
     found = intervals(frame, ["cell", "condition"])
     assert len(found) == 8000
     assert (found["num_tasks"] == 5).all()
+
+
+def test_holm_is_that_of_statistics():
+    p = [0.01, 0.04, np.nan, 0.03, 0.005]
+    assert holm(p) == pytest.approx([0.03, 0.06, np.nan, 0.06, 0.02], nan_ok=True)  # by hand
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_keeps_the_order_and_lies_between_the_p_value_and_that_times_their_number(p):
+    corrected = holm(p)
+    assert all(a <= b <= min(1.0, len(p) * a) for a, b in zip(p, corrected, strict=True))
+    assert (np.diff(np.array(corrected)[np.argsort(p, kind="stable")]) >= 0).all()

@@ -1,14 +1,21 @@
+"""Means of tables, which rows they are of, and what a reader calls them."""
+
 import numpy as np
+import pandas as pd
 import pytest
 from simulated_results import simulate
 
-from modtf.analysis import IN, OUT, performance_rows, random_baseline, summarise
+from modtf.analysis import IN, OUT, kind_label, performance_rows, random_baseline, summarise, variant_label
+from modtf.analysis.labels import family_label, in_report_order, with_kinds
+from modtf.analysis.rows import headline_label
+from modtf.condition import Condition
+from modtf.families import FAMILIES, Option
 from modtf.results import CELL, load_history, load_results
 
 
 @pytest.fixture(scope="module")
-def frame(small_study):
-    return load_results(small_study)
+def frame(small_folder):
+    return load_results(small_folder)
 
 
 def test_means_are_those_of_pandas(frame):
@@ -23,27 +30,21 @@ def test_means_are_those_of_pandas(frame):
     assert ((known["low"] <= known["mean"]) & (known["mean"] <= known["high"])).all()
 
 
-def test_a_mean_over_different_things_is_refused(frame):
+def test_a_mean_over_different_things_is_refused(frame, small_folder):
     with pytest.raises(ValueError, match="'setting'"):
         summarise(frame, by=["variant", "measure", "condition", "checkpoint", "num_rules"])
     rows = frame[(frame["measure"] == "alignment") & (frame["checkpoint"] == "last")]
     with pytest.raises(ValueError, match="'num_rules'"):
         summarise(rows, by=["variant", "setting"])
-    assert len(summarise(rows, by=["variant", "setting"], over=["num_rules"])) == 6
-
-
-def test_tasks_of_different_numbers_of_rules_are_the_same_tasks(frame):
-    rows = frame[(frame["measure"] == "alignment") & (frame["checkpoint"] == "last")]
-    assert (summarise(rows, by=["variant", "setting"], over=["num_rules"])["num_tasks"] == 3).all()
-
-
-def test_unknown_columns_are_named(frame):
+    table = summarise(rows, by=["variant", "setting"], over=["num_rules"])
+    assert len(table) == 6
+    assert (table["num_tasks"] == 3).all()  # tasks of different numbers of rules are the same tasks
     with pytest.raises(ValueError, match="'depth'"):
         summarise(frame, by=["depth"])
-
-
-def test_history_is_summarised_by_step(small_study):
-    history = load_history(small_study)
+    placed = pd.concat([rows.assign(place="encoder"), rows.assign(place="root")])
+    with pytest.raises(ValueError, match="'place'"):
+        summarise(placed, by=["variant", "setting", "num_rules"])
+    history = load_history(small_folder)
     with pytest.raises(ValueError, match="'step'"):
         summarise(history, by=[*CELL, "measure"])
     assert set(summarise(history, by=[*CELL, "measure", "step"])["num_models"]) == {6}
@@ -57,15 +58,28 @@ def test_performance_is_loss_or_error_in_two_conditions(frame):
     assert found == {IN: ["iid"], OUT: ["scale2"]}
 
 
-def test_the_headline_condition_is_the_family_s(tmp_path):
-    kinds: list[tuple[str, dict]] = [("rnn", {}), ("mlp", {})]
+def test_the_headline_is_the_family_s_condition_or_group(tmp_path, monkeypatch):
     grid = {"settings": ["regression"], "rules": [2], "data_seeds": [0], "seeds": [0]}
-    simulate(tmp_path, kinds=kinds, **grid)
-    rows = performance_rows(load_results(tmp_path)).query("distribution == @OUT")
+    simulate(tmp_path, kinds=[("rnn", {}), ("mlp", {})], **grid)
+    results = load_results(tmp_path)
+    rows = performance_rows(results).query("distribution == @OUT")
     found = rows.groupby("arch", observed=True)["condition"].unique().map(list).to_dict()
     assert found == {"rnn": ["len30_scale2"], "mlp": ["scale2"]}
-    every = performance_rows(load_results(tmp_path), headline=False)
+    every = performance_rows(results, headline=False)
     assert {"len3", "len20_scale2", "iid"} < set(every["condition"])
+    assert headline_label("mlp") == "inputs x 2"
+    family = type(FAMILIES["mlp"])
+    grouped = (
+        Condition("iid", "", True),
+        Condition("scale2", "", group="far"),
+        Condition("x", "", group="far"),
+    )
+    for name, value in {"conditions": grouped, "groups": ("far",), "headline": "far"}.items():
+        monkeypatch.setattr(family, name, value)
+    mean = results[results["condition"] == "scale2"].assign(condition="far")
+    rows = performance_rows(pd.concat([results, mean]).query("arch == 'mlp'"))
+    assert set(rows.loc[rows["distribution"] == OUT, "condition"]) == {"far"}
+    assert headline_label("mlp") == "mean over far"
 
 
 def test_random_activation_never_collapses_and_tells_nothing():
@@ -74,3 +88,22 @@ def test_random_activation_never_collapses_and_tells_nothing():
     assert baseline[8, "alignment"] == pytest.approx(1 - 1 / 8)
     assert baseline[2, "inverse_mutual_information"] == pytest.approx(1.0)
     assert len(baseline) == 10
+
+
+def test_what_a_reader_calls_variants_and_kinds(monkeypatch):
+    assert variant_label("modular") == "modular"
+    assert variant_label("modular", "modules=16,temperature=2") == "modular (modules=16, temperature=2)"
+    kinds = {
+        ("mlp", "regression", ""): "MLP regression",
+        ("mlp", "classification", ""): "MLP classification",
+        ("mha", "regression", "search=v1"): "MHA v1 regression",
+        ("mha", "regression", "search=v2"): "MHA v2 regression",
+        ("rnn", "regression", "target=state"): "RNN state regression",
+    }
+    assert [kind_label(*key) for key in kinds] == list(kinds.values())
+    assert in_report_order(reversed(list(kinds))) == list(kinds)  # as registered
+    frame = pd.DataFrame(reversed(list(kinds)), columns=["arch", "setting", "task_options"])
+    assert with_kinds(frame)["kind"].cat.categories.tolist() == list(kinds.values())
+    assert family_label("mlp", "noise=0.1") == "MLP noise=0.1"  # of a version that had the option
+    monkeypatch.setattr(type(FAMILIES["mlp"]), "options", (Option("noise", 0.0, "label noise"),))
+    assert family_label("mlp", "noise=0.1") == "MLP noise0.1"  # numbers are named
