@@ -58,8 +58,9 @@ def run_study(
         How every cell ended. A failed cell does not end the study; a full disk does.
     """
     states = {cell.folder: state_of(cell, work.out) for cell in cells}
-    for line in [*remarks(states, work), *filter(None, [engine.is_here and one_machine_only(work.out)])]:
-        say(line)
+    for line in [*remarks(states, work), one_machine_only(work.out) if engine.is_here else None]:
+        if line is not None:
+            say(line)
     summary, todo = Summary(), list[Cell]()
     for cell in cells:
         state = states[cell.folder]

@@ -81,7 +81,6 @@ def test_errors_are_one_line(tmp_path):
 @pytest.fixture
 def tuned(tmp_path, monkeypatch, capsys):
     """tuned(*arguments): the folder of a tuning whose trials cost nothing, and what the command printed."""
-    monkeypatch.setenv("MODTF_XLA_CACHE", "0")
     monkeypatch.setattr(tune, "engine_of", lambda cells, out, *_: (Work(str(out), "cheap:train"), Here()))
 
     def run_it(*arguments):

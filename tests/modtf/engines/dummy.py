@@ -40,34 +40,30 @@ def slow_steps(cell, out, report):
     return steps(cell, out, report, 0.005)
 
 
+def fail(step):
+    """As a cell that cannot be trained does."""
+    if step == 2:
+        raise ValueError("this cell\ncannot be trained")
+
+
+def kill(step):
+    """As the system does to a process that takes too much memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def raising(cell, out, report):
     """Cells of width 6 fail at their second step."""
-
-    def check(step):
-        if cell.width == 6 and step == 2:
-            raise ValueError("this cell\ncannot be trained")
-
-    return steps(cell, out, report, at=check)
+    return steps(cell, out, report, at=fail if cell.width == 6 else None)
 
 
 def dying(cell, out, report):
     """Cells of width 6 kill their process at every step."""
-
-    def kill(step):
-        if cell.width == 6:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return steps(cell, out, report, at=kill)
+    return steps(cell, out, report, at=kill if cell.width == 6 else None)
 
 
 def dying_once(cell, out, report):
     """Every process dies at the third step of the cell of width 6; whoever resumes it has passed that."""
-
-    def kill(step):
-        if cell.width == 6 and step == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return steps(cell, out, report, at=kill)
+    return steps(cell, out, report, at=lambda step: cell.width == 6 and step == 3 and kill(step))
 
 
 def slowest_steps(cell, out, report):

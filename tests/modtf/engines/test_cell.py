@@ -95,6 +95,7 @@ def test_saved_models_score_what_the_table_says(folder, small_cell):
                 np.testing.assert_allclose(rows[name], found[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
     """The last half of four, each on a tenth of the data: trained again, and measured by hand after each."""
     sizes = small_cell.protocol.evaluation.smaller(10, None)
@@ -128,7 +129,9 @@ def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
         np.testing.assert_allclose(row.value, expected, rtol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("arch", FAMILIES)
+@pytest.mark.parametrize(
+    "arch", [name if name == "mlp" else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
+)
 def test_every_family_runs(arch, tmp_path):
     """With an option of the router, in classification."""
     sizes = Evaluation(batches=1, batch_size=8, tokens=160, draws=2, tokens_per_draw=80)

@@ -16,7 +16,7 @@ from modtf.engines.local_worker import LocalWorker
 from modtf.engines.lock import is_held
 from modtf.results.schema import PRIVATE
 
-DRIVE = "import runpy, sys; sys.argv[0] = 'drive.py'; runpy.run_module('drive', run_name='__main__')"
+DRIVE = "import drive; drive.main()"
 
 
 def test_a_worker_that_dies_takes_down_nothing_else(run, cells, tmp_path):

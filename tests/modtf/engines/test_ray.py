@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dummy import results
@@ -15,7 +16,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed (the extra `cluste
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
-NODE = {"num_cpus": 1, "object_store_memory": 80_000_000}  # bytes, which nothing is put into
+NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}  # bytes, which nothing is put into
 
 
 @pytest.fixture(scope="module")

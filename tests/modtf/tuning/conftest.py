@@ -7,6 +7,5 @@ from cheap import Tune
 
 
 @pytest.fixture
-def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tune:
-    monkeypatch.setenv("MODTF_XLA_CACHE", "0")
+def tune(tmp_path: Path) -> Tune:
     return Tune(tmp_path / "tuning")
