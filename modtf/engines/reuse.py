@@ -66,4 +66,5 @@ def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
     for name in ("learning_rate", "steps", "evaluations"):
         del config["training"][name]
     # the classes: a name may have been registered anew
-    return type(model), type(model.router), data, kernels(), json.dumps(config, sort_keys=True)
+    routers = tuple(type(router) for router in model.routers.values())
+    return type(model), routers, data, kernels(), json.dumps(config, sort_keys=True)
