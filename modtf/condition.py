@@ -68,8 +68,9 @@ class Condition:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """Those among its options, which travel as data."""
-        return {name: v for name, v in (self.options or {}).items() if isinstance(v, np.ndarray)}
+        """Those among its options, numbers of NumPy's own types too: they travel as data."""
+        kinds = np.ndarray | np.generic
+        return {name: np.asarray(v) for name, v in (self.options or {}).items() if isinstance(v, kinds)}
 
     @property
     def form_of_options(self) -> Hashable:
