@@ -59,9 +59,12 @@ class EvaluateCallback(keras.callbacks.Callback):
         self._began = None
         self._measure(self.begin + (epoch + 1) * self.params["steps"])
         if logs is not None:
-            for (measure, *where), values in self.found[-1].rows.items():
-                name = row_name(f"val_{measure}" if measure in ("loss", "error") else measure, *where)
-                logs[name] = float(np.mean(values))
+            family = self.evaluator.population.family
+            shown = (*family.while_training, *family.groups)
+            for (measure, condition, place), values in self.found[-1].rows.items():
+                if condition in shown:
+                    what = f"val_{measure}" if measure in ("loss", "error") else measure
+                    logs[row_name(what, condition, place)] = float(np.mean(values))
 
     def _running(self) -> float:
         return 0.0 if self._began is None else time.perf_counter() - self._began
