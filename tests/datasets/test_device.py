@@ -13,7 +13,9 @@ STEPS, FIRST, BATCH = 10, 60, 32  # over the border of a block of 64 steps, wher
 
 
 def made_by(stream, count=STEPS, **options):
-    compiled = tf.function(lambda first: stream.make(first, count, **options), jit_compile=True)
+    compiled = tf.function(
+        lambda first: stream.make(first, count, **options), jit_compile=True, autograph=False
+    )
     features, target = compiled(tf.constant(FIRST))
     return features["inputs"].numpy(), features["rule"].numpy(), target.numpy()
 

@@ -6,6 +6,8 @@ from modtf.families import FAMILIES, IID, Condition, Family, Option, published_c
 from modtf.registry import resolve
 from modtf.task import Task
 
+RESERVED = ("arch", "setting", "num_rules", "data_seed", "seed")
+
 
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_every_family_is_whole(arch):
@@ -17,6 +19,7 @@ def test_every_family_is_whole(arch):
     assert resolve(family.data).__name__  # what the lazy reference stands for
     assert family.num_training_tokens == (family.training_length if family.is_sequence else 1)
     assert Task(arch).token_width >= 1
+    assert all(option.description and option.name not in RESERVED for option in family.options)
 
 
 @pytest.mark.parametrize("arch", FAMILIES)
@@ -35,40 +38,27 @@ def test_conditions_have_unique_names_and_the_first_is_that_of_training(arch):
         family.condition("scale3")
 
 
-@pytest.mark.parametrize(
-    ("arch", "names"),
-    [
-        ("mlp", "iid scale2"),
-        *[
-            (arch, "iid scale2 len3 len3_scale2 len5 len5_scale2 len20 len20_scale2 len30 len30_scale2")
-            for arch in ("mha", "rnn")
-        ],
-    ],
-)
-def test_the_published_conditions(arch, names):
-    assert FAMILIES[arch].condition_names == tuple(names.split())
-
-
-def test_names_under_a_condition():
-    conditions = {c.name: c for c in published_conditions(10, (10, 30))}
-    assert list(conditions) == ["iid", "scale2", "len30", "len30_scale2"]
-    assert [c.of("loss") for c in conditions.values()] == [
-        "loss",
-        "loss_scale2",
-        "loss_len30",
-        "loss_len30_scale2",
+def test_the_published_conditions():
+    lengths = [
+        "iid",
+        "scale2",
+        "len3",
+        "len3_scale2",
+        "len5",
+        "len5_scale2",
+        "len20",
+        "len20_scale2",
+        "len30",
+        "len30_scale2",
     ]
-    assert conditions["iid"].stream_options() == {}
-    assert conditions["len30_scale2"].stream_options() == {"scale": 2.0, "seq_len": 30}
-    assert [c.in_distribution for c in conditions.values()] == [True, False, False, False]
-
-
-@pytest.mark.parametrize("arch", FAMILIES)
-def test_options_have_allowed_defaults(arch):
-    for option in FAMILIES[arch].options:
-        assert option.check(option.default) == option.default
-        assert option.description
-        assert option.name not in ("arch", "setting", "num_rules", "data_seed", "seed")
+    names = [list(FAMILIES[arch].condition_names) for arch in ("mlp", "mha", "rnn")]
+    assert names == [["iid", "scale2"], lengths, lengths]
+    of = {c.name: c for c in FAMILIES["mha"].conditions}
+    assert [of[name].of("loss") for name in ("iid", "len30_scale2")] == ["loss", "loss_len30_scale2"]
+    assert (of["iid"].in_distribution, of["len3"].in_distribution) == (True, False)
+    assert of["len30_scale2"].stream_options() == {"scale": 2.0, "seq_len": 30}
+    shown = Condition("shown", "as data", options={"order": [1]}, group="all")
+    assert shown.stream_options() == {"options": {"order": [1]}}
 
 
 def test_an_option():
@@ -123,6 +113,7 @@ def test_a_family_is_registered_once():
         ({"headline": "len30"}, "must begin with 'iid' and hold its headline 'len30', received iid, "),
         ({"conditions": (Condition("scale2", "x 2", scale=2.0),)}, "must begin with 'iid'"),
         ({"token_width": Family.token_width}, r"lacks token_width\(task\); see modtf.Family"),
+        ({"groups": ("long",)}, r"groups=\('long',\); expected the groups of its conditions, none"),
     ],
 )
 def test_a_family_that_is_not_whole(changes, message):
