@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import modtf
 from modtf.cell import Cell
 from modtf.engines.cell import run_cell
+from modtf.engines.lock import HeldError, held
 from modtf.families import FAMILIES
 from modtf.metrics import activation_measures
 from modtf.protocol import Evaluation, Protocol, Training
@@ -155,6 +156,12 @@ def test_what_cannot_be_built_leaves_nothing(small_cell, tmp_path):
     with pytest.raises(ValueError, match="temperature=2 is no"):
         run_cell(replace(small_cell, router={"temperature": 2}), tmp_path, verbose=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_another_process_works_on(small_cell, tmp_path):
+    with held(tmp_path, small_cell.folder), pytest.raises(HeldError, match="is being worked on by process"):
+        run_cell(small_cell, tmp_path, verbose=False)
+    assert not (tmp_path / small_cell.folder).exists()
 
 
 def test_tensorboard(folder):
