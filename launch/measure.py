@@ -11,11 +11,11 @@ from absl import flags
 from tqdm import tqdm
 
 import modtf
-from modtf.analysis.atlas import Routing, print_atlas, write_atlas
+from modtf.analysis.routing_page import Routing, print_atlas, write_atlas
 from modtf.checks import check_integer, check_number
 from modtf.files import check_writable
 from modtf.launch.cli import run_command
-from modtf.metrics.atlas.chance import NUM_PERMUTATIONS
+from modtf.metrics.tokens.chance import NUM_PERMUTATIONS
 
 OBSERVED, UNIFORM = "observed", "uniform"
 

@@ -12,8 +12,6 @@ from modtf.metrics.activation_matrix import (
 )
 from modtf.metrics.adaptation import adaptation, adaptation_from_usage, rule_distributions
 from modtf.metrics.alignment import alignment, best_match, best_permutation
-from modtf.metrics.apply import measure_all, measure_population
-from modtf.metrics.atlas import ActivationAccumulator, LayerMeasures, measure_activations
 from modtf.metrics.collapse_avg import collapse_avg
 from modtf.metrics.collapse_worst import collapse_worst
 from modtf.metrics.distributions import TOLERANCE
@@ -31,7 +29,9 @@ from modtf.metrics.registry import (
     smaller_is_better,
 )
 from modtf.metrics.routing_entropy import routing_entropy
+from modtf.metrics.tokens import ActivationAccumulator, LayerMeasures, measure_activations
 from modtf.metrics.top_label_share import top_label_share
+from modtf.metrics.values import measure_all, measure_population
 
 __all__ = [
     "GROUPS",

@@ -11,8 +11,8 @@ import pytest
 from absl import flags
 
 import modtf
-from modtf.analysis.atlas import Routing
-from modtf.analysis.atlas.arrays import Arrays
+from modtf.analysis.routing_page import Routing
+from modtf.analysis.routing_page.arrays import Arrays
 from modtf.launch.measure import define_flags, main
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +147,7 @@ def test_arrays_are_mapped_and_not_read(arrays, tmp_path):
 
 
 def test_chunks_are_the_tokens_in_order(arrays, tmp_path, monkeypatch):
-    monkeypatch.setattr("modtf.analysis.atlas.routing.CHUNK", 150)
+    monkeypatch.setattr("modtf.analysis.routing_page.routing.CHUNK", 150)
     routing = Routing.read(saved(tmp_path / "x.npz", arrays))
     chunks = list(routing.chunks())
     assert [len(labels) for _, labels, _ in chunks] == [150, 150, 100]

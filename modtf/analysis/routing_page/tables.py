@@ -1,4 +1,4 @@
-"""The numbers of an atlas as tables: for files, for the page, for the terminal."""
+"""The measures of all layers as tables: for files, for the page, for the terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ import pandas as pd
 
 from modtf.analysis.text import text_table
 from modtf.metrics import LayerMeasures, measures
-from modtf.metrics.atlas import Estimate
-from modtf.metrics.atlas.estimate import ADJUSTED
 from modtf.metrics.measure import MAIN_GROUPS
+from modtf.metrics.tokens import Estimate
+from modtf.metrics.tokens.estimates import ADJUSTED
 
 BY = {"mass": "gate mass", "hard": "hard assignment"}  # what a reader calls the two ways of counting
 MANY_LAYERS = 4  # of more a terminal shows one row each

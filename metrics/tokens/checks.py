@@ -1,35 +1,11 @@
-"""Checks of what users hand in, and the cutting of it into chunks."""
+"""Checks of what users hand in."""
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
-Chunk = tuple[Any, Any, Any]  # activations, labels, documents or None
-
-
-def is_stream(activations: Any) -> bool:
-    """Whether these are chunks to iterate over, and not an array or nested lists of numbers."""
-    array_like = hasattr(activations, "__array__") or isinstance(activations, (list, tuple))
-    return not array_like and isinstance(activations, Iterable)
-
-
-def chunks_of(stream: Iterable[Any]) -> Iterator[Chunk]:
-    """The chunks of an iterable of (activations, labels) or (activations, labels, documents).
-
-    Raises:
-        ValueError: if a chunk is something else.
-    """
-    for number, chunk in enumerate(stream):
-        if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3):
-            raise ValueError(
-                f"Chunk {number} is {_describe(chunk)}; expected (activations, labels) or (activations, "
-                "labels, documents). To hand in arrays at once, give labels=... as well."
-            )
-        activations, labels, *documents = chunk
-        yield activations, labels, documents[0] if documents else None
 
 
 NO_NUMBERS = {"c": "complex", "S": "text", "U": "text"}  # though NumPy would make numbers of some
@@ -84,10 +60,3 @@ def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels") -> In
             "without one: keep = labels >= 0, then activations[..., keep, :] and labels[keep]."
         )
     return array.astype(np.int64, copy=False)
-
-
-def _describe(thing: Any) -> str:
-    if isinstance(thing, (list, tuple)):
-        return f"a {type(thing).__name__} of {len(thing)}"
-    shape = getattr(thing, "shape", None)
-    return f"of type {type(thing).__name__}" + ("" if shape is None else f" and shape {tuple(shape)}")

@@ -6,7 +6,7 @@ from modtf.metrics import ActivationAccumulator
 
 
 def test_memory_does_not_grow_with_the_number_of_tokens(monkeypatch):
-    monkeypatch.setattr("modtf.metrics.atlas.sums.KEPT", 50_000)
+    monkeypatch.setattr("modtf.metrics.tokens.sums.KEPT", 50_000)
     labels = np.arange(5000) % 4
     gates = (0.6 * np.eye(4) + 0.1)[labels].astype(np.float32)
     accumulator = ActivationAccumulator(top_k=2)

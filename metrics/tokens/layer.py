@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from modtf.metrics.atlas.inputs import Ints
 from modtf.metrics.distributions import Array
+from modtf.metrics.tokens.checks import Ints
 
 # With less than five tokens to expect of a label, its share among a module's tokens is noise (Cochran, 1954,
 # "Some Methods for Strengthening the Common Chi-Squared Tests"): a module with few tokens looks exclusive.

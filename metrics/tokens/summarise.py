@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import check_rule_probs
-from modtf.metrics.apply import measure_all
-from modtf.metrics.atlas.chance import chance_matrices
-from modtf.metrics.atlas.estimate import bare_estimates, estimates
-from modtf.metrics.atlas.inputs import Ints
-from modtf.metrics.atlas.layer import TOKENS_PER_LABEL, LayerMeasures, View
-from modtf.metrics.atlas.sums import BY, Sums
 from modtf.metrics.distributions import Array, as_numbers
+from modtf.metrics.tokens.chance import chance_matrices
+from modtf.metrics.tokens.checks import Ints
+from modtf.metrics.tokens.estimates import bare_estimates, estimates
+from modtf.metrics.tokens.layer import TOKENS_PER_LABEL, LayerMeasures, View
+from modtf.metrics.tokens.sums import BY, Sums
+from modtf.metrics.values import measure_all
 
 
 def measure_sums(

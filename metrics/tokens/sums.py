@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from modtf.metrics.atlas.inputs import Ints
 from modtf.metrics.distributions import Array
+from modtf.metrics.tokens.checks import Ints
 
 BY = ("mass", "hard")
 KEPT = 2**22  # gates kept in float32 (16 MiB): as long as they fit, labels are permuted exactly

@@ -11,7 +11,7 @@ from modtf.metrics import measure_activations
 @pytest.mark.parametrize("by", [0, 1], ids=["mass", "hard"])
 def test_corrected_mutual_information_of_independent_tokens_is_zero(monkeypatch, by, kept):
     """On average; the uncorrected one never is."""
-    monkeypatch.setattr("modtf.metrics.atlas.sums.KEPT", kept)
+    monkeypatch.setattr("modtf.metrics.tokens.sums.KEPT", kept)
     corrected, told, covered = [], [], []
     for seed in range(40):
         gates, labels = draw_tokens(INDEPENDENT, 200, seed)

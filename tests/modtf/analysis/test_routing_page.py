@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import modtf
-from modtf.analysis.atlas import Names, print_atlas, write_atlas
-from modtf.analysis.atlas.pictures import draw_layer
-from modtf.analysis.atlas.tables import glance_table, warning_lines
+from modtf.analysis.routing_page import Names, print_atlas, write_atlas
+from modtf.analysis.routing_page.tables import glance_table, warning_lines
+from modtf.analysis.routing_page.write import draw_layer
 
 LABELS, LAYERS = ("letter", "<b>digit</b>", "space"), ("below", "above")
 FILES = {"measures.html", "measures.csv", "modules.csv", "activation.csv"}

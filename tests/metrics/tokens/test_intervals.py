@@ -15,8 +15,7 @@ from modtf.metrics import (
     measure_all,
     top_label_share,
 )
-from modtf.metrics.atlas.estimate import estimates
-from modtf.metrics.atlas.jackknife import jackknife
+from modtf.metrics.tokens.estimates import estimates, jackknife
 
 SMOOTH = {f.__name__: f for f in (alignment, collapse_worst, inverse_mutual_information, top_label_share)}
 

@@ -1,17 +1,17 @@
 """Measure a mixture of experts from anywhere: `measure_activations`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import check_activation_matrix
-from modtf.metrics.atlas.accumulator import NUM_GROUPS, ActivationAccumulator
-from modtf.metrics.atlas.chance import NUM_PERMUTATIONS
-from modtf.metrics.atlas.inputs import check_gates, chunks_of, is_stream
-from modtf.metrics.atlas.layer import LayerMeasures
-from modtf.metrics.atlas.summarise import measure_matrix
 from modtf.metrics.measure import GROUPS
+from modtf.metrics.tokens.accumulator import NUM_GROUPS, ActivationAccumulator
+from modtf.metrics.tokens.chance import NUM_PERMUTATIONS
+from modtf.metrics.tokens.checks import check_gates
+from modtf.metrics.tokens.layer import LayerMeasures
+from modtf.metrics.tokens.summarise import measure_matrix
 
 
 def measure_activations(
@@ -40,7 +40,7 @@ def measure_activations(
     long as documents are shorter than a hundredth of their label's tokens. A perfect router has intervals
     without width: no group of its tokens differs from another. At the other end, where modules know nothing
     of labels or all modules are used equally, noise has one direction only and no interval is right (see
-    `modtf.metrics.atlas.jackknife`): look at the chance level there.
+    `modtf.metrics.tokens.estimates`): look at the chance level there.
 
     The chance level is what permuted labels give: what the measure is if modules know nothing of labels,
     given as many tokens, labels and modules, and as unequal. It takes tokens as independent.
@@ -67,7 +67,7 @@ def measure_activations(
     Returns:
         One `LayerMeasures` per layer; `to_rows()` of it gives one dict per measure, `module_rows()` one per
         module. Besides the measures there is `adjusted_mutual_information`, the share of what modules could
-        tell of labels beyond chance (see `modtf.metrics.atlas.estimate.estimates`). The warnings of a layer
+        tell of labels beyond chance (see `modtf.metrics.tokens.estimates.estimates`). The warnings of a layer
         name the modules with too few tokens to judge: fewer than 5 for each label.
 
     Raises:
@@ -81,7 +81,7 @@ def measure_activations(
         >>> round(layer.mass.values["alignment"].value, 3), layer.hard.values["alignment"].value
         (0.3, 0.0)
     """
-    if labels is None and not is_stream(activations):
+    if labels is None and not _is_stream(activations):
         if documents is not None or from_logits or top_k is not None:
             raise ValueError(
                 "Without labels activations are an activation matrix, rows p(module | label), to which "
@@ -97,8 +97,37 @@ def measure_activations(
     elif documents is not None:
         raise ValueError("Hand in documents with the chunks: (activations, labels, documents).")
     else:
-        for chunk in chunks_of(activations):
+        for chunk in _chunks_of(activations):
             accumulator.update(*chunk)
     return accumulator.result(
         label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed
     )
+
+
+def _is_stream(activations: Any) -> bool:
+    """Whether these are chunks to iterate over, and not an array or nested lists of numbers."""
+    array_like = hasattr(activations, "__array__") or isinstance(activations, (list, tuple))
+    return not array_like and isinstance(activations, Iterable)
+
+
+def _chunks_of(stream: Iterable[Any]) -> Iterator[tuple[Any, Any, Any]]:
+    """The chunks of an iterable of (activations, labels) or (activations, labels, documents).
+
+    Raises:
+        ValueError: if a chunk is something else.
+    """
+    for number, chunk in enumerate(stream):
+        if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3):
+            raise ValueError(
+                f"Chunk {number} is {_describe(chunk)}; expected (activations, labels) or (activations, "
+                "labels, documents). To hand in arrays at once, give labels=... as well."
+            )
+        activations, labels, *documents = chunk
+        yield activations, labels, documents[0] if documents else None
+
+
+def _describe(thing: Any) -> str:
+    if isinstance(thing, (list, tuple)):
+        return f"a {type(thing).__name__} of {len(thing)}"
+    shape = getattr(thing, "shape", None)
+    return f"of type {type(thing).__name__}" + ("" if shape is None else f" and shape {tuple(shape)}")

@@ -9,10 +9,10 @@ tokens; a sum over many tokens is normal. No token needs to be kept for that.
 
 import numpy as np
 
-from modtf.metrics.atlas.gates import hard_assignment
-from modtf.metrics.atlas.inputs import Ints
-from modtf.metrics.atlas.sums import Sums, sum_rows
 from modtf.metrics.distributions import Array
+from modtf.metrics.tokens.checks import Ints
+from modtf.metrics.tokens.gates import hard_assignment
+from modtf.metrics.tokens.sums import Sums, sum_rows
 
 NUM_PERMUTATIONS = 100
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.analysis.atlas.arrays import Arrays
-from modtf.analysis.atlas.tables import Names
+from modtf.analysis.routing_page.arrays import Arrays
+from modtf.analysis.routing_page.tables import Names
 from modtf.checks import check_integer
-from modtf.metrics.atlas.inputs import Ints, check_gates, check_labels
+from modtf.metrics.tokens.checks import Ints, check_gates, check_labels
 
 CHUNK = 2**16  # tokens between two steps of a progress bar
 

@@ -1,7 +1,7 @@
 """The measures of any mixture of experts, layer by layer, from its gates and a label of every token."""
 
-from modtf.metrics.atlas.accumulator import ActivationAccumulator
-from modtf.metrics.atlas.apply import measure_activations
-from modtf.metrics.atlas.layer import Estimate, LayerMeasures, View
+from modtf.metrics.tokens.accumulator import ActivationAccumulator
+from modtf.metrics.tokens.activations import measure_activations
+from modtf.metrics.tokens.layer import Estimate, LayerMeasures, View
 
 __all__ = ["ActivationAccumulator", "Estimate", "LayerMeasures", "View", "measure_activations"]

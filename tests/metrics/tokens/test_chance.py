@@ -5,7 +5,7 @@ import pytest
 from activation_tokens import INDEPENDENT, SPECIALISED, draw_tokens, soften
 
 from modtf.metrics import ActivationAccumulator, inverse_mutual_information, measure_activations, measure_all
-from modtf.metrics.atlas.chance import chance_matrices
+from modtf.metrics.tokens.chance import chance_matrices
 
 MEASURED = ("alignment", "inverse_mutual_information", "adaptation")
 
@@ -79,7 +79,7 @@ def test_many_tokens_are_not_kept(monkeypatch):
     gates, labels = draw_tokens(SPECIALISED, 3000, seed=0)
     sums = sums_of(gates, labels)
     assert sums.mass is not None
-    monkeypatch.setattr("modtf.metrics.atlas.sums.KEPT", 1000)
+    monkeypatch.setattr("modtf.metrics.tokens.sums.KEPT", 1000)
     dropped = sums_of(gates, labels)
     assert dropped.mass is None
     limit = chance_matrices(sums, 0, np.arange(3), None, 9, seed=0, exact=False)
@@ -89,7 +89,7 @@ def test_many_tokens_are_not_kept(monkeypatch):
 @pytest.mark.parametrize("kept", [2**22, 0])
 def test_the_order_of_tokens_does_not_matter(monkeypatch, kept):
     """Data sorted by label are permuted like any other."""
-    monkeypatch.setattr("modtf.metrics.atlas.sums.KEPT", kept)
+    monkeypatch.setattr("modtf.metrics.tokens.sums.KEPT", kept)
     gates, labels = draw_tokens(SPECIALISED, 3000, seed=0)
     order = np.argsort(labels, kind="stable")
     found, expected = (
