@@ -64,6 +64,8 @@ def build(
     if runs.router not in ROUTERS:
         names = [known.name for known in population.family.variants]
         check_choice("variant", variant, dict.fromkeys([*names, *ROUTERS]))
+    if not isinstance(router, Mapping | None):
+        raise ValueError(f"router={router!r} is not valid; expected a dict of the router's options.")
     router, options = runs.options(router or {}, options)
     check_choice("architecture", architecture, ARCHITECTURES)
     check_integer("width", width, 1)

@@ -1,5 +1,7 @@
 """`modtf.train`: it learns, evaluates beside the training, compiles once, and takes anybody's model."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -20,38 +22,28 @@ TASKS = [Task(num_rules=3, data_seed=i) for i in range(2)]
 STEPS = 48
 
 
-class Counted:
-    """A model whose `call` counts how often Python runs it: once eagerly, then once per tracing."""
-
-    def __init__(self, sizes, evaluations):
-        self.model = build(TASKS, "modular", 8, [0, 1])
-        self.calls, original = 0, self.model.call
-
-        def call(features, training=None):
-            self.calls += 1
-            return original(features, training)
-
-        self.model.call = call  # type: ignore[method-assign]
-        self.callback = EvaluateCallback(Evaluator(self.model, Population.of(TASKS), sizes, "validation"))
-        self.history = train(
-            self.model, TASKS, STEPS, batch_size=32, learning_rate=1e-2, evaluations=evaluations,
-            evaluation=self.callback, verbose=False,
-        ).history  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def often(small_sizes):
-    return Counted(small_sizes, 8)
+    """A training of eight evaluations: model, callback, history, and how often Python ran the model: once
+    eagerly, then once per tracing."""
+    model = build(TASKS, "modular", 8, [0, 1])
+    calls, original = [], model.call
+
+    def call(features, training=None):
+        calls.append(training)
+        return original(features, training)
+
+    model.call = call  # type: ignore[method-assign]
+    callback = EvaluateCallback(Evaluator(model, Population.of(TASKS), small_sizes, "validation"))
+    how = {"batch_size": 32, "learning_rate": 1e-2, "evaluations": 8, "evaluation": callback}
+    history = train(model, TASKS, STEPS, verbose=False, **how).history
+    return SimpleNamespace(model=model, callback=callback, history=history, calls=len(calls))
 
 
-@pytest.fixture(scope="module")
-def seldom(small_sizes):
-    return Counted(small_sizes, 2)
-
-
-def test_it_learns(often):
+def test_it_learns_and_is_traced_once(often):
     assert often.history["loss"][-1] < 0.7 * often.history["loss"][0]
     assert often.history["val_loss"][-1] < 0.9 * often.history["val_loss"][0]
+    assert often.calls <= 8
 
 
 def test_history_names_everything(often):
@@ -65,16 +57,13 @@ def test_history_names_everything(often):
         assert all(values.shape == (2,) for values in per_member)
 
 
-def test_evaluating_more_often_does_not_change_the_training(often, seldom):
-    for a, b in zip(often.model.trainable_variables, seldom.model.trainable_variables, strict=True):
+@pytest.mark.slow
+def test_evaluating_less_often_does_not_change_the_training(often, small_sizes):
+    seldom = build(TASKS, "modular", 8, [0, 1])
+    how = {"batch_size": 32, "learning_rate": 1e-2, "evaluations": 2, "evaluation": small_sizes}
+    train(seldom, TASKS, STEPS, verbose=False, **how)
+    for a, b in zip(often.model.trainable_variables, seldom.trainable_variables, strict=True):
         np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(
-        often.callback.found[-1].activation[""], seldom.callback.found[-1].activation[""]
-    )
-
-
-def test_it_is_traced_once(often, seldom):
-    assert often.calls == seldom.calls <= 8
 
 
 def test_activation_is_that_of_the_validation_stream(often, batches, numpy_activation, small_sizes):
@@ -121,7 +110,7 @@ def functional(num_rules, num_modules):
     return keras.Model(features, {"target": target[:, 0], "activation": activation})
 
 
-@pytest.mark.parametrize("make", [OwnModel, functional])
+@pytest.mark.parametrize("make", [pytest.param(OwnModel, marks=pytest.mark.slow), functional])
 def test_own_models_get_every_metric(make, small_sizes):
     task = Task(setting="classification", num_rules=3)
     model = make(3, 3)
@@ -140,19 +129,14 @@ class StoppedError(Exception):
 
 @pytest.fixture
 def stop(monkeypatch):
-    """stop(name): what `train` calls by that name receives is kept, and training ends."""
+    """stop(name): what `fit` calls by that name receives is kept, and training ends."""
+    seen: list = []
 
-    def stop_at(name):
-        seen: list = []
+    def keep(*given, **options):
+        seen.append(given)
+        raise StoppedError
 
-        def keep(*given, **options):
-            seen.append(given)
-            raise StoppedError
-
-        monkeypatch.setattr(f"modtf.training.fit.{name}", keep)
-        return seen
-
-    return stop_at
+    return lambda name: monkeypatch.setattr(f"modtf.training.fit.{name}", keep) or seen
 
 
 @pytest.mark.parametrize("arch", FAMILIES)
@@ -209,14 +193,10 @@ def test_train_refuses(options, message):
 
 
 class Kill(keras.callbacks.Callback):
-    """Ends a training by an exception after an epoch."""
-
-    def __init__(self, epoch):
-        super().__init__()
-        self.epoch = epoch
+    """Ends a training by an exception before its third epoch."""
 
     def on_epoch_begin(self, epoch, logs=None):
-        if epoch == self.epoch:
+        if epoch == 2:
             raise KeyboardInterrupt
 
 
@@ -231,7 +211,7 @@ def test_an_interrupted_training_resumes(tmp_path, small_sizes):
         model = OwnModel(3, 3)
         if name == "interrupted":
             with pytest.raises(KeyboardInterrupt):
-                train(model, task, 8, callbacks=[Kill(2)], **options)
+                train(model, task, 8, callbacks=[Kill()], **options)
             model = OwnModel(3, 3)
         history = train(model, task, 8, **options)
         assert history.epoch == ([0, 1, 2, 3] if name == "whole" else [2, 3])

@@ -81,12 +81,12 @@ def test_load_model(path):
     survives(lambda: modtf.load_model(path))
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", pickle.dumps({"a": 1}), b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"])
-def test_what_is_no_model(tmp_path, content):
+def test_what_is_no_model(tmp_path):
     path = tmp_path / "x.keras"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"x\.keras cannot be read as a model"):
-        modtf.load_model(path)
+    for content in (b"", b"{}", pickle.dumps({"a": 1}), b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"x\.keras cannot be read as a model"):
+            modtf.load_model(path)
     with pytest.raises(ValueError, match="cannot be read as a model"):
         modtf.load_model(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"There is no file .*none\.keras"):
@@ -110,12 +110,6 @@ def test_another_version(saved, tmp_path):
             modtf.load_model(path)
 
 
-def test_code_is_never_run(tmp_path):
-    keras.Sequential([keras.Input([1]), keras.layers.Lambda(lambda x: 2 * x)]).save(tmp_path / "x.keras")
-    with pytest.raises(ValueError, match=r"cannot be read as a model .*lambda"):
-        modtf.load_model(tmp_path / "x.keras")
-
-
 CALLS: list[dict[str, Any]] = [
     {"module": "builtins", "class_name": "function", "config": "exec", "registered_name": "function"},
     {"module": "builtins", "class_name": "exec", "config": {}, "registered_name": "exec"},
@@ -128,7 +122,10 @@ CALLS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_config_that_names_code_runs_none(saved, tmp_path, call):
-    """In the place of the whole model, of its precision, and of how it was compiled."""
+    """In the place of the whole model, its precision, and how it was compiled. Nor does a lambda run."""
+    keras.Sequential([keras.Input([1]), keras.layers.Lambda(lambda x: 2 * x)]).save(tmp_path / "x.keras")
+    with pytest.raises(ValueError, match=r"cannot be read as a model .*lambda"):
+        modtf.load_model(tmp_path / "x.keras")
     whole = json.loads(zipfile.ZipFile(saved).read("config.json"))
     ran = tmp_path / "ran"
     if isinstance(call["config"], dict):

@@ -25,7 +25,7 @@ def trained(arch, variant, training):
     return losses, model, model(features)
 
 
-@pytest.mark.parametrize("variant", ["modular", "modular_op"])
+@pytest.mark.parametrize("variant", ["modular", pytest.param("modular_op", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_as_float32_but_for_rounding(arch, variant):
     training = Training(steps=STEPS, learning_rate=1e-2, clipnorm=1.0)

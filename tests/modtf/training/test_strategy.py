@@ -1,11 +1,6 @@
-"""Two logical CPU devices train as one, in a process of its own: devices are made first of all.
-
-Every architecture is mirrored; members are split of the first one alone. With MODTF_LONG_TESTS=1 they are
-of all, whole cells run, and 200 steps are trained instead of 40.
-"""
+"""Two logical CPU devices train as one, in a process of its own: devices are made first of all."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -17,11 +12,8 @@ from modtf.families import FAMILIES
 from modtf.training.shares import bounds
 from modtf.training.strategy import MemberDevices, choose_strategy
 
-LONG = "MODTF_LONG_TESTS" in os.environ
-
 TWO_DEVICES = """
 import json
-import os
 import sys
 import tensorflow as tf
 
@@ -38,9 +30,8 @@ from modtf.training.execution import use_large_programs
 from modtf.training.fit import training_batches
 from modtf.training.strategy import choose_strategy
 
-LONG = "MODTF_LONG_TESTS" in os.environ
-STEPS, EVERY = (200, 20) if LONG else (40, 4)
-results = {"auto": choose_strategy("auto", 8, 3) is None, "errors": []}
+STEPS, EVERY = 40, 4
+results = {"errors": []}
 mirrored, members = choose_strategy("mirrored", 8), choose_strategy("members", 7, 3)
 results["devices"] = members.devices
 
@@ -77,9 +68,8 @@ def trained(arch, how, data="host"):
 for arch in FAMILIES:
     for how in ("one", "mirrored"):
         results[f"{arch} {how}"] = trained(arch, how)
-    if LONG:
-        results[f"{arch} in one program"] = trained(arch, "in one program")
-        results[f"{arch} members"] = trained(arch, "members")
+    results[f"{arch} in one program"] = trained(arch, "in one program")
+    results[f"{arch} members"] = trained(arch, "members")
 results["mlp on both devices"] = trained("mlp", "members", "device")
 
 sizes = modtf.Evaluation(batches=1, batch_size=8, activation_batch_size=8, tokens=8, conditions=())
@@ -97,7 +87,7 @@ for function in (
             results["errors"].append(str(error))
 training = modtf.Training(steps=2, batch_size=8, evaluations=1)
 cell = modtf.Cell(modtf.Task(num_rules=2), 4, "modular", ((0, 0), (1, 0)), modtf.Protocol(training, sizes))
-for name, strategy in {"members": members, "mirrored": mirrored}.items() if LONG else ():
+for name, strategy in {"members": members, "mirrored": mirrored}.items():
     folder = modtf.run_cell(cell, f"{sys.argv[1]}/{name}", strategy=strategy, verbose=False)
     results[name] = sorted(path.name for path in folder.iterdir())
 print("RESULTS" + json.dumps(results))
@@ -121,28 +111,33 @@ def assert_trained_as(one, two, tolerance):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_replicas_train_as_one(results, arch):
     """Three members, with clipping active: per member, after the sum over replicas."""
     assert_trained_as(results[f"{arch} one"], results[f"{arch} mirrored"], 2e-3)
 
 
-@pytest.mark.parametrize("arch", FAMILIES if LONG else [])
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", FAMILIES)
 def test_shares_compute_the_same_numbers_as_the_whole(results, arch):
     assert_trained_as(results[f"{arch} in one program"], results[f"{arch} members"], 1e-6)
 
 
+@pytest.mark.slow
 def test_shares_make_their_data_on_their_devices(results):
     """Two members on the first, one on the second; the loss is the mean over all three."""
     assert_trained_as(results["mlp one"], results["mlp on both devices"], 2e-3)
 
 
+@pytest.mark.slow
 def test_it_says_what_keras_cannot_do_there(results):
     line = "2 replicas: training without XLA and one step per call (Keras supports neither here)."
     assert set(results["printed"].strip().splitlines()) == {line}
 
 
-@pytest.mark.parametrize("how", ["members", "mirrored"] if LONG else [])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["members", "mirrored"])
 def test_a_cell_runs_there(results, how):
     assert {"results.csv", "last.keras", "best.keras"} <= set(results[how])
 
@@ -160,7 +155,9 @@ def test_a_cell_is_trained_on_its_devices(monkeypatch, tmp_path, small_cell):
         run_cell(small_cell, tmp_path, strategy=MemberDevices(("CPU:0", "CPU:1")), data="device")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_shared_is_refused(results):
+    assert [name[-5:] for name in results["devices"]] == ["CPU:0", "CPU:1"]
     assert results["errors"][:2] == [
         "batch_size=7 must be divisible by the 2 devices.",
         "batch_size=7 must be divisible by the 2 replicas.",
@@ -168,9 +165,8 @@ def test_what_cannot_be_shared_is_refused(results):
     assert "2 devices were given to share the members of a population: that needs" in results["errors"][2]
 
 
-def test_which_devices(results):
-    assert results["auto"], "one device where there is no GPU"
-    assert [name[-5:] for name in results["devices"]] == ["CPU:0", "CPU:1"]
+def test_which_devices():
+    assert choose_strategy("auto", 8, 3) is None, "one device where there is no GPU"
     assert choose_strategy("members", 8, num_members=1) is None
     with pytest.raises(ValueError, match="strategy='all'"):
         choose_strategy("all", 8)
