@@ -23,6 +23,7 @@ from modtf.results.schema import CONFIG
 from modtf.training.provenance import provenance
 from modtf.training.requirements import check_cell
 from modtf.training.strategy import MemberDevices
+from modtf.training.trainer import trainer_of
 from modtf.version import __version__
 
 
@@ -115,7 +116,8 @@ def check_builds(cell: Cell) -> None:
 
 
 def _model(cell: Cell) -> keras.Model:
-    """Of all members, or of the first of those that train in turn."""
+    """Of all members, or of the first of those that train in turn; options of a trainer are checked, too."""
+    trainer_of(cell)
     if trains_alone(cell):
         return make_member(cell, cell.population.alone(0))
     return build_cell(cell, cell.population)

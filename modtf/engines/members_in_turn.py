@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from modtf.cell import Cell
-from modtf.engines.state import CHECKPOINT
 from modtf.evaluation.outputs import check_conditions, find_outputs
 from modtf.models.build import build_cell
 from modtf.models.own import MODELS, explained, source_of
@@ -68,7 +67,7 @@ def run_members(cell: Cell, folder: Path, run_member: RunMember) -> None:
             part.mkdir(parents=True, exist_ok=True)
             with explained(cell.variant, MODELS.get(cell.runs, type(model))):
                 run_member(one, population, model, part)
-        archive.remove(part / CHECKPOINT)
+        archive.remove_checkpoints(part)
         parts.append(part)
     arrays = [read_activations(part) for part in parts]
     joined = {

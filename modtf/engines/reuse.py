@@ -59,6 +59,8 @@ def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
     """What cells that can share a model have in common; None if this one's cannot be shared."""
     if not isinstance(model, ModularModel) or keras.backend.backend() != "tensorflow":
         return None
+    if cell.task.family.variant(cell.variant).trainer is not None:  # who knows what it leaves frozen
+        return None
     if model.distribute_strategy.num_replicas_in_sync > 1:
         return None
     config = cell.to_dict()

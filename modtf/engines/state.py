@@ -19,7 +19,6 @@ from modtf.version import __version__
 
 MANIFEST = "manifest.json"  # the files of a finished cell, with sizes and checksums
 ERROR = "error.json"  # why a cell failed
-CHECKPOINT = "checkpoint.npz"  # of an unfinished cell
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def state_of(cell: Cell, out: str | Path, *, thorough: bool = False) -> State:
         thorough: whether to compare the checksums of all files, and not only of the results'.
     """
     folder = Path(out, cell.folder)
-    before_manifests = (folder / RESULTS).exists() and not (folder / CHECKPOINT).exists()
+    before_manifests = (folder / RESULTS).exists() and not archive.checkpoints(folder)
     if before_manifests or (folder / MANIFEST).exists():
         return _finished(folder, thorough)
     if (folder / ERROR).exists():
@@ -78,16 +77,16 @@ def finish(cell: Cell, out: str | Path, train: Callable[[], object]) -> None:
     (folder / ERROR).unlink(missing_ok=True)
     train()
     write_manifest(folder)
-    archive.remove(folder / CHECKPOINT)
+    archive.remove_checkpoints(folder)
 
 
 def write_manifest(folder: Path) -> None:
     """Records the files of a finished cell, and its members that diverged."""
-    left_out = {MANIFEST, CHECKPOINT, archive.previous(Path(CHECKPOINT)).name}
+    left_out = {folder / MANIFEST, *archive.checkpoints(folder)}
     files = {
         path.name: {"size": path.stat().st_size, "blake2b": _checksum(path)}
         for path in sorted(folder.iterdir())
-        if path.is_file() and path.name not in left_out
+        if path.is_file() and path not in left_out
     }
     record = {"version": __version__, "diverged": diverged(folder), "files": files}
     write_text(folder / MANIFEST, json.dumps(record, indent=1))

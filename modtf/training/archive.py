@@ -81,10 +81,14 @@ def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
     return None
 
 
-def remove(path: Path) -> None:
-    """Removes both files."""
-    path.unlink(missing_ok=True)
-    previous(path).unlink(missing_ok=True)
+def checkpoints(folder: Path) -> list[Path]:
+    """All in a folder: of every stage of its training, and those before them."""
+    return sorted(folder.glob("checkpoint*.npz"))
+
+
+def remove_checkpoints(folder: Path) -> None:
+    for path in checkpoints(folder):
+        path.unlink()
 
 
 def _read(path: Path) -> Arrays:

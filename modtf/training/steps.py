@@ -97,6 +97,8 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
 def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
     """A population of members first ... last - 1 of a compiled one, compiled likewise; with new weights."""
     part = model.some_members(first, last)
+    for ours, its in zip(model.variables, part.variables, strict=True):
+        its.trainable = ours.trainable  # a trainer may have frozen some
     config = model.get_compile_config()
     config["optimizer"]["config"]["num_members"] = last - first
     part.compile_from_config(config)

@@ -21,8 +21,6 @@ from modtf.training.batches import Stream
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, TailCallback
 from modtf.training.fit import fit
 
-CHECKPOINT = "checkpoint.npz"  # of a training in one go
-
 
 class TrainerContext:
     """What a variant's trainer is called with.
@@ -51,7 +49,7 @@ class TrainerContext:
         task: of the first member, for what all share.
         training: the cell's protocol of training.
         options: all options of the trainer.
-        steps: of all stages so far.
+        steps, measured_steps: of all stages so far, and of those that were measured, and timed.
         evaluation, tail, best: what was measured while `model` was trained; tail and best of the last stage.
         diverged_at: steps [P], 0 where a member's weights are numbers.
         rows: (measure, condition, place) -> values [P] that `record` was given.
@@ -73,7 +71,8 @@ class TrainerContext:
     ):
         sizes = cell.protocol.evaluation
         self.model, self.population, self.task = model, population, population.task
-        self.training, self.options, self.steps = cell.protocol.training, _options(cell), 0
+        self.training, self.options = cell.protocol.training, _options(cell)
+        self.steps = self.measured_steps = 0
         family = population.family
         now = sizes.smaller(TRAINING_FACTOR, family.while_training)
         self.evaluation = EvaluateCallback(evaluator.on(now, "validation"))
@@ -126,6 +125,7 @@ class TrainerContext:
         if own and measured:
             self.evaluation.begin = self.steps
             self.tail, self.best = TailCallback(self._of_tail), BestWeights(self.evaluation)
+            self.measured_steps += steps
             callbacks = [self.evaluation, self.tail, self.best, *self.measuring, *callbacks]
         history = fit(
             model,
@@ -133,7 +133,7 @@ class TrainerContext:
             replace(training or self.training, steps=steps),
             batches=stream,
             loss=loss,
-            checkpoint=self._folder / (f"checkpoint_{stage}.npz" if stage else CHECKPOINT),
+            checkpoint=self._folder / (f"checkpoint_{stage}.npz" if stage else "checkpoint.npz"),
             callbacks=callbacks,
             label=" ".join(filter(None, (self._label, stage))),
             **self._how,

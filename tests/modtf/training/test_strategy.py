@@ -150,7 +150,7 @@ def test_a_cell_is_trained_on_its_devices(monkeypatch, tmp_path, small_cell):
         assert (options["devices"], options["data"]) == (("CPU:0", "CPU:1"), "device")
         raise StoppedError
 
-    monkeypatch.setattr("modtf.engines.train_and_write.train", train)
+    monkeypatch.setattr("modtf.training.trainer.fit", train)
     with pytest.raises(StoppedError):
         run_cell(small_cell, tmp_path, strategy=MemberDevices(("CPU:0", "CPU:1")), data="device")
 
