@@ -170,6 +170,7 @@ class RuleData(ABC):
                 n examples may shuffle each by itself, and take them in turn: batches are then stratified.
         """
         count = self.num_examples(self.split)
+        assert count is not None  # else nobody asks
         return shuffled(position % count, position // count, count)
 
     def bank(self) -> dict[str, np.ndarray]:

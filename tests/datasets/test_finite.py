@@ -38,7 +38,7 @@ class Images(RuleData):
     def bank(self):
         return {"images": np.arange(30, dtype=np.uint8)[:, None] * np.ones(4, np.uint8)}
 
-    def examples(self, index, uniforms, parameters, *, shift=None):
+    def examples(self, index, uniforms, parameters, *, shift=None):  # type: ignore[override]
         ops = self.ops
         image = ops.gather(parameters["images"], ops.gather(parameters["order"], ops.cast(index, "int32")))
         kept, zero = uniforms.at(index, 1), 0 * uniforms.inputs

@@ -30,7 +30,7 @@ class Data(RuleData):
     def num_uniforms(self, num_tokens):
         return 6
 
-    def examples(self, index, uniforms, parameters, *, shift=0.0):
+    def examples(self, index, uniforms, parameters, *, shift=0.0):  # type: ignore[override]
         inputs = uniforms.inputs[:, :4] + tf.cast(shift, uniforms.inputs.dtype)
         rule = tf.cast(uniforms.inputs[:, 4:] * 3, tf.int32)
         rule = tf.concat([rule, tf.fill([rule.shape[0], 1], 3)], axis=1)
