@@ -92,13 +92,13 @@ def test_tasks_that_would_decide_are_those_of_the_side_that_the_number_lies_on()
 
 def agreement(orders):
     """Evidence of tasks, each a list of 1 (two variants ordered alike) or -1, one for each R."""
+    shared = {"arch": "mlp", "setting": "regression", "task_options": "", "width": 32}
     rows = [
-        {"arch": "mlp", "setting": "regression", "task_options": "", "num_rules": 2**place, "width": 32,
-         "data_seed": task, "variant": variant, "first": value, "second": value * sign}
+        {**shared, "data_seed": task, "num_rules": rules, "variant": name, "first": x, "second": x * sign}
         for task, signs in enumerate(orders)
-        for place, sign in enumerate(signs)
-        for variant, value in (("modular", 1.0), ("gt_modular", 2.0))
-    ]  # fmt: skip
+        for rules, sign in enumerate(signs, 2)
+        for name, x in (("modular", 1.0), ("gt_modular", 2.0))
+    ]
     return agreement_evidence(pd.DataFrame(rows), "first", "second", "it")
 
 

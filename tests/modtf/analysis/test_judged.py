@@ -1,7 +1,6 @@
 """Measures judged: against scipy, where the answer is known, and how often an interval is right."""
 
 import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from simulated_results import World, simulate
+from simulated_results import World, study_of
 
 from modtf import metrics
 from modtf.analysis import Study, judge_measures, learned_measures, over_kinds, print_judged
@@ -22,9 +21,8 @@ ROUTERS = ["modular", "modular_op", "top_k", "switch", "cosine"]
 def models(measures, tasks=5, seeds=2, rules=(2, 4, 8), arch="mlp", variants=ROUTERS, seed=0):
     """Of every router, R, task and seed; alignment is drawn, `measures` are functions (alignment, R, rng)."""
     rng = np.random.default_rng(seed)
-    index = pd.MultiIndex.from_product(
-        [rules, variants, range(tasks), range(seeds)], names=["num_rules", "variant", "data_seed", "seed"]
-    )
+    names = ["num_rules", "variant", "data_seed", "seed"]
+    index = pd.MultiIndex.from_product([rules, variants, range(tasks), range(seeds)], names=names)
     frame = index.to_frame(index=False).assign(arch=arch, setting="regression", task_options="", width=32)
     frame["alignment"] = rng.uniform(size=len(frame)) * (1 - 1 / frame["num_rules"])
     for name, function in measures.items():
@@ -32,19 +30,21 @@ def models(measures, tasks=5, seeds=2, rules=(2, 4, 8), arch="mlp", variants=ROU
     return frame
 
 
-def row(table, measure, over=ALL):
+def same(a, R, rng):
+    return a
+
+
+def row(frame, measure, over=ALL):
+    table = judge_measures(frame)
     (found,) = table[(table["measure"] == measure) & (table["over"] == over)].itertuples()
     return found
 
 
-few_values = st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0, -2.0, 7.25]), min_size=3, max_size=12)
-
-
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
-@given(first=few_values, data=st.data())
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0, -2.0, 7.25]), min_size=3, max_size=12), st.data())
 def test_the_rank_correlation_is_scipys(first, data):
-    size = len(first)
-    second = data.draw(st.lists(st.floats(-9, 9).map(lambda x: round(x, 6)), min_size=size, max_size=size))
+    number = st.floats(-9, 9).map(lambda x: round(x, 6))
+    second = data.draw(st.lists(number, min_size=len(first), max_size=len(first)))
     if min(len(set(first)), len(set(second))) == 1:
         assert np.isnan(rank_correlation(first, second))
     else:
@@ -57,36 +57,30 @@ def test_what_has_no_rank_has_no_correlation():
     assert np.isnan(rank_correlation([0, 1e-13, 5e-14], [1, 2, 3]))  # rounding
 
 
+@pytest.mark.parametrize(
+    ("measure", "function", "expected", "verdict"),
+    [
+        ("collapse_avg", same, 1, "tracks"),
+        ("load_variation", lambda a, R, rng: -a, -1, "misleads"),
+        ("top_label_share", lambda a, R, rng: np.exp(-5 * a), None, "tracks"),  # seeds averaged on its scale
+        ("effective_experts", lambda a, R, rng: 3 * a, -1, "misleads"),  # larger is better
+        ("expert_overlap", lambda a, R, rng: 0.25 + 0 * a, np.nan, "undefined"),
+    ],
+)
 @pytest.mark.parametrize("over", [ALL, BY_RULES])
-def test_known_answers(over):
-    """A measure that is alignment itself, its negative, another scale of it, a constant; larger is better or
-    worse."""
-    table = judge_measures(models({
-        "collapse_avg": lambda a, R, rng: a,
-        "load_variation": lambda a, R, rng: -a,
-        "top_label_share": lambda a, R, rng: np.exp(-5 * a),  # larger is better
-        "effective_experts": lambda a, R, rng: 3 * a,
-        "expert_overlap": lambda a, R, rng: 0.25 + 0 * a,
-    }))  # fmt: skip
-    expected = {
-        "collapse_avg": (1, "tracks"), "load_variation": (-1, "misleads"), "top_label_share": (1, "tracks"),
-        "effective_experts": (-1, "misleads"),
-    }  # fmt: skip
-    for measure, (value, verdict) in expected.items():
-        found = row(table, measure, over)
-        if measure != "top_label_share":  # means over seeds on another scale need not keep the order
-            assert (found.correlation, found.low, found.high) == pytest.approx((value,) * 3)
-        assert found.verdict == verdict
-        assert (found.num_tasks, found.num_models, found.num_undefined) == (5, 3 * 5 * 5 * 2, 0)
-        assert found.num_points == {ALL: 15, BY_RULES: 5}[over]
-    constant = row(table, "expert_overlap", over)
-    assert (constant.verdict, constant.num_tasks, constant.num_undefined) == ("undefined", 0, 5)
-    assert np.isnan([constant.correlation, constant.low, constant.high]).all()
+def test_known_answers(measure, function, expected, verdict, over):
+    """A measure that is alignment itself, its negative, another scale of it, a constant."""
+    found = row(models({measure: function}), measure, over)
+    assert found.verdict == verdict
+    if expected is not None:
+        assert (found.correlation, found.low, found.high) == pytest.approx((expected,) * 3, nan_ok=True)
+    tasks = 0 if verdict == "undefined" else 5
+    assert (found.num_tasks, found.num_models, found.num_undefined) == (tasks, 3 * 5 * 5 * 2, 5 - tasks)
+    assert found.num_points == {ALL: 15, BY_RULES: 5}[over]
 
 
 def test_correlations_are_of_means_over_seeds_within_a_task():
     frame = models({"routing_entropy": lambda a, R, rng: a + rng.normal(0, 0.3, len(a))})
-    table = judge_measures(frame)
     z, within = [], []
     for _, task in frame.groupby("data_seed"):
         means = task.groupby(["num_rules", "variant"])[["alignment", "routing_entropy"]].mean()
@@ -94,7 +88,7 @@ def test_correlations_are_of_means_over_seeds_within_a_task():
         each = [stats.spearmanr(*one.to_numpy().T).statistic for _, one in means.groupby("num_rules")]
         within.append(np.mean([np.arctanh(np.clip(rho, -24 / 25, 24 / 25)) for rho in each]))
     for over, values in ((ALL, z), (BY_RULES, within)):
-        found = row(table, "routing_entropy", over)
+        found = row(frame, "routing_entropy", over)
         low, high = stats.t.interval(0.95, 4, np.mean(values), stats.sem(values))
         expected = np.tanh([np.mean(values), low, high])
         assert [found.correlation, found.low, found.high] == pytest.approx(expected)
@@ -102,22 +96,19 @@ def test_correlations_are_of_means_over_seeds_within_a_task():
 
 def test_what_r_does_to_both_is_told_from_what_routers_do():
     """A number that is R and nothing else."""
-    table = judge_measures(models({
+    frame = models({
         "collapse_worst": lambda a, R, rng: R + rng.uniform(size=len(R)),
         "alignment": lambda a, R, rng: R / 10 + rng.uniform(0, 0.01, len(R)),
-    }))  # fmt: skip
-    assert row(table, "collapse_worst").verdict == "tracks"
-    assert abs(row(table, "collapse_worst", BY_RULES).correlation) < 0.5
+    })  # fmt: skip
+    assert row(frame, "collapse_worst").verdict == "tracks"
+    assert abs(row(frame, "collapse_worst", BY_RULES).correlation) < 0.5
 
 
 def test_noise_is_not_said_to_track_or_mislead():
     """The interval holds 0 about as often as it says."""
-    holds = []
-    for seed in range(15):
-        noise = models({"load_variation": lambda a, R, rng: rng.uniform(size=len(a))}, seeds=1, seed=seed)
-        found = row(judge_measures(noise), "load_variation")
-        holds.append(found.low <= 0 <= found.high)
-    assert np.mean(holds) >= 0.85
+    noise = {"load_variation": lambda a, R, rng: rng.uniform(size=len(a))}
+    found = [row(models(noise, seeds=1, seed=seed), "load_variation") for seed in range(15)]
+    assert np.mean([one.low <= 0 <= one.high for one in found]) >= 0.85
 
 
 def test_intervals_on_fishers_z_are_right_where_those_of_correlations_are_not():
@@ -127,9 +118,8 @@ def test_intervals_on_fishers_z_are_right_where_those_of_correlations_are_not():
     y = true * x + np.sqrt(1 - true**2) * noise
     ranks = [v.argsort(-1).argsort(-1) for v in (x, y)]
     rho = 1 - 6 * ((ranks[0] - ranks[1]) ** 2).sum(-1) / (number * (number**2 - 1))
-    z = np.vectorize(fisher_z)(rho, number)
     covers = []
-    for values in (z, rho):
+    for values in (np.vectorize(fisher_z)(rho, number), rho):
         half = stats.t.ppf(0.975, tasks - 1) * values.std(-1, ddof=1) / np.sqrt(tasks)
         covers.append(np.mean(np.abs(values.mean(-1) - values.mean()) <= half))
     assert 0.93 < covers[0] < 0.97
@@ -137,25 +127,20 @@ def test_intervals_on_fishers_z_are_right_where_those_of_correlations_are_not():
 
 
 def test_few_tasks_models_and_those_that_diverged():
-    frame = models({"collapse_avg": lambda a, R, rng: a}, tasks=2)
-    assert row(judge_measures(frame), "collapse_avg").verdict == "not enough runs"
-    frame = models({"collapse_avg": lambda a, R, rng: a}, rules=(4,), variants=ROUTERS[:2])
-    found = row(judge_measures(frame), "collapse_avg")
+    frame = models({"collapse_avg": same})
+    assert row(frame[frame["data_seed"] < 2], "collapse_avg").verdict == "not enough runs"
+    found = row(models({"collapse_avg": same}, rules=(4,), variants=ROUTERS[:2]), "collapse_avg")
     assert (found.verdict, found.num_points, found.num_undefined) == ("undefined", 2, 5)
-    frame = models({"collapse_avg": lambda a, R, rng: a})
     frame.loc[(frame["variant"] == "switch") & (frame["seed"] == 1), ["alignment", "collapse_avg"]] = np.nan
-    found = row(judge_measures(frame), "collapse_avg")
+    found = row(frame, "collapse_avg")
     assert (found.num_missing, found.num_models, found.num_points) == (15, 135, 15)
     assert list(judge_measures(frame.iloc[:0])) == COLUMNS
     assert print_judged(judge_measures(frame.iloc[:0])).startswith("No model learned")
 
 
-def test_over_kinds_in_words():
-    both = pd.concat([
-        models({"collapse_avg": lambda a, R, rng: a}),
-        models({"collapse_avg": lambda a, R, rng: -a}, arch="rnn"),
-    ])  # fmt: skip
-    table = judge_measures(both)
+def test_over_kinds_and_places_in_words():
+    first, second = models({"collapse_avg": same}), models({"collapse_avg": lambda a, R, rng: -a}, arch="rnn")
+    table = judge_measures(pd.concat([first, second]))
     assert list(table["kind"].unique()) == ["MLP regression", "RNN regression"]
     words = over_kinds(table).set_index(["measure", "over"])["words"]
     assert words["collapse_avg", ALL] == "tracks in 1 of 2 kinds; misleads in 1"
@@ -166,14 +151,16 @@ def test_over_kinds_in_words():
     assert len(re.findall(line, text)) == 2
     assert text.count("Among ") == 2
     assert "Models: 300." in text
+    places = judge_measures(pd.concat([first.assign(place="encoder"), first.assign(place="root")]))
+    assert list(places["kind"].unique()) == ["MLP regression, encoder", "MLP regression, root"]
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     world = World(diverged=(("top_k", 0, 0),))
     variants = ["monolithic", "modular", "modular_op", "gt_modular", "top_k", ("modular", {"modules": 3})]
-    sizes = {"settings": ["regression"], "rules": (2, 8), "num_evaluations": 4}
-    return Study.read(simulate(tmp_path_factory.mktemp("judged"), variants=variants, world=world, **sizes))
+    sizes = {"rules": (2, 8), "num_evaluations": 4}
+    return study_of(tmp_path_factory.mktemp("judged"), variants=variants, world=world, **sizes)
 
 
 def test_only_what_learned_to_use_several_modules_counts(study):
@@ -185,30 +172,27 @@ def test_only_what_learned_to_use_several_modules_counts(study):
 
 @pytest.mark.parametrize("checkpoint", ["tail", "last", "pooled"])
 def test_measures_are_means_over_the_evaluations_of_the_checkpoint(study, checkpoint):
-    part = Study(study.results.drop(columns="router"), cells=study.cells) if checkpoint == "tail" else None
-    if part is None:
-        part = Study.read([str(cell.path) for cell in study.cells], checkpoint)
+    part = Study.read([str(cell.path) for cell in study.cells], checkpoint)
     found = learned_measures(part).query("variant == 'modular' and num_rules == 8").iloc[3]
     (cell,) = part.activations(variant="modular", num_rules=8)
-    place = cell.index(found["data_seed"], found["seed"])
-    matrices: dict[str, Any] = {
+    member = cell.index(found["data_seed"], found["seed"])
+    matrices = {
         "tail": cell.history[-2:],
         "last": cell.last[None],
-        "pooled": [cell.last, cell.best],
+        "pooled": np.stack([cell.last, cell.best]),
     }
-    expected = [metrics.effective_rank(matrix[place]) for matrix in matrices[checkpoint]]
+    expected = [metrics.effective_rank(matrix[member]) for matrix in matrices[checkpoint]]
     assert found["effective_rank"] == pytest.approx(np.mean(expected))
 
 
 def test_the_figure_shows_the_table_the_best_above(study):
     (picture,) = study.figure("measures_judged")
     axes = picture.figure.axes[0]
-    shown = [label.get_text() for label in axes.get_yticklabels()]
     best = study.judged_measures.query(f"over == '{ALL}'").set_index("measure")["correlation"]
-    assert shown == list(best.sort_values(ascending=False, kind="stable").index)
-    assert "alignment" not in shown
-    points = axes.containers[0].lines[0].get_xdata()
-    np.testing.assert_allclose(sorted(points), sorted(best))
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(
+        best.sort_values(ascending=False, kind="stable").index
+    )
+    np.testing.assert_allclose(sorted(axes.containers[0].lines[0].get_xdata()), sorted(best))
     assert "48 models of 3 tasks" in picture.note
     assert "up to 8 models ranked in a task" in picture.note
     assert study.judged_measures is study.judged_measures
@@ -225,8 +209,5 @@ def test_the_figure_says_once_what_cannot_be_ranked(study):
     two.__dict__["judged_measures"] = judge_measures(frame)
     (picture,) = two.figure("measures_judged")
     assert picture.note.endswith("Incomplete: 1 model diverged; expert_overlap has no value for 2 models.")
-
-
-def test_without_matrices_there_is_nothing_to_draw(study):
     with pytest.raises(NothingToDraw, match="no activation matrices of a router that learned"):
         Study(study.results.drop(columns="router")).figure("measures_judged")

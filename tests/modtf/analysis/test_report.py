@@ -6,13 +6,12 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
-from simulated_results import World, simulate, write_cell
+from simulated_results import World, study_of, write_cell
 
 from modtf.analysis import Study
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.report.page import Table
 from modtf.cell import Cell
-from modtf.results import find_cells
 from modtf.task import Task
 
 
@@ -39,41 +38,32 @@ class Links(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def study_folder(tmp_path_factory):
+def study(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
-    world = World(diverged=(("modular", 2, 1),))
-    simulate(out, settings=["regression"], rules=(2, 8), num_evaluations=2, world=world)
-    simulate(out, kinds=[("rnn", {})], settings=["regression"], rules=[2], data_seeds=[0], num_evaluations=2)
-    protocol = find_cells(out)[0].definition.protocol
+    first = study_of(out, rules=(2, 8), world=World(diverged=(("modular", 2, 1),)))
+    protocol = first.cells[0].definition.protocol
     write_cell(out, Cell(Task(num_rules=32), 32, "modular", ((0, 0),), protocol), finished=False)
-    return out
+    return study_of(out, kinds=[("rnn", {})], rules=[2], data_seeds=[0])
 
 
 @pytest.fixture(scope="module")
-def report(study_folder, tmp_path_factory):
+def report(study, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
-    assert Study.read(study_folder).report(out, vector=["svg"]) == out / "report.html"
+    assert study.report(out, vector=["svg"]) == out / "report.html"
     return out
 
 
-def test_the_page_needs_nothing_else(report):
-    text = (report / "report.html").read_text()
-    links = Links()
+def test_the_page_needs_nothing_else_and_every_picture_has_its_files(report):
+    text, links = (report / "report.html").read_text(), Links()
     links.feed(text)
     assert links.fetched
     assert not links.open
     assert all(link.startswith("data:image/png;base64,") for link in links.fetched)
-    for word in ("url(", "@import", "<script"):
-        assert word not in text
+    assert not any(word in text for word in ("url(", "@import", "<script"))
     assert len(set(links.ids)) == len(links.ids)
     assert set(links.local) <= set(links.ids)
-
-
-def test_every_picture_has_its_files(report):
-    text = (report / "report.html").read_text()
     names = re.findall(r"<figcaption>figures/(\w+)\.png", text)
-    assert len(names) > 10
-    assert len(set(names)) == len(names)
+    assert len(set(names)) == len(names) > 10
     for name in names:
         assert (report / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (report / "figures" / f"{name}.svg").read_text()
@@ -81,36 +71,31 @@ def test_every_picture_has_its_files(report):
         assert len(pd.read_csv(report / "tables" / f"{name}.csv"))
 
 
-def test_the_page_says_what_was_run_and_what_is_missing(report):
+def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
     text = (report / "report.html").read_text()
-    assert "56 trained models in 12 cells" in text  # 8 x 6 + 4 x 2
-    assert "2 models diverged; no mean holds them." in text  # at R = 2 and 8
-    assert "Missing from the grid that the results span: 3 absent, 1 unfinished." in text
-    missing = pd.read_csv(report / "tables" / "missing.csv")
-    assert (missing["num_rules"] == 32).sum() == 4
-    assert "learning_rate 0.0001" in text
-
-
-def test_the_page_judges_every_claim_in_every_kind(report):
-    text = (report / "report.html").read_text()
-    for claim in CLAIMS:
-        assert CLAIMS[claim].text.replace("<=", "&lt;=").replace("'", "&#39;") in text
-    assert "<th>MLP regression</th><th>RNN regression</th>" in text
-    assert "1 task; at least 3 tasks are needed" in text
+    for words in (
+        "56 trained models in 12 cells",  # 8 x 6 + 4 x 2
+        "2 models diverged; no mean holds them.",  # at R = 2 and 8
+        "Missing from the grid that the results span: 3 absent, 1 unfinished.",
+        "learning_rate 0.0001",
+        "<th>MLP regression</th><th>RNN regression</th>",
+        "1 task; at least 3 tasks are needed",
+        *(CLAIMS[claim].text.replace("<=", "&lt;=").replace("'", "&#39;") for claim in CLAIMS),
+    ):
+        assert words in text
+    assert (pd.read_csv(report / "tables" / "missing.csv")["num_rules"] == 32).sum() == 4
     claims = pd.read_csv(report / "tables" / "claims.csv")
     assert set(claims["kind"]) == {"MLP regression", "RNN regression"}
     assert claims.loc[claims["kind"] == "RNN regression", "verdict"].unique().tolist() == ["not enough runs"]
 
 
-def test_the_same_study_gives_the_same_bytes(study_folder, report, tmp_path):
-    study = Study.read(study_folder)
+def test_the_same_study_gives_the_same_bytes(study, report, tmp_path):
     study.report(tmp_path, figures=["ranking", "training_curves"], vector=["svg"])
     for name in ("ranking.svg", "ranking.png", "training_curves_e32.svg"):
         assert (tmp_path / "figures" / name).read_bytes() == (report / "figures" / name).read_bytes()
 
 
-def test_files_of_an_earlier_report_go_and_those_of_others_stay(study_folder, tmp_path):
-    study = Study.read(study_folder)
+def test_files_of_an_earlier_report_go_and_those_of_others_stay(study, tmp_path):
     study.report(tmp_path, figures=["ranking"], vector=["svg"])
     (tmp_path / "figures" / "ranking_mine.png").write_bytes(b"mine")
     (tmp_path / "elsewhere.csv").write_text("mine")
@@ -124,28 +109,22 @@ def test_files_of_an_earlier_report_go_and_those_of_others_stay(study_folder, tm
     assert (tmp_path / "elsewhere.csv").read_text() == "mine"
 
 
-def test_names_cannot_become_markup(tmp_path):
-    cell = Cell(Task(), 32, "modular", ((0, 0),))
-    cell = replace(cell, router={"note": "<script>x</script>"})
+def test_names_cannot_become_markup_and_a_figure_without_data_gives_its_reason(tmp_path):
+    cell = replace(Cell(Task(), 32, "modular", ((0, 0),)), router={"note": "<script>x</script>"})
     write_cell(tmp_path / "in", cell, num_evaluations=1, version="<script>y</script>")
     Study.read(tmp_path / "in").report(tmp_path / "out", figures=["ranking_pies"])
     text = (tmp_path / "out" / "report.html").read_text()
     assert "<script" not in text
     assert "&lt;script&gt;x" in text
     assert "&lt;script&gt;y" in text
-
-
-def test_a_figure_without_data_gives_its_reason(tmp_path):
-    write_cell(tmp_path / "in", Cell(Task(), 32, "modular", ((0, 0),)), num_evaluations=1)
-    Study.read(tmp_path / "in").report(tmp_path / "out", figures=["ranking_pies"])
-    assert "Not drawn: " in (tmp_path / "out" / "report.html").read_text()
+    assert "Not drawn: " in text
 
 
 @pytest.mark.parametrize("wrong", [{"figures": ["pie_in_the_sky"]}, {"vector": ["pie_in_the_sky"]}])
-def test_an_unknown_figure_or_format_is_refused(study_folder, tmp_path, wrong):
+def test_an_unknown_figure_or_format_is_refused(study, tmp_path, wrong):
     (what,) = wrong
     with pytest.raises(ValueError, match=f"{what.removesuffix('s')}='pie_in_the_sky' is not known"):
-        Study.read(study_folder).report(tmp_path, **wrong)
+        study.report(tmp_path, **wrong)
     assert not list(tmp_path.iterdir())
 
 

@@ -2,17 +2,15 @@
 
 import numpy as np
 import pytest
-from simulated_results import World, simulate
+from simulated_results import World, study_of
 
-from modtf.analysis import Study, results_table, table_note
-from modtf.results import VARIANTS, load_results
+from modtf.analysis import results_table, table_note
+from modtf.results import VARIANTS
 
 
-def one_cell(out, setting="regression", arch="mlp", tasks=2, seeds=2, **changes):
-    grid = {"kinds": [(arch, {})], "settings": [setting], "rules": [4], "num_evaluations": 1}
-    simulate(out, data_seeds=range(tasks), seeds=range(seeds), **(grid | changes))
-    frame = load_results(out)
-    return frame[frame["checkpoint"] == "tail"]
+def one_cell(out, tasks=2, **changes):
+    grid = {"rules": [4], "data_seeds": range(tasks), "seeds": range(2)}
+    return study_of(out, **(grid | changes)).results
 
 
 def cells(line):
@@ -21,21 +19,11 @@ def cells(line):
 
 @pytest.mark.parametrize("arch", ["mlp", "rnn"])
 def test_rows_and_columns(arch, tmp_path):
-    frame = one_cell(tmp_path, arch=arch)
+    frame = one_cell(tmp_path, kinds=[(arch, {})])
     lines = results_table(frame).splitlines()
     assert [line.split()[0] for line in lines[2:]] == [*VARIANTS, "random"]
-    assert cells(lines[0]) == [
-        "variant",
-        "loss in",
-        "loss out",
-        "collapse avg",
-        "collapse worst",
-        "alignment",
-        "inverse MI",
-        "adaptation",
-        "parameters",
-        "seconds",
-    ]
+    measures = ["collapse avg", "collapse worst", "alignment", "inverse MI", "adaptation"]
+    assert cells(lines[0]) == ["variant", "loss in", "loss out", *measures, "parameters", "seconds"]
     assert set(lines[1]) == {"-"}
     assert len(lines[1]) == max(map(len, lines))
     monolithic, random = cells(lines[2]), cells(lines[-1])
@@ -49,47 +37,41 @@ def test_rows_and_columns(arch, tmp_path):
 
 
 def test_classification_shows_the_error_in_percent(tmp_path):
-    lines = results_table(one_cell(tmp_path, "classification")).splitlines()
+    lines = results_table(one_cell(tmp_path, settings=["classification"])).splitlines()
     assert cells(lines[0])[1:3] == ["error % in", "error % out"]
     assert len(cells(lines[2])[1].partition(" ")[0].partition(".")[2]) == 1
 
 
-def test_one_task_has_no_interval_and_the_note_says_why(tmp_path):
-    frame = one_cell(tmp_path, tasks=1)
-    assert "±" not in results_table(frame)
-    assert table_note(frame).startswith(
+def test_the_note_says_what_the_interval_is_over(tmp_path):
+    frame = one_cell(tmp_path, kinds=[("rnn", {})], tasks=3)
+    note = table_note(frame)
+    assert note.startswith("mean ±95% interval (Student's t) over 3 tasks, each the mean of its 2 seeds; ")
+    for words in ("smaller is better everywhere.", "out: inputs x 2, 30 tokens.", "checkpoint: tail."):
+        assert words in note
+    one = frame[frame["data_seed"] == 0]
+    assert "±" not in results_table(one)
+    assert table_note(one).startswith(
         "mean over 2 models of one task; other tasks may differ, so no interval"
     )
 
 
-def test_the_note_says_what_the_interval_is_over(tmp_path):
-    note = table_note(one_cell(tmp_path, arch="rnn", tasks=3))
-    assert note.startswith("mean ±95% interval (Student's t) over 3 tasks, each the mean of its 2 seeds; ")
-    assert "smaller is better everywhere." in note
-    assert "out: inputs x 2, 30 tokens." in note
-    assert "checkpoint: tail." in note
-
-
-def test_models_that_diverged_are_shown(tmp_path):
+def test_options_are_part_of_a_name_and_models_that_diverged_are_shown(tmp_path):
     world = World(diverged=(("modular", 0, 1), ("gt_modular", 0, 0), ("gt_modular", 0, 1)))
-    lines = results_table(one_cell(tmp_path, world=world)).splitlines()
-    assert cells(lines[3])[1].endswith("(1 lost)")
-    assert "±" not in cells(lines[5])[1]  # one task is left
-    assert cells(lines[5])[1].endswith("(2 lost)")
+    frame = one_cell(
+        tmp_path, world=world, variants=["gt_modular", "modular", ("modular_op", {"modules": 8})]
+    )
+    modular, with_options, gt_modular = (cells(line) for line in results_table(frame).splitlines()[2:5])
+    assert modular[1].endswith("(1 lost)")
+    assert with_options[0] == "modular_op (modules=8)"
+    assert "±" not in gt_modular[1]  # one task is left
+    assert gt_modular[1].endswith("(2 lost)")
 
 
-def test_options_of_a_variant_are_part_of_its_name(tmp_path):
-    frame = one_cell(tmp_path, variants=["modular", ("modular", {"modules": 8})])
-    lines = results_table(frame).splitlines()
-    assert [cells(line)[0] for line in lines[2:4]] == ["modular", "modular (modules=8)"]
-
-
-def test_a_table_is_of_one_cell(tmp_path):
-    frame = one_cell(tmp_path, rules=[2, 8])
-    with pytest.raises(ValueError, match="one num_rules, received 2, 8"):
-        results_table(frame)
-    text = Study.read(tmp_path).table()
-    assert text.count("random") == 2
+def test_a_table_is_of_one_cell(small_study):
+    with pytest.raises(ValueError, match="one setting, received classification, regression"):
+        results_table(small_study.results)
+    text = small_study.table()
+    assert text.count("random") == 6
     assert "MLP regression, R = 8, width 32" in text
 
 
@@ -101,7 +83,7 @@ def test_small_losses_have_more_digits_and_a_column_without_rows_is_a_dash(tmp_p
     shown = [cells(line)[1].partition(" ")[0] for line in lines[2:6]]
     assert {len(text.partition(".")[2]) for text in shown} == {5}
     assert shown[-1].startswith("0.0003")
-    assert cells(lines[3])[3].count(".") == 2  # of a measure: three digits, as before
-    assert len(cells(lines[3])[3].partition(" ")[0].partition(".")[2]) == 3
+    measure = cells(lines[3])[3]  # of a measure: three digits, as before
+    assert [len(part.partition(".")[2]) for part in measure.split(" ±")] == [3, 3]
     inside = frame[frame["condition"] != "scale2"]
     assert [cells(line)[2] for line in results_table(inside).splitlines()[2:6]] == ["-"] * 4
