@@ -9,13 +9,12 @@ import numpy as np
 
 from modtf.checks import check_choice
 from modtf.condition import IID
-from modtf.evaluation.accumulate import Accumulator, State
-from modtf.evaluation.accumulators import ActivationSums, PerformanceSums
-from modtf.evaluation.batches import alike, evaluation_batches
-from modtf.evaluation.data_place import choose_place
+from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
+from modtf.evaluation.batches import alike, choose_place, evaluation_batches
 from modtf.evaluation.measures import measure_members, rates
 from modtf.evaluation.outputs import failures_explained, find_outputs
 from modtf.evaluation.scores import Rows, Scores
+from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
 from modtf.observed import Probe, at_place
 from modtf.population import Population
@@ -60,7 +59,8 @@ class Evaluator:
         said = {name: found[place.output] for name, place in task.places.items() if place.output in found}
         self.says_activation = bool(said)
         self.num_modules = said or ({} if family.places(task) else {"": 1})
-        routers = getattr(model, "routers", None) or {"": getattr(model, "router", None)}
+        of_users = {"": getattr(model, "router", None)}
+        routers = model.routers if isinstance(model, ModularModel) else of_users
         self.routers = {place: r for place, r in routers.items() if isinstance(r, Router)}
         #: what routers add to the loss, by place
         self.penalties = {p: r.penalty_name for p, r in self.routers.items() if r.penalty_name}

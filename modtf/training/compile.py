@@ -6,7 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from modtf.models.kernels.by_device import kernels, on_cpu
+from modtf.evaluation.programs import with_xla
+from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
 from modtf.protocol import Training
 from modtf.training.loss import SettingLoss
@@ -69,8 +70,7 @@ def compile_model(
         >>> model.train_on_batch(features, {"target": target})
     """
     use_precision(training.precision)
-    if getattr(model, "compiled_by_xla", None) is False and on_cpu():
-        jit_compile = False
+    jit_compile = with_xla(model, jit_compile)
     setting = population.task.setting
     trained = tuple(variable.path for variable in model.trainable_variables)  # the others may be frozen
     numbers = () if training.schedule is None else (training.learning_rate, training.steps)

@@ -10,7 +10,7 @@ import keras
 
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.streaming import stream
-from modtf.evaluation.data_place import choose_place
+from modtf.evaluation.batches import choose_place
 from modtf.evaluation.programs import programs_of
 from modtf.population import Population
 from modtf.protocol import Training

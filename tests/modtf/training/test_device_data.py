@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.evaluation import data_place
-from modtf.evaluation.data_place import choose_place
+from modtf.evaluation import batches
+from modtf.evaluation.batches import choose_place
 from modtf.families import FAMILIES
 from modtf.models.build import build
 from modtf.task import Task
@@ -63,10 +63,10 @@ def test_an_interrupted_training_ends_with_the_same_bits(on_device, small_sizes,
 def test_where_data_are_made(monkeypatch, capsys):
     family = FAMILIES["mlp"]
     assert [choose_place(name, family) for name in ("auto", "host", "device")] == ["host", "host", "device"]
-    monkeypatch.setattr(data_place, "on_cpu", lambda: False)
+    monkeypatch.setattr(batches, "on_cpu", lambda: False)
     assert choose_place("auto", family) == "device"
     assert choose_place("device", family, "the test says so") == "host"
-    monkeypatch.setattr(data_place, "runs_on_device", lambda family: False)
+    monkeypatch.setattr(batches, "runs_on_device", lambda family: False)
     assert choose_place("auto", family) == choose_place("auto", family) == "host"
     assert capsys.readouterr().out.splitlines() == [
         "data=device: data are made on the host, because the test says so.",
