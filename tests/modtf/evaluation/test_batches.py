@@ -49,11 +49,13 @@ def test_a_pipeline_is_built_once_for_all_models_of_a_population():
     first = evaluation_batches(POPULATION, "target", 4, "test", (LONGER,))
     same = Population.of([Task("mha", num_rules=3, data_seed=i) for i in range(2)])
     assert evaluation_batches(same, "target", 4, "test", (LONGER,)) is first
-    for change in (POPULATION.with_seed(1), "validation", 5, (IID,)):
-        which = [POPULATION, 4, (LONGER,), "test"]
-        which[[type(value) for value in which].index(type(change))] = change
-        population, size, conditions, split = which
-        assert evaluation_batches(population, "target", size, split, conditions) is not first
+    others = [
+        (POPULATION.with_seed(1), "target", 4, "test", (LONGER,)),
+        (POPULATION, "target", 4, "validation", (LONGER,)),
+        (POPULATION, "target", 5, "test", (LONGER,)),
+        (POPULATION, "target", 4, "test", (IID,)),
+    ]
+    assert all(evaluation_batches(*other) is not first for other in others)
 
 
 def test_conditions_that_differ_in_arrays_alone_are_alike():

@@ -7,9 +7,11 @@ import pytest
 from simulated_results import simulate, write_cell
 
 from modtf.cell import Cell
+from modtf.families.mlp import MLP
+from modtf.observed import Place
 from modtf.protocol import Protocol
 from modtf.results import find_cells, load_activations, load_history, load_results
-from modtf.results.schema import CELL, COLUMNS, MEMBER, PRIVATE
+from modtf.results.schema import CELL, COLUMNS, MEMBER, PRIVATE, write_activations
 from modtf.task import Task
 
 
@@ -48,13 +50,6 @@ def test_texts_are_in_the_order_of_tables(small_study):
     assert frame["measure"].cat.categories[:3].tolist() == ["loss", "error", "collapse_avg"]
 
 
-def test_values_survive_the_file_exactly(tmp_path):
-    folder = one_cell(tmp_path)
-    text = (folder / "results.csv").read_text().splitlines()
-    values = [float(line.rsplit(",", 1)[1]) for line in text[1:]]
-    np.testing.assert_array_equal(load_results(tmp_path)["value"], values)
-
-
 def test_options_are_columns(tmp_path):
     grid = {"settings": ["regression"], "rules": [2], "data_seeds": [0], "num_evaluations": 1}
     wide = ("modular", {"modules": 4, "temperature": 0.5})
@@ -70,26 +65,16 @@ def test_options_are_columns(tmp_path):
     assert {"iid", "scale2", "len3", "len30_scale2"} < set(frame["condition"])
 
 
-def test_the_name_of_a_folder_does_not_matter(tmp_path):
+def test_the_name_of_a_folder_does_not_matter_but_what_a_study_keeps_for_itself_is_not_loaded(tmp_path):
+    """A damaged result that was set aside, and the same cell, run again; and one that is not finished."""
     folder = one_cell(tmp_path / "a" / "b")
     before = load_results(tmp_path)
     folder.rename(tmp_path / "renamed")
-    after = load_results([tmp_path / "renamed"])
-    pd.testing.assert_frame_equal(before.drop(columns="folder"), after.drop(columns="folder"))
-
-
-def test_an_unfinished_cell_is_not_loaded(tmp_path):
-    one_cell(tmp_path)
-    one_cell(tmp_path, num_rules=8, finished=False)
-    assert set(load_results(tmp_path)["num_rules"]) == {2}
-    assert [cell.is_finished for cell in find_cells(tmp_path)] == [True, False]
-
-
-def test_what_a_study_keeps_for_itself_is_not_loaded(tmp_path):
-    """A damaged result that was set aside, and the same cell, run again."""
-    one_cell(tmp_path)
     one_cell(tmp_path / PRIVATE / "damaged" / "cell~token")
-    assert len(find_cells(tmp_path)) == 1
+    one_cell(tmp_path, num_rules=8, finished=False)
+    after = load_results([tmp_path])
+    pd.testing.assert_frame_equal(before.drop(columns="folder"), after.drop(columns="folder"))
+    assert sorted(cell.is_finished for cell in find_cells(tmp_path)) == [False, True]
 
 
 def test_history_carries_its_cell(small_study):
@@ -99,24 +84,32 @@ def test_history_carries_its_cell(small_study):
     assert "error" in set(history.loc[history["setting"] == "classification", "measure"])
 
 
-def test_activations_are_chosen_by_cell(small_study):
+def test_activations_are_chosen_by_cell_and_checkpoint(small_study):
     (found,) = load_activations(small_study, setting="regression", variant="modular", num_rules=8)
     assert found.last.shape == (6, 8, 8)
     assert found.history.shape == (4, 6, 8, 8)
-    assert found.index(1, 1) == 3
-    assert found.index(9, 9) is None
+    assert (found.index(1, 1), found.index(9, 9)) == (3, None)
     with pytest.raises(ValueError, match="no 'rules'"):
         load_activations(small_study, rules=8)
-
-
-def test_activations_at_a_checkpoint(small_study):
-    (found,) = load_activations(small_study, setting="regression", variant="modular", num_rules=8)
     np.testing.assert_array_equal(found.at("last"), found.last)
-    np.testing.assert_array_equal(
-        found.at("tail"), found.history[3:].mean(axis=0)
-    )  # the last of three after step 0
+    tail = found.history[3:].mean(axis=0)  # the last of three after step 0
+    np.testing.assert_array_equal(found.at("tail"), tail)
     with pytest.raises(ValueError, match="checkpoint='worst'"):
         found.at("worst")
+
+
+def test_activations_of_a_place(tmp_path, monkeypatch):
+    places = {"leaf": Place("leaf", 3, ("a", "b", "c")), "root": Place("root", 2)}
+    monkeypatch.setattr(MLP, "places", lambda self, task: places)
+    folder, leaf = one_cell(tmp_path), np.full([2, 3, 4], 0.25)
+    same = {"last": {"leaf": leaf}, "best": {"leaf": leaf}, "history": {"leaf": leaf[None]}}
+    write_activations(folder, **same, steps=[9], data_seeds=[0, 0], seeds=[0, 1])
+    (found,) = load_activations(tmp_path, "leaf")
+    assert (found.place, found.rule_names, found.at("best").shape) == ("leaf", ("a", "b", "c"), (2, 3, 4))
+    assert load_activations(tmp_path, "root") == load_activations(tmp_path) == []
+    places["leaf"] = Place("leaf", 5)
+    with pytest.raises(ValueError, match=r"last has shape \(2, 3, 4\); expected \(2, 5, 4\)"):
+        load_activations(tmp_path, "leaf")
 
 
 def test_folders_that_hold_nothing_are_refused(tmp_path):
