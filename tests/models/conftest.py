@@ -57,17 +57,25 @@ PUBLISHED: list[tuple[str, dict[str, int]]] = [(name, {}) for name in VARIANTS] 
 OTHERS = [name for name in ROUTERS if name not in VARIANTS]  # see routers/test_registered.py
 
 
-def kind_name(kind):
-    task, options = kind
-    return "_".join([task.name, *options.values()])
+def one_of_each(values, names, chosen):
+    """Parameters of a test; all but those chosen are slow."""
+    return [
+        pytest.param(value, id=name, marks=() if chosen(value) else pytest.mark.slow)
+        for value, name in zip(values, names, strict=True)
+    ]
 
 
-def variant_name(variant):
-    name, router = variant
-    return "_".join([name, *(f"{option}{value}" for option, value in router.items())])
+def is_first(kind):
+    """Whether it is the first kind of its architecture."""
+    architecture = kind[1]["architecture"]
+    return kind is next(one for one in KINDS if one[1]["architecture"] == architecture)
 
 
-@pytest.fixture(params=KINDS, ids=kind_name)
+KIND_NAMES = ["_".join([task.name, *options.values()]) for task, options in KINDS]
+VARIANT_NAMES = ["_".join([name, *(f"{o}{v}" for o, v in router.items())]) for name, router in PUBLISHED]
+
+
+@pytest.fixture(params=one_of_each(KINDS, KIND_NAMES, is_first))
 def kind(request):
     """(task, options of build): one of every kind, R = 3; regression, as no model knows its setting."""
     return request.param
@@ -79,7 +87,7 @@ def arch(request):
     return request.param
 
 
-@pytest.fixture(params=PUBLISHED, ids=variant_name)
+@pytest.fixture(params=one_of_each(PUBLISHED, VARIANT_NAMES, lambda v: v[0] != "modular_op" or v[1]))
 def variant(request):
     """(name, router options): the published routers, also with M = 5 where that is free."""
     return request.param

@@ -50,6 +50,7 @@ def test_values_and_gradients(kind, variant, random_batch):
     compare(model, *random_batch(tasks, batch=3, seq_len=3))
 
 
+@pytest.mark.slow
 def test_other_routers(arch, other, random_batch):
     """Values and gradients, with more modules than rules."""
     tasks = [Task(arch, num_rules=3)] * 2
@@ -62,6 +63,7 @@ def test_other_routers(arch, other, random_batch):
     compare(model, features, weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [name for name in plugin_routers.PLUGINS if name != "plugin_noisy"])
 @pytest.mark.parametrize("modules", [2, 6])
 def test_routers_of_ones_own(arch, variant, modules, plugins, random_batch):
@@ -71,12 +73,15 @@ def test_routers_of_ones_own(arch, variant, modules, plugins, random_batch):
     compare(model, *random_batch(tasks, batch=3, seq_len=3))
 
 
-@pytest.mark.parametrize("cell", list(CELLS))
-def test_a_batch_of_whole_vectors(cell, random_batch):
-    """Where `modtf.models.kernels.rows.lane_sums` has partial sums."""
-    tasks = [Task("rnn", num_rules=4)] * 2
-    model = build(tasks, "modular", WIDTH, [0, 1], dtype="float64", cell=cell)
-    compare(model, *random_batch(tasks, batch=2 * LANES, seq_len=3))
+@pytest.mark.parametrize(
+    ("task", "width", "batch", "options"),
+    [(Task("rnn", num_rules=4), WIDTH, 2 * LANES, {"cell": cell}) for cell in CELLS]
+    + [(Task("mha", num_rules=2), 34, 3, {})],
+)
+def test_sums_in_pieces(task, width, batch, options, random_batch):
+    """Whole vectors of a batch in `modtf.models.kernels.rows.lane_sums`; heads and modules that are wide."""
+    model = build([task] * 2, "modular", width, [0, 1], dtype="float64", **options)
+    compare(model, *random_batch([task] * 2, batch=batch, seq_len=3))
 
 
 @pytest.mark.parametrize("cell", list(CELLS))
@@ -112,12 +117,7 @@ def test_a_router_with_a_state(arch, plugins, random_batch):
     assert not np.allclose(first[0], first[1])
 
 
-def test_wide_model(random_batch):
-    """Wider than its tokens, with heads and modules whose sums are made in pieces."""
-    tasks = [Task("mha", num_rules=2)] * 2
-    compare(build(tasks, "modular", 34, [0, 1], dtype="float64"), *random_batch(tasks, batch=3, seq_len=3))
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "router"), [*((name, {}) for name in VARIANTS), ("top_k", {"modules": 5})])
 def test_recurrence_compiled_for_any_batch(name, router, random_batch):
     """One trace for all batch sizes, where shapes are not known before XLA compiles: the gradients."""

@@ -6,14 +6,13 @@ import weakref
 import pytest
 
 import modtf
-from modtf.families import FAMILIES
 from modtf.models.kernels import gradients
 from modtf.protocol import Evaluation
 
 TINY = Evaluation(batches=1, batch_size=4, tokens=40, activation_batch_size=4, draws=1, tokens_per_draw=40)
 
 
-@pytest.mark.parametrize("arch", list(FAMILIES))
+@pytest.mark.parametrize("arch", ["mlp", *(pytest.param(a, marks=pytest.mark.slow) for a in ("mha", "rnn"))])
 def test_a_trained_model_can_be_forgotten(arch):
     task = modtf.Task(arch, num_rules=2)
     model = modtf.build(task, "modular", 8)

@@ -90,21 +90,9 @@ def test_the_example_of_the_documentation_works(registries, random_batch):
 @pytest.mark.parametrize(
     ("variant", "router", "message"),
     [
-        (
-            "plugin_even",
-            {"heat": 1},
-            r"heat=1 is no option .*'plugin_even'; its options: modules, st",
-        ),
-        (
-            "plugin_even",
-            {"temperature": 0},
-            r"temperature=0: temperature=0 must be above 0\. Its options",
-        ),
-        (
-            "plugin_even",
-            {"temperature": "hot"},
-            r"cannot be built with temperature='hot'.* Its options: mod",
-        ),
+        ("plugin_even", {"heat": 1}, r"heat=1 is no option .*'plugin_even'; its options: modules, st"),
+        ("plugin_even", {"temperature": 0}, r"temperature=0: temperature=0 must be above 0\. Its options"),
+        ("plugin_even", {"temperature": "hot"}, r"cannot be built with temperature='hot'.* Its options: mod"),
         ("modular", {"modules": 0}, "modules=0 is not valid; expected an integer of at least 1"),
         ("modular", {"modules": 2.5}, "modules=2.5 is not valid"),
         ("modular", {"temperature": 2}, "temperature=2 is no option .*'modular'; its options: modules"),
@@ -142,8 +130,8 @@ def test_options_that_are_passed_on(registries):
 
 
 @pytest.mark.parametrize("modules", [None, 4])
-def test_a_wrong_number_of_modules(arch, modules, registries, random_batch):
-    """A router that forgets what `modules` is, scored or not."""
+def test_a_wrong_shape_is_refused(arch, modules, registries, random_batch):
+    """Of a router that forgets what `modules` is, scored or not; and of a penalty."""
 
     @register_router("forgetful")
     class Forgetful(Whole):
@@ -152,13 +140,6 @@ def test_a_wrong_number_of_modules(arch, modules, registries, random_batch):
         def call(self, rule=None, rule_features=None, scores=None):
             return rule if scores is None else scores[:, :1]
 
-    task = Task(arch, num_rules=3)
-    model = build([task], "forgetful", WIDTH, router={"modules": modules})
-    with pytest.raises(ValueError, match=r"Forgetful.call gave p of shape .* expected \[P, M, T\] with M = "):
-        model(random_batch([task])[0])
-
-
-def test_a_penalty_of_another_shape(registries, random_batch):
     @register_router("careless")
     class Careless(Whole):
         penalty_name = "usage"
@@ -166,19 +147,13 @@ def test_a_penalty_of_another_shape(registries, random_batch):
         def penalty(self, activation):
             return ops.mean(activation)
 
-    task = Task()
+    task = Task(arch, num_rules=3)
+    model = build([task], "forgetful", WIDTH, router={"modules": modules})
+    with pytest.raises(ValueError, match=r"Forgetful.call gave p of shape .* expected \[P, M, T\] with M = "):
+        model(random_batch([task])[0])
     model = build([task] * 2, "careless", WIDTH, [0, 1])
     with pytest.raises(ValueError, match=r"Careless.penalty gave the shape \(\); .* per member, \(2,\)"):
         model(random_batch([task] * 2)[0])
-
-
-def test_options_are_recorded(plugins):
-    options = {"modules": 4, "temperature": 2.0}
-    model = build(Task(num_rules=3), "plugin_even", WIDTH, router=options)
-    assert model.get_config()["router"] == options
-    for other in (model.some_members(0, 1), type(model).from_config(model.get_config())):
-        assert (other.router.temperature, other.num_modules) == (2.0, 4)
-        assert other.get_config() == model.get_config()
 
 
 def test_an_architecture_that_hands_on_no_scores(registries, random_batch):

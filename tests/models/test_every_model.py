@@ -1,0 +1,116 @@
+"""What every model takes and returns, what its activation and first weights are, and that it is read back."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+
+import modtf
+from modtf.models.architectures.sizes import least_parameters
+from modtf.models.build import build
+
+WIDTH = 5
+
+FRESH = """
+import sys
+import numpy as np
+import modtf
+assert "keras" not in sys.modules
+for name in sys.argv[1:]:
+    model = modtf.load_model(name + ".keras")
+    saved = dict(np.load(name + ".npz"))
+    outputs = model({key: saved[key] for key in ("inputs", "rule")})
+    for key in ("target", "activation"):
+        np.testing.assert_array_equal(outputs[key], saved[key])
+print("same")
+"""
+
+
+def outputs_of(model, features):
+    return {name: value.numpy() for name, value in model(features).items()}
+
+
+def round_trip(model, features, path):
+    """Saves and loads a model that no longer has its initial weights; compares; returns the loaded one."""
+    for variable in model.trainable_variables:
+        variable.assign(variable + 0.25)
+    model.save(path)
+    loaded = keras.saving.load_model(path)
+    assert type(loaded) is type(model)
+    assert loaded.get_config() == model.get_config()
+    expected = outputs_of(model, features)
+    for key, value in outputs_of(loaded, features).items():
+        np.testing.assert_array_equal(value, expected[key])
+    return loaded
+
+
+def test_a_population_and_its_members(kind, variant, random_batch, tmp_path):
+    (task, options), (name, router) = kind, variant
+    model = build([task] * 2, name, WIDTH, [0, 7], dtype="float64", router=router, **options)
+    alone = build(task, name, WIDTH, 7, dtype="float64", router=router, **options)
+    if router:
+        assert model.num_modules == router["modules"] != task.num_rules
+    for seq_len in (4, 6) if task.is_sequence else (1,):
+        features, target = random_batch([task] * 2, batch=16, seq_len=seq_len)
+        outputs = outputs_of(model, features)
+        assert set(outputs) == {"target", "activation"}
+        assert outputs["target"].shape == target.shape
+        p = outputs["activation"]
+        assert p.shape == (*features["rule"].shape, model.num_modules)
+        assert p.min() >= 0
+        np.testing.assert_allclose(p.sum(-1), 1.0, rtol=1e-12)
+        # without the members axis: the same numbers as the second member's
+        for key, value in outputs_of(alone, {k: v[:, 1] for k, v in features.items()}).items():
+            np.testing.assert_allclose(value, outputs[key][:, 1], rtol=1e-11, atol=1e-11)
+    # p depends on the rule alone where that is promised; the oracle's is the rule itself
+    other = outputs_of(model, {**features, "inputs": 3.0 * features["inputs"]})["activation"]
+    assert np.array_equal(p, other) == model.router.depends_only_on_rule
+    if name == "gt_modular":
+        np.testing.assert_array_equal(p, np.eye(task.num_rules)[features["rule"]])
+    # initial weights are the same whatever the company, other for another seed; counts are of one member
+    first = model.some_members(0, 1)
+    assert (first.num_members, first.seeds, first.num_modules) == (1, (0,), model.num_modules)
+    variables = (each.trainable_variables for each in (model, alone, first))
+    for both, second, single in zip(*variables, strict=True):
+        assert both.path == second.path
+        np.testing.assert_array_equal(both.numpy(), np.concatenate([single.numpy(), second.numpy()]))
+        assert not np.any(both.numpy()[0] == both.numpy()[1])
+    assert alone.num_parameters == model.num_parameters == alone.count_params() == model.count_params() / 2
+    assert least_parameters(task.family.architecture, WIDTH) < alone.num_parameters
+    round_trip(model, features, tmp_path / "model.keras")
+
+
+def test_variants_start_alike(kind):
+    """Weights of one name have the same values in all variants: uniform in +-1/sqrt(fan_in)."""
+    task, options = kind
+    modular, oracle = (build(task, variant, 16, **options) for variant in ("modular", "gt_modular"))
+    values = {v.path: v.numpy() for v in modular.trainable_variables}
+    assert len(oracle.trainable_variables) < len(values)
+    for variable in oracle.trainable_variables:
+        np.testing.assert_array_equal(variable, values[variable.path])
+    first = modular.layers[0].first.kernel.numpy()
+    bound = first.shape[-1] ** -0.5
+    assert 0.9 * bound < np.abs(first).max() <= bound
+
+
+def test_a_router_of_ones_own_is_read_back(arch, plugins, random_batch, tmp_path):
+    task = modtf.Task(arch, num_rules=3)
+    router = {"modules": 6, "strength": 3, "temperature": 0.5}
+    model = build([task] * 2, "plugin_even", WIDTH, [3, 4], router=router)
+    loaded = round_trip(model, random_batch([task] * 2, batch=3)[0], tmp_path / "model.keras")
+    assert (loaded.router.strength, loaded.router.temperature, loaded.num_modules) == (3, 0.5, 6)
+
+
+def test_a_fresh_process_loads_them(random_batch, tmp_path):
+    names = []
+    for arch, dtype in (("mlp", "float64"), ("mha", None), ("rnn", None)):
+        task = modtf.Task(arch, num_rules=3)
+        features = {name: value[:, 0] for name, value in random_batch([task], batch=3)[0].items()}
+        names.append(str(tmp_path / arch))
+        loaded = round_trip(build(task, "modular", WIDTH, 3, dtype=dtype), features, f"{names[-1]}.keras")
+        assert loaded.trainable_variables[0].dtype == (dtype or "float32")
+        np.savez(f"{names[-1]}.npz", **features, **outputs_of(loaded, features))
+    command = [sys.executable, "-c", FRESH, *names]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.stdout == "same\n", result.stderr
