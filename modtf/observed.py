@@ -53,7 +53,8 @@ class Place:
         """
         rules = range(num_rules) if self.rules is None else self.rules
         given = rules if isinstance(rules, Mapping) else dict(enumerate(rules))
-        rows = tuple(-1 if given.get(rule) is None else int(given[rule]) for rule in range(num_rules))
+        found = [given.get(rule) for rule in range(num_rules)]
+        rows = tuple(-1 if row is None else int(row) for row in found)
         if max(rows) >= self.num_rules or min(rows) < -1 or set(given) - set(range(num_rules)):
             raise ValueError(
                 f"The place {self.name!r} has rules={self.rules!r}; expected for each of {num_rules} rules a "

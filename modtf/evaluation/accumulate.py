@@ -116,18 +116,16 @@ class PerformanceSums(keras.metrics.Metric):
     def __init__(self, population: Population):
         super().__init__(name="performance")
         setting, self.has_axis = population.task.setting, population.has_axis
-        self._measures = {"loss": loss_of(setting), "error": error_of(setting)}
-        self.sums = {
-            name: self.add_variable([len(population)], "zeros", name=name)
-            for name, function in self._measures.items()
-            if function is not None
-        }
+        known = {"loss": loss_of(setting), "error": error_of(setting)}
+        self.measures = {name: function for name, function in known.items() if function is not None}
+        members = [len(population)]
+        self.sums = {name: self.add_variable(members, "zeros", name=name) for name in self.measures}
         self.batches = self.add_variable([], "zeros", name="batches")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_pred = ops.cast(y_pred, self.batches.dtype)  # a user's model may compute in half precision
         for name, total in self.sums.items():
-            values = self._measures[name](y_true, y_pred)
+            values = self.measures[name](y_true, y_pred)
             others = [axis for axis in range(len(values.shape)) if not (self.has_axis and axis == 1)]
             total.assign_add(ops.reshape(ops.mean(values, axis=others), [-1]))
         self.batches.assign_add(1.0)

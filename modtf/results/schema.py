@@ -194,8 +194,9 @@ def save_activations(folder: str | os.PathLike[str], arrays: Mapping[str, Any]) 
     """Writes arrays by name, as `read_activations` gives them."""
     path = Path(folder, ACTIVATION)
     types = {name: np.int64 if name in NUMBERS else np.float32 for name in arrays}
+    typed: dict[str, Any] = {name: np.asarray(values, types[name]) for name, values in arrays.items()}
     with atomic_path(path) as temporary:
-        np.savez_compressed(temporary, **{name: np.asarray(v, types[name]) for name, v in arrays.items()})
+        np.savez_compressed(temporary, **typed)
     return path
 
 

@@ -43,10 +43,9 @@ def test_every_condition_stands_under_its_name(arch):
 def test_splits_and_seeds_are_other_data_for_every_task_of_a_population(small_sizes):
     tasks = [Task(), Task(data_seed=1)]
     model = built(tasks, "modular", 4, [3, 4])
-    how = ({}, {"split": "validation"}, {"seed": 1}, {"task": Population.of(tasks, [1, 2])})
-    found = [
-        modtf.evaluate(model, **{"task": tasks, "evaluation": small_sizes, **options}) for options in how
-    ]
+    base = {"task": tasks, "evaluation": small_sizes}
+    others = {"split": "validation"}, {"seed": 1}, {"task": Population.of(tasks, [1, 2])}
+    found = [modtf.evaluate(model, **base), *(modtf.evaluate(model, **{**base, **o}) for o in others)]
     assert found[0] == found[3]
     assert len({scores["loss"] for one in found for scores in one}) == 6
 

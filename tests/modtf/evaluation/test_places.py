@@ -25,7 +25,9 @@ SIZES = Evaluation(batches=3, batch_size=8, tokens=96, activation_batch_size=8, 
 class Data(RuleData):
     """Calls of modules: tokens 0 and 1 have rules 0 to 2, token 2 rule 3; inputs are of the whole example."""
 
-    parameters = staticmethod(lambda task: {})
+    @staticmethod
+    def parameters(task):
+        return {}
 
     def num_uniforms(self, num_tokens):
         return 6
