@@ -42,17 +42,14 @@ def said_by_families(frame: pd.DataFrame, attribute: str) -> str:
 def family_label(arch: str, task_options: str = "") -> str:
     """A family and the options of its tasks: "MLP", "MHA v2"."""
     family = FAMILIES[arch]
-    known = {option.name: option for option in family.options}
+    options = {option.name: option for option in family.options}
     shown = [family.title]
     for part in filter(None, task_options.split(",")):
         name, _, text = part.partition("=")
-        option = known.get(name)
-        if option is None:  # of another version of the family
-            shown.append(part)
-        elif option.choices is None:
-            shown.append(option.show(float(text)))
-        else:
-            shown.append(next((option.show(value) for value in option.choices if str(value) == text), part))
+        option = options.get(name)  # none, or other choices, in another version of the family
+        values = option.choices or [float(text)] if option else []
+        said = [option.show(v) for v in values if option and (not option.choices or str(v) == text)]
+        shown.append(said[0] if said else part)
     return " ".join(shown)
 
 

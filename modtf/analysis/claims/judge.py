@@ -51,7 +51,7 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
     for kind in study.kinds:
         whole = study.of_kind(*kind)
         there = {*known_variants(kind[:1]), *whole.variants}
-        parts = {None: whole}
+        parts: dict[Sequence[str] | None, TrainedModels] = {None: whole}
         for name in names:
             only, families = CLAIMS[name].variants, CLAIMS[name].families
             if (only is None or there & set(only)) and (families is None or kind[0] in families):

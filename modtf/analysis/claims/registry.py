@@ -97,7 +97,10 @@ def register_claim(
         ...     yield mean_evidence(advantage(study, "mine", "modular"), "advantage", "mine over modular")
     """
     CLAIMS.check_name(name)
-    only = {"variants": variants and tuple(variants), "families": families and tuple(families)}
+    only: dict[str, Any] = {
+        "variants": variants and tuple(variants),
+        "families": families and tuple(families),
+    }
 
     def add(find: Find) -> Find:
         claim = Claim(text=text, figure=figure, statistic=statistic, evidence=find, **only)

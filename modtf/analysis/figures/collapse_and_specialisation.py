@@ -1,5 +1,7 @@
 """Collapse and specialisation by variant and against the number of rules, with random activation."""
 
+from typing import Any
+
 from modtf.analysis.figures.averages import overview_and_widths
 from modtf.analysis.figures.base import Choice, Pictures
 from modtf.analysis.figures.marks import bars, lines
@@ -9,7 +11,7 @@ from modtf.analysis.trained import TrainedModels
 
 TITLE = "Collapse and specialisation"
 SAID = ("smaller is better unless said", "random: modules picked at random")
-PANELS = {"overview": None, "detail": "kind", "column": "label"}
+PANELS: dict[str, Any] = {"overview": None, "detail": "kind", "column": "label"}
 
 
 @register_figure("collapse_and_specialisation_vs_num_rules")

@@ -23,8 +23,10 @@ def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> 
     values = sorted(data[x].unique())
     for place, (name, look, line) in enumerate(_by_variant(data, looks, x)):
         shift = 2.0 ** (SPREAD * (place - (data["variant"].nunique() - 1) / 2))
-        style = {"color": look.colour, "marker": look.marker, "linestyle": look.line, "linewidth": 1.4}
-        axes.errorbar(line[x] * shift, line["mean"], yerr=whiskers(line), label=name, **style, **SMALL)
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
+        axes.errorbar(
+            line[x] * shift, line["mean"], yerr=whiskers(line), label=name, linewidth=1.4, **style, **SMALL
+        )
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -35,8 +37,10 @@ def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> 
 def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
     """Mean of every variant against `x`, its interval as a band."""
     for name, look, line in _by_variant(data, looks, x):
-        style = {"color": look.colour, "marker": look.marker if len(line) == 1 else "", "linewidth": 1.4}
-        axes.plot(line[x], line["mean"], look.line, label=name, **style)
+        marker = look.marker if len(line) == 1 else ""
+        axes.plot(
+            line[x], line["mean"], look.line, label=name, color=look.colour, marker=marker, linewidth=1.4
+        )
         axes.fill_between(line[x], line["low"], line["high"], color=look.colour, alpha=0.18, linewidth=0)
     axes.xaxis.set_major_formatter(lambda v, _: f"{v / 1000:g}k" if v >= 1000 else f"{v:g}")
     axes.locator_params(axis="x", nbins=5)
@@ -68,17 +72,7 @@ def dots(
     hollow: bool = False,
     label: str = "",
 ) -> None:
-    """Points with their intervals to both sides.
-
-    Args:
-        axes: of the panel.
-        rows: a point each.
-        y: their places.
-        look: of all of them.
-        values: the columns that have mean, low and high.
-        hollow: whether they are filled with white.
-        label: for the legend.
-    """
+    """Points at the places `y` with their intervals, from the columns of `values`: mean, low, high."""
     style = {"color": look.colour, "marker": look.marker, "linestyle": "", "label": label or None, **SMALL}
     inside = "white" if hollow else look.colour
     reach = whiskers(rows, *values)
@@ -88,14 +82,7 @@ def dots(
 def named_rows(
     axes: Axes, names: Sequence[str], limit: float, unit: str = "{:+.0%}", inside: bool = False
 ) -> None:
-    """A line for every name, from above, and 0 in the middle.
-
-    Args:
-        axes: of the panel.
-        names: shown beside the first panel of a row alone, unless they stand `inside` every one.
-        limit: how far the axis reaches on both sides.
-        unit: how its numbers are shown.
-    """
+    """A line for every name, from above, 0 in the middle; names stand `inside` all panels or at the first."""
     place = axes.get_subplotspec()
     shown = names if inside or place is None or place.is_first_col() else [""] * len(names)
     axes.set_yticks(range(len(names)), shown)

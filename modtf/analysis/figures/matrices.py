@@ -48,7 +48,7 @@ def heat_maps(tables: list[pd.DataFrame], *drawn: Any, rows: str = "rule", large
 def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], largest: float = 1.0) -> None:
     """Rules downwards, modules to the right."""
     values = data.pivot(index="rule", columns="module", values="probability")
-    aspect = "equal" if values.shape[0] == values.shape[1] else "auto"
+    aspect: Any = "equal" if values.shape[0] == values.shape[1] else "auto"
     axes.imshow(values, COLOURS, vmin=0, vmax=largest, interpolation="nearest", aspect=aspect)
     for axis, index, most in zip((axes.yaxis, axes.xaxis), values.axes, NAMES, strict=True):
         places = range(0, len(index), _label_every(index, most))

@@ -1,6 +1,6 @@
 """Which measures track specialisation: their rank correlation with alignment, with intervals."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -11,8 +11,8 @@ from modtf.analysis.figures.layout import panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.figures.style import Look
-from modtf.analysis.text import listing, plural
-from modtf.analysis.tracking import ALL, BORDER, LEAST, OVER, TRUTH
+from modtf.analysis.text import listing
+from modtf.analysis.tracking import BORDER, OVER, TRUTH
 from modtf.analysis.trained import TrainedModels
 
 NAME, TITLE = "measures_judged", f"Measures judged: rank correlation with {TRUTH}"
@@ -44,34 +44,20 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 def _note(study: TrainedModels, table: pd.DataFrame, known: pd.DataFrame) -> str:
-    ranked = known.loc[known["over"] == ALL, "num_points"]
     words = [SAID, counts(study, known).replace("each mean", "each correlation")]
-    if len(ranked):
-        words.append(f"up to {plural(int(ranked.max()), 'model')} ranked in a task, seeds averaged")
-    words.append("models whose activation never changes, such as gt_modular, are left out")
-    return note([*words, f"checkpoint {study.checkpoint}"], [*_undefined(table), *_without_value(table)])
+    words += ["models whose activation never changes, such as gt_modular, are left out"]
+    missing = [f"nothing to rank among {over} in {kinds}" for over, kinds in _undefined(table).items()]
+    lost = table.groupby("measure", observed=True)["num_missing"].max()
+    missing += [f"no {listing(lost.index[lost > 0])} of models that diverged or use one module"] * bool(
+        lost.any()
+    )
+    return note([*words, f"checkpoint {study.checkpoint}"], missing)
 
 
-def _undefined(table: pd.DataFrame) -> Iterator[str]:
-    """Where nothing can be ranked: of every measure in a kind, or of one."""
-    lacks = table.assign(lacks=table["num_tasks"] == 0)
-    lacks["all"] = lacks.groupby(["over", "kind"], observed=True)["lacks"].transform("all")
-    for over, part in lacks[lacks["all"]].groupby("over", observed=True):
-        few = f"fewer than {LEAST} models, or all alike"
-        yield f"nothing to rank among {over} ({few}) in {listing(part['kind'])}"
-    for row in lacks[lacks["lacks"] & ~lacks["all"]].itertuples():
-        yield f"{row.measure} is undefined ({row.over}, {row.kind})"
-
-
-def _without_value(table: pd.DataFrame) -> Iterator[str]:
-    """Models of which a measure says nothing, and those that diverged, of which none does."""
-    lost = table.pivot_table("num_missing", "measure", "kind", "max", observed=True)
-    of_all = lost.min()  # of a kind: what every measure lacks
-    if diverged := int(of_all.sum()):
-        yield f"{plural(diverged, 'model')} diverged"
-    for measure, number in (lost - of_all).sum(axis=1).items():
-        if number:
-            yield f"{measure} has no value for {plural(int(number), 'model')}"
+def _undefined(table: pd.DataFrame) -> dict[str, str]:
+    """over -> the kinds in which some measure has fewer than three models to rank, or all alike."""
+    lacks = table[table["num_tasks"] == 0].groupby("over", observed=True)["kind"]
+    return {str(over): listing(kinds) for over, kinds in lacks}
 
 
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:

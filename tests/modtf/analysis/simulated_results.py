@@ -81,7 +81,8 @@ def simulate(
 
 def study_of(out: Path, **grid: Any) -> Study:
     """The study of a small simulated grid: regression, histories of one evaluation, unless said otherwise."""
-    return Study.read(simulate(out, **({"settings": ["regression"], "num_evaluations": 1} | grid)))
+    sizes: dict[str, Any] = {"settings": ["regression"], "num_evaluations": 1} | grid
+    return Study.read(simulate(out, **sizes))
 
 
 def write_cell(

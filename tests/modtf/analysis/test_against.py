@@ -33,7 +33,7 @@ def test_a_difference_is_that_of_the_same_task_and_seed(routers):
 
 def test_p_is_corrected_for_the_variants_of_a_score_and_kinds_apart(tmp_path):
     variants = ["monolithic", "modular", "gt_modular", "switch"]
-    kinds = [("mlp", {}), ("rnn", {})]
+    kinds: list = [("mlp", {}), ("rnn", {})]
     both = study_of(tmp_path, kinds=kinds, variants=variants, rules=(2, 8), data_seeds=range(4))
     table = against(both.results)
     groups = table.groupby(["kind", "num_rules", "measure", "condition"], observed=True)

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import pandas as pd
-
 from modtf.analysis.claims.evidence import (
     RANKED,
     Evidence,
@@ -108,8 +106,7 @@ def advantages_out_of_distribution(study: TrainedModels) -> Found:
 def out_follows_in(study: TrainedModels) -> Found:
     """the order out of distribution follows the order in distribution."""
     by_model = study.performance.groupby([*RANKED, "distribution", "variant"], observed=True)
-    table: pd.DataFrame = by_model["value"].mean().unstack("distribution")  # type: ignore[assignment]
-    table = table.reindex(columns=[IN, OUT]).dropna().reset_index()
+    table = by_model["value"].mean().unstack("distribution").reindex(columns=[IN, OUT]).dropna().reset_index()
     yield agreement_evidence(table, IN, OUT, "order of the variants", study.level)
 
 
