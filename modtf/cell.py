@@ -61,7 +61,7 @@ class Cell:
     @property
     def runs(self) -> str:
         """The name of the registered router, or model, that stands behind the variant."""
-        return str(self.task.family.variant(self.variant).router)
+        return self.task.family.variant(self.variant).router
 
     @property
     def label(self) -> str:

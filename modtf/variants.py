@@ -28,8 +28,8 @@ class Variant:
     """
 
     name: str
-    title: str | None = None
-    router: str | None = None
+    title: str = ""
+    router: str = ""
     model: Mapping[str, Any] | None = None
     trainer: Any = None
 

@@ -17,6 +17,7 @@ from modtf.families import FAMILIES
 CHOOSES_BY_BACKEND = {"vjp.py", "gradients.py", "by_device.py"}  # and import the one that runs
 
 
+@pytest.mark.slow
 def test_jax_without_tensorflow_agrees_with_tensorflow(registries):
     pytest.importorskip("jax", reason="pip install modtf[jax]")
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,11 +1,14 @@
 """Architectures without members axis, made of Keras's layers, with routers at several places."""
 
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
 import modtf
+from modtf.models import ModularModel
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.build import build
 from modtf.observed import Place
@@ -22,7 +25,7 @@ def registered():
     from modtf.families import FAMILIES
 
     @modtf.register_architecture("little_images")
-    class LittleImages(modtf.models.ModularModel):
+    class LittleImages(ModularModel):
         has_members_axis, compiled_by_xla = False, False
 
         def make_layers(self, filters=4):
@@ -34,11 +37,11 @@ def registered():
 
         def forward(self, inputs, rule):
             seen = ops.mean(self.see(inputs / 255.0), axis=(1, 2))
-            found = {}
+            found: dict = {}
             for place, part in (("leaf", rule[:, :2]), ("root", rule[:, 2:])):
                 tokens = ops.repeat(seen[:, None], part.shape[1], axis=1)
                 scores = self.score[place](tokens)
-                p, _ = self.route_with_scores(part, None, lambda scores=scores: scores, place)
+                p, _ = self.route_with_scores(part, None, partial(ops.identity, scores), place)
                 found |= {f"activation_{place}": p, f"scores_{place}": scores}
                 seen = seen + ops.mean(p, axis=(1, 2))[:, None]
             return {"target": self.answer(seen), **found}

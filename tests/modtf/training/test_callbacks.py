@@ -8,7 +8,7 @@ from modtf.population import Population
 from modtf.protocol import TAIL, tail_length
 from modtf.task import Task
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, TailCallback
-from modtf.training.callbacks.progress import ProgressCallback
+from modtf.training.fit import ProgressCallback
 
 TWO = Population.of([Task(), Task()], [0, 1])
 LOSSES = [[0.0, 0.0], [3.0, 1.0], [2.0, 2.0], [np.nan, 0.5], [2.0, 9.0]]  # the first before training

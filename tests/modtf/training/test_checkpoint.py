@@ -164,7 +164,7 @@ def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys):
         return [*variables, *best.weights, *records, history.history["loss"][-1]]
 
     def begun(path):
-        arrays = archive.load(path)
+        arrays = archive.load(path) or {}
         return int(arrays["epoch"]), int(arrays["begun"])
 
     expected, path, steps = run(None), tmp_path / "checkpoint.npz", []

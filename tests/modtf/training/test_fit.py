@@ -1,6 +1,7 @@
 """`modtf.train`: it learns, evaluates beside the training, compiles once, and takes anybody's model."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import keras
 import numpy as np
@@ -35,7 +36,7 @@ def often(small_sizes):
 
     model.call = call  # type: ignore[method-assign]
     callback = EvaluateCallback(Evaluator(model, Population.of(TASKS), small_sizes, "validation"))
-    how = {"batch_size": 32, "learning_rate": 1e-2, "evaluations": 8, "evaluation": callback}
+    how: Any = {"batch_size": 32, "learning_rate": 1e-2, "evaluations": 8, "evaluation": callback}
     history = train(model, TASKS, STEPS, verbose=False, **how).history
     return SimpleNamespace(model=model, callback=callback, history=history, calls=len(calls))
 
@@ -60,7 +61,7 @@ def test_history_names_everything(often):
 @pytest.mark.slow
 def test_evaluating_less_often_does_not_change_the_training(often, small_sizes):
     seldom = build(TASKS, "modular", 8, [0, 1])
-    how = {"batch_size": 32, "learning_rate": 1e-2, "evaluations": 2, "evaluation": small_sizes}
+    how: Any = {"batch_size": 32, "learning_rate": 1e-2, "evaluations": 2, "evaluation": small_sizes}
     train(seldom, TASKS, STEPS, verbose=False, **how)
     for a, b in zip(often.model.trainable_variables, seldom.trainable_variables, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import keras
 import numpy as np
@@ -49,7 +50,7 @@ def two_stages(context, warm_up=4, rate=0.1):
 
 @pytest.fixture(scope="module")
 def cell():
-    family = Task().family
+    family: Any = Task().family
     variants, family.variants = family.variants, (Variant("staged", router="modular", trainer=two_stages),)
     yield Cell(Task(), 4, "staged", ((0, 0), (1, 1)), Protocol(TRAINING, SMALL))
     family.variants = variants
@@ -77,7 +78,7 @@ def run(cell):
     def run(folder, step=None):
         for variable, value in zip(model.variables, initial, strict=True):
             variable.assign(value)
-        how = {"verbose": False, "jit_compile": False, "steps_per_execution": 2}
+        how: Any = {"verbose": False, "jit_compile": False, "steps_per_execution": 2}
         context = TrainerContext(cell, cell.population, model, evaluator, folder, [Kill(step)], **how)
         trainer_of(cell)(context)
         return context, [variable.numpy() for variable in model.variables]
