@@ -1,6 +1,5 @@
 """What a study holds, what diverged, and what it lacks, so that nobody takes a part for the whole."""
 
-from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -12,7 +11,7 @@ from modtf.analysis.text import listing, plural
 from modtf.families import IID
 from modtf.results import CellFolder, find_cells
 from modtf.results.cells import Source
-from modtf.results.schema import CELL, KIND, MEMBER, VARIANTS
+from modtf.results.schema import CELL, KIND, MEMBER
 
 
 def contents(results: pd.DataFrame) -> pd.DataFrame:
@@ -64,11 +63,11 @@ def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) ->
     return "\n".join(lines)
 
 
-def find_missing(directory: Source, variants: Sequence[str] = VARIANTS) -> pd.DataFrame:
+def find_missing(directory: Source) -> pd.DataFrame:
     """The cells that are unfinished, lack members, or are absent from the grid that the others span.
 
-    The grid of a kind of task is every number of rules x every width that was found there, x the variants
-    given and those found there. Members are compared with all that any of its cells has.
+    The grid of a kind of task is every number of rules x every width x every variant that was found there.
+    Members are compared with all that any of its cells has.
 
     Returns:
         One row per such cell: the columns of `CELL`, `status` ("unfinished", "fewer models" or "absent") and
@@ -90,8 +89,7 @@ def find_missing(directory: Source, variants: Sequence[str] = VARIANTS) -> pd.Da
     for kind in dict.fromkeys(_values(cell, *KIND) for cell in cells):
         of_kind = [cell for cell in cells if _values(cell, *KIND) == kind]
         everyone = set().union(*(cell.members for cell in of_kind))
-        found = (_values(cell, "variant", "model_options") for cell in of_kind)
-        models = dict.fromkeys([*((name, "") for name in variants), *found])
+        models = dict.fromkeys(_values(cell, "variant", "model_options") for cell in of_kind)
         sizes = [sorted({cell.cell[name] for cell in of_kind}) for name in ("num_rules", "width")]
         for num_rules, width, model in product(*sizes, models):
             key = (*kind, num_rules, width, *model)
