@@ -1,4 +1,4 @@
-"""An experiment with images in one file outside the tree: run, killed between two stages, resumed, reported."""
+"""An experiment with images in one file outside the tree: run, killed between stages, resumed, reported."""
 
 import os
 import signal
@@ -13,9 +13,9 @@ from test_plugin_example import REPORT, RUN, finish, results, start
 pytestmark = pytest.mark.slow
 PLUGIN = Path(__file__).parents[1] / "examples" / "images" / "images.py"
 SMALL = [
-    f"--plugin={PLUGIN}", "--arch=glyphs", "--width=2", "--tasks=2", "--seeds=1", "--steps=20", "--batch_size=8",
+    f"--plugin={PLUGIN}", "--arch=glyphs", "--width=2", "--tasks=2", "--seeds=1", "--steps=20",
     "--set=training.evaluations=2", "--set=evaluation.tokens=64", "--set=evaluation.batches=1",
-    "--set=evaluation.draws=2", "--set=evaluation.tokens_per_draw=64",
+    "--batch_size=8", "--set=evaluation.draws=2", "--set=evaluation.tokens_per_draw=64",
 ]  # fmt: skip
 
 
