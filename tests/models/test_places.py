@@ -41,7 +41,7 @@ def registered():
             for place, part in (("leaf", rule[:, :2]), ("root", rule[:, 2:])):
                 tokens = ops.repeat(seen[:, None], part.shape[1], axis=1)
                 scores = self.score[place](tokens)
-                p, _ = self.route_with_scores(part, None, partial(ops.identity, scores), place)
+                p, _ = self.route_with_scores(part, None, partial(ops.copy, scores), place)
                 found |= {f"activation_{place}": p, f"scores_{place}": scores}
                 seen = seen + ops.mean(p, axis=(1, 2))[:, None]
             return {"target": self.answer(seen), **found}
