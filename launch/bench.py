@@ -58,8 +58,9 @@ def define_flags(values: flags.FlagValues) -> None:
     listed("members", None, "Members of the population; above 1, one alone is measured too. "
            "Default 1, and 25 for --evaluation; with --device several.", flag_values=values)  # fmt: skip
     flags.DEFINE_integer("repeats", 7, "Measurements of each program, of which the median counts.",
-                         flag_values=values)  # fmt: skip
-    flags.DEFINE_float("seconds", 0.15, "CPU time of one measurement, at least.", flag_values=values)
+                         lower_bound=1, flag_values=values)  # fmt: skip
+    flags.DEFINE_float("seconds", 0.15, "CPU time of one measurement, at least.", lower_bound=1e-6,
+                       flag_values=values)  # fmt: skip
     boolean("baseline", True, "Measure the textbook implementation too.", flag_values=values)
     boolean("evaluation", False, "Measure instead what evaluating costs beside training, paper sizes and "
             "steps divided by 10.", flag_values=values)  # fmt: skip
@@ -68,10 +69,8 @@ def define_flags(values: flags.FlagValues) -> None:
     string("json", None, "File to write the rows to.", flag_values=values)
     flags.DEFINE_enum("device", None, DEVICES, "Measure wall time on a device instead; other lists then "
                       "replace those of its table.", flag_values=values)  # fmt: skip
-    string("shard", None, "With --device, i/n: part i (from 0) of n that take about as long.",
-           flag_values=values)  # fmt: skip
     flags.DEFINE_float("minutes", 7.5, "With --device: begin nothing that would end later, stop what does.",
-                       flag_values=values)  # fmt: skip
+                       lower_bound=1e-6, upper_bound=NO_END / 60, flag_values=values)  # fmt: skip
     boolean("dry_run", False, "With --device: list what would be measured.", flag_values=values)
     for axis, names in NAMED.items():
         listed(axis, None, f"With --device: of {', '.join(names)}.", flag_values=values)

@@ -1,15 +1,12 @@
-"""Measures what requests cost, in a process of its own; `dispatch` runs it.
+"""Measures what a request costs, in a process of its own; `dispatch` runs it.
 
-Reads JSON from standard input: what is common, and the requests; writes one JSON object per line:
-`{"device": ...}` or `{"error": ...}`, then `{"rows": [...]}` per request.
+Reads JSON from standard input, what is common and the request, and writes its rows.
 """
 
 import contextlib
-import gc
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -53,35 +50,28 @@ Runs = dict[str, Run]
 
 
 def main() -> None:
-    """Answers every request."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # whatever libraries print must not mix with the answers
-
-    def answer(**what: Any) -> None:
-        print(json.dumps(what), file=answers, flush=True)
-
+    """Answers one request; a process that cannot begin ends with status 1, its last line says why."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # whatever libraries print must not mix with the answer
     asked = json.load(sys.stdin)
-    common = asked["common"]
+    request, common = asked["request"], asked["common"]
     for location in common["plugins"]:
         load_plugin(location)
     with tempfile.TemporaryDirectory() as folder:
         programs = import_module(PROGRAMS[common["backend"]])
-        programs.prepare_process(folder)
+        if common["backend"] == "tensorflow":
+            programs.report_memory(folder)
         try:
             device = programs.find_device(common["device"])
         except ValueError as error:
-            answer(error=str(error))
-            return
-        answer(device=device)
-        for request in asked["requests"]:
-            try:
-                found = measure(programs, request, common)
-            except Exception as error:  # out of memory, mostly: the next one may fit
-                failed = {"failed": f"{type(error).__name__}: {error}"[:LONGEST]}
-                found = [failed] * len(request["variants"])
-            made = {"device": device, "software": programs.software()}
-            cells = zip(cells_of(request), found, strict=True)
-            answer(rows=[{**cell, **made, **costs} for cell, costs in cells])
-            gc.collect()
+            sys.exit(str(error))
+        try:
+            found = measure(programs, request, common)
+        except Exception as error:  # out of memory, mostly
+            failed = {"failed": f"{type(error).__name__}: {error}"[:LONGEST]}
+            found = [failed] * len(request["variants"])
+        made = {"device": device, "software": programs.software()}
+        cells = zip(cells_of(request), found, strict=True)
+        json.dump([{**cell, **made, **costs} for cell, costs in cells], answers)
 
 
 def population_of(request: Request, members: int) -> Population:
@@ -101,7 +91,7 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
         request: see `requests`.
         common: `requests.how_measured`.
     """
-    began, clock, data = time.perf_counter(), CLOCKS[common["clock"]], request["data"]
+    clock, data = CLOCKS[common["clock"]], request["data"]
     population, size = population_of(request, request["members"]), PEAK_SIZE[common["device"]]
     training = replace(Protocol.published(population.task).training, precision=request["precision"])
     runs: Runs = {}
@@ -152,7 +142,6 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
             if common["profile"]:
                 with programs.trace(str(Path(common["profile"], label_of(cell)))):
                     program.call(PROFILED)
-            costs["wall_s"] = time.perf_counter() - began
     return found
 
 

@@ -1,58 +1,47 @@
-"""Hands requests to a process that measures, and keeps the rows that it answers with."""
+"""Hands each request to a process of its own that measures, and keeps the rows that it answers with."""
 
 import contextlib
 import json
 import os
 import subprocess
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from modtf.files import write_text
 from modtf.launch.benchmark.requests import Request, Row, cells_of, expected_seconds, key_of, label_of
 
+COMMAND = (sys.executable, "-m", "modtf.launch.benchmark.costs")
 ONE_THREAD = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-NO_END = threading.TIMEOUT_MAX  # seconds
+NO_END = 1e6  # seconds
 
 
-def answers(
-    requests: Sequence[Request], common: Mapping[str, Any], seconds: float
-) -> Iterator[dict[str, Any]]:
-    """What a process of its own says of requests: {"device": its name} or {"error": why not}, {"rows": [...]}
-    for each and, where it ends before it should, {"died": the last line that it printed}.
+def answer(request: Request, common: Mapping[str, Any], seconds: float) -> list[Row]:
+    """The rows that a process measures; where something breaks it, they say so ("failed").
 
     Args:
         common: `requests.how_measured`.
         seconds: after which it is stopped.
+
+    Raises:
+        OSError: where the process cannot begin.
+        subprocess.TimeoutExpired: where it was stopped.
     """
-    command, unanswered = [sys.executable, "-m", "modtf.launch.benchmark.costs"], len(requests)
-    with tempfile.TemporaryFile("w+") as asked, tempfile.TemporaryFile("w+") as noise:
-        json.dump({"common": common, "requests": requests}, asked)
-        asked.seek(0)
-        process = subprocess.Popen(
-            command, stdin=asked, stdout=subprocess.PIPE, stderr=noise, text=True, env=environment(common)
-        )
-        stop = threading.Timer(max(0.0, min(seconds, NO_END)), process.kill)
-        stop.start()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(COMMAND, **streams, text=True, env=environment(common)) as process:
         try:
             if common["clock"] == "cpu" and hasattr(os, "sched_setaffinity"):  # Linux
                 with contextlib.suppress(OSError):  # at once, so that every pool of threads has one
                     os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
-            assert process.stdout is not None
-            for answer in map(json.loads, process.stdout):
-                unanswered -= "rows" in answer
-                yield answer
-            if unanswered:
-                noise.seek(0)
-                yield {"died": (noise.read().strip().splitlines() or ["nothing was printed"])[-1]}
+            said, noise = process.communicate(json.dumps({"common": common, "request": request}), seconds)
         finally:
-            stop.cancel()
             process.kill()
-            process.communicate()
+    why = (noise.strip().splitlines() or ["nothing was printed"])[-1]
+    if process.returncode > 0:  # what breaks later is a signal's, or in the rows
+        raise OSError(f"the process that measures cannot begin: {why}")
+    return [{**cell, "failed": why} for cell in cells_of(request)] if process.returncode else json.loads(said)
 
 
 def environment(common: Mapping[str, Any]) -> dict[str, str]:
@@ -81,9 +70,8 @@ class Rows:
 
     def __init__(self, path: str | Path | None, anew: bool = False):
         self.path = None if path is None else Path(path)
-        self._rows: dict[str, Row] = {}
-        if self.path is not None and self.path.exists() and not anew:
-            self._rows = {key_of(row): row for row in read_rows(self.path)}
+        kept = self.path is not None and self.path.exists() and not anew
+        self._rows: dict[str, Row] = {key_of(row): row for row in (read_rows(self.path) if kept else [])}
 
     def __iter__(self):
         return iter(self._rows.values())
@@ -93,19 +81,21 @@ class Rows:
         return all("failed" not in self._rows.get(key_of(cell), {"failed": ""}) for cell in cells_of(request))
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Adds rows, or replaces those of the same cells, and writes the file atomically."""
+        """Adds rows, or replaces those of the same cells, and writes the file atomically.
+
+        Raises:
+            ValueError: where there are rows of another device: they would be compared.
+        """
+        here = {row["device"] for row in rows if "device" in row}
+        others = {row["device"] for row in self if here and row.get("device") not in (*here, None)}
+        if others:
+            raise ValueError(
+                f"--json={self.path} holds rows of {', '.join(sorted(others))}, and this is "
+                f"{', '.join(here)}. Name another file."
+            )
         self._rows |= {key_of(row): row for row in rows}
         if self.path is not None:
             write_text(self.path, json.dumps(list(self._rows.values()), indent=1))
-
-    def check_device(self, device: str) -> None:
-        """Raises `ValueError` where there are rows of another device: they would be compared."""
-        others = {row["device"] for row in self if row.get("device", device) != device}
-        if others:
-            raise ValueError(
-                f"--json={self.path} holds rows of {', '.join(sorted(others))}, and this is {device}. "
-                "Name another file."
-            )
 
 
 def read_rows(path: str | Path) -> list[Row]:
@@ -124,56 +114,36 @@ def read_rows(path: str | Path) -> list[Row]:
 
 
 def measure_requests(
-    requests: Sequence[Request],
-    rows: Rows,
-    common: Mapping[str, Any],
-    seconds: float,
-    *,
-    ask: Any = answers,
+    requests: Sequence[Request], rows: Rows, common: Mapping[str, Any], seconds: float, ask: Any = answer
 ) -> None:
     """Measures requests in order and adds their rows.
 
     A request that would end too late by what is expected is left for another time, and one that does is
-    stopped. One that breaks its process is recorded as failed, and the next one gets another process. In CPU
-    time each does, so that none works in memory that others have left in pieces.
+    stopped. One that breaks its process is recorded as failed.
 
     Args:
         requests: to be measured.
         rows: to which theirs are added at once.
-        common, ask: see `answers`.
+        common, ask: see `answer`.
         seconds: there are.
 
     Raises:
-        ValueError: where there is no such device, or `rows` has those of another.
+        ValueError: where `rows` has those of another device.
         OSError: where a process cannot begin, or measuring CPU time fails.
     """
-    end, left, one_core = time.monotonic() + seconds, list(requests), common["clock"] == "cpu"
-
-    def there() -> float:
-        return end - time.monotonic()
-
-    while left and expected_seconds(left[0], rows) <= there():
-        device = None
-        for answer in ask(left[:1] if one_core else left[:], common, there()):
-            if "error" in answer:
-                raise ValueError(answer["error"])
-            if "device" in answer:
-                device = answer["device"]
-                rows.check_device(device)
-            else:
-                if device is None:
-                    raise OSError(f"the process that measures cannot begin: {answer['died']}")
-                if "died" in answer and there() <= 0:
-                    break
-                lost = {"device": device, "failed": answer.get("died")}
-                found = answer.get("rows") or [{**cell, **lost} for cell in cells_of(left[0])]
-                name = label_of({**found[0], "variant": "+".join(left[0]["variants"])})
-                if one_core and "failed" in found[0]:
-                    raise OSError(f"measuring {name} failed: {found[0]['failed']}")
-                rows.add(found)
-                left.pop(0)
-                print(f"{name}: {found[0].get('failed', 'measured')}", file=sys.stderr, flush=True)
-            if not left or expected_seconds(left[0], rows) > there():
-                break
+    end, left = time.monotonic() + seconds, list(requests)
+    while left and expected_seconds(left[0], rows) <= (there := end - (began := time.monotonic())):
+        try:
+            found = ask(left[0], common, there)
+        except subprocess.TimeoutExpired:
+            break
+        name = label_of({**left[0], "variant": "+".join(left[0]["variants"])})
+        failed = found[0].get("failed")
+        if failed and common["clock"] == "cpu":
+            raise OSError(f"measuring {name} failed: {failed}")
+        took = {} if failed else {"wall_s": time.monotonic() - began}
+        rows.add([{**row, **took} for row in found])
+        left.pop(0)
+        print(f"{name}: {failed or 'measured'}", file=sys.stderr, flush=True)
     if left:
         print(f"The time is up: {len(left)} cells are left. The same command measures them.")

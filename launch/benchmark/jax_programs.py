@@ -27,10 +27,6 @@ from modtf.training.processor import processor_name
 OPTIMIZER = 2  # of the state's groups
 
 
-def prepare_process(folder: str) -> None:
-    """Nothing is left to prepare: the compiler says itself what a program holds in memory."""
-
-
 def software() -> str:
     return f"jax {jax.__version__}, keras {keras.__version__}"
 

@@ -13,11 +13,9 @@ from absl import flags
 
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
-from modtf.engines.shard import shard_of
 from modtf.families import FAMILIES
 from modtf.launch.settings import Settings, check_names, settings_given
 from modtf.memory import check_members
-from modtf.models.architectures.sizes import least_parameters
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin
 from modtf.protocol import KERNELS, PLACES, PRECISIONS
@@ -39,12 +37,11 @@ WHOLE = {"arch": "arch", "rules": "num_rules", "width": "width", "variant": "var
 AXES = {**WHOLE, "members": "members", **{name: name for name in NAMED}}  # flag -> axis of a table
 OPTIONS = ("task", "router", "model")  # namespaces of --set that a request has
 CORE_FLAGS = ("all", "baseline", "evaluation")  # that only the table of CPU time has
-DEVICE_FLAGS = ("shard", "minutes", "dry_run", *NAMED, "profile", "released")  # that it has not
+DEVICE_FLAGS = ("minutes", "dry_run", *NAMED, "profile", "released")  # that it has not
 
 PUBLISHED_MEMBERS = 25  # of a cell: 5 tasks x 5 seeds
 PROFILED = 2  # programs in a trace
-GUESS = 15.0  # seconds of a cell: building, compiling, measuring; until some were measured
-GUESS_PER_WEIGHT = 5e-8  # more, of all members: weights are drawn on the host
+GUESS = 20.0  # seconds of a cell: a process, building, compiling, measuring; until some were measured
 
 OWN, OTHER = "own", "other"  # kernels, before a device is known
 Table = Sequence[Mapping[str, Sequence[Any]]]  # of parts: all combinations of each, for all families
@@ -100,8 +97,8 @@ def combinations(table: Table, device: str, given: Mapping[str, Sequence[Any]]) 
 
 
 def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
-    """What the flags ask for: on a device a request per cell, of this shard alone if there is one; in CPU
-    time one per (architecture, R, e), whose variants take turns.
+    """What the flags ask for: on a device a request per cell; in CPU time one per (architecture, R, e),
+    whose variants take turns.
 
     Raises:
         ValueError: on values that have no meaning, before anything runs.
@@ -125,7 +122,7 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
     if not on_device:  # family by family
         archs = [cell["arch"] for cell in found]
         found.sort(key=lambda cell: archs.index(cell["arch"]))
-    return shard_requests([_request(cell, settings, given.backend) for cell in found], given.shard)
+    return [_request(cell, settings, given.backend) for cell in found]
 
 
 def _check_flags(given: flags.FlagValues) -> None:
@@ -137,11 +134,6 @@ def _check_flags(given: flags.FlagValues) -> None:
         raise ValueError(f"--{wrong[0]} needs --device, one of {', '.join(DEVICES)}.")
     if given.backend != "tensorflow" and given.evaluation:
         raise ValueError(f"--evaluation needs TensorFlow: leave --backend={given.backend} out.")
-    if not 0 < given.minutes < float("inf"):
-        raise ValueError(f"--minutes={given.minutes} must be a finite number above 0.")
-    if not given.seconds > 0:
-        raise ValueError(f"--seconds={given.seconds} must be above 0.")
-    check_integer("--repeats", given.repeats, 1)
 
 
 def _values(given: flags.FlagValues, flag: str) -> list[Any]:
@@ -162,7 +154,7 @@ def _values(given: flags.FlagValues, flag: str) -> list[Any]:
     if flag != "variant":
         return values
     in_order = [name for name in known if name in values]
-    return [in_order] if given.device is None else [[name] for name in in_order]
+    return [[name] for name in in_order] if given.device else [in_order]
 
 
 def how_measured(given: flags.FlagValues) -> dict[str, Any]:
@@ -225,17 +217,4 @@ def label_of(row: Request) -> str:
 def expected_seconds(request: Request, rows: Iterable[Request] = ()) -> float:
     """What measuring takes: the mean of the requests of its architecture, or a guess before there are any."""
     known = [row["wall_s"] for row in rows if row["arch"] == request["arch"] and "wall_s" in row]
-    weights = request["members"] * least_parameters(FAMILIES[request["arch"]].architecture, request["width"])
-    return (sum(known) / len(known) if known else GUESS) + GUESS_PER_WEIGHT * weights
-
-
-def shard_requests(requests: Sequence[dict[str, Any]], shard: str | None) -> list[dict[str, Any]]:
-    """The requests of one shard, in their order: shards take about as long, and together are all.
-
-    Args:
-        shard: "i/n"; None for all.
-    """
-    if shard is None:
-        return list(requests)
-    by_cost = sorted(range(len(requests)), key=lambda i: (-expected_seconds(requests[i]), i))
-    return [requests[i] for i in sorted(shard_of(by_cost, shard))]
+    return sum(known) / len(known) if known else GUESS

@@ -2,8 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from modtf.analysis.text import text_table
 from modtf.families import FAMILIES
@@ -60,8 +59,7 @@ DEVICE: Columns = {
 SHAPE = ("arch", "num_rules", "width", "variant")
 
 
-@dataclass(frozen=True)
-class Goal:
+class Goal(NamedTuple):
     """A limit on a ratio, which may differ from row to row; of rows that have it."""
 
     name: str
@@ -153,12 +151,11 @@ def goal_lines(rows: Sequence[Row], goals: Sequence[Goal]) -> list[str]:
 
 def core_lines(rows: Sequence[Row]) -> list[str]:
     """The matrix peak of the core, if it was measured; and what the table leaves empty, and why."""
-    lines, peaks = [], [row["peak_gflops"] for row in rows if "peak_gflops" in row]
-    if peaks:
-        lowest, highest = min(peaks), max(peaks)
-        lines.append(f"\nMatrix peak of the core: {lowest:.0f} to {highest:.0f} GFLOP/s. CPU time, one core.")
-    alone = [f"{row['arch']} {row['variant']}" for row in rows if row.get("has_textbook") is False]
-    if alone:
+    lines = []
+    if peaks := [row["peak_gflops"] for row in rows if "peak_gflops" in row]:
+        between = f"{min(peaks):.0f} to {max(peaks):.0f}"
+        lines.append(f"\nMatrix peak of the core: {between} GFLOP/s. CPU time, one core.")
+    if alone := [f"{row['arch']} {row['variant']}" for row in rows if row.get("has_textbook") is False]:
         names = ", ".join(dict.fromkeys(alone))
         lines.append(f"Not compared with a textbook form, as there is none: {names}.")
     return lines
@@ -174,23 +171,25 @@ def device_lines(rows: Sequence[Row]) -> list[str]:
 
 
 def compared(rows: Sequence[Row], released: Sequence[Row] = ()) -> list[dict[str, Any]]:
-    """The rows with what compares them: with 25 members, with the released code, with the aims."""
-    many = PUBLISHED_MEMBERS
-    by_key: dict[tuple[Any, ...], Row] = {_but_members(row): row for row in rows if row["members"] == many}
+    """The rows with what compares them: with 25 members, and with the best of the released code."""
+    many = {_but_members(row): row for row in rows if row["members"] == PUBLISHED_MEMBERS}
     best: dict[tuple[Any, ...], float] = {}
     for row in released:
-        shape = tuple(row[name] for name in SHAPE)
-        best[shape] = max(best.get(shape, 0.0), row["models_per_hour"])
+        best[_shape(row)] = max(best.get(_shape(row), 0.0), row["models_per_hour"])
     found = []
     for row in rows:
         new: dict[str, Any] = {}
-        if row["members"] != many and (of_25 := by_key.get(_but_members(row))):
+        if row["members"] != PUBLISHED_MEMBERS and (of_25 := many.get(_but_members(row))):
             new["to_25_members"] = of_25["member_steps_per_s"] / row["member_steps_per_s"]
-        if theirs := best.get(tuple(row[name] for name in SHAPE)):
+        if theirs := best.get(_shape(row)):
             new |= {"released_models_per_hour": theirs, "to_released": theirs / row["models_per_hour"]}
         found.append({**row, **new})
     return found
 
 
+def _shape(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in SHAPE)
+
+
 def _but_members(row: Row) -> tuple[Any, ...]:
-    return (*(row[name] for name in SHAPE), row["precision"], row["data"], row["kernels"], row["backend"])
+    return (*_shape(row), row["precision"], row["data"], row["kernels"], row["backend"])

@@ -32,7 +32,7 @@ EVALUATION_FACTOR = 10  # sizes and training steps of the paper are divided by i
 _DUMPS: list[Path] = []  # where XLA writes its memory reports
 
 
-def prepare_process(folder: str) -> None:
+def report_memory(folder: str) -> None:
     """Has XLA say in a folder what its programs hold in memory; to be called before any is compiled."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={folder}".strip()
     _DUMPS.append(Path(folder))

@@ -14,10 +14,8 @@ from modtf.launch.benchmark.requests import (
     DEVICE_TABLE,
     cells_of,
     combinations,
-    expected_seconds,
     key_of,
     requests_of_flags,
-    shard_requests,
 )
 from modtf.launch.cli import define_plugin
 from modtf.protocol import KERNELS, PRECISIONS
@@ -68,16 +66,6 @@ def test_the_table_of_a_device() -> None:
     assert {cell["kernels"] for cell in combinations(DEVICE_TABLE, "cpu", {})[:40]} == {"cpu"}
 
 
-@pytest.mark.parametrize("count", [1, 3, 7])
-def test_shards_are_the_table_and_take_as_long(count: int) -> None:
-    found = combinations(DEVICE_TABLE, "gpu", {})
-    shards = [shard_requests(found, f"{i}/{count}") for i in range(count)]
-    assert sorted(key_of(cell) for shard in shards for cell in shard) == sorted(map(key_of, found))
-    assert all([cell for cell in found if cell in shard] == shard for shard in shards), "in the table's order"
-    costs = [sum(map(expected_seconds, shard)) for shard in shards]
-    assert max(costs) - min(costs) < 2 * max(map(expected_seconds, found))
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -90,24 +78,23 @@ def test_shards_are_the_table_and_take_as_long(count: int) -> None:
         ("--members=0", "--members=0"),
         ("--members=1,2", "several numbers need --device"),
         ("--repeats=0", "--repeats=0"),
-        ("--seconds=0", "above 0"),
+        ("--seconds=0", "--seconds=0"),
         ("--search=v2", "no meaning for arch='mlp'"),
         ("--set=router.heat=2", "--set router.heat is not known"),
         ("--set=training.steps=2", "--set training.steps is not known. The options of a benchmark"),
         ("--evaluation --backend=jax", "--evaluation needs TensorFlow"),
-        ("--shard=0/2", "--shard needs --device"),
+        ("--dry_run", "--dry_run needs --device"),
         ("--device=cpu --precision=half", "--precision='half'"),
         ("--device=cpu --data=auto", "--data='auto'"),
         ("--device=cpu --kernels=gpu", "--kernels='gpu'"),
         ("--device=cpu --members=1,x", "integers separated by commas"),
-        ("--device=cpu --shard=2/2", "expected i/n"),
-        ("--device=cpu --minutes=0", "above 0"),
+        ("--device=cpu --minutes=0", "--minutes=0"),
         ("--device=cpu --all", "belongs to the table of CPU time"),
         ("--device=cpu --set=training.steps=2", "--set training.steps is not known"),
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(arguments: str, expected: str) -> None:
-    with pytest.raises(ValueError, match=expected):
+    with pytest.raises((ValueError, flags.Error), match=expected):
         requests_of_flags(given(*arguments.split()))
 
 
@@ -115,10 +102,10 @@ def test_a_dry_run_measures_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(bench, "measure_requests", None)
-    bench.main(given("--device=gpu", "--backend=jax", "--shard=0/2", "--dry_run"))
+    bench.main(given("--device=gpu", "--backend=jax", "--dry_run"))
     first, *lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 42
-    assert first.startswith("42 cells, 0 of them measured before; the rest may take some 11.0 minutes.")
+    assert len(lines) == 84
+    assert first.startswith("84 cells, 0 of them measured before; the rest may take some 28.0 minutes.")
     assert "mlp_r8_e32_modular_p25_float32_device_accelerator_jax" in lines[0]
 
 
