@@ -23,7 +23,6 @@ from absl import flags
 
 from modtf.cell import Cell
 from modtf.engines import ENGINES
-from modtf.engines.shard import shard_of
 from modtf.files import check_writable
 from modtf.launch.best import define_best, with_best
 from modtf.launch.cells import (
@@ -38,6 +37,7 @@ from modtf.launch.cli import run_command
 from modtf.launch.settings import define_settings
 from modtf.studies import STUDIES, load_study
 from modtf.studies.check import check_memory
+from modtf.studies.grid import shard_of
 
 if TYPE_CHECKING:
     from modtf.engines.work import Engine, Work

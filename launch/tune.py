@@ -24,13 +24,13 @@ from absl import flags
 
 from modtf.cell import Cell
 from modtf.checks import check_integer
-from modtf.engines.shard import shard_of
 from modtf.files import check_writable
 from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags
 from modtf.launch.cli import define_plugin, run_command
 from modtf.launch.run import define_flags as define_flags_of_run
 from modtf.launch.settings import define_settings, says_learning_rate
 from modtf.launch.sweep import define_engines, engine_of
+from modtf.studies.grid import shard_of
 from modtf.tuning import LISTS, ORACLES
 
 

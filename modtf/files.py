@@ -103,17 +103,3 @@ def write_text(path: str | Path, text: str) -> None:
     """Writes a text file atomically."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def cache_folder(*parts: str) -> Path:
-    """A folder of the user's for what can be made again; safe to delete at any time.
-
-    It lies in `$MODTF_CACHE`, else in `modtf` below `$XDG_CACHE_HOME` or `~/.cache`. It is not made here.
-
-    Example:
-        >>> cache_folder("xla")  # doctest: +SKIP
-        PosixPath('/home/me/.cache/modtf/xla')
-    """
-    given = os.environ.get("MODTF_CACHE")
-    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "modtf")
-    return base.joinpath(*parts)

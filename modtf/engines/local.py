@@ -1,21 +1,33 @@
-"""Worker processes on this machine."""
+"""Worker processes on this machine: as their driver sees them, and what runs in them."""
 
+import contextlib
 import itertools
 import os
+import signal
 import socket
+import subprocess
+import sys
+import threading
+import time
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
-from multiprocessing.connection import wait
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from modtf.cell import Cell
 from modtf.checks import check_integer
 from modtf.engines import register_engine
-from modtf.engines.local_worker import LocalWorker
-from modtf.engines.processors import default_workers, processors
+from modtf.engines.processors import default_workers, processors, thread_variables
 from modtf.engines.work import Event, Outcome, Work, work_on
 from modtf.results.schema import PRIVATE
+from modtf.termination import exit_on_sigterm
+
+PATIENCE = 60.0  # seconds that a worker has to leave its cell in order when the study is interrupted
+DRIVER_GONE = 76  # exit status of a worker whose driver was killed
+SERVE = "import sys; from modtf.engines.local import main; main(*map(int, sys.argv[1:]))"
+EVERY = 0.5  # seconds between reports, and between looks whether the driver is there
 
 
 @register_engine("local")
@@ -55,14 +67,14 @@ class LocalEngine:
                     yield from self._hear(worker, workers, waiting, work)
         except BaseException:
             for worker in workers:
-                worker.terminate()
+                worker.process.terminate()  # it leaves its cell; `dismiss` waits for that
             raise
         finally:
             for worker in workers:
                 worker.dismiss()
 
     def _hear(
-        self, worker: LocalWorker, workers: list[LocalWorker], waiting: deque[Cell], work: Work
+        self, worker: "LocalWorker", workers: "list[LocalWorker]", waiting: deque[Cell], work: Work
     ) -> Iterator[Event]:
         """A worker's news; one that has died or done its share is removed."""
         cell, news = worker.cell, worker.news()
@@ -80,7 +92,7 @@ class LocalEngine:
                 worker.dismiss()
             yield Event(cell, cell.protocol.training.steps, news)
 
-    def _died(self, worker: LocalWorker, cell: Cell, waiting: deque[Cell], work: Work) -> Iterator[Event]:
+    def _died(self, worker: "LocalWorker", cell: Cell, waiting: deque[Cell], work: Work) -> Iterator[Event]:
         self._deaths[cell.folder] += 1
         deaths = self._deaths[cell.folder]
         if deaths <= self.retries:
@@ -92,3 +104,115 @@ class LocalEngine:
             raise RuntimeError(f"{deaths} workers died on it, the last one {how}; see {worker.log}")
 
         yield Event(cell, 0, work_on(cell, work, fail))
+
+
+class LocalWorker:
+    """A fresh interpreter that works on cells, one at a time.
+
+    Args:
+        work: where and how.
+        threads: how many it may use.
+        log: file that takes all it prints: the terminal belongs to the progress bar.
+
+    `cell` is what it works on, `count` how many it was given; `connection` is readable when it has news.
+    """
+
+    def __init__(self, work: Work, threads: int, log: Path):
+        self.cell: Cell | None = None
+        self.count = 0
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.connection, theirs = Pipe()
+        paths = [os.path.abspath(path) for path in sys.path]  # as here, whatever put them there
+        environment = {**os.environ, **thread_variables(threads), "PYTHONPATH": os.pathsep.join(paths)}
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", SERVE, str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+                env=environment,
+            )
+        theirs.close()
+        self._send(work)
+
+    def give(self, cell: Cell) -> None:
+        """Gives it a cell to work on."""
+        self.cell, self.count = cell, self.count + 1
+        self._send(cell.to_dict())
+
+    def news(self) -> int | Outcome | None:
+        """Steps that it has done of its cell, the outcome, or None if the process has ended."""
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError):
+            self.process.wait()
+            return None
+
+    def dismiss(self) -> None:
+        """Has it end when it is idle, and waits for that; kills it if that takes too long."""
+        self._send(None)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.connection.close()
+        if self.log.exists() and not self.log.stat().st_size:
+            self.log.unlink()
+
+    def how_it_ended(self) -> str:
+        """In words, for errors."""
+        status = self.process.returncode
+        if status >= 0:
+            return f"with exit status {status}"
+        memory = " (is there enough memory?)" if -status == signal.SIGKILL else ""
+        return f"by {signal.Signals(-status).name}{memory}"
+
+    def _send(self, thing: object) -> None:
+        with contextlib.suppress(OSError):  # it has died; `news` says so
+            self.connection.send(thing)
+
+
+def main(handle: int, driver: int) -> None:
+    """Serves the driver that started this process; where that is killed it ends at once.
+
+    Its cell then goes on from its checkpoint in the next run.
+    """
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(EVERY)
+        os._exit(DRIVER_GONE)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the driver decides
+    threading.Thread(target=watch, name="watch the driver", daemon=True).start()
+    with exit_on_sigterm():
+        serve(Connection(handle))
+
+
+def serve(connection: Connection) -> None:
+    """Works on the cells that come through the connection, after the `Work`, until there is None.
+
+    Answers with numbers of steps done, not too often, then with the outcome.
+    """
+    told = 0.0
+
+    def report(steps: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > EVERY:
+            told = time.monotonic()
+            try:
+                connection.send(steps)
+            except OSError:
+                os._exit(DRIVER_GONE)  # it must not look like an error of the cell's
+
+    try:
+        work: Work = connection.recv()
+        function = work.prepare()
+        while (config := connection.recv()) is not None:
+            told = 0.0
+            connection.send(work_on(Cell.from_dict(config), work, function, report))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        os._exit(DRIVER_GONE)

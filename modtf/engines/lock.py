@@ -23,6 +23,8 @@ UNKNOWN = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # a file system that h
 #: options and types of file systems whose locks hold on one machine alone
 LOCAL = {"nolock", "local_lock=all", "local_lock=flock", "localflock", "nobrl"}
 LOCAL_TYPES = {"9p", "fuse.rclone", "fuse.sshfs", "vboxsf"}
+NO_LOCKS = "{} is on a file system where files cannot be locked, so that two processes might run one cell. "
+NO_LOCKS += "Choose a folder on another as --out."
 
 
 class HeldError(ValueError):
@@ -35,11 +37,7 @@ class NoLocksError(ValueError):
 
 @contextmanager
 def held(out: str | Path, name: str) -> Iterator[None]:
-    """Within, nobody else works on a cell of a study: no process, and no other thread of this one.
-
-    Args:
-        out: the folder of the study; made if need be.
-        name: of the cell's folder.
+    """Within, nobody else works on the cell in the folder `name` of a study: no process, no other thread.
 
     Raises:
         HeldError: while somebody else does; says who.
@@ -58,10 +56,10 @@ def held(out: str | Path, name: str) -> Iterator[None]:
     except (NotImplementedError, OSError) as error:
         if isinstance(error, OSError) and error.errno not in UNKNOWN:
             raise
-        raise NoLocksError(_no_locks(out)) from error
+        raise NoLocksError(NO_LOCKS.format(out)) from error
     try:
         if isinstance(lock, SoftFileLock):
-            raise NoLocksError(_no_locks(out))
+            raise NoLocksError(NO_LOCKS.format(out))
         write_text(holder, f"{this_process()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
         yield
     finally:
@@ -85,12 +83,7 @@ def this_process() -> str:
 
 
 def one_machine_only(out: str | Path, mounts: str | Path = "/proc/self/mounts") -> str | None:
-    """Says so where two machines would not exclude each other, as far as the system tells; else None.
-
-    Args:
-        out: the folder of the study.
-        mounts: the system's table of file systems.
-    """
+    """Says so where two machines would not exclude each other, as the table of mounts tells; else None."""
     try:
         rows = [line.split() for line in Path(mounts).read_text(encoding="utf-8").splitlines()]
     except OSError:  # not Linux
@@ -104,11 +97,4 @@ def one_machine_only(out: str | Path, mounts: str | Path = "/proc/self/mounts") 
     return (
         f"{place} is mounted with {local[0]}: its locks hold on one machine alone, and two machines would "
         "run the same cells. Give each machine cells of its own (--shard=i/n), or use --engine=ray."
-    )
-
-
-def _no_locks(out: str | Path) -> str:
-    return (
-        f"{out} is on a file system where files cannot be locked, so that two processes might run one cell. "
-        "Choose a folder on another as --out."
     )

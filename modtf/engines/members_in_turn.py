@@ -18,16 +18,8 @@ from modtf.evaluation.outputs import check_conditions, find_outputs
 from modtf.models.build import build_cell
 from modtf.models.own import MODELS, explained, source_of
 from modtf.population import Population
-from modtf.results.schema import (
-    CONFIG,
-    HISTORY,
-    RESULTS,
-    read_activations,
-    read_values,
-    save_activations,
-    write_history,
-    write_results,
-)
+from modtf.results import schema
+from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
 from modtf.training import archive
 
 MEMBERS = "members"  # of a cell's folder: a folder for every member
@@ -74,8 +66,8 @@ def run_members(cell: Cell, folder: Path, run_member: RunMember) -> None:
         name: np.concatenate([found[name] for found in arrays], axis=1 if name.startswith("history") else 0)
         for name in arrays[0]
     }
-    save_activations(folder, {**joined, "steps": arrays[0]["steps"]})
-    for name, write in ((HISTORY, write_history), (RESULTS, write_results)):
+    schema.save_activations(folder, {**joined, "steps": arrays[0]["steps"]})
+    for name, write in ((HISTORY, schema.write_history), (RESULTS, schema.write_results)):
         write(folder, pd.concat([read_values(part / name) for part in parts], ignore_index=True))
 
 

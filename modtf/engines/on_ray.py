@@ -37,7 +37,11 @@ class RayEngine:
 
     def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
         """See `Engine`."""
-        ray = _import_ray()
+        try:
+            import ray
+        except ImportError as error:
+            needs = "--engine=ray needs Ray, which is not installed: pip install 'modtf[cluster]'."
+            raise ValueError(needs) from error
         if not ray.is_initialized():
             ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
         variables = thread_variables(max(1, round(self.cpus)))
@@ -78,13 +82,3 @@ class RayEngine:
 def _work_on(config: dict[str, Any], work: Work) -> Outcome:
     """What a worker of the cluster does."""
     return work_on(Cell.from_dict(config), work, work.prepare())
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise ValueError(
-            "--engine=ray needs Ray, which is not installed: pip install 'modtf[cluster]'."
-        ) from error
-    return ray

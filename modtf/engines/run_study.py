@@ -1,18 +1,21 @@
-"""Runs a study: whatever of its cells is not finished, with an engine."""
+"""Runs a study: whatever of its cells is not finished, with an engine, under one progress bar."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from tqdm.auto import tqdm
+
 from modtf.cell import Cell
 from modtf.engines.lock import is_held, one_machine_only
-from modtf.engines.progress import StudyProgress
 from modtf.engines.state import State, state_of
-from modtf.engines.work import Engine, Outcome, Work
+from modtf.engines.work import Engine, Event, Outcome, Work, nothing_to_do
 
 POLL = 1.0  # seconds between looks whether other processes still work on their cells
+FORMAT = "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}"
+SMALL = 32  # width below which a token costs about the same whatever the width
 
 
 @dataclass
@@ -37,46 +40,26 @@ class Summary:
         return not self.stopped and set(self.counts) <= {"finished", "skipped"}
 
 
-def run_study(
-    cells: Sequence[Cell],
-    work: Work,
-    engine: Engine,
-    *,
-    shown: bool = True,
-    say: Callable[[str], None] = print,
-) -> Summary:
-    """Runs all cells that are not finished, and waits for those that other processes work on.
+def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool = True) -> Summary:
+    """Runs all cells of a study, or a shard of it, that are not finished; waits for those of other processes.
 
-    Args:
-        cells: the study, or a shard of it.
-        work: where and how.
-        engine: who runs them.
-        shown: whether to show a progress bar.
-        say: is given what is worth knowing, in lines.
-
-    Returns:
-        How every cell ended. A failed cell does not end the study; a full disk does.
+    A failed cell does not end the study; a full disk does. What is worth knowing before is printed.
     """
     states = {cell.folder: state_of(cell, work.out) for cell in cells}
     for line in [*remarks(states, work), one_machine_only(work.out) if engine.is_here else None]:
         if line is not None:
-            say(line)
-    summary, todo = Summary(), list[Cell]()
-    for cell in cells:
-        state = states[cell.folder]
-        if state.name == "finished":
-            summary.outcomes[cell.folder] = Outcome("skipped")
-        elif state.name == "failed" and not work.retry_failed:
-            summary.outcomes[cell.folder] = Outcome("failed", state.reason)
-        else:
-            todo.append(cell)
+            print(line)
+    done = {name: nothing_to_do(state, work) for name, state in states.items()}
+    summary = Summary({name: outcome for name, outcome in done.items() if outcome})
+    todo = [cell for cell in cells if cell.folder not in summary.outcomes]
     progress = StudyProgress(todo, len(cells) - len(todo), shown)
     try:
         while todo and not summary.stopped:
             todo = _one_round(todo, work, engine, progress, summary)
             if todo and not summary.stopped:
                 progress.say(f"{_cells(len(todo))} left, which other processes work on; waiting for them.")
-                _wait(todo, work)
+                while all(is_held(work.out, cell.folder) for cell in todo):
+                    time.sleep(POLL)
     finally:
         progress.close()
     return summary
@@ -84,13 +67,12 @@ def run_study(
 
 def remarks(states: dict[str, State], work: Work) -> list[str]:
     """What a reader should know of what is on disk already."""
-    found = []
     other = Counter(s.version for s in states.values() if s.name == "finished" and s.is_of_another_version)
-    for version, count in sorted(other.items()):
-        found.append(
-            f"{_cells(count)} finished by modtf {version}, whose numbers may differ: kept, not run again. "
-            "For new ones take another --out."
-        )
+    found = [
+        f"{_cells(count)} finished by modtf {version}, whose numbers may differ: kept, not run again. "
+        "For new ones take another --out."
+        for version, count in sorted(other.items())
+    ]
     found += filter(None, (state.remark(name) for name, state in states.items()))
     failed = sum(state.name == "failed" for state in states.values())
     if failed and not work.retry_failed:
@@ -99,7 +81,7 @@ def remarks(states: dict[str, State], work: Work) -> list[str]:
 
 
 def _one_round(
-    todo: Sequence[Cell], work: Work, engine: Engine, progress: StudyProgress, summary: Summary
+    todo: Sequence[Cell], work: Work, engine: Engine, progress: "StudyProgress", summary: Summary
 ) -> list[Cell]:
     """Gives the cells to the engine; returns those to look at again."""
     again: list[Cell] = []
@@ -110,21 +92,66 @@ def _one_round(
                 continue
             if event.outcome.status == "busy":
                 again.append(event.cell)
-                continue
-            if event.outcome.status == "stopped":
+            elif event.outcome.status == "stopped":
                 summary.stopped = event.outcome.reason
                 break
-            summary.outcomes[event.cell.folder] = event.outcome
-            if event.outcome.reason:
-                progress.say(f"{event.cell.folder} {event.outcome.status}; {event.outcome.reason}")
+            else:
+                summary.outcomes[event.cell.folder] = event.outcome
+                if event.outcome.reason:
+                    progress.say(f"{event.cell.folder} {event.outcome.status}; {event.outcome.reason}")
     return again
-
-
-def _wait(cells: Sequence[Cell], work: Work) -> None:
-    """Until one of them is finished, or nobody works on it any longer."""
-    while all(is_held(work.out, cell.folder) for cell in cells):
-        time.sleep(POLL)
 
 
 def _cells(count: int) -> str:
     return "1 cell" if count == 1 else f"{count} cells"
+
+
+class StudyProgress:
+    """Cells done, the time left, members x steps per second, on one line.
+
+    The time left takes a token for as dear as the square of the width, from a floor on. It goes by the whole
+    run, as the speed does, since the latest is that of one kind of cell, or of compiling.
+
+    Args:
+        cells: what is to be done.
+        done: how many cells of the study are done already.
+        shown: whether there is a bar at all.
+    """
+
+    def __init__(self, cells: Sequence[Cell], done: int = 0, shown: bool = True):
+        self.done, self.total, self.failed = done, done + len(cells), 0
+        self._steps = dict.fromkeys((cell.folder for cell in cells), 0)
+        self._begun, self._member_steps = time.monotonic(), 0
+        work = sum(_step_work(cell) * cell.protocol.training.steps for cell in cells)
+        self._bar = tqdm(total=work, bar_format=FORMAT, smoothing=0, disable=not shown)
+        self._describe()
+        self.say, self.close = self._bar.write, self._bar.close
+
+    def __call__(self, event: Event) -> None:
+        """Takes news in."""
+        cell, known = event.cell, self._steps[event.cell.folder]
+        steps = max(known, event.steps)
+        if event.outcome is not None:
+            final = event.outcome.status in ("finished", "skipped", "failed")
+            steps = cell.protocol.training.steps if final else known
+            self.done += final
+            self.failed += event.outcome.status == "failed"
+        self._steps[cell.folder] = steps
+        self._member_steps += len(cell.members) * (steps - known)
+        self._bar.update(_step_work(cell) * (steps - known))
+        self._describe()
+
+    @property
+    def speed(self) -> float:
+        """Members x steps per second."""
+        return self._member_steps / max(time.monotonic() - self._begun, 1e-9)
+
+    def _describe(self) -> None:
+        failed = f", {self.failed} failed" if self.failed else ""
+        self._bar.set_postfix_str(f"{self.speed:,.0f} members x steps/s", refresh=False)
+        self._bar.set_description_str(f"cells {self.done}/{self.total}{failed}", refresh=True)
+
+
+def _step_work(cell: Cell) -> int:
+    """What a step of all members costs, about, in units of its own; no model has to be built for it."""
+    return len(cell.members) * cell.step_tokens * (cell.width**2 + SMALL**2)

@@ -41,13 +41,7 @@ class State:
 
 
 def state_of(cell: Cell, out: str | Path, *, thorough: bool = False) -> State:
-    """How far a cell is.
-
-    Args:
-        cell: which.
-        out: the folder of the study.
-        thorough: whether to compare the checksums of all files, and not only of the results'.
-    """
+    """How far a cell is; `thorough` compares the checksums of all files, not only of the results'."""
     folder = Path(out, cell.folder)
     before_manifests = (folder / RESULTS).exists() and not archive.checkpoints(folder)
     if before_manifests or (folder / MANIFEST).exists():
@@ -62,11 +56,6 @@ def finish(cell: Cell, out: str | Path, train: Callable[[], object]) -> None:
     """Has a cell's files made in its folder, then writes the manifest. The caller holds the cell's lock.
 
     What is damaged is set aside before, never deleted; a recorded error is forgotten.
-
-    Args:
-        cell: which.
-        out: the folder of the study.
-        train: makes the files, or goes on from the checkpoint.
     """
     folder = Path(out, cell.folder)
     if state_of(cell, out).name == "damaged":
@@ -93,12 +82,7 @@ def write_manifest(folder: Path) -> None:
 
 
 def diverged(folder: Path) -> list[dict[str, int]]:
-    """The members of a cell whose numbers are none any more: data_seed, seed and the step of the first such.
-
-    Example:
-        >>> diverged(Path("runs/quick/mlp_regression_r8_e32_modular-1f0c2a7b"))  # doctest: +SKIP
-        [{'data_seed': 0, 'seed': 1, 'step': 5000}]
-    """
+    """The members of a cell whose numbers are none any more: data_seed, seed and step of the first such."""
     path = folder / HISTORY
     if not path.exists():
         return []
@@ -124,23 +108,16 @@ def _finished(folder: Path, thorough: bool) -> State:
     if "files" not in manifest:  # from before there were manifests, or damaged
         whole = not (folder / MANIFEST).exists() and (folder / RESULTS).read_bytes()[-1:] == b"\n"
         return State("finished", version=version) if whole else State("damaged", f"{RESULTS} is not whole")
-    if not _is_whole(manifest["files"]):
+    try:
+        for name, wanted in manifest["files"].items():
+            path = folder / name
+            if not path.is_file() or path.stat().st_size != wanted["size"]:
+                return State("damaged", f"{name} is missing or has another size than when it was written")
+            if (thorough or name == RESULTS) and _checksum(path) != wanted["blake2b"]:
+                return State("damaged", f"{name} has another content than when it was written")
+    except (AttributeError, KeyError, TypeError, ValueError):  # somebody changed the list
         return State("damaged", f"{MANIFEST} is not as it was written")
-    for name, wanted in manifest["files"].items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != wanted["size"]:
-            return State("damaged", f"{name} is missing or has another size than when it was written")
-        if (thorough or name == RESULTS) and _checksum(path) != wanted["blake2b"]:
-            return State("damaged", f"{name} has another content than when it was written")
     return State("finished", version=version)
-
-
-def _is_whole(files: Any) -> bool:
-    """Whether a manifest's list of files is one."""
-    return isinstance(files, dict) and all(
-        isinstance(found, dict) and {"size", "blake2b"} <= set(found) and "\0" not in name
-        for name, found in files.items()
-    )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -17,12 +17,7 @@ from modtf.files import atomic_path
 from modtf.models.base import ModularModel
 from modtf.models.build import parameters_of_member
 from modtf.population import Population
-from modtf.results.schema import (
-    DIVERGED,
-    write_activations,
-    write_history,
-    write_results,
-)
+from modtf.results.schema import DIVERGED, write_activations, write_history, write_results
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.trainer import TrainerContext, trainer_of
 
@@ -39,8 +34,7 @@ def train_and_write(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     **how: Any,
 ) -> None:
-    """Goes on from the checkpoints in `folder`, if there are any, and leaves them; `results.csv` is written
-    last.
+    """Goes on from the checkpoints in `folder`, if there are any, and leaves them; `results.csv` comes last.
 
     Args:
         cell: whose protocol it is.
@@ -85,14 +79,8 @@ def train_and_write(
 def _results(
     context: TrainerContext, cell: Cell, num_modules: Mapping[str, int], scores: Mapping[str, Scores]
 ) -> pd.DataFrame:
-    """One row per member, checkpoint, measure, condition and place.
-
-    Args:
-        context: in which it was trained.
-        cell: what was trained.
-        num_modules: of one member by place; what stands at no place has the largest.
-        scores: by checkpoint.
-    """
+    """One row per member, checkpoint, measure, condition and place; `num_modules` are of places: what stands
+    at none has the largest."""
     members, seconds, timed = len(cell.members), sum(context.evaluation.seconds), context.measured_steps
     speed = {"seconds": seconds / members, "members_times_steps_per_second": members * timed / seconds}
     clock = {(name, IID, ""): np.full(members, value) for name, value in speed.items()}
@@ -128,9 +116,8 @@ def _history(context: TrainerContext, cell: Cell) -> pd.DataFrame:
 
 def _settings(cell: Cell) -> dict[str, Any]:
     """What TensorBoard's HParams compares cells by; numbers that are tuned stay numbers."""
-    options = {f"router.{name}": value for name, value in cell.router.items()}
-    options |= {f"model.{name}": value for name, value in cell.model.items()}
-    options |= {f"trainer.{name}": value for name, value in cell.trainer.items()}
+    given = {"router": cell.router, "model": cell.model, "trainer": cell.trainer}
+    options = {f"{space}.{name}": value for space, some in given.items() for name, value in some.items()}
     return {
         **{name: str(value) for name, value in cell.columns.items() if value != ""},
         "learning_rate": cell.protocol.training.learning_rate,

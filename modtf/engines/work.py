@@ -1,6 +1,5 @@
 """What every engine is told, does for a cell, and tells of it, wherever it does it."""
 
-import errno
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -9,11 +8,10 @@ from typing import Any, Protocol
 
 from modtf.cell import Cell
 from modtf.engines.lock import HeldError, NoLocksError, held, this_process
-from modtf.engines.state import diverged, finish, state_of, write_error
+from modtf.engines.state import State, diverged, finish, state_of, write_error
+from modtf.files import FULL
 from modtf.plugins import load_plugin
 from modtf.registry import resolve
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Report = Callable[[int], None]  # is told how many steps of a cell are done
 #: trains a cell: (cell, folder to make the cell's folder in, report)
@@ -74,18 +72,13 @@ def work_on(cell: Cell, work: Work, function: CellFunction, report: Report = lam
     """Runs a cell, unless it is finished or another process works on it; never raises on a cell's failure.
 
     A failure is recorded in the cell's folder, beside its checkpoint, with the traceback.
-
-    Args:
-        cell: which.
-        work: where and how.
-        function: what trains it.
-        report: is told its progress.
     """
     try:
-        if outcome := _nothing_to_do(cell, work):
+        if outcome := nothing_to_do(state_of(cell, work.out), work):
             return outcome
         with held(work.out, cell.folder):  # and looks again: another process may have run it just now
-            return _nothing_to_do(cell, work) or _finish(cell, work, function, report)
+            outcome = nothing_to_do(state_of(cell, work.out), work)
+            return outcome or _finish(cell, work, function, report)
     except HeldError:
         return Outcome("busy")
     except NoLocksError as error:
@@ -133,8 +126,8 @@ def _is_disk_full(error: BaseException | None) -> bool:
     return False
 
 
-def _nothing_to_do(cell: Cell, work: Work) -> Outcome | None:
-    state = state_of(cell, work.out)
+def nothing_to_do(state: State, work: Work) -> Outcome | None:
+    """The outcome for a cell that is not to be run; None for one that is."""
     if state.name == "finished":
         return Outcome("skipped")
     if state.name == "failed" and not work.retry_failed:
@@ -149,15 +142,11 @@ def _finish(cell: Cell, work: Work, function: CellFunction, report: Report) -> O
     except Exception as error:
         if _is_disk_full(error):
             raise
-        return Outcome("failed", _record(error, folder))
+        folder.mkdir(exist_ok=True)
+        line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        record = {"message": line, "traceback": traceback.format_exc(), "where": this_process()}
+        write_error(folder, record)
+        return Outcome("failed", line)
     one = "task {data_seed}, seed {seed} at step {step}"
     lost = "; ".join(one.format(**member) for member in diverged(folder))
     return Outcome("finished", f"diverged: {lost}" if lost else "")
-
-
-def _record(error: Exception, folder: Path) -> str:
-    """Writes the error down; returns it in one line."""
-    folder.mkdir(exist_ok=True)
-    line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-    write_error(folder, {"message": line, "traceback": traceback.format_exc(), "where": this_process()})
-    return line

@@ -1,13 +1,15 @@
 """The algebra of grids: products, chains and filters of settings, which become cells."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from modtf.cell import Cell
 from modtf.studies.point import cell_of
 
 Point = Mapping[str, Any]
+T = TypeVar("T")
 
 
 class Grid:
@@ -93,6 +95,24 @@ def together(**axes: Any) -> Grid:
     return Grid(
         [dict(zip(axes, row, strict=True)) for row in zip(*map(_choices, axes.values()), strict=True)]
     )
+
+
+def shard_of(items: Sequence[T], shard: str) -> list[T]:
+    """Every n-th item, from the i-th, where `shard` is "i/n", i from 0: for the jobs of an array.
+
+    Small and large cells are spread evenly, and no job needs to know of the others.
+
+    Raises:
+        ValueError: if it is no such text.
+
+    Example:
+        >>> [shard_of("abcde", f"{i}/2") for i in range(2)]
+        [['a', 'c', 'e'], ['b', 'd']]
+    """
+    found = re.fullmatch(r"(\d+)/(\d+)", shard)
+    if not found or not int(found[1]) < int(found[2]):
+        raise ValueError(f"--shard={shard}: expected i/n, i from 0 to n-1: 0/8 is the first of 8.")
+    return list(items[int(found[1]) :: int(found[2])])
 
 
 def _named(point: Point) -> Cell:

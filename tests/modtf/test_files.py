@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from modtf.files import atomic_path, cache_folder, check_file_writable, check_writable, write_text
+from modtf.files import atomic_path, check_file_writable, check_writable, write_text
 
 
 def test_writes_and_makes_folders(tmp_path):
@@ -33,15 +33,6 @@ def test_others_may_read_it(tmp_path):
     (tmp_path / "plain").write_text("")
     assert (tmp_path / "table.csv").stat().st_mode == (tmp_path / "plain").stat().st_mode
     assert (tmp_path / "table.csv").read_text(encoding="utf-8") == "ü"
-
-
-def test_where_things_are_kept_that_can_be_made_again(monkeypatch, tmp_path):
-    monkeypatch.delenv("MODTF_CACHE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder("xla", "v1") == tmp_path / "modtf" / "xla" / "v1"
-    monkeypatch.setenv("MODTF_CACHE", str(tmp_path / "mine"))
-    assert cache_folder() == tmp_path / "mine"
-    assert not cache_folder().exists()
 
 
 def test_check_writable(tmp_path):

@@ -11,8 +11,7 @@ from dummy import results
 
 from modtf.cell import Cell
 from modtf.engines import ENGINES
-from modtf.engines.local import LocalEngine
-from modtf.engines.local_worker import LocalWorker
+from modtf.engines.local import LocalEngine, LocalWorker
 from modtf.engines.lock import is_held
 from modtf.results.schema import PRIVATE
 

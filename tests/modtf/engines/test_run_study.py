@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from dummy import results
 
-from modtf.engines import progress
+from modtf.engines import run_study as progress
 from modtf.engines.work import Event, Outcome
 from modtf.results.schema import PRIVATE
 from modtf.studies import grid

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modtf.engines.shard import shard_of
+from modtf.studies.grid import shard_of
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 30])

@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from modtf.engines.run_study import run_study
-from modtf.engines.shard import shard_of
 from modtf.engines.work import Event, Work, work_on
 from modtf.results.schema import write_history
 from modtf.space import parse_axis
 from modtf.studies import grid
+from modtf.studies.grid import shard_of
 from modtf.tuning import LISTS, Search
 from modtf.tuning.search import begin_lists
 from modtf.tuning.trials import Trial, trials_of
