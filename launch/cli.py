@@ -6,6 +6,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -20,7 +21,6 @@ from modtf.termination import Terminated, exit_on_sigterm
 
 WIDTH = 110  # characters of a line
 NAMES = 27  # of them for a flag and its default
-TENSORFLOW = "tensorflow"
 
 
 def run_command(
@@ -30,20 +30,27 @@ def run_command(
 ) -> None:
     """Loads plug-ins, defines and parses flags, runs `main`; bad input is one line and exit status 1.
 
-    Ctrl-C ends with status 130, SIGTERM with 143.
-
-    Args:
-        main: the command, given its flags.
-        define_flags: adds its flags; plug-ins are loaded by then, so it may list what they register. The
-            docstring of its module and the flags, in their order, are what `--help` prints.
-        resumes: whether the same command, given again, goes on where it was interrupted.
+    Ctrl-C ends with status 130, SIGTERM with 143; `resumes` says that the same command goes on then. Plug-ins
+    are loaded before `define_flags`, so it may list what they register. The docstring of its module and the
+    flags, in their order, are what `--help` prints.
     """
     hint = "; the same command resumes where it was" if resumes else ""
     name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
     quiet_tensorflow()
     try:
         with exit_on_sigterm():
-            _run(main, define_flags, name, arguments)
+            for location in plugins_given(arguments):
+                load_plugin(location)
+            given = flags.FlagValues()
+            define_flags(given)
+            define_plugin(given)
+            if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
+                print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name))
+                return
+            _, *stray = given([name, *arguments])
+            if stray:
+                raise ValueError(f"{stray[0]!r} was not expected; flags are written --name=value.")
+            main(given)
     except (OSError, ValueError, flags.Error) as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         sys.exit(1)
@@ -53,26 +60,6 @@ def run_command(
     except Terminated:
         print(f"\n{name}: terminated{hint}.", file=sys.stderr)
         raise
-
-
-def _run(
-    main: Callable[[flags.FlagValues], None],
-    define_flags: Callable[[flags.FlagValues], None],
-    name: str,
-    arguments: Sequence[str],
-) -> None:
-    for location in plugins_given(arguments):
-        load_plugin(location)
-    given = flags.FlagValues()
-    define_flags(given)
-    define_plugin(given)
-    if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
-        print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name))
-        return
-    _, *stray = given([name, *arguments])
-    if stray:
-        raise ValueError(f"{stray[0]!r} was not expected; flags are written --name=value.")
-    main(given)
 
 
 def define_plugin(values: flags.FlagValues) -> None:
@@ -100,12 +87,9 @@ def plugins_given(arguments: Sequence[str]) -> list[str]:
 
 
 def help_of(text: str, values: flags.FlagValues, name: str) -> str:
-    """The help of a command.
+    """The help of a command: what it does, examples that begin with "python launch/NAME.py", its flags.
 
-    Args:
-        text: what it does, and examples that begin with "python launch/NAME.py".
-        values: its flags, those that people use first first.
-        name: of the program, as the user called it: "run.py" or "modtf run".
+    `name` is that of the program, as the user called it: "run.py" or "modtf run".
     """
     if name.startswith("modtf "):
         text = text.replace(f"python launch/{name.removeprefix('modtf ')}.py", name)
@@ -134,33 +118,31 @@ def _flag_text(flag: flags.Flag[Any]) -> str:
 def quiet_tensorflow() -> None:
     """Makes the first import of TensorFlow, whoever asks for it, print nothing unless it fails."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says later
-    if TENSORFLOW not in sys.modules:
+    if "tensorflow" not in sys.modules:
         sys.meta_path.insert(0, _QuietTensorFlow())
 
 
 class _QuietTensorFlow(MetaPathFinder):
     """Finds TensorFlow once, where the other finders do, and loads it in silence."""
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != TENSORFLOW:
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            load = spec.loader.exec_module
-            spec.loader.exec_module = lambda module: _silently(lambda: load(module))  # type: ignore[method-assign]
+            load = partial(_silently, spec.loader.exec_module)
+            spec.loader.exec_module = load  # type: ignore[method-assign]
         return spec
 
 
-def _silently(load: Callable[[], None]) -> None:
+def _silently(load: Callable[[ModuleType], None], module: ModuleType) -> None:
     """Keeps what is written to the terminal's file itself, past Python; an error brings it back."""
     with tempfile.TemporaryFile() as said:
         terminal = os.dup(2)
         os.dup2(said.fileno(), 2)
         try:
-            load()
+            load(module)
         except BaseException:
             said.seek(0)
             os.write(terminal, said.read())

@@ -22,10 +22,9 @@ from absl import flags
 from modtf.cell import VARIANTS, Cell
 from modtf.checks import check_choice, check_path
 from modtf.files import check_writable, write_text
-from modtf.launch.best import define_best, with_best
 from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
 from modtf.launch.cli import run_command
-from modtf.launch.settings import define_settings
+from modtf.launch.settings import define_best, define_settings, with_best
 from modtf.models.own import MODELS
 from modtf.protocol import PLACES
 from modtf.training.requirements import check_cell
@@ -55,10 +54,7 @@ def define_flags(values: flags.FlagValues) -> None:
 def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
     """What `run.json` holds of these cells; raises `ValueError` if the one in `out` says otherwise.
 
-    Args:
-        out: the folder.
-        cells: as the flags say, without what tuning found for each.
-        best: the folder of the tuning, if there is one.
+    The cells are as the flags say, without what tuning, in the folder `best`, found for each.
     """
     configuration = shared_cell(cells).to_dict()
     for name in ("variant", "router"):

@@ -1,10 +1,12 @@
-"""`--set NAMESPACE.NAME=VALUE`: options of families, routers and architectures, and all of a protocol."""
+"""`--set NAMESPACE.NAME=VALUE`: options of families, routers and architectures, and all of a protocol; and
+`--best=FOLDER`: what tuning found."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from absl import flags
 
+from modtf.cell import Cell
 from modtf.checks import is_number
 from modtf.families import FAMILIES, Option
 from modtf.space import parse_value
@@ -12,6 +14,7 @@ from modtf.studies.point import NAMESPACES, PARTS
 
 ALL = ("task", *NAMESPACES)
 EXAMPLE = "--set router.temperature=2"
+SHOWN = 8  # things that tuning found, which are listed
 
 Settings = Mapping[str, Mapping[str, list[Any]]]  # namespace -> name -> one value, or several to combine
 
@@ -36,10 +39,7 @@ def define_settings(values: flags.FlagValues) -> None:
 
 
 def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
-    """What --set and the families' own flags say.
-
-    Args:
-        several: whether commas stand between values to combine.
+    """What --set and the families' own flags say; `several` where commas stand between values to combine.
 
     Raises:
         ValueError: on a text that is not NAMESPACE.NAME=VALUE, an option that no family and a field that no
@@ -75,6 +75,33 @@ def check_names(namespace: str, given: Iterable[str], known: Iterable[str], whos
 def says_learning_rate(given: flags.FlagValues) -> bool:
     """Whether --learning_rate or --set says it."""
     return given.learning_rate is not None or "learning_rate" in settings_given(given)["training"]
+
+
+def define_best(values: flags.FlagValues) -> None:
+    """Adds --best."""
+    words = "Folder of launch/tune.py: every variant has the learning rate and options found there for it."
+    flags.DEFINE_string("best", None, words, flag_values=values)
+
+
+def with_best(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
+    """The cells, if --best is given with what was found for them, which is printed.
+
+    Raises:
+        FileNotFoundError: if the folder holds no search.
+        ValueError: if nothing was found for a cell, or --learning_rate says otherwise.
+    """
+    if given.best is None:
+        return list(cells)
+    from modtf.tuning import use_best  # pandas takes time
+
+    found, best = use_best(given.best, cells)
+    rates = [[cell.protocol.training.learning_rate for cell in some] for some in (cells, found)]
+    if says_learning_rate(given) and rates[0] != rates[1]:
+        raise ValueError("--best and a learning rate cannot both be given: one of them would not count.")
+    words = (f"{cell.variant} of {cell.task.kind}: {one}" for cell, one in zip(cells, best, strict=True))
+    lines = list(dict.fromkeys(words))
+    print("\n".join([*lines[:SHOWN], *([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]))
+    return found
 
 
 def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:

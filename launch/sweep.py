@@ -15,8 +15,10 @@ Examples:
 
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -24,7 +26,6 @@ from absl import flags
 from modtf.cell import Cell
 from modtf.engines import ENGINES
 from modtf.files import check_writable
-from modtf.launch.best import define_best, with_best
 from modtf.launch.cells import (
     CHOOSES,
     cells_of_flags,
@@ -34,15 +35,17 @@ from modtf.launch.cells import (
     define_models,
 )
 from modtf.launch.cli import run_command
-from modtf.launch.settings import define_settings
+from modtf.launch.settings import define_best, define_settings, with_best
 from modtf.studies import STUDIES, load_study
 from modtf.studies.check import check_memory
 from modtf.studies.grid import shard_of
 
 if TYPE_CHECKING:
     from modtf.engines.work import Engine, Work
+    from modtf.studies.estimate import Estimate
 
 SHOWN = 10  # failures that are listed
+YEAR = 24 * 365  # hours
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -91,8 +94,6 @@ def main(given: flags.FlagValues) -> None:
     models = sum(len(cell.members) for cell in cells)
     print(f"{name}: {len(cells):,} cells, {models:,} models. Writing to {out}", flush=True)
     if given.dry_run:
-        from modtf.launch.preview import preview
-
         preview(cells, out, given.workers)
         return
     _run(cells, out, plugins, given)
@@ -135,6 +136,70 @@ def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.
     if not summary.is_good:
         sys.exit(1)
     print(f"Look at it: modtf report --results={out}")
+
+
+def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
+    """Prints every cell with its models, steps, estimated cost and state, then sums."""
+    from modtf.engines.processors import default_workers, processors
+    from modtf.engines.state import state_of
+    from modtf.studies.estimate import estimate, on_accelerator
+    from modtf.training.processor import processor_name
+    from modtf.training.provenance import accelerators
+
+    found = estimate(cells, say=lambda line: print(line, flush=True))
+    states = {cell.folder: state_of(cell, out).name for cell in cells}
+    width = max(len(cell.label) for cell in cells)
+    print(f"\n{'cell'.ljust(width)}  models      steps  ~parameters      hours   GB  state")
+    for cell, cost in zip(cells, found, strict=True):
+        print(
+            f"{cell.label.ljust(width)}  {len(cell.members):6}  {cell.protocol.training.steps:9,}  "
+            f"{cost.parameters:11,}  {_number(cost.hours):>9}  {cost.gigabytes:3.0f}  {states[cell.folder]}"
+        )
+    done = [(c, cost) for c, cost in zip(cells, found, strict=True) if states[c.folder] == "finished"]
+    left = [cost for c, cost in zip(cells, found, strict=True) if states[c.folder] != "finished"]
+    counts = ", ".join(f"{count} {name}" for name, count in Counter(states.values()).items())
+    models = sum(len(cell.members) for cell in cells)
+    print(f"\n{len(cells):,} cells ({counts}), {models:,} models of one shape each.")
+    hours, longest = sum(cost.hours for cost in left), max((cost.hours for cost in left), default=0.0)
+    size = min(workers or default_workers(), max(1, len(left)))
+    wall = max(hours / min(size, len(accelerators()) if on_accelerator() else processors()), longest)
+    device = accelerators()[0] if on_accelerator() else f"one core of {processor_name()}"
+    memory = max((cost.gigabytes for cost in left), default=0.0)
+    print(
+        f"Left to do: about {_time(hours)} of {device}; with {size} workers here at least {_time(wall)}. "
+        f"A worker takes up to {memory:.1f} GB.\n{_accuracy(done, out)}"
+    )
+
+
+def _accuracy(done: "Sequence[tuple[Cell, Estimate]]", out: Path) -> str:
+    """How far off the estimates of training are, on the cells that were trained."""
+    from modtf.results.schema import RESULTS, read_values
+
+    ratios = []
+    for cell, cost in done:
+        frame = read_values(out / cell.folder / RESULTS)
+        seconds = frame.loc[(frame["measure"] == "seconds") & (frame["checkpoint"] == "last"), "value"]
+        ratios.append(seconds.sum() / 3600 / cost.training)
+    words = (
+        "Measured: one cell per architecture. Estimated: the others, in proportion to parameters and tokens"
+    )
+    if not ratios:
+        return f"{words}; trust it to a factor of two."
+    ratios.sort()
+    return (
+        f"{words}.\nThe {len(ratios)} cells that are finished here took {median(ratios):.2g} times the "
+        f"estimate to train ({ratios[0]:.2g} to {ratios[-1]:.2g}), by the clock on the wall."
+    )
+
+
+def _number(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"
+
+
+def _time(hours: float) -> str:
+    if hours >= YEAR:
+        return f"{hours / YEAR:,.1f} years"
+    return f"{hours:,.1f} hours" if hours >= 1 else f"{60 * hours:.1f} minutes"
 
 
 def command() -> None:

@@ -49,7 +49,7 @@ def check_path(name: str, value: Any) -> None:
             raise TypeError("it is neither text nor a path")
         os.lstat(value)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return  # it may be made, or says so itself
+        return  # it may be made
     except (OSError, TypeError, ValueError) as error:  # too long, with a null character
         reason = error.strerror if isinstance(error, OSError) else error
         raise ValueError(f"{name}={value!r} is not valid; expected a path ({reason}).") from error

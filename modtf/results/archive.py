@@ -27,15 +27,7 @@ SUFFIX = ".zip"
 FILES = (CONFIG, RESULTS, HISTORY, ACTIVATION)  # all that tables and figures need: no models
 PARTS = 2048  # of 1: float16 has all their multiples from 0 to 1
 LARGEST = 8 << 30  # bytes of an archive, unpacked
-DAMAGED = (
-    zipfile.BadZipFile,
-    lzma.LZMAError,
-    zlib.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    OSError,
-)
+DAMAGED = (zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, RuntimeError, OSError)
 TIME = (1980, 1, 1, 0, 0, 0)  # of every file, so that the same results are the same bytes
 
 
@@ -62,14 +54,13 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
             again = taken[cell.path.name]  # cells of two folders may have one name
             folder = cell.path.name + (f"~{again}" if again > 1 else "")
             for name in FILES:
-                if (cell.path / name).is_file():
+                path = cell.path / name
+                if path.is_file():
                     entry = zipfile.ZipInfo(f"{folder}/{name}", TIME)
                     entry.compress_type = zipfile.ZIP_LZMA
-                    archive.writestr(entry, _content(cell.path, name))
-
-
-def _content(folder: Path, name: str) -> bytes:
-    return compact(read_activations(folder)) if name == ACTIVATION else (folder / name).read_bytes()
+                    is_array = name == ACTIVATION
+                    content = compact(read_activations(cell.path)) if is_array else path.read_bytes()
+                    archive.writestr(entry, content)
 
 
 def check_archive_name(name: str, path: str | Path) -> None:

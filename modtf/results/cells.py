@@ -77,7 +77,11 @@ def find_cells(directory: Source) -> list[CellFolder]:
             the same cell, members and protocol.
     """
     cells: dict[Path, CellFolder] = {}
-    for item in _items(directory):
+    single = isinstance(directory, str | bytes | os.PathLike) or not isinstance(directory, Iterable)
+    items: list[Any] = [directory] if single else list(directory)  # type: ignore[arg-type]
+    for item in items:
+        if not isinstance(item, str | os.PathLike | CellFolder):
+            raise ValueError(f"{item!r} is no folder. Give one that training wrote, or a list of them.")
         if isinstance(item, CellFolder):
             cells[item.path.resolve() / CONFIG] = item
             continue
@@ -94,16 +98,6 @@ def find_cells(directory: Source) -> list[CellFolder]:
         cells |= {path: cell for path, cell in found.items() if cell is not None}
     _refuse_copies(cells.values())
     return [cells[path] for path in sorted(cells)]
-
-
-def _items(directory: Any) -> list[Any]:
-    """The folders and cells that a user gives; raises `ValueError` where something is neither."""
-    single = isinstance(directory, str | bytes | os.PathLike) or not isinstance(directory, Iterable)
-    items = [directory] if single else list(directory)
-    for item in items:
-        if not isinstance(item, str | os.PathLike | CellFolder):
-            raise ValueError(f"{item!r} is no folder. Give one that training wrote, or a list of them.")
-    return items
 
 
 def _config_files(folder: Path) -> Iterable[Path]:
@@ -129,19 +123,19 @@ def _read(path: Path) -> CellFolder | None:
     try:
         _ = found.cell
     except ValueError as error:
-        raise ValueError(_unreadable(path, config["cell"], error)) from error
+        cell = config["cell"]
+        task = cell.get("task") if isinstance(cell, dict) else None
+        arch = task.get("arch") if isinstance(task, dict) else None
+        if arch is not None and arch not in FAMILIES:
+            raise ValueError(
+                f"{path} is of the family {arch!r}, which is not registered (registered: "
+                f"{', '.join(FAMILIES)}). Load what registers it: --plugin=FILE_OR_MODULE, or "
+                "modtf.load_plugin."
+            ) from error
+        raise ValueError(
+            f"{path} describes no cell of this version ({error}). Remove the folder and run its cell again."
+        ) from error
     return found
-
-
-def _unreadable(path: Path, cell: Any, error: Exception) -> str:
-    task = cell.get("task") if isinstance(cell, dict) else None
-    arch = task.get("arch") if isinstance(task, dict) else None
-    if arch is not None and arch not in FAMILIES:
-        return (
-            f"{path} is of the family {arch!r}, which is not registered (registered: {', '.join(FAMILIES)}). "
-            "Load what registers it: --plugin=FILE_OR_MODULE, or modtf.load_plugin."
-        )
-    return f"{path} describes no cell of this version ({error}). Remove the folder and run its cell again."
 
 
 def _refuse_copies(cells: Iterable[CellFolder]) -> None:

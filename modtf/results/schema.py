@@ -37,39 +37,16 @@ SCORE = ("checkpoint", "measure", "condition", "place")
 # Options stand as text, "search=v2" or "modules=16,temperature=2", and are "" where there are none. So is the
 # place, which files of older versions lack, where a model has a single routed layer, and of its performance.
 COLUMNS: Mapping[str, str] = {
-    "arch": "str",
-    "setting": "str",
-    "task_options": "str",
-    "num_rules": "int64",
-    "num_modules": "int64",
-    "width": "int64",
-    "variant": "str",
-    "model_options": "str",
-    "data_seed": "int64",
-    "seed": "int64",
-    "num_parameters": "int64",
-    "steps": "int64",
-    "checkpoint": "str",
-    "measure": "str",
-    "condition": "str",
-    "place": "str",
+    **dict.fromkeys(KIND, "str"),
+    **dict.fromkeys(("num_rules", "num_modules", "width"), "int64"),
+    **dict.fromkeys(("variant", "model_options"), "str"),
+    **dict.fromkeys(("data_seed", "seed", "num_parameters", "steps"), "int64"),
+    **dict.fromkeys(SCORE, "str"),
     "value": "float64",
 }
-HISTORY_COLUMNS: Mapping[str, str] = {
-    "step": "int64",
-    "data_seed": "int64",
-    "seed": "int64",
-    "measure": "str",
-    "condition": "str",
-    "place": "str",
-    "value": "float64",
-}
-NOT_KEYS = (
-    "value",
-    "num_modules",
-    "num_parameters",
-    "steps",
-)  # two rows of one model may not differ in these
+_PLACED = ("data_seed", "seed", "measure", "condition", "place", "value")
+HISTORY_COLUMNS: Mapping[str, str] = {"step": "int64", **{name: COLUMNS[name] for name in _PLACED}}
+NOT_KEYS = ("value", "num_modules", "num_parameters", "steps")  # rows of one model may not differ in these
 
 _VERSION = tuple(int(part) for part in pd.__version__.split(".")[:2])
 #: makes pandas read numbers to the last bit; from 3.1 on it always does
@@ -79,12 +56,7 @@ EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _VERSION < (3, 1) e
 def conform(
     frame: pd.DataFrame, columns: Mapping[str, str] = COLUMNS, source: str = "The table"
 ) -> pd.DataFrame:
-    """The frame with exactly `columns`, in their order and with their dtypes.
-
-    Args:
-        frame: one row per member, measure, condition and place; missing options and places count as none.
-        columns: `COLUMNS` or `HISTORY_COLUMNS`.
-        source: what the frame is, for errors.
+    """The frame with exactly `columns`, in their order and with their dtypes; missing options are "".
 
     Raises:
         ValueError: if a column is missing or unknown, a value does not fit its dtype, or two rows speak of
@@ -126,20 +98,16 @@ def with_place(frame: pd.DataFrame) -> pd.DataFrame:
 def read_values(
     path: str | os.PathLike[str] | TextIO, dtypes: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """A table as it was written: numbers to the last bit, no value where a model has none.
-
-    Args:
-        path: of a CSV file, or the open file, with a column `value`.
-        dtypes: of columns; by default as pandas finds them.
+    """A CSV file as it was written: numbers to the last bit, no value where a model has none.
 
     Raises:
-        ValueError: if it is no table of these types.
+        ValueError: if it is no table of these types; by default they are as pandas finds them.
     """
     return with_place(
         pd.read_csv(
             path,
             dtype=None if dtypes is None else dict(dtypes),
-            keep_default_na=False,  # "" is no missing value: it is how a model without options says so
+            keep_default_na=False,  # "" says that a model has no options
             na_values={"value": ["", "nan", "NaN"]},
             **EXACT,
         )
@@ -157,15 +125,16 @@ def write_results(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
     Raises:
         ValueError: see `conform`.
     """
-    path = Path(folder, RESULTS)
-    write_text(path, conform(frame, COLUMNS, str(path)).to_csv(index=False))
-    return path
+    return _write(Path(folder, RESULTS), frame, COLUMNS)
 
 
 def write_history(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
     """Writes `history.csv` with `HISTORY_COLUMNS`, as `write_results` does."""
-    path = Path(folder, HISTORY)
-    write_text(path, conform(frame, HISTORY_COLUMNS, str(path)).to_csv(index=False))
+    return _write(Path(folder, HISTORY), frame, HISTORY_COLUMNS)
+
+
+def _write(path: Path, frame: pd.DataFrame, columns: Mapping[str, str]) -> Path:
+    write_text(path, conform(frame, columns, str(path)).to_csv(index=False))
     return path
 
 

@@ -54,12 +54,9 @@ class Estimate:
 def estimate(
     cells: Sequence[Cell], seconds: float = 25.0, say: Callable[[str], None] = lambda line: None
 ) -> list[Estimate]:
-    """The cost of every cell.
+    """The cost of every cell; `say` is told what is measured.
 
-    Args:
-        cells: what is to be run.
-        seconds: how long to go on measuring; what was not measured by then is taken for as fast as the rest.
-        say: is told what is measured.
+    What was not measured after so many seconds is taken for as fast as the rest.
     """
     kinds: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:

@@ -15,11 +15,7 @@ LEARNING_RATES = parse_axis("0.00001:0.01:log")
 
 
 def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axis]:
-    """What `--space` says.
-
-    Args:
-        texts: PATH=VALUES each.
-        cells: whose options may be tuned, unless they are set.
+    """What `--space` says: PATH=VALUES each, of options of the cells that are not set.
 
     Raises:
         ValueError: on any other text, a path twice, a learning rate that is none, an option that none of the
@@ -38,7 +34,14 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
             if not all(isinstance(rate, int | float) and 0 < rate < 1 for rate in axis.ends):
                 raise ValueError(f"--space {text}: learning rates must lie between 0 and 1.")
         elif namespace in OPTIONS and dot and name:
-            _check_option(path, cells)
+            if any(name in getattr(cell, namespace) for cell in cells):
+                raise ValueError(f"--space {path} and --set {path} cannot both be given. Leave one out.")
+            known = dict.fromkeys(known for cell in cells for known in known_options(cell, namespace))
+            if name not in known:
+                variants = " and ".join(cell.variant for cell in cells)
+                raise ValueError(
+                    f"--space {path} is not known. The options of {variants}: {', '.join(known) or 'none'}."
+                )
         else:
             raise ValueError(
                 f"--space {text}: {path!r} cannot be tuned; expected {LEARNING_RATE}, router.NAME or "
@@ -48,25 +51,10 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
     return found
 
 
-def _check_option(path: str, cells: Collection[Cell]) -> None:
-    namespace, _, name = path.partition(".")
-    if any(name in getattr(cell, namespace) for cell in cells):
-        raise ValueError(f"--space {path} and --set {path} cannot both be given. Leave one out.")
-    known = dict.fromkeys(known for cell in cells for known in known_options(cell, namespace))
-    if name not in known:
-        variants = " and ".join(cell.variant for cell in cells)
-        raise ValueError(
-            f"--space {path} is not known. The options of {variants}: {', '.join(known) or 'none'}."
-        )
-
-
 def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = False) -> dict[str, Axis]:
-    """What is tried for a variant.
+    """What is tried for a variant, whose options are fixed where its cell gives them.
 
-    Args:
-        base: the cell, whose options are fixed where it gives them.
-        given: paths that somebody chose; those of options go to the variants that know them.
-        fix_learning_rate: whether the cell's is not tuned.
+    Options that somebody chose go to the variants that know them.
 
     Raises:
         ValueError: if a model with a chosen value cannot be built.

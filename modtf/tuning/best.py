@@ -8,14 +8,7 @@ from typing import Any
 from modtf.analysis.text import plural
 from modtf.cell import Cell
 from modtf.studies.point import OPTIONS
-from modtf.tuning.search import (
-    LEARNING_RATE,
-    Search,
-    find_searches,
-    in_words,
-    known_options,
-    with_values,
-)
+from modtf.tuning.search import LEARNING_RATE, Search, find_searches, in_words, known_options, with_values
 from modtf.tuning.trials import best_trial, trials_of
 
 
@@ -64,50 +57,37 @@ def _best(out: str | Path, search: Search) -> Best | None:
 
 
 def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: Cell) -> Best:
-    of_variant = [best for search, best in known if _suits(search.base, cell)]
+    of_variant = [best for search, best in known if _kind(search.base) == _kind(cell)]
     found = [best for best in of_variant if best is not None]
-    exact = [best for best in found if _size(best.search.base) == _size(cell)]
-    chosen = exact or found
-    if not chosen and of_variant:
-        raise ValueError(
-            f"--best={out}: no trial of {_in_words(cell)} has finished, or all diverged. Give the same "
-            "launch/tune.py command again, or widen its space."
-        )
-    if not chosen:
-        names = ", ".join(dict.fromkeys(_in_words(search.base) for search, _ in known))
-        raise ValueError(
-            f"--best={out}: nothing was found for {_in_words(cell)}, only for {names}. Tune it first, with "
-            "launch/tune.py."
-        )
-    ways = {_way(best.search.base) for best in chosen}
-    if len(ways) > 1:
+    chosen = [best for best in found if _size(best.search.base) == _size(cell)] or found
+    # what the objectives of two searches must share to be compared
+    bases = [best.search.base for best in chosen]
+    ways = {(_size(base), base.members, base.protocol.replace(learning_rate=0.0)) for base in bases}
+    if len(ways) == 1:
+        return min(chosen, key=lambda best: best.objective)
+    words = _in_words(cell)
+    if chosen:
         names = ", ".join(best.search.name for best in chosen)
-        raise ValueError(
-            f"--best={out}: {_in_words(cell)} was tuned in ways that cannot be compared ({names}). Tune it "
-            f"at R = {cell.task.num_rules} and width {cell.width}, or move all but one of these folders away."
-        )
-    return min(chosen, key=lambda best: best.objective)
+        said = f"{words} was tuned in ways that cannot be compared ({names}). Tune it at R = "
+        said += f"{cell.task.num_rules} and width {cell.width}, or move all but one of these folders away."
+    elif of_variant:
+        said = f"no trial of {words} has finished, or all diverged. Give the same launch/tune.py command "
+        said += "again, or widen its space."
+    else:
+        names = ", ".join(dict.fromkeys(_in_words(search.base) for search, _ in known))
+        said = f"nothing was found for {words}, only for {names}. Tune it first, with launch/tune.py."
+    raise ValueError(f"--best={out}: {said}")
 
 
-def _suits(base: Cell, cell: Cell) -> bool:
-    """Whether what was found for one cell is meant for the other."""
-    kinds = {(one.task.kind, one.variant, one.architecture) for one in (base, cell)}
-    return len(kinds) == 1 and _chosen(base) == _chosen(cell)
-
-
-def _chosen(cell: Cell) -> list[tuple[str, str, Any]]:
-    """The options that are given and are not at their defaults."""
+def _kind(cell: Cell) -> tuple[Any, ...]:
+    """What two cells share where what was found for one is meant for the other."""
     given = [(space, name, value) for space in OPTIONS for name, value in getattr(cell, space).items()]
-    return sorted(one for one in given if (one[1:]) not in known_options(cell, one[0]).items())
+    chosen = sorted(one for one in given if one[1:] not in known_options(cell, one[0]).items())
+    return cell.task.kind, cell.variant, cell.architecture, chosen
 
 
 def _size(cell: Cell) -> tuple[int, int]:
     return cell.task.num_rules, cell.width
-
-
-def _way(cell: Cell) -> tuple[Any, ...]:
-    """What the objectives of two searches must share to be compared."""
-    return *_size(cell), cell.members, cell.protocol.replace(learning_rate=0.0)
 
 
 def _in_words(cell: Cell) -> str:

@@ -52,12 +52,7 @@ class Bayesian(keras_tuner.oracles.BayesianOptimizationOracle):
 def run_search(search: Search, out: Path, run: Run, limit: int | None, retry_failed: bool) -> None:
     """Runs a search, or goes on with it; returns when its trials have ended.
 
-    Args:
-        search: by one of KerasTuner's oracles.
-        out: the folder of the tuning.
-        run: runs cells; it decides itself about those that failed before.
-        limit: of the number of trials; None for as many as the oracle takes.
-        retry_failed: whether trials that failed are tried again, as `run` does.
+    `run` decides about cells that failed before; `limit` None is as many trials as the oracle takes.
     """
     with tempfile.TemporaryDirectory() as scratch:
         oracle = _make_oracle(search, limit)

@@ -44,11 +44,7 @@ class Search:
     seed: int = 1  # of the oracle
 
     def cell_of(self, values: Mapping[str, Any]) -> Cell:
-        """The cell of a trial.
-
-        Args:
-            values: of all that is tuned; with Hyperband also how long to train.
-        """
+        """The cell of a trial, by the values of all that is tuned; with Hyperband also how long to train."""
         cell = with_values(self.base, self.values_of(values))
         epochs = values.get(EPOCHS, LONGEST)
         if epochs == LONGEST:
@@ -131,11 +127,8 @@ class Search:
 
 
 def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:
-    """Writes grids or random searches down; returns the cells of all their trials.
-
-    Args:
-        limit: of the number of trials of each search; those that are there already stay.
-    """
+    """Writes grids or random searches down; returns the cells of all their trials, of each search at most
+    `limit`; those that are there already stay."""
     cells: dict[str, Cell] = {}
     for search in searches:
         settings = search.list_settings(limit and max(limit, len(search.settings(out))))

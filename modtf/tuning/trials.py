@@ -113,10 +113,9 @@ def load_trials(out: str | Path) -> pd.DataFrame:
                 continue
             place = Path(out, trial.cell.folder)
             shared = {"search": search.name, "oracle": search.oracle, **search.base.columns}
-            shared |= {"trial": trial.number, **trial.values}
-            seen = {"steps": trial.cell.protocol.training.steps, "folder": str(place)}
-            for member, value in zip(trial.cell.members, validation(trial.cell, place), strict=True):
-                rows.append({**shared, **seen, **dict(zip(SEEDS, member, strict=True)), "value": value})
+            shared |= {"trial": trial.number, **trial.values, "steps": trial.cell.protocol.training.steps}
+            for (task, seed), value in zip(trial.cell.members, validation(trial.cell, place), strict=True):
+                rows.append({**shared, "folder": str(place), "data_seed": task, "seed": seed, "value": value})
     frame = pd.DataFrame(rows)
     last = ["steps", "folder", *SEEDS, "value"]  # what another search tunes comes before these, too
     return frame[[*(name for name in frame if name not in last), *last]] if rows else frame
@@ -131,7 +130,10 @@ def trials_table(search: Search, out: str | Path) -> str:
     measure = search.base.task.performance
     header = ["trial", *names, *(["steps"] if lengths else []), f"validation {measure}", "state"]
     body = []
-    for trial in sorted(trials, key=_order):
+    # whole trials before those that Hyperband cut short, then by objective; unfinished ones last
+    for trial in sorted(
+        trials, key=lambda t: (math.isnan(t.objective), not t.is_whole, t.objective, t.number)
+    ):
         steps = [f"{trial.cell.protocol.training.steps:,}"] if lengths else []
         values = [f"{v:.4g}" if isinstance(v, float) else v for v in trial.values.values()]
         shown, state = _result(trial, out)
@@ -143,16 +145,9 @@ def trials_note(search: Search) -> str:
     """What stands below the table."""
     members = search.base.members
     tasks = len({data_seed for data_seed, _ in members})
-    if tasks > 1:
-        said = f"mean ±{LEVEL:.0%} interval (Student's t) over {plural(tasks, 'task')}"
-    else:
-        said = "mean of one task; other tasks may differ, so no interval"
+    said = f"mean ±{LEVEL:.0%} interval (Student's t) over {plural(tasks, 'task')}"
+    said = said if tasks > 1 else "mean of one task; other tasks may differ, so no interval"
     return f"{said}, {plural(len(members), 'member')} in every trial; smaller is better."
-
-
-def _order(trial: Trial) -> tuple[Any, ...]:
-    """Whole trials before those that Hyperband cut short, then by objective; unfinished ones last."""
-    return math.isnan(trial.objective), not trial.is_whole, trial.objective, trial.number
 
 
 def _result(trial: Trial, out: str | Path) -> tuple[str, str]:
