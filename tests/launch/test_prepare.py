@@ -2,15 +2,12 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import tensorflow_datasets as tfds
 
-from modtf.datasets.modarch_rules.configs import RulesConfig
-from modtf.launch.prepare import choose_configs, command, prepare
-from modtf.task import Task
+from modtf.launch.prepare import choose_configs, command
 
 DATA = "ünï çødé data"
 SCRIPT = Path(__file__).parents[2] / "launch" / "prepare.py"
@@ -68,11 +65,3 @@ def test_only_print_writes_nothing(call, tmp_path: Path) -> None:
     kinds = [line.split()[0].partition("_regression")[0] for line in printed.splitlines()]
     assert kinds == ["mlp", "mha_v1", "mha_v2", "rnn"]
     assert not list(tmp_path.iterdir())
-
-
-def test_preparing_is_fast_enough(tmp_path: Path) -> None:
-    """100,000 mlp examples in ten seconds of one core; measured: about one."""
-    prepare(RulesConfig(task=Task(), num_validation=1, num_test=1), str(tmp_path), "tfrecord")  # imports
-    start = time.process_time()
-    prepare(RulesConfig(task=Task(), num_validation=20_000, num_test=40_000), str(tmp_path), "tfrecord")
-    assert time.process_time() - start < 10

@@ -1,30 +1,13 @@
-"""One at a time: processes that race, die, and are stopped; and where locks do not hold."""
+"""One at a time, and where locks do not hold. Processes that die and are stopped: `test_work.py`."""
 
 import errno
 import fcntl
 import os
 import re
-import signal
 
 import pytest
 
 from modtf.engines.lock import HeldError, NoLocksError, held, is_held, one_machine_only
-
-HOLD = """
-import sys
-from modtf.engines.lock import HeldError, held
-print("ready", flush=True); sys.stdin.readline()
-try:
-    with held(sys.argv[1], "cell"):
-        print("held", flush=True); sys.stdin.readline()
-except HeldError:
-    print("busy", flush=True); sys.stdin.readline()
-"""
-
-
-def go(process):
-    process.stdin.write("go\n")
-    process.stdin.flush()
 
 
 def test_while_it_is_held_nobody_else_gets_it_and_is_told_who_has_it(tmp_path):
@@ -38,28 +21,6 @@ def test_while_it_is_held_nobody_else_gets_it_and_is_told_who_has_it(tmp_path):
     assert not is_held(tmp_path, "cell")
     left = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     assert left == ["cell.2.lock", "cell.lock"]  # never removed; nobody's name beside them
-
-
-@pytest.mark.slow
-def test_one_of_many_that_race_gets_it(start, tmp_path):
-    racers = [start(HOLD, tmp_path) for _ in range(5)]
-    assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 5
-    for racer in racers:
-        go(racer)
-    assert sorted(racer.stdout.readline() for racer in racers) == ["busy\n"] * 4 + ["held\n"]
-
-
-def test_a_dead_process_holds_nothing_and_a_stopped_one_still_does(start, tmp_path):
-    process = start(HOLD, tmp_path)
-    go(process)
-    assert [process.stdout.readline() for _ in range(2)] == ["ready\n", "held\n"]
-    os.kill(process.pid, signal.SIGSTOP)
-    with pytest.raises(HeldError, match=f"process {process.pid} on"):
-        held(tmp_path, "cell").__enter__()
-    process.kill()
-    process.wait()
-    with held(tmp_path, "cell"):
-        assert str(os.getpid()) in (tmp_path / ".modtf" / "locks" / "cell.txt").read_text()
 
 
 @pytest.mark.filterwarnings("ignore:flock not supported")

@@ -8,7 +8,7 @@ import signal
 import dummy
 import pytest
 
-from modtf.engines.lock import NoLocksError, held
+from modtf.engines.lock import HeldError, NoLocksError, held
 from modtf.engines.state import state_of
 from modtf.engines.work import Outcome, work_on
 from modtf.results.schema import PRIVATE
@@ -102,9 +102,7 @@ def test_a_full_disk_stops_the_study_and_is_no_failure_of_the_cell(cells, work, 
     assert status(cells[0], work(), dummy.steps) == "finished"
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda text: text[:-3], lambda text: text.replace("20", "21"), lambda text: ""]
-)
+@pytest.mark.parametrize("damage", [lambda text: text[:-3], lambda text: text.replace("20", "21")])
 def test_a_damaged_result_is_set_aside_and_run_again(cells, work, tmp_path, damage):
     out = tmp_path / "out"
     work_on(cells[0], work(), dummy.steps)
@@ -157,6 +155,8 @@ def test_a_killed_process_loses_no_step_and_a_stopped_one_not_its_cell(
     eventually((folder / "checkpoint.npz").exists)
     os.kill(process.pid, signal.SIGSTOP)
     assert status(cells[0], work(), refuse) == "busy"
+    with pytest.raises(HeldError, match=f"process {process.pid} on"):
+        held(tmp_path / "out", cells[0].folder).__enter__()
     process.kill()
     process.wait()
     seen: list[int] = []

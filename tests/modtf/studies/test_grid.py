@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modtf.studies import Grid, grid, together
+from modtf.studies.grid import shard_of
 
 GRIDS = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(), max_size=3), max_size=3)
 OTHERS = st.dictionaries(st.sampled_from("xyz"), st.lists(st.integers(), max_size=3), max_size=3)
@@ -62,3 +63,16 @@ def test_a_product_sets_nothing_twice():
         grid(width=32, arch="mlp") * grid(width=64)
     with pytest.raises(ValueError, match="set arch"):  # wherever it stands
         (grid(width=32) + grid(arch="mlp")) * grid(arch="mha")
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 30])
+def test_shards_are_a_partition_of_even_sizes(count):
+    shards = [shard_of(range(20), f"{i}/{count}") for i in range(count)]
+    assert sorted(item for shard in shards for item in shard) == list(range(20))
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+
+
+@pytest.mark.parametrize("text", ["", "1", "2/2", "-1/2", "a/b", "1/2/3"])
+def test_what_is_no_shard(text):
+    with pytest.raises(ValueError, match=f"--shard={text}: expected i/n"):
+        shard_of("abc", text)
