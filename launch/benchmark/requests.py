@@ -20,7 +20,7 @@ from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin
 from modtf.protocol import KERNELS, PLACES, PRECISIONS
 from modtf.studies.check import check_cell
-from modtf.studies.grid import grid, shard_of
+from modtf.studies.grid import grid
 from modtf.studies.point import options_known
 from modtf.task import Task
 from modtf.training.requirements import check_cell as check_fits
