@@ -18,7 +18,6 @@ from modtf.task import SPLITS
 
 NUMBERS_PER_BLOCK = 1 << 16  # random numbers a member draws at once: enough to hide the cost of a call
 LARGEST_SCALE = float(np.finfo(np.float32).max)
-LAST_STEP = 1 << 62  # in int64 the end of its block can still be counted
 #: each has a key of its own: of what a step draws, and of what an example keeps, and where it stands
 STEP_FIELDS, INDEX_FIELDS = ("rule", "inputs"), ("example", "order")
 
@@ -34,13 +33,6 @@ def rule_data(population: Population, ops: Any, split: str = "train") -> RuleDat
     data = data_class(population.family)(population.tasks)
     data.ops, data.split = ops, split
     return data
-
-
-def check_start(start_step: int) -> int:
-    """The first batch of a stream; raises `ValueError` unless it is a number of one."""
-    if check_integer("start_step", start_step, 0) > LAST_STEP:
-        raise ValueError(f"start_step={start_step} is not valid; expected at most {LAST_STEP}.")
-    return int(start_step)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from modtf.checks import check_integer
 from modtf.datasets import host_ops
 from modtf.datasets.families.base import Parameters
-from modtf.datasets.plan import StreamPlan, check_start
+from modtf.datasets.plan import StreamPlan
 from modtf.population import Population
 from modtf.task import Task
+
+LAST_STEP = 1 << 62  # in int64 the end of its block can still be counted
 
 
 def stream(
@@ -75,7 +78,9 @@ def stream(
         population, host_ops, batch_size, split, scale=scale, seq_len=seq_len,
         rule_probs=rule_probs, condition=condition, options=options,
     )  # fmt: skip
-    return dataset(plan, check_start(start_step))
+    if check_integer("start_step", start_step, 0) > LAST_STEP:
+        raise ValueError(f"start_step={start_step} is not valid; expected at most {LAST_STEP}.")
+    return dataset(plan, int(start_step))
 
 
 def dataset(plan: StreamPlan, start_step: int = 0) -> tf.data.Dataset:

@@ -23,10 +23,9 @@ def options_of(owner: type, method: str, skip: int = 1) -> dict[str, Any]:
     for written_by in owner.__mro__:
         if method not in vars(written_by):
             continue
-        parameters = list(inspect.signature(vars(written_by)[method]).parameters.values())[skip:]
-        named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-        found = {p.name: p.default for p in named} | found
-        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+        function = vars(written_by)[method]
+        found = options_of_function(function, skip) | found
+        if not inspect.getfullargspec(function).varkw:
             break
     return found
 

@@ -64,6 +64,14 @@ def check_name(kind: str, value: Any) -> None:
         )
 
 
+def check_attributes(what: str, owner: Any, **kinds: type) -> None:
+    """Raises `ValueError` unless attributes of `owner`, which is `what`, are texts (str) or truths (bool)."""
+    for name, kind in kinds.items():
+        if not isinstance(value := getattr(owner, name), kind):
+            expected = "a text" if kind is str else "True or False"
+            raise ValueError(f"{what} has {name}={value!r}; expected {expected}.")
+
+
 def check_names(name: str, value: Any) -> tuple[str, ...]:
     """`value` as a tuple of texts; raises `ValueError` unless it is several of them."""
     listed = isinstance(value, Sequence) and not isinstance(value, str)

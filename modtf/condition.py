@@ -2,11 +2,12 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from modtf.checks import check_attributes, check_integer, check_name, is_number
 
-from modtf.checks import check_integer, check_name, is_number
+if TYPE_CHECKING:
+    import numpy as np
 
 IID = "iid"  # the condition of training; names without a condition speak of it
 
@@ -42,11 +43,8 @@ class Condition:
 
     def __post_init__(self) -> None:
         check_name("a condition", self.name)
-        if not isinstance(self.label, str) or not isinstance(self.in_distribution, bool):
-            raise ValueError(
-                f"The condition {self.name!r} has label={self.label!r} and in_distribution="
-                f"{self.in_distribution!r}; expected a text, and True or False."
-            )
+        said = f"The condition {self.name!r}"
+        check_attributes(said, self, label=str, in_distribution=bool, while_training=bool)
         if not is_number(self.scale) or not 0.0 < self.scale < float("inf"):
             raise ValueError(f"scale={self.scale!r} is not valid; expected a finite number above 0.")
         if self.seq_len is not None:
@@ -57,8 +55,6 @@ class Condition:
             raise ValueError(f"options={self.options!r} is not valid; expected values by name.")
         if self.group is not None:
             check_name("a group of conditions", self.group)
-        if not isinstance(self.while_training, bool):
-            raise ValueError(f"while_training={self.while_training!r} is not valid; expected True or False.")
 
     def stream_options(self) -> dict[str, Any]:
         """The keyword arguments of `modtf.stream` that make it."""
@@ -67,8 +63,10 @@ class Condition:
         return options | ({"options": self.options} if self.options else {})
 
     @property
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> "dict[str, np.ndarray]":
         """Those among its options, numbers of NumPy's own types too: they travel as data."""
+        import numpy as np
+
         kinds = np.ndarray | np.generic
         return {name: np.asarray(v) for name, v in (self.options or {}).items() if isinstance(v, kinds)}
 
@@ -102,17 +100,11 @@ def published_conditions(
         The condition of training first.
     """
     found = []
-    for length in dict.fromkeys([training_length, *lengths]):
+    for length in (None, *(n for n in dict.fromkeys(lengths) if n != training_length)):
         for scale in scales:
-            other_length = length if length != training_length else None
-            name = [f"len{other_length}"] if other_length else []
-            label = [f"{other_length} tokens"] if other_length else []
+            name, label = ([f"len{length}"], [f"{length} tokens"]) if length else ([], [])
             if scale != 1.0:
                 name, label = [*name, f"scale{scale:g}"], [f"inputs x {scale:g}", *label]
-            iid = not name
-            found.append(
-                Condition(
-                    "_".join(name) or IID, ", ".join(label) or "as in training", iid, scale, other_length
-                )
-            )
+            names = "_".join(name) or IID, ", ".join(label) or "as in training"
+            found.append(Condition(*names, not name, scale, length))
     return tuple(found)

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from modtf.checks import check_choice, check_integer, check_name, check_number, is_number
+from modtf.checks import check_attributes, check_choice, check_integer, check_name, check_number, is_number
 from modtf.condition import IID, Condition
 from modtf.observed import Place, Probe
 from modtf.settings import SETTINGS
-from modtf.variants import PUBLISHED, Variant, find_variant
+from modtf.variants import PUBLISHED, Variant
 
 if TYPE_CHECKING:
     from modtf.protocol import Preset
@@ -35,14 +35,11 @@ class Option:
 
     def __post_init__(self) -> None:
         check_name("an option", self.name)
-        said = f"The option {self.name!r} has"
-        if not isinstance(self.description, str) or not isinstance(self.always_named, bool):
-            raise ValueError(
-                f"{said} description={self.description!r} and always_named={self.always_named!r}; expected a "
-                "text, and True or False."
-            )
-        if self.choices is not None and not _are_choices(self.choices):
-            raise ValueError(f"{said} choices={self.choices!r}; expected several texts or numbers, or None.")
+        check_attributes(f"The option {self.name!r}", self, description=str, always_named=bool)
+        said, choices = f"The option {self.name!r} has", self.choices
+        several = isinstance(choices, tuple | list) and bool(choices)
+        if choices is not None and not (several and all(isinstance(c, str) or is_number(c) for c in choices)):
+            raise ValueError(f"{said} choices={choices!r}; expected several texts or numbers, or None.")
         if not is_number(self.low) or not is_number(self.high) or not self.low < self.high:
             raise ValueError(f"{said} low={self.low!r} and high={self.high!r}; expected numbers, low < high.")
         try:
@@ -63,11 +60,6 @@ class Option:
             return value
         short = f"{value:g}"
         return self.name + (short if float(short) == value else repr(value))
-
-
-def _are_choices(values: Any) -> bool:
-    several = isinstance(values, tuple | list) and bool(values)
-    return several and all(isinstance(value, str) or is_number(value) for value in values)
 
 
 class Family:
@@ -152,7 +144,7 @@ class Family:
 
     def variant(self, name: str) -> Variant:
         """The variant of that name; one that is not the family's is a registered router or model."""
-        return find_variant(name, self.variants)
+        return next((one for one in self.variants if one.name == name), None) or Variant(name)
 
     def performance_measure(self, setting: str) -> str:
         """The measure of how well a model does: "loss" or "error"."""
@@ -202,11 +194,7 @@ def _check_kinds(name: str, family: Family) -> None:
             raise ValueError(
                 f"The family {name!r} has {attribute}={values!r}; expected a tuple of {kind.__name__}."
             )
-    for attribute in ("title", "architecture", "headline"):
-        if not isinstance(getattr(family, attribute), str):
-            raise ValueError(
-                f"The family {name!r} has {attribute}={getattr(family, attribute)!r}; expected a text."
-            )
+    check_attributes(f"The family {name!r}", family, title=str, architecture=str, headline=str)
     for attribute in ("training_length", "min_tokens"):
         check_integer(f"The family {name!r}: {attribute}", getattr(family, attribute), 1)
     for setting in family.settings:

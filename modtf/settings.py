@@ -64,25 +64,11 @@ def register_setting(setting: Setting) -> Setting:
 
 _OF = "modtf.evaluation.elementwise"
 
-register_setting(Setting("regression", "regression", f"{_OF}:absolute_error"))
-register_setting(
-    Setting(
-        "classification",
-        "classification",
-        f"{_OF}:cross_entropy",
-        f"{_OF}:misclassified",
-        "error",
-        target=lambda output: output >= 0,
-    )
-)
-register_setting(
-    Setting(
-        "categorical",
-        "categorical",
-        f"{_OF}:categorical_cross_entropy",
-        f"{_OF}:wrong_class",
-        "error",
-        lambda task: task.family.num_classes(task),
-        "int32",
-    )
-)
+for _setting in (
+    Setting("regression", "regression", f"{_OF}:absolute_error"),
+    Setting("classification", "classification", f"{_OF}:cross_entropy", f"{_OF}:misclassified", "error",
+            target=lambda output: output >= 0),
+    Setting("categorical", "categorical", f"{_OF}:categorical_cross_entropy", f"{_OF}:wrong_class", "error",
+            lambda task: task.family.num_classes(task), "int32"),
+):  # fmt: skip
+    register_setting(_setting)

@@ -63,14 +63,9 @@ class Task:
             raise ValueError(
                 f"num_rules={num_rules!r}, but the tasks of arch={arch!r} have {fixed}. Leave it out."
             )
-        values = {
-            "arch": arch,
-            "setting": setting,
-            "num_rules": check_integer("num_rules", num_rules, 2),
-            "data_seed": check_integer("data_seed", data_seed, 0),
-            "options": tuple(complete.items()),
-        }
-        for name, value in values.items():
+        numbers = check_integer("num_rules", num_rules, 2), check_integer("data_seed", data_seed, 0)
+        values = arch, setting, *numbers, tuple(complete.items())
+        for name, value in zip((*FIELDS, "options"), values, strict=True):
             object.__setattr__(self, name, value)
         family.check(self)
 

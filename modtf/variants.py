@@ -1,10 +1,10 @@
 """Variants: what a family compares. No TensorFlow here: a trainer is a lazy reference."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from modtf.checks import check_name, check_options
+from modtf.checks import check_attributes, check_name, check_options
 
 ROUTER = "router."  # before the names of a router's options among those of a model
 
@@ -37,17 +37,12 @@ class Variant:
         check_name("a variant", self.name)
         object.__setattr__(self, "title", self.title or self.name)
         object.__setattr__(self, "router", self.router or self.name)
-        for name in ("title", "router"):
-            if not isinstance(getattr(self, name), str):
-                raise ValueError(
-                    f"The variant {self.name!r} has {name}={getattr(self, name)!r}; expected a text."
-                )
-        fixed = check_options(f"The variant {self.name!r}: model", self.model or {})
-        object.__setattr__(self, "model", fixed)
+        said = f"The variant {self.name!r}"
+        check_attributes(said, self, title=str, router=str)
+        object.__setattr__(self, "model", check_options(f"{said}: model", self.model or {}))
         if not (self.trainer is None or isinstance(self.trainer, str) or callable(self.trainer)):
             raise ValueError(
-                f"The variant {self.name!r} has trainer={self.trainer!r}; expected a function or "
-                '"module:function".'
+                f'{said} has trainer={self.trainer!r}; expected a function or "module:function".'
             )
 
     def options(self, router: Mapping[str, Any], model: Mapping[str, Any]) -> tuple[dict, dict]:
@@ -70,14 +65,4 @@ class Variant:
 
 
 #: from least to most informed: what commands and studies run where nobody says which
-PUBLISHED = (
-    Variant("monolithic"),
-    Variant("modular"),
-    Variant("modular_op"),
-    Variant("gt_modular"),
-)
-
-
-def find_variant(name: str, variants: Iterable[Variant]) -> Variant:
-    """The variant of that name; one that is not among them is the router or model of its name."""
-    return next((variant for variant in variants if variant.name == name), None) or Variant(name)
+PUBLISHED = tuple(map(Variant, ("monolithic", "modular", "modular_op", "gt_modular")))

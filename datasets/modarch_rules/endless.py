@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from tensorflow_datasets.core.splits import ReadInstruction, SplitDict
+from tensorflow_datasets.core.splits import ReadInstruction
 
 from modtf.datasets.modarch_rules.splits import BATCH_SIZE
 from modtf.datasets.streaming import stream
@@ -30,43 +30,6 @@ def is_train(split: Any) -> bool:
         "endless stream: it has no size to slice and no end to append to. Take as many examples as you need "
         "with tfds.load(..., split='train').take(n), or slice the finite splits 'validation' and 'test'."
     )
-
-
-class FiniteSplits(SplitDict):
-    """The split sizes in `info.splits`; explains why `train` is not among them."""
-
-    def __getitem__(self, key: Any) -> Any:
-        try:
-            train = is_train(key)
-        except ValueError as error:
-            raise KeyError(str(error)) from None
-        if train:
-            raise KeyError(
-                "'train' is an endless stream without size, shards or files, so info.splits lists the finite "
-                "splits alone. Choose the steps of an epoch yourself: model.fit(train, steps_per_epoch=...)."
-            )
-        return super().__getitem__(key)
-
-
-class EndlessDataset(tf.data.Dataset):
-    """A dataset without end whose `len` says what to do instead."""
-
-    def __init__(self, dataset: tf.data.Dataset):
-        self._dataset = dataset
-        super().__init__(dataset._variant_tensor)
-
-    def _inputs(self) -> list[tf.data.Dataset]:
-        return [self._dataset]
-
-    @property
-    def element_spec(self) -> Any:
-        return self._dataset.element_spec
-
-    def __len__(self) -> int:
-        raise TypeError(
-            "'train' is an endless stream and has no length. Choose the steps of an epoch, "
-            "model.fit(train, steps_per_epoch=...), or cut it with train.take(n)."
-        )
 
 
 def endless_train(
@@ -120,4 +83,4 @@ def endless_train(
         dataset = dataset.with_options(read_config.options)
     if not read_config.skip_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
-    return EndlessDataset(dataset)
+    return dataset

@@ -19,7 +19,7 @@ from tensorflow_datasets.core.splits import AbstractSplit
 
 from modtf.datasets.families.base import data_class
 from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config
-from modtf.datasets.modarch_rules.endless import TRAIN, FiniteSplits, endless_train, is_train
+from modtf.datasets.modarch_rules.endless import TRAIN, endless_train, is_train
 from modtf.datasets.modarch_rules.splits import BATCH_SIZE, PreparedSplit, split_bytes
 from modtf.datasets.streaming import stream
 from modtf.task import Task
@@ -89,11 +89,7 @@ def task_metadata(task: Task) -> tfds.core.MetadataDict:
 
 
 class RulesInfo(tfds.core.DatasetInfo):
-    """`DatasetInfo` that explains why `info.splits["train"]` has no size."""
-
-    @property
-    def splits(self) -> FiniteSplits:
-        return FiniteSplits(super().splits.values())
+    """`DatasetInfo` of data that no bucket has."""
 
     def initialize_from_bucket(self) -> None:
         """Nothing: the bucket of TFDS holds none of these data, and looking leaves temporary folders."""
@@ -234,13 +230,3 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             if len(lengths) == 1:
                 decoders = OfLength(self.builder_config.task, lengths.pop())
         return super()._as_dataset(split, decoders=decoders, read_config=read_config, **kwargs)
-
-    def as_data_source(self, split: Any = None, **kwargs: Any) -> Any:
-        """Random access to the finite splits, as for every TFDS builder (`file_format="array_record"`)."""
-        self._read_info_of_others()
-        if any(is_train(part) for part in tf.nest.flatten(split) if part is not None):
-            raise ValueError(
-                "'train' is an endless stream, so no example of it can be looked up by its index. "
-                "Read it with tfds.load(..., split='train'), or name a finite split."
-            )
-        return super().as_data_source(split, **kwargs)

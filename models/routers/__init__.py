@@ -65,10 +65,10 @@ def check_router(name: str, router: Any) -> None:
 ROUTERS: Registry[type["Router"]] = Registry(
     "variant",
     {
-        "monolithic": "modtf.models.routers.single",
-        "modular": "modtf.models.routers.self_scored",
-        "modular_op": "modtf.models.routers.rule_only",
-        "gt_modular": "modtf.models.routers.ground_truth",
+        "monolithic": "modtf.models.routers.published",
+        "modular": "modtf.models.routers.published",
+        "modular_op": "modtf.models.routers.published",
+        "gt_modular": "modtf.models.routers.published",
         "temperature": "modtf.models.routers.temperature",
         "top_k": "modtf.models.routers.top_k",
         "switch": "modtf.models.routers.switch",
@@ -78,7 +78,7 @@ ROUTERS: Registry[type["Router"]] = Registry(
         "annealed": "modtf.models.routers.annealed",
         "gumbel": "modtf.models.routers.gumbel",
         "expert_choice": "modtf.models.routers.expert_choice",
-        "uniform": "modtf.models.routers.uniform",
+        "uniform": "modtf.models.routers.published",
     },
     check_router,
 )

@@ -18,14 +18,9 @@ class MHA(Family):
     data = "modtf.datasets.families.mha:Search"
     architecture = "mha"
     options = (
-        Option(
-            "search",
-            "v1",
-            "how tokens search: v1 by scalar keys, v2 by unit vectors in the plane",
-            choices=tuple(KEY_WIDTH),
-            always_named=True,
-        ),
-    )
+        Option("search", "v1", "how tokens search: v1 by scalar keys, v2 by unit vectors in the plane",
+               choices=tuple(KEY_WIDTH), always_named=True),
+    )  # fmt: skip
     min_tokens = 2  # there must be another token to find
     conditions = published_conditions(Family.training_length, (3, 5, 10, 20, 30))
     headline = "len30_scale2"
@@ -35,14 +30,10 @@ class MHA(Family):
 
     def published(self, task: "Task") -> Preset:
         steps = 500_000
+        sizes = {"tokens": 10_000_000, "activation_batch_size": 1000, "tokens_per_draw": 100_000}
+        sizes["batch_size"] = 1000 if task.setting == "classification" else 256
         return published_preset(
-            Training(steps=steps, evaluations=steps // EVALUATE_EVERY),
-            Evaluation(
-                batch_size=1000 if task.setting == "classification" else 256,
-                tokens=10_000_000,
-                activation_batch_size=1000,
-                tokens_per_draw=100_000,
-            ),
+            Training(steps=steps, evaluations=steps // EVALUATE_EVERY), Evaluation(**sizes)
         )
 
     def quick(self, task: "Task") -> Preset:
