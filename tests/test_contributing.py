@@ -54,17 +54,8 @@ def rows() -> list[list[str]]:
 
 def test_it_speaks_of_every_kind_of_addition():
     kinds = [row[0] for row in rows()]
-    assert kinds == [
-        "family",
-        "architecture",
-        "router",
-        "recurrent cell",
-        "measure",
-        "figure",
-        "claim",
-        "study",
-        "command",
-    ]
+    registered = ["family", "architecture", "router", "recurrent cell", "measure", "figure", "claim", "study"]
+    assert kinds == [*registered, "command"]
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])

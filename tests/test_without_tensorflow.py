@@ -1,4 +1,4 @@
-"""With the JAX backend and no TensorFlow: building, training on arrays, the measures, the benchmark."""
+"""With the JAX backend and no TensorFlow: data, models, the measures, the benchmark (training: tests/models)."""
 
 import json
 import os
@@ -33,16 +33,11 @@ import numpy as np
 import modtf, modtf.metrics
 from modtf.datasets.device import DeviceStream
 from modtf.families import FAMILIES
-from modtf.training.compile import compile_model
 
 for arch in FAMILIES:
     tasks = [modtf.Task(arch, num_rules=4, data_seed=i) for i in range(2)]
     model = modtf.build(tasks, "modular", 16, [0, 1])
-    compile_model(model, model.population, modtf.Training(steps=1, learning_rate=1e-2), steps_per_execution=5)
-    features, target = jax.jit(DeviceStream(model.population, 32).make, static_argnums=1)(0, 1)
-    batch = {name: np.asarray(values[0]) for name, values in features.items()}, target[0]
-    losses = [float(model.train_on_batch(batch[0], {"target": batch[1]})) for _ in range(50)]
-    assert losses[-1] < 0.9 * losses[0], (arch, losses)
+    batch = {name: np.asarray(v[0]) for name, v in DeviceStream(model.population, 32).make(0, 1)[0].items()}
     task = modtf.Task(arch, num_rules=5, data_seed=1)
     features, target = jax.jit(DeviceStream(task, 8).make, static_argnums=1)(0, 1)
     digest = hashlib.sha256(np.asarray(features["rule"]).astype("<i4").tobytes()).hexdigest()[:16]
@@ -53,8 +48,8 @@ for arch in FAMILIES:
     in_turn, at_once = (DeviceStream(tasks, 8).make(3, 2, at_once=each) for each in (False, True))
     for one, other in zip(jax.tree.leaves(in_turn), jax.tree.leaves(at_once), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-    activation = np.asarray(model(batch[0])["activation"])[:, 0].reshape(-1, 4)
-    rule = np.eye(4)[batch[0]["rule"][:, 0].reshape(-1)]
+    activation = np.asarray(model(batch)["activation"])[:, 0].reshape(-1, 4)
+    rule = np.eye(4)[batch["rule"][:, 0].reshape(-1)]
     scores = modtf.metrics.measure_all(rule.T @ activation / rule.sum(axis=0)[:, None])
     assert 0 <= scores["alignment"] <= 1
     print(arch, "ok")
@@ -84,7 +79,7 @@ def test_it_is_blocked(python):
 
 
 @pytest.mark.slow
-def test_models_train_and_are_measured(python):
+def test_data_are_made_and_models_measured(python):
     done = python("-c", LIBRARY, str(ROOT / "tests" / "datasets" / "golden.json"))
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == [f"{arch} ok" for arch in FAMILIES]
@@ -101,9 +96,7 @@ def test_the_benchmark_prints_its_table(python, tmp_path):
         (arch, variant) for arch in FAMILIES for variant in ("monolithic", "modular")
     ]
     for row in rows:
-        assert all(
-            row[name] > 0 for name in ("step_ms", "peak_gflops", "compile_s", "flops", "to_monolithic")
-        )
+        assert min(row[n] for n in ("step_ms", "peak_gflops", "compile_s", "flops", "to_monolithic")) > 0
         assert row["train_ms"] == pytest.approx(row["step_ms"] + row["data_ms"])
         assert not {"textbook_ms", "fit_overhead"} & set(row)
     heading = done.stdout.splitlines()[0]
@@ -116,12 +109,7 @@ def test_a_device_is_measured_and_profiled(python, tmp_path):
     """With the programs of an accelerator, on the CPU."""
     script, out = str(ROOT / "launch" / "bench.py"), tmp_path / "card.json"
     small = ["--arch=mlp", "--rules=2", "--width=4", "--members=2", "--precision=float32", "--repeats=1"]
-    small += [
-        "--seconds=0.01",
-        "--data=device,host",
-        "--kernels=accelerator",
-        f"--profile={tmp_path / 'traces'}",
-    ]
+    small += ["--seconds=0.01", "--data=device,host", "--kernels=accelerator", f"--profile={tmp_path / 't'}"]
     done = python(script, "--backend=jax", "--device=cpu", f"--json={out}", *small)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = json.loads(out.read_text())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modtf.datasets.device import DeviceStream, runs_on_device
+from modtf.datasets.device import DeviceStream
 from modtf.datasets.families.base import RuleData
 from modtf.families import FAMILIES
 from modtf.task import Task
@@ -60,10 +60,6 @@ def test_one_member_and_the_numbers_of_another_stream():
         assert one.shape[2] == 1
         np.testing.assert_array_equal(all_members[:, :, 1:], one)
     np.testing.assert_array_equal(made(stream, given=other.given)[0], made(other)[0])
-
-
-def test_every_family_of_the_tree_runs_on_a_device():
-    assert all(runs_on_device(FAMILIES[name]) for name in ("mlp", "mha", "rnn"))
 
 
 def test_a_family_written_for_the_host_is_refused(registered):

@@ -2,12 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
-
-from modtf.datasets import host_ops
-from modtf.datasets.host_ops import uniforms
-from modtf.datasets.plan import rule_data
-from modtf.population import Population
 
 WIDTH = 32
 
@@ -83,18 +77,6 @@ def test_stream_of_a_population(draw, any_task, num_rules, split, scale, seq_len
     assert rule.dtype == np.int32
     for i, task in enumerate(tasks):
         check(task, inputs[:, i], rule[:, i], target[:, i])
-
-
-def test_eagerly(any_family):
-    """The same code without tf.data or a graph."""
-    data = rule_data(Population.of(any_family), host_ops)
-    num_tokens = 4 if any_family.is_sequence else 1
-    drawn = uniforms(tf.constant(1, tf.int64), tf.constant(2, tf.int64), [6, data.num_uniforms(num_tokens)])
-    inputs = data.inputs(drawn, num_tokens)
-    rule = np.arange(6 * num_tokens, dtype=np.int32).reshape(6, num_tokens) % any_family.num_rules
-    rule = rule if any_family.is_sequence else rule[:, 0]
-    parameters = {name: tf.constant(value[0], tf.float32) for name, value in data.stacked.items()}
-    check(any_family, inputs.numpy(), rule, data.outputs(parameters, inputs, tf.constant(rule)).numpy())
 
 
 @pytest.mark.parametrize("num_rules", [2, 5])

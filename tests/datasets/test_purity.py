@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from modtf.datasets import host_ops
-from modtf.datasets.plan import rule_data
 from modtf.population import Population
 
 
@@ -41,28 +39,3 @@ def test_a_population_is_its_tasks_and_seeds(draw, any_family):
     [again] = draw(population, 1, batch_size=16, seed=[5, 5])  # seeds that are given count
     assert_same([array[:, 1] for array in one], [array[:, 1] for array in again])
     assert not np.array_equal(one[0][:, 0], again[0][:, 0])
-
-
-def test_two_iterations_and_a_longer_one(draw, any_family):
-    short, long = (draw(any_family, count, split="validation", batch_size=100) for count in (2, 4))
-    for one, other in zip(short, long[:2], strict=True):
-        assert_same(one, other)
-
-
-def test_scale_multiplies_the_inputs(draw, any_family):
-    [(inputs, rule, target)] = draw(any_family, 1, batch_size=50)
-    [(twice, same_rule, twice_target)] = draw(any_family, 1, batch_size=50, scale=2.0)
-    assert_same((2 * inputs, rule), (twice, same_rule))
-    np.testing.assert_allclose(twice_target, 2 * target, rtol=1e-6, atol=1e-6)
-
-
-ALPHA = {0: [1.76405235, 0.40015721], 1: [1.62434536, -0.61175641], 4: [0.05056171, 0.49995133]}
-
-
-@pytest.mark.parametrize("data_seed", ALPHA)
-def test_published_parameters(any_family, data_seed):
-    """The first numbers that RandomState(data_seed) draws, whatever they are called."""
-    data = rule_data(Population.of(any_family.replace(data_seed=data_seed)), host_ops)
-    first = next(iter(data.stacked.values()))[0].ravel()[:2]
-    unit = np.sqrt(32) if any_family.arch == "rnn" else 1.0
-    np.testing.assert_allclose(first * unit, ALPHA[data_seed], atol=1e-8)

@@ -1,11 +1,10 @@
-"""Reading compiled programs: known products, and no module's answers in memory (goal 6)."""
+"""Compiled programs: no module's answers in memory, no copies in a recurrence's loop, known products."""
 
 import math
 import re
+from typing import NamedTuple
 
-import hlo
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -24,8 +23,59 @@ ARCHS = ["mlp", pytest.param("mha", marks=pytest.mark.slow)]
 ANSWERS = {"mlp": 4 * WIDTHS["mlp"], "mha": WIDTHS["mha"]}  # width of a module's answer
 
 
-def compiled(function, *arguments) -> str:
-    return function.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
+class Line(NamedTuple):
+    """An instruction of a program in HLO text."""
+
+    computation: str
+    name: str
+    opcode: str
+    shapes: list[tuple[int, ...]]  # of its results
+    text: str
+
+
+def lines_of(text: str) -> list[Line]:
+    found, computation = [], ""
+    for line in text.splitlines():
+        if begins := re.match(r"(?:ENTRY )?%?([\w.\-]+)(?: \(.*)? \{$", line):
+            computation = begins[1]
+        elif parts := re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*?(?:^|[\s)}]))([a-z][a-z\-]*)\((.*)$", line):
+            shapes = re.findall(r"\b(?:[a-z]+\d+|pred)\[([\d,]*)\]", parts[2])
+            sizes = [tuple(int(n) for n in shape.split(",") if n) for shape in shapes]
+            found.append(Line(computation, parts[1], parts[3], sizes, parts[4]))
+    return found
+
+
+def in_memory(text: str) -> list[Line]:
+    """Those whose result is stored: what is inside a fusion or a reduction lives in registers."""
+    lines = lines_of(text)
+    called = (re.findall(r"(?:calls|to_apply)=%?([\w.\-]+)", i.text) for i in lines if i.opcode != "call")
+    inside = {name for names in called for name in names}
+    return [i for i in lines if i.computation not in inside and i.opcode != "bitcast"]
+
+
+def module_tensors(text: str, *sizes: int) -> list[Line]:
+    """The tensors in memory that hold a number for all of (batch, module, width), in any order of axes."""
+
+    def holds(shape: tuple[int, ...]) -> bool:
+        each = all(any(axis % size == 0 for axis in shape) for size in sizes)
+        return each and math.prod(shape) % math.prod(sizes) == 0
+
+    return [i for i in in_memory(text) if any(map(holds, i.shapes))]
+
+
+def product_flops(text: str) -> int:
+    """Floating-point operations of the matrix products of a program, loops counted once."""
+    lines, total = lines_of(text), 0
+    shapes = {(i.computation, i.name): i.shapes[0] for i in lines if i.shapes}
+    for i in [i for i in lines if i.opcode == "dot"]:
+        operand, axes = re.search(r"%([\w.\-]+).*lhs_contracting_dims=\{([\d,]*)\}", i.text).groups()  # type: ignore[union-attr]
+        left = shapes[i.computation, operand]
+        total += 2 * math.prod(left[int(axis)] for axis in axes.split(",") if axis) * math.prod(i.shapes[0])
+    return total
+
+
+def compiled(function, *arguments, stage: str = "optimized_hlo") -> str:
+    return tf.function(function, jit_compile=True).experimental_get_compiler_ir(*arguments)(stage=stage)
 
 
 def step_text(model, task: Task) -> str:
@@ -33,21 +83,14 @@ def step_text(model, task: Task) -> str:
     model.compile(keras.optimizers.SGD(), {"target": SettingLoss(task.setting)}, jit_compile=True)
     model.optimizer.build(model.trainable_variables)
     features, target = next(iter(stream(task, BATCH)))
-    return compiled(tf.function(model.train_step, jit_compile=True), (features, {"target": target}))
-
-
-def test_a_dense_layer() -> None:
-    x, w = tf.ones([5, 7]), tf.ones([7, 11])
-    text = compiled(tf.function(lambda a, b: tf.matmul(a, b) + 1.0, jit_compile=True), x, w)
-    assert hlo.product_flops(text) == 2 * 5 * 7 * 11
+    return compiled(model.train_step, (features, {"target": target}))
 
 
 def test_what_is_fused_is_not_in_memory() -> None:
     x = tf.ones([6, 10])
-    stored = tf.function(lambda a: tf.matmul(a[:, None, :] * a[None], tf.ones([6, 10, 3])), jit_compile=True)
-    fused = tf.function(lambda a: tf.reduce_sum(a[:, None, :] * a[None], axis=1), jit_compile=True)
-    assert hlo.module_tensors(compiled(stored, x), 6, 6, 10)
-    assert not hlo.module_tensors(compiled(fused, x), 6, 6, 10)
+    stored = compiled(lambda a: tf.matmul(a[:, None, :] * a[None], tf.ones([6, 10, 3])), x)
+    assert module_tensors(stored, 6, 6, 10)
+    assert not module_tensors(compiled(lambda a: tf.reduce_sum(a[:, None, :] * a[None], axis=1), x), 6, 6, 10)
 
 
 @pytest.mark.parametrize("variant", SOME)
@@ -55,21 +98,8 @@ def test_what_is_fused_is_not_in_memory() -> None:
 def test_no_module_answers_in_memory(arch: str, variant: str) -> None:
     task = Task(arch, num_rules=8)
     text = step_text(build(task, variant, WIDTHS[arch]), task)
-    assert len(hlo.in_memory(text)) > 20
-    assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch]) == []
-
-
-@pytest.mark.parametrize("variant", SOME)
-def test_recurrence_writes_tokens_in_place(variant: str) -> None:
-    """No iteration copies what is kept of all tokens."""
-    task = Task("rnn", num_rules=4)
-    model = build(task, variant, 12)
-    text = step_text(model, task)
-    first = re.search(r"^ENTRY %?([\w.\-]+)", text, re.MULTILINE)
-    assert first is not None
-    in_loops = [i for i in hlo.in_memory(text) if i.computation != first[1] and i.opcode == "copy"]
-    token = model.shared_state.gates * model.num_modules * BATCH
-    assert all(math.prod(shape) < task.family.training_length * token for i in in_loops for shape in i.shapes)
+    assert len(in_memory(text)) > 20
+    assert module_tensors(text, TOKENS[arch], 8, ANSWERS[arch]) == []
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -78,8 +108,19 @@ def test_the_textbook_has_them_in_memory(arch: str) -> None:
     model = TEXTBOOK[ARCHITECTURES[arch]](task, "gt_modular", WIDTHS[arch])
     features, _ = next(iter(stream(task, BATCH)))
     model(features)
-    text = compiled(tf.function(lambda f: model(f), jit_compile=True), features)
-    assert hlo.module_tensors(text, TOKENS[arch], 8, ANSWERS[arch])
+    assert module_tensors(compiled(lambda f: model(f), features), TOKENS[arch], 8, ANSWERS[arch])
+
+
+@pytest.mark.parametrize("variant", SOME)
+def test_recurrence_writes_tokens_in_place(variant: str) -> None:
+    """No iteration copies what is kept of all tokens."""
+    task = Task("rnn", num_rules=4)
+    model = build(task, variant, 12)
+    text = step_text(model, task)
+    (first,) = re.findall(r"^ENTRY %?([\w.\-]+)", text, re.MULTILINE)
+    in_loops = [i for i in in_memory(text) if i.computation != first and i.opcode == "copy"]
+    token = model.shared_state.gates * model.num_modules * BATCH
+    assert all(math.prod(shape) < task.family.training_length * token for i in in_loops for shape in i.shapes)
 
 
 @pytest.mark.parametrize("variant", SOME)
@@ -88,16 +129,4 @@ def test_flops_are_those_of_the_compiled_products(variant: str) -> None:
     task = Task("mlp", num_rules=4)
     model = build(task, variant, 20)
     features, _ = next(iter(stream(task, BATCH)))
-    forward = tf.function(lambda f: model(f), jit_compile=True)
-    text = forward.experimental_get_compiler_ir(features)(stage="hlo")
-    assert hlo.product_flops(text) == BATCH * model.forward_flops()
-
-
-def test_flops_of_attention_and_recurrence() -> None:
-    mha = build(Task("mha", num_rules=2), "monolithic", 8)
-    products = sum(np.prod(v.shape) for v in mha.trainable_variables if v.name == "kernel")
-    heads, k, tokens = 4, 8, 10
-    assert mha.forward_flops() == 2 * tokens * products + 2 * 2 * tokens * tokens * heads * k
-    rnn = build(Task("rnn", num_rules=2), "gt_modular", 8)
-    products = sum(np.prod(v.shape) for v in rnn.trainable_variables if v.name == "kernel")
-    assert rnn.forward_flops() == 2 * tokens * products
+    assert product_flops(compiled(lambda f: model(f), features, stage="hlo")) == BATCH * model.forward_flops()

@@ -18,9 +18,7 @@ OWN: dict[str, dict[str, float]] = {
     "z_loss": {"strength": 0.5, "modules": 4},
     "gumbel": {},
 }
-SCORED = (
-    "z_loss",
-)  # of them, where all would take minutes: every architecture hands out its scores its own way
+SCORED = ("z_loss",)  # of them, where all take minutes: every architecture hands out scores its own way
 STEPS = 2
 
 

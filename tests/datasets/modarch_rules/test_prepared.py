@@ -115,12 +115,6 @@ def test_sequences_have_static_shapes(mha) -> None:
     assert [len(example["target"]) for example in examples] == [3, 3, 10]
 
 
-def test_as_dataframe(mlp) -> None:
-    pytest.importorskip("jinja2", reason="pandas formats data frames with it")
-    frame = tfds.as_dataframe(mlp.as_dataset(split="test").take(5), mlp.info)
-    assert (len(frame), set(frame.columns)) == (5, {"inputs", "rule", "target"})
-
-
 def test_info(mlp, rnn) -> None:
     info = mlp.info
     assert info.features["rule"].names == ["rule_0", "rule_1", "rule_2", "rule_3"]

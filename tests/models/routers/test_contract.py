@@ -19,51 +19,36 @@ from modtf.task import Task
 WIDTH = 5
 
 
-class NoCall(Router):
-    pass
-
-
 class Whole(Router):
     def call(self, rule=None, rule_features=None, scores=None):
         return rule
 
 
-class NamelessPenalty(Whole):
-    def penalty(self, activation):
-        return ops.mean(activation, axis=(1, 2))
-
-
-class NameAlone(Whole):
-    penalty_name = "nothing"
-
-
-class BadName(NamelessPenalty):
-    penalty_name = "Two words"
-
-
-class NoExtra(Whole):
-    def extra_input(self, rule, training):
-        return rule
-
-
-class PricedWithoutScores(NamelessPenalty):
-    penalty_name, penalises_scores = "price", True
+def penalty(self, activation):
+    return ops.mean(activation, axis=(1, 2))
 
 
 @pytest.mark.parametrize(
     ("router", "message"),
     [
-        (NoExtra, r"has extra_input\(rule, training\), but its call takes no argument extra"),
-        (PricedWithoutScores, "has penalises_scores = True; it must have needs_scores = True and a"),
-        (NoCall, r"lacks call\(rule, rule_features, scores\)"),
-        (NamelessPenalty, r"has penalty_name=None and a method penalty\(activation\); give both or neither"),
-        (NameAlone, r"has penalty_name='nothing' and no method penalty"),
-        (BadName, "has penalty_name='Two words'; expected lower-case"),
+        (
+            {"extra_input": lambda self, rule, training: rule},
+            r"has extra_input\(rule, training\), but its call",
+        ),
+        (
+            {"penalty_name": "price", "penalises_scores": True, "penalty": penalty},
+            "must have needs_scores = T",
+        ),
+        ({"call": Router.call}, r"lacks call\(rule, rule_features, scores\)"),
+        ({"penalty": penalty}, r"has penalty_name=None and a method penalty\(activation\); give both or nei"),
+        ({"penalty_name": "nothing"}, r"has penalty_name='nothing' and no method penalty"),
+        ({"penalty_name": "Two words", "penalty": penalty}, "has penalty_name='Two words'; expected lower-c"),
         (object, "must be a subclass of modtf.models.Router, received <class 'object'>"),
         (42, "must be a subclass of modtf.models.Router, received 42"),
     ],
 )
 def test_what_is_no_router_is_refused(router, message, registries):
+    router = type("New", (Whole,), router) if isinstance(router, dict) else router
     with pytest.raises(ValueError, match=message):
         ROUTERS.add("new", router, "here:new")
     assert "new" not in ROUTERS
