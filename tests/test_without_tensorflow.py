@@ -1,4 +1,4 @@
-"""With the JAX backend and no TensorFlow: data, models, the measures, the benchmark (training: tests/models)."""
+"""With the JAX backend and no TensorFlow: data, models, measures, the benchmark (training: tests/models)."""
 
 import json
 import os
