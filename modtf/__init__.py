@@ -19,7 +19,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.cell import Cell as Cell
     from modtf.datasets.streaming import stream as stream
     from modtf.engines.cell import run_cell as run_cell
-    from modtf.evaluation.evaluate import evaluate as evaluate
+    from modtf.evaluation.evaluator import evaluate as evaluate
     from modtf.families import Condition as Condition
     from modtf.families import Family as Family
     from modtf.families import Option as Option

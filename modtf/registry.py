@@ -56,7 +56,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self.check_name(name)
 
         def add(thing: Any) -> Any:
-            self.add(name, thing, _origin(thing))
+            self.add(name, thing, origin(thing))
             return thing
 
         return add
@@ -104,7 +104,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(list(iter(self)))
 
 
-def _origin(thing: Any) -> str:
+def origin(thing: Any) -> str:
     """module:name; of what has none, such as a number, its class's: `check` refuses it, or nobody minds."""
     named = thing if hasattr(thing, "__module__") and hasattr(thing, "__qualname__") else type(thing)
     return f"{named.__module__}:{named.__qualname__}"

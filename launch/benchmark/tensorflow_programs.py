@@ -20,13 +20,12 @@ from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, r
 from modtf.models.base import ModularModel
 from modtf.population import Population
 from modtf.protocol import MIXED, Protocol, Training
-from modtf.training.arithmetic import STEPS_PER_PROGRAM
+from modtf.training.arithmetic import STEPS_PER_PROGRAM, steps_that_fit
 from modtf.training.batches import HostBatches
 from modtf.training.compile import compile_model
-from modtf.training.execution import steps_per_program, training_program, use_large_programs
+from modtf.training.execution import training_program, use_large_programs
 from modtf.training.fit import training_batches
-from modtf.training.processor import processor_name
-from modtf.training.provenance import accelerators
+from modtf.training.provenance import accelerators, processor_name
 
 EVALUATION_FACTOR = 10  # sizes and training steps of the paper are divided by it
 _DUMPS: list[Path] = []  # where XLA writes its memory reports
@@ -82,7 +81,7 @@ def step_program(model: ModularModel, training: Training, data: str, clock: Cloc
 
 def _from_memory(model: ModularModel) -> tuple[Callable[[int], object], int]:
     source = HostBatches(_batches(model.population))
-    count = steps_per_program(source, STEPS_PER_PROGRAM)
+    count = steps_that_fit(source.bytes_per_step, STEPS_PER_PROGRAM)
     batches, program = source.read(iter(source.dataset), count), training_program(model, source, count)
 
     @tf.function(autograph=False)

@@ -1,13 +1,13 @@
-"""Measures a trained model; `modtf.evaluate` and the training callbacks share it."""
+"""Measures a trained model: `modtf.evaluate`, and what it shares with the training callbacks."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
-from modtf.checks import check_choice
+from modtf.checks import check_choice, check_type
 from modtf.condition import IID
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
@@ -20,7 +20,50 @@ from modtf.observed import Probe, at_place
 from modtf.population import Population
 from modtf.protocol import Evaluation
 from modtf.registry import resolve
-from modtf.task import SPLITS
+from modtf.task import SPLITS, Task
+
+
+def evaluate(
+    model: keras.Model,
+    task: Task | Sequence[Task] | Population,
+    *,
+    evaluation: Evaluation | None = None,
+    split: str = "test",
+    seed: int = 0,
+    data: str = "auto",
+) -> Any:
+    """Measures a model in and out of distribution, and its collapse and specialisation.
+
+    Args:
+        model: any `keras.Model` that takes features and returns `{"target", "activation"}`, or
+            `{"target"}` alone, which is measured by performance.
+        task: its task, or the list of tasks of a population.
+        evaluation: how much data to read; `Evaluation()` by default.
+        split: "test" or "validation".
+        seed: of the evaluation stream.
+        data: where it is made: "host", "device" (by the compiled program itself), or "auto", the device on an
+            accelerator and the host on a CPU.
+
+    Returns:
+        A dict of floats (a list of dicts, one per member, for a population): "loss" (and "error" in
+        percent for classification), each also under every other condition of the family: "loss_scale2"
+        (inputs times 2), "loss_len30" (sequences of 30), "loss_len30_scale2"; the measures of
+        `modtf.metrics`; and the router's penalty, if it has one, under its name.
+
+    Raises:
+        ValueError: on a model of another task, with other outputs or that fails, an unknown split or
+            condition.
+
+    Example:
+        >>> scores = modtf.evaluate(model, task)
+        >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
+    """
+    population = Population.of(task)
+    evaluation = Evaluation() if evaluation is None else evaluation
+    check_type("evaluation", evaluation, Evaluation)
+    scores = Evaluator(model, population, evaluation, split, seed, data).run()
+    members = [scores.member(i) for i in range(len(population))]
+    return members if population.has_axis else members[0]
 
 
 class Evaluator:
@@ -195,12 +238,7 @@ class Evaluator:
         return -(-tokens // (self.evaluation.activation_batch_size * task.family.num_tokens(task)))
 
     def _read(
-        self,
-        accumulator: Accumulator,
-        output: str,
-        steps: int,
-        conditions: Any,
-        draws: int | None = None,
+        self, accumulator: Accumulator, output: str, steps: int, conditions: Any, draws: int | None = None
     ) -> Iterator[State]:
         """What metrics hold after `steps` batches under each of conditions that are alike."""
         sizes = self.evaluation

@@ -20,15 +20,6 @@ TOLERANCE = 1e-3  # of a sum of activation: some models compute in half precisio
 LONGEST = 300  # characters of somebody else's error
 
 
-def check_is_model(model: Any) -> None:
-    """Raises `ValueError` unless it is a `keras.Model`."""
-    if not isinstance(model, keras.Model):
-        raise ValueError(
-            f"model={model!r} is no keras.Model. Give one, from {{'inputs', 'rule'}} to {{'target', "
-            "'activation'}; a function of yours is called in the `call` of a subclass."
-        )
-
-
 def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
     """The outputs of a model, which a user's model tells, and is built by, on two examples.
 
@@ -39,7 +30,11 @@ def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
     Raises:
         ValueError: if it is none, is of another task, or does not return what it must.
     """
-    check_is_model(model)
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            f"model={model!r} is no keras.Model. Give one, from {{'inputs', 'rule'}} to {{'target', "
+            "'activation'}; a function of yours is called in the `call` of a subclass."
+        )
     task = population.task
     if isinstance(model, ModularModel):
         if model.population.shape != population.shape:

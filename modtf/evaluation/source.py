@@ -11,14 +11,9 @@ import tensorflow as tf
 
 LARGEST_KEPT = 1 << 21  # bytes of a batch; making a larger one costs more than starting an iterator
 
-_sources: "weakref.WeakSet[Source]" = weakref.WeakSet()
-
-
-@atexit.register
-def _close() -> None:
-    """Ends all iterators while that is safe: TensorFlow waits for their threads, in vain once Python ends."""
-    for source in list(_sources):
-        source.close()
+#: of every source its iterators that wait at their beginning, by how many elements each reads
+_waiting: "weakref.WeakKeyDictionary[Source, dict[int, Any]]" = weakref.WeakKeyDictionary()
+atexit.register(_waiting.clear)  # TensorFlow waits for their threads, in vain once Python ends
 
 
 class Source:
@@ -44,8 +39,7 @@ class Source:
         count: int = 1,
     ):
         self._first, self.make, self.program, self.count = first, make, program, count
-        self._iterators: dict[int, Any] = {}  # by how many elements each reads before it begins again
-        _sources.add(self)
+        self._iterators = _waiting[self] = {}
 
     @contextlib.contextmanager
     def first(self, steps: int) -> Iterator[Any]:
@@ -62,10 +56,6 @@ class Source:
         yield iterator
         if _is_small(iterator):  # only now: one that was left in the middle is not at the beginning
             self._iterators[steps] = iterator
-
-    def close(self) -> None:
-        """Ends the iterators that are kept."""
-        self._iterators.clear()
 
 
 def _is_small(elements: Any) -> bool:

@@ -6,36 +6,47 @@ from typing import Any
 import keras
 from keras import ops
 
+from modtf.evaluation.elementwise import loss_of
 from modtf.evaluation.programs import with_xla
 from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
 from modtf.protocol import Training
-from modtf.training.loss import SettingLoss
 from modtf.training.optimizer import make_optimizer
 from modtf.xla.switches import use_precision
 
 STEPS_PER_EXECUTION = 100  # by then Keras's work between them is lost in the steps
 
 
-class Compilation:
-    """What a model was compiled for, and the programs that were traced since.
+@keras.saving.register_keras_serializable("modtf")
+class SettingLoss(keras.losses.Loss):
+    """The loss of a setting, such as L1 for regression, averaged over everything.
+
+    A population's loss is therefore the mean over its members; `MemberAdam` undoes the division.
 
     Args:
-        optimizer: which a user may have replaced since, with what was compiled.
-        settings: what is part of the programs.
+        setting: a name of `modtf.settings.SETTINGS`.
     """
 
-    def __init__(self, optimizer: keras.optimizers.Optimizer, settings: Hashable):
-        self.optimizer, self.settings = optimizer, settings
-        #: training functions, by what tells them apart
+    def __init__(self, setting: str, name: str = "loss", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.setting = setting
+        #: with what `compile_model` compiled a model for it: an optimizer, and what is part of programs
+        self.compiled_for: tuple[keras.optimizers.Optimizer, Hashable] | None = None
+        #: training functions that were traced since, by what tells them apart
         self.programs: dict[Hashable, Callable[[Any], Any]] = {}
 
-    @staticmethod
-    def of(model: keras.Model) -> "Compilation | None":
-        """A model's, if `compile_model` was the last that has compiled it."""
-        loss = model.loss.get("target") if model.compiled and isinstance(model.loss, dict) else None
-        found = getattr(loss, "compilation", None)
-        return found if found is not None and found.optimizer is model.optimizer else None
+    def call(self, y_true, y_pred):
+        return loss_of(self.setting)(y_true, y_pred)
+
+    def get_config(self):
+        return {**super().get_config(), "setting": self.setting}
+
+
+def own_loss(model: keras.Model) -> SettingLoss | None:
+    """A model's loss, if `compile_model` was the last that has compiled it: a user may have done so since."""
+    loss = model.loss.get("target") if model.compiled and isinstance(model.loss, dict) else None
+    compiled_for = getattr(loss, "compiled_for", None)
+    return loss if compiled_for is not None and compiled_for[0] is model.optimizer else None
 
 
 def state_of(model: keras.Model) -> list[keras.Variable]:
@@ -78,18 +89,18 @@ def compile_model(
         (setting, len(population), training.clipnorm, training.precision, jit_compile, kernels(), trained),
         (training.optimizer, training.momentum, training.weight_decay, training.schedule, *numbers),
     )
-    before = Compilation.of(model)
-    if loss is None and before is not None and before.settings == settings:
-        for variable in before.optimizer.variables:
+    before = own_loss(model)
+    if loss is None and before is not None and before.compiled_for == (model.optimizer, settings):
+        for variable in model.optimizer.variables:
             variable.assign(ops.zeros_like(variable))
         if training.schedule is None:
-            before.optimizer.learning_rate = training.learning_rate
+            model.optimizer.learning_rate = training.learning_rate
         model.steps_per_execution = steps_per_execution
         return
     optimizer = make_optimizer(training, len(population))
     if loss is None:
         loss = SettingLoss(setting, dtype=model.variable_dtype)
-        loss.compilation = Compilation(optimizer, settings)
+        loss.compiled_for = optimizer, settings
     model.compile(
         optimizer=optimizer,
         loss=loss if isinstance(loss, dict) else {"target": loss},

@@ -10,9 +10,8 @@ from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import on_cpu
 from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit
 from modtf.training.batches import Batches
-from modtf.training.compile import STEPS_PER_EXECUTION, Compilation
-from modtf.training.shares import shares_function
-from modtf.training.steps import training_program
+from modtf.training.compile import STEPS_PER_EXECUTION, own_loss
+from modtf.training.steps import in_shares, training_program
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
 
@@ -23,30 +22,26 @@ def steps_of_seconds(model: keras.Model, num_tokens: int) -> int:
     return max(1, min(STEPS_PER_EXECUTION, int((1 if on_cpu() else ACCELERATION) * SECONDS_FLOPS // step)))
 
 
-def steps_per_program(batches: Batches, steps: int) -> int:
-    """How many of `steps` steps one program takes: a divisor of `steps`.
-
-    Args:
-        batches: that it takes.
-        steps: between two returns to Python.
-    """
-    return steps_that_fit(batches.bytes_per_step, steps)
-
-
 def _train_function(
-    model: keras.Model, batches: Batches, steps: int, per_program: int
+    model: keras.Model, batches: Batches, steps: int, per_program: int, devices: Sequence[str]
 ) -> Callable[[Any], dict[str, Any]]:
     """What `fit` calls with an endless iterator to take `steps` steps, `per_program` at a time."""
-    program = training_program(model, batches, per_program)
+    receive = hand_back = lambda: None
+    if len(devices) > 1:
+        receive, program, hand_back = in_shares(model, batches, per_program, devices)
+    else:
+        program = training_program(model, batches, per_program)
 
     @tf.function(autograph=False)
     def function(iterator):
+        receive()
+
         def execute(n):
             program(batches.read(iterator, per_program))
             return n + 1
 
-        programs = steps // per_program
-        tf.while_loop(lambda n: n < programs, execute, [0], parallel_iterations=1)
+        tf.while_loop(lambda n: n < steps // per_program, execute, [0], parallel_iterations=1)
+        hand_back()
         return model.get_metrics_result()
 
     return function
@@ -73,32 +68,20 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
     Raises:
         ValueError: where members cannot be split.
     """
-    if len(devices) > 1 and not (
-        can_use_large_programs(model) and isinstance(model, ModularModel) and model.num_members > 1
-    ):
+    large = can_use_large_programs(model)
+    if len(devices) > 1 and not (large and isinstance(model, ModularModel) and model.num_members > 1):
         raise ValueError(
             f"{len(devices)} devices were given to share the members of a population: that needs a model of "
             "modtf.build with several members, TensorFlow, XLA, and no tf.distribute strategy."
         )
-    if not can_use_large_programs(model):
+    if not large:
         return batches.feed(1)
     steps = model.steps_per_execution
-    per_program = steps_per_program(batches, steps)
-    if len(devices) > 1:
-        model.train_function = shares_function(model, batches, steps, per_program, devices)
-    else:
-        model.train_function = _kept_function(model, batches, steps, per_program)
+    per_program = steps_that_fit(batches.bytes_per_step, steps)
+    loss = own_loss(model)  # which keeps what the model was trained with before
+    kept = {} if loss is None else loss.programs
+    key = (batches.program, steps, per_program, tuple(devices))
+    if key not in kept:
+        kept[key] = _train_function(model, batches, steps, per_program, devices)
+    model.train_function = kept[key]
     return batches.feed(per_program)
-
-
-def _kept_function(
-    model: keras.Model, batches: Batches, steps: int, per_program: int
-) -> Callable[[Any], dict[str, Any]]:
-    """As `_train_function`; the one that the model was trained with before, where it would be the same."""
-    compilation = Compilation.of(model)
-    if compilation is None:  # compiled by somebody else
-        return _train_function(model, batches, steps, per_program)
-    key = (batches.program, steps, per_program)
-    if key not in compilation.programs:
-        compilation.programs[key] = _train_function(model, batches, steps, per_program)
-    return compilation.programs[key]

@@ -19,11 +19,7 @@ from modtf.training.arithmetic import largest_divisor
 from modtf.training.batches import Batches, DeviceBatches, HostBatches, Stream
 from modtf.training.callbacks.checkpoint import CheckpointCallback, skip_steps
 from modtf.training.compile import compile_model
-from modtf.training.execution import (
-    can_use_large_programs,
-    steps_of_seconds,
-    use_large_programs,
-)
+from modtf.training.execution import can_use_large_programs, steps_of_seconds, use_large_programs
 
 
 def fit(
@@ -60,7 +56,7 @@ def fit(
     steps, batch_size = training.steps, training.batch_size
     epochs = largest_divisor(steps, training.evaluations)
     per_epoch = steps // epochs
-    replicas = getattr(model.distribute_strategy, "num_replicas_in_sync", 1) if _is_tensorflow() else 1
+    replicas = getattr(_strategy(model), "num_replicas_in_sync", 1)
     if batch_size % replicas:
         raise ValueError(f"batch_size={batch_size} must be divisible by the {replicas} replicas.")
     if replicas > 1:
@@ -78,7 +74,7 @@ def fit(
         )
     done, saver = 0, None
     if checkpoint is not None:
-        settings: dict[str, float] = {"steps": steps, "steps_per_epoch": per_epoch, "batch_size": batch_size}
+        settings = {"steps": steps, "steps_per_epoch": per_epoch, "batch_size": batch_size}
         settings |= {"learning_rate": training.learning_rate, "clipnorm": training.clipnorm or 0.0}
         settings |= {"momentum": training.momentum} if training.optimizer == "sgd" else {}
         settings |= {"weight_decay": training.weight_decay} if training.weight_decay else {}
@@ -137,11 +133,13 @@ def training_batches(
 
 def scope_of(model: keras.Model) -> contextlib.AbstractContextManager:
     """Where the model was built."""
-    return model.distribute_strategy.scope() if _is_tensorflow() else contextlib.nullcontext()
+    strategy = _strategy(model)
+    return contextlib.nullcontext() if strategy is None else strategy.scope()
 
 
-def _is_tensorflow() -> bool:
-    return keras.backend.backend() == "tensorflow"
+def _strategy(model: keras.Model) -> Any:
+    """TensorFlow's; None with another backend."""
+    return getattr(model, "distribute_strategy", None)
 
 
 class ProgressCallback(keras.callbacks.Callback):
@@ -156,7 +154,6 @@ class ProgressCallback(keras.callbacks.Callback):
     def __init__(self, total: int, done: int = 0, label: str = ""):
         super().__init__()
         self.total, self.done, self.label = total, done, label
-        self._last = -1
         self._shown: dict[str, str] = {}
 
     def on_train_begin(self, logs=None):
@@ -168,16 +165,15 @@ class ProgressCallback(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self._bar.update(batch - self._last)
         self._last = batch
-        self._show(loss=logs)
+        self._show("loss", logs)
 
     def on_epoch_end(self, epoch, logs=None):
-        self._show(val_loss=logs)
+        self._show("val_loss", logs)
 
     def on_train_end(self, logs=None):
         self._bar.close()
 
-    def _show(self, **sources):
-        for name, logs in sources.items():
-            if logs and name in logs:
-                self._shown[name] = f"{float(logs[name]):.4f}"
+    def _show(self, name, logs):
+        if logs and name in logs:
+            self._shown[name] = f"{float(logs[name]):.4f}"
         self._bar.set_postfix(self._shown, refresh=False)

@@ -25,7 +25,7 @@ def load_model(path: str | Path) -> keras.Model:
     Example:
         >>> model = modtf.load_model("runs/mlp/.../best.keras")
     """
-    import modtf.training.loss
+    import modtf.training.compile
     import modtf.training.optimizer  # noqa: F401
 
     check_path("path", path)

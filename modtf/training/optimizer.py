@@ -54,7 +54,8 @@ class MemberOptimizer(keras.optimizers.Optimizer):
             grads = self._clip_members(grads)
         if self.coupled_decay:
             variables = self._trainable_variables if trainable_variables is None else trainable_variables
-            decay = self.coupled_decay / _num_replicas()
+            context = _several_replicas()
+            decay = self.coupled_decay / (1 if context is None else context.num_replicas_in_sync)
             grads = [
                 None if grad is None else grad + ops.cast(decay * variable, grad.dtype)
                 for grad, variable in zip(grads, variables, strict=True)
@@ -72,21 +73,22 @@ class MemberOptimizer(keras.optimizers.Optimizer):
         self.diverged_at.assign(ops.where(first, ops.cast(self.iterations, known.dtype), known))
 
     def _clip_members(self, grads):
-        grads, replicas = _sum_over_replicas(grads)
-        squares = sum(self._member_squares(grad) for grad in grads if grad is not None)
+        context, replicas = _several_replicas(), 1
+        if context is not None:  # the optimizer will sum over them once more
+            replicas = context.num_replicas_in_sync
+            summed = iter(context.all_reduce("sum", [grad for grad in grads if grad is not None]))
+            grads = [None if grad is None else next(summed) for grad in grads]
+        squares = sum(self._over_member(ops.sum, ops.square(grad)) for grad in grads if grad is not None)
         # as torch.nn.utils.clip_grad_norm_, the small number included
         factor = ops.minimum(1.0, self.member_clipnorm / (ops.sqrt(squares) + 1e-6)) / replicas
 
         def scaled(grad):
-            if self.num_members == 1:
-                return grad * ops.cast(factor[0], grad.dtype)
-            return grad * ops.cast(ops.reshape(factor, [-1] + [1] * (len(grad.shape) - 1)), grad.dtype)
+            its = (
+                ops.reshape(factor, [-1] + [1] * (len(grad.shape) - 1)) if self.num_members > 1 else factor[0]
+            )
+            return grad * ops.cast(its, grad.dtype)
 
         return [None if grad is None else scaled(grad) for grad in grads]
-
-    def _member_squares(self, grad):
-        """Sum of squares of a gradient per member [P]."""
-        return self._over_member(ops.sum, ops.square(grad))
 
     def _over_member(self, reduce, values):
         """Reduces all values of each member, [P, ...] -> [P]; for one member, of any shape."""
@@ -142,25 +144,11 @@ def _dense(grad):
     return tf.convert_to_tensor(grad)
 
 
-def _num_replicas() -> int:
+def _several_replicas() -> Any:
+    """TensorFlow's context of the replica that runs here; None where there are no others."""
     if keras.backend.backend() != "tensorflow":
-        return 1
+        return None
     import tensorflow as tf
 
     context = tf.distribute.get_replica_context()
-    return 1 if context is None else context.num_replicas_in_sync
-
-
-def _sum_over_replicas(grads):
-    """Gradients summed over replicas, and the number of replicas.
-
-    The optimizer will sum over replicas once more, so the caller divides by their number.
-    """
-    if _num_replicas() == 1:
-        return grads, 1
-    import tensorflow as tf
-
-    context = tf.distribute.get_replica_context()
-    present = [grad for grad in grads if grad is not None]
-    summed = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, present))
-    return [None if grad is None else next(summed) for grad in grads], context.num_replicas_in_sync
+    return context if context is not None and context.num_replicas_in_sync > 1 else None

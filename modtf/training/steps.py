@@ -1,6 +1,7 @@
-"""Training steps in one compiled program, and a population's members in turn."""
+"""Training steps in one compiled program; a population's members in turn, or split over devices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import keras
@@ -26,7 +27,9 @@ def training_program(model: keras.Model, batches: Batches, count: int) -> Callab
     Returns:
         A function of what `batches.read` gives.
     """
-    if isinstance(model, ModularModel) and model.num_members > 1 and _take_turns():
+    # a choice of kernels, for a core's cache
+    in_turn = kernels() == CPU and not tf.distribute.has_strategy()
+    if in_turn and isinstance(model, ModularModel) and model.num_members > 1:
         return _members_in_turn(model, batches, count)
     strategy = model.distribute_strategy
 
@@ -47,11 +50,6 @@ def _take_steps(step: Callable[[Any], Any], batches: Any) -> None:
     tf.while_loop(lambda n: n < steps, body, [0], parallel_iterations=1)
 
 
-def _take_turns() -> bool:
-    """Whether members do: it is a choice of kernels, for a core's cache."""
-    return kernels() == CPU and not tf.distribute.has_strategy()
-
-
 def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Callable[[Any], None]:
     """Members never meet, so each may take all steps of a program before the next one takes its first.
 
@@ -59,7 +57,8 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
     keeps of them, takes the steps, and hands them back.
     """
     one = compiled_part(model, 0, 1)
-    pairs = list(zip(_all_of(model), _all_of(one), strict=True))
+    changed = ([*state_of(each), *each.metrics_variables] for each in (model, one))
+    pairs = list(zip(*changed, strict=True))
     per_member = [(ours, its) for ours, its in pairs if ours.shape != its.shape]
     shared = [(ours, its) for ours, its in pairs if ours.shape == its.shape]
 
@@ -107,6 +106,63 @@ def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
     return part
 
 
-def _all_of(model: keras.Model) -> list[keras.Variable]:
-    """All that training changes."""
-    return [*state_of(model), *model.metrics_variables]
+def bounds(num_members: int, num_devices: int) -> list[tuple[int, int]]:
+    """The first and the last member + 1 of every share, as even as can be; no more shares than members.
+
+    Example:
+        >>> bounds(5, 2)
+        [(0, 3), (3, 5)]
+    """
+    count = min(num_members, num_devices)
+    return list(pairwise(-(-num_members * n // count) for n in range(count + 1)))
+
+
+def in_shares(
+    model: ModularModel, batches: Batches, count: int, devices: Sequence[str]
+) -> tuple[Callable[[], None], Callable[[Any], None], Callable[[], None]]:
+    """Members split over devices: each trains its share, and they never meet.
+
+    Before and after, the model of all members holds everything: so callbacks, checkpoints and evaluations
+    see one population, on its own device, as if it alone had been trained.
+
+    Args:
+        model: of all members, compiled.
+        batches: of all members.
+        count: steps per program.
+        devices: their names, such as "GPU:0".
+
+    Returns:
+        What gives the shares the model's state; a program, as that of `training_program`; and what puts what
+        the shares have learnt into the model.
+    """
+    cuts, parts, programs = bounds(model.num_members, len(devices)), [], []
+    for device, (first, last) in zip(devices, cuts, strict=False):
+        with tf.device(device):
+            parts.append(compiled_part(model, first, last))
+            programs.append(training_program(parts[-1], batches.share(first, last), count))
+
+    def receive() -> None:
+        for part, (first, last) in zip(parts, cuts, strict=True):
+            for ours, its in zip(state_of(model), state_of(part), strict=True):
+                its.assign(ours.value if ours.shape == its.shape else ours.value[first:last])
+            for metric in part.metrics_variables:
+                metric.assign(tf.zeros_like(metric.value))
+
+    def train(given: Any) -> None:
+        for device, program, cut in zip(devices, programs, cuts, strict=False):  # nothing orders them
+            with tf.device(device):
+                program(batches.cut(given, *cut))
+
+    def hand_back() -> None:
+        for ours, *its in zip(state_of(model), *map(state_of, parts), strict=True):
+            same = ours.shape == its[0].shape
+            ours.assign(its[0].value if same else tf.concat([share.value for share in its], axis=0))
+        # each share has the mean loss of its members, whatever it counted
+        for ours, *its in zip(model.metrics, *(part.metrics for part in parts), strict=True):
+            counted = sum(mean.count.value for mean in its)
+            means = [mean.total.value / mean.count.value for mean in its]
+            sums = [part.num_members * mean for part, mean in zip(parts, means, strict=True)]
+            ours.total.assign_add(counted * sum(sums) / model.num_members)
+            ours.count.assign_add(counted)
+
+    return receive, train, hand_back

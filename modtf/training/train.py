@@ -9,7 +9,7 @@ import keras
 
 from modtf.checks import check_choice, check_integer, check_names, check_type
 from modtf.evaluation.evaluator import Evaluator
-from modtf.evaluation.outputs import check_is_model, find_outputs
+from modtf.evaluation.outputs import find_outputs
 from modtf.files import check_file_writable
 from modtf.models.base import ModularModel
 from modtf.population import Population
@@ -91,7 +91,6 @@ def train(
     Example:
         >>> history = modtf.train(model, task, steps=10_000)
     """
-    check_is_model(model)
     population = _with_seeds(model, task, seed)
     check_choice("data", data, PLACES)
     if evaluation is not None and not isinstance(evaluation, EvaluateCallback):

@@ -13,7 +13,7 @@ from modtf.cell import VARIANTS
 from modtf.families import FAMILIES
 from modtf.launch.benchmark.textbook import TEXTBOOK
 from modtf.models.architectures import ARCHITECTURES
-from modtf.training.loss import SettingLoss
+from modtf.training.compile import SettingLoss
 
 BATCH = 13  # sizes that no other axis is a multiple of, so that a shape gives a tensor away
 TOKENS = {arch: BATCH * FAMILIES[arch].num_training_tokens for arch in ("mlp", "mha")}

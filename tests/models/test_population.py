@@ -7,7 +7,7 @@ import tensorflow as tf
 from modtf.models.build import build
 from modtf.population import Population
 from modtf.task import Task
-from modtf.training.loss import SettingLoss
+from modtf.training.compile import SettingLoss
 from modtf.training.optimizer import MemberAdam
 
 WIDTH, STEPS = 5, 4

@@ -57,7 +57,7 @@ def train_all(**how):
     from modtf.cell import VARIANTS
     from modtf.families import FAMILIES
     from modtf.models.routers import ROUTERS
-    from modtf.training.loss import SettingLoss
+    from modtf.training.compile import SettingLoss
     from modtf.training.optimizer import MemberAdam
 
     if "plugin_prior" not in ROUTERS:

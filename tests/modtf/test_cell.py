@@ -29,11 +29,6 @@ def test_members_that_are_refused(members, message):
         replace(CELL, members=members)
 
 
-def test_a_width_that_is_refused():
-    with pytest.raises(ValueError, match="width=0"):
-        replace(CELL, width=0)
-
-
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_the_published_protocol_is_the_default(arch):
     cell = Cell(Task(arch), 32, "modular", ((0, 0),))

@@ -50,13 +50,6 @@ def test_evaluation(name, value):
         assert evaluation.smaller(10).batches >= 1
 
 
-@pytest.mark.parametrize("name", [*Training.__dataclass_fields__, "draws", "nonsense"])
-@few
-@given(value=anything)
-def test_protocol_replace(name, value):
-    survives(lambda: Protocol.published(Task()).replace(**{name: value}), name)
-
-
 @pytest.mark.parametrize("name", list(Cell.__dataclass_fields__))
 @few
 @given(value=anything)

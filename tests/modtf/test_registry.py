@@ -81,24 +81,6 @@ def test_a_clash_names_both():
     assert registry["own"] is mine
 
 
-@pytest.mark.parametrize("name", ["", "Mine", "my thing", "1st", "a-b", "a.b", None, 3])
-def test_names_that_stand_on_no_command_line_are_refused(name):
-    registry: Registry = Registry("thing")
-    with pytest.raises(ValueError, match=r"cannot name a thing; expected lower-case letters"):
-        registry.register(name)
-
-
-def test_a_thing_that_the_check_refuses_is_not_registered():
-    def check(name, thing):
-        if not callable(thing):
-            raise ValueError(f"{name} lacks a call")
-
-    registry: Registry = Registry("thing", check=check)
-    with pytest.raises(ValueError, match="poor lacks a call"):
-        registry.add("poor", object(), "here:poor")
-    assert "poor" not in registry
-
-
 def test_resolve():
     assert resolve("json:loads")("1") == 1
     assert resolve(test_resolve) is test_resolve

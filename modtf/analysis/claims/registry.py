@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modtf.analysis.claims.evidence import Evidence
-from modtf.registry import Registry
+from modtf.registry import Registry, origin
 
 Find = Callable[[Any], Iterator[Evidence]]
 
@@ -104,7 +104,7 @@ def register_claim(
 
     def add(find: Find) -> Find:
         claim = Claim(text=text, figure=figure, statistic=statistic, evidence=find, **only)
-        CLAIMS.add(name, claim, f"{find.__module__}:{find.__qualname__}")
+        CLAIMS.add(name, claim, origin(find))
         return find
 
     return add

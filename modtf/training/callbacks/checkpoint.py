@@ -2,26 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import keras
 import numpy as np
 
 from modtf.training import archive
 from modtf.training.compile import state_of
-
-
-@runtime_checkable
-class Stateful(Protocol):
-    """A callback with something that must survive a kill."""
-
-    def state(self) -> dict[str, np.ndarray]: ...
-
-    def load_state(self, state: dict[str, np.ndarray]) -> None: ...
-
-
-class AnotherTrainingError(ValueError):
-    """A checkpoint that is whole, but not of this training."""
 
 
 class CheckpointCallback(keras.callbacks.Callback):
@@ -49,7 +36,9 @@ class CheckpointCallback(keras.callbacks.Callback):
     ):
         super().__init__()
         self.path, self.settings = Path(path), dict(settings or {})
-        self.kept = [callback for callback in callbacks if isinstance(callback, Stateful)]
+        self.kept: list[Any] = [
+            one for one in callbacks if hasattr(one, "state") and hasattr(one, "load_state")
+        ]
         self.epochs = self.begun = 0
         self._means: list[np.ndarray] = []  # what Keras has averaged of the epoch that was begun
         self._before_its_end: dict[str, np.ndarray] | None = None
@@ -64,29 +53,33 @@ class CheckpointCallback(keras.callbacks.Callback):
         if arrays is None:
             return 0
         model.optimizer.build(model.trainable_variables)
+        before = archive.previous(self.path).name
         try:
-            return self._put(model, arrays)
+            problem = self._put(model, arrays)
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            if isinstance(error, AnotherTrainingError):
-                raise
-            raise AnotherTrainingError(
+            raise ValueError(
                 f"{self.path} is the checkpoint of another training, or of another version of modtf: "
-                f"{type(error).__name__}: {error}. Delete it and {archive.previous(self.path).name}."
+                f"{type(error).__name__}: {error}. Delete it and {before}."
             ) from error
+        if problem is not None:
+            raise ValueError(
+                f"{self.path} is the checkpoint of another training: {problem}. Train with the same "
+                f"arguments to resume it, or delete it and {before}."
+            )
+        return self.epochs
 
-    def _put(self, model: keras.Model, arrays: archive.Arrays) -> int:
+    def _put(self, model: keras.Model, arrays: archive.Arrays) -> str | None:
+        """None, or what is of another training."""
         variables = state_of(model)
         settings = {name: value for name, value in arrays.items() if name.startswith("setting_")}
         written = {name.removeprefix("setting_"): float(value) for name, value in settings.items()}
         shapes = [arrays[f"variable_{i}"].shape for i in range(int(arrays["num_variables"]))]
         kept, names = arrays["callbacks"].tolist(), self._names()
         if (written, kept) != (self.settings, names) or shapes != [tuple(v.shape) for v in variables]:
-            raise AnotherTrainingError(
-                f"{self.path} is the checkpoint of another training: its settings are {written}, these are "
-                f"{self.settings}; its model has {len(shapes)} variables, this has {len(variables)}; it "
-                f"keeps the callbacks {', '.join(kept) or 'none'}, these are {', '.join(names) or 'none'}. "
-                "Train with the same arguments to resume it, or delete it and "
-                f"{archive.previous(self.path).name}."
+            return (
+                f"its settings are {written}, these are {self.settings}; its model has {len(shapes)} "
+                f"variables, this has {len(variables)}; it keeps the callbacks "
+                f"{', '.join(kept) or 'none'}, these are {', '.join(names) or 'none'}"
             )
         for i, variable in enumerate(variables):
             variable.assign(arrays[f"variable_{i}"])
@@ -96,7 +89,7 @@ class CheckpointCallback(keras.callbacks.Callback):
             callback.load_state(state)
         self.epochs, self.begun = int(arrays["epoch"]), int(arrays["begun"])
         self._means = [arrays[f"mean_{i}"] for i in range(int(arrays["num_means"]))]
-        return self.epochs
+        return None
 
     def on_epoch_begin(self, epoch, logs=None):
         means = self.model.metrics_variables
@@ -122,22 +115,16 @@ class CheckpointCallback(keras.callbacks.Callback):
         weights are not in the model while it trains, or with callbacks to keep that follow single steps.
         """
         states = self._before_its_end
-        if keras.backend.backend() != "tensorflow" or (
-            states is None and any(map(_follows_steps, self.kept))
-        ):
-            return
-        if not self.params:  # `fit` had not begun
+        lost = states is None and any(map(_follows_steps, self.kept))
+        if lost or keras.backend.backend() != "tensorflow" or not self.params:  # or `fit` had not begun
             return
         begun = int(self.model.optimizer.iterations.numpy()) - self.epochs * self.params["steps"]
         if begun > 0:
             self._write(self.epochs, begun, self._states() if states is None else states)
 
     def _states(self) -> dict[str, np.ndarray]:
-        return {
-            f"callback_{i}_{name}": value
-            for i, callback in enumerate(self.kept)
-            for name, value in callback.state().items()
-        }
+        states = enumerate(callback.state() for callback in self.kept)
+        return {f"callback_{i}_{name}": value for i, state in states for name, value in state.items()}
 
     def _write(self, epoch: int, begun: int, states: Mapping[str, np.ndarray]) -> None:
         variables = state_of(self.model)

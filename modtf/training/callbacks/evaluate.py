@@ -118,14 +118,10 @@ class BestWeights(keras.callbacks.Callback):
         better = value < self.value
         self.value = np.where(better, value, self.value)
         self.step = np.where(better, self.evaluation.steps[-1], self.step)
-        if not better.any():
-            return
-        for best, variable in zip(self.weights, self.model.weights, strict=True):
-            current = variable.numpy()
-            if self.num_members == 1:
-                best[...] = current
-            else:
-                best[better] = current[better]
+        if better.any():
+            chosen = better if self.num_members > 1 else ...
+            for best, variable in zip(self.weights, self.model.weights, strict=True):
+                best[chosen] = variable.numpy()[chosen]
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything kept, as arrays, for a checkpoint."""

@@ -61,19 +61,3 @@ def test_splits_and_seeds_are_other_data_for_every_task_of_a_population(small_si
 def test_a_task_of_another_shape_is_refused(task, message):
     with pytest.raises(ValueError, match=message):
         modtf.evaluate(build(Task(), "modular", 4), task)
-    with pytest.raises(ValueError, match=message):
-        modtf.train(build(Task(), "modular", 4), task, 1, verbose=False)
-
-
-@pytest.mark.parametrize(
-    ("task", "options", "message"),
-    [
-        (Task(), {"split": "tests"}, "split='tests' is not known"),
-        (Task(), {"evaluation": Evaluation(conditions=("scale3",))}, "condition='scale3' is not known"),
-        (Task(), {"seed": -1}, "seed=-1"),
-        ("mlp", {}, "Expected a modtf.Task"),
-    ],
-)  # fmt: skip
-def test_refuses(task, options, message):
-    with pytest.raises(ValueError, match=message):
-        modtf.evaluate(build(Task(), "modular", 4), task, **options)

@@ -63,22 +63,6 @@ def test_best_weights_are_each_members_own(measure, prescribed, run_epochs):
         assert np.all(values[1] == 2)
 
 
-def test_best_weights_survive_a_kill(prescribed, run_epochs):
-    model = build(TWO, "modular", 2)
-    evaluation = EvaluateCallback(prescribed(TWO, {"loss": [[0.0, 0.0], [1.0, 2.0], [0.5, 3.0]]}))
-    best = BestWeights(evaluation)
-    assign_all(model, 7)
-    run_epochs(model, [evaluation, best], [0])
-    resumed = BestWeights(evaluation)
-    resumed.load_state({name: value.copy() for name, value in best.state().items()})
-    assert resumed.step.tolist() == [5, 5]
-    assign_all(model, 8)
-    run_epochs(model, [evaluation, resumed], [1])
-    assert float(resumed.weights[0][0].max()) == 8.0
-    assert float(resumed.weights[0][1].max()) == 7.0
-    assert len(resumed.weights) == len(model.trainable_variables)
-
-
 @pytest.mark.parametrize("total", [1, 7, TAIL * 2 + 2])
 def test_the_tail_is_the_mean_over_the_last_evaluations(total, prescribed, run_epochs):
     series = {("loss", condition): [[float(i), 1.0] for i in range(total)] for condition in ("iid", "scale2")}
@@ -88,23 +72,6 @@ def test_the_tail_is_the_mean_over_the_last_evaluations(total, prescribed, run_e
     expected = [np.mean(range(tail_length(total))), 1.0]  # the evaluator counts from its first use
     for condition in ("iid", "scale2"):
         assert tail.scores().rows["loss", condition, ""].tolist() == expected
-
-
-def test_the_tail_survives_a_kill(prescribed, run_epochs):
-    whole, killed, resumed = (TailCallback(prescribed(TWO, {"loss": LOSSES})) for _ in range(3))
-    run_epochs(None, [whole], range(4))
-    run_epochs(None, [killed], range(3), total=4)
-    resumed.load_state(killed.state())
-    resumed.evaluator = killed.evaluator
-    run_epochs(None, [resumed], [3], total=4)
-    assert len(killed.found) == 1
-    assert len(resumed.found) == 2
-    np.testing.assert_array_equal(
-        resumed.scores().rows["loss", "iid", ""], whole.scores().rows["loss", "iid", ""]
-    )
-    empty = TailCallback(prescribed(TWO, {}))
-    empty.load_state(empty.state())
-    assert empty.found == []
 
 
 def test_progress_counts_every_step(capsys):

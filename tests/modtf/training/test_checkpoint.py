@@ -144,7 +144,7 @@ class Interrupting(keras.callbacks.Callback):
 
 
 def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys):
-    model = build(POPULATION, "modular", 4)
+    model = build(POPULATION, "gumbel", 4)  # whose noise follows a step that it keeps
     initial = [variable.numpy() for variable in model.variables]
     evaluator = Evaluator(model, POPULATION, small_sizes.smaller(1), "validation")
 

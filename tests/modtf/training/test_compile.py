@@ -4,13 +4,16 @@ from dataclasses import replace
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
+from modtf.evaluation.elementwise import loss_of
 from modtf.models.build import build
 from modtf.population import Population
 from modtf.protocol import Training
+from modtf.settings import SETTINGS
 from modtf.task import Task
-from modtf.training.compile import Compilation, compile_model
+from modtf.training.compile import SettingLoss, compile_model, own_loss
 from modtf.training.optimizer import MemberSGD
 
 POPULATION = Population.of([Task(num_rules=2, data_seed=i) for i in range(2)], [0, 1])
@@ -29,24 +32,36 @@ def test_it_takes_what_training_says():
     model.compiled_by_xla = False  # type: ignore[misc]  # as architectures say whose convolutions a CPU runs faster without
     own = keras.losses.MeanSquaredError()
     compile_model(model, POPULATION, training, loss=own)
-    assert (model.jit_compile, model.loss, Compilation.of(model)) == (False, {"target": own}, None)
+    assert (model.jit_compile, model.loss, own_loss(model)) == (False, {"target": own}, None)
 
 
 def test_compiled_again_the_optimizer_begins_anew_and_programs_stay():
     model, training = build(POPULATION, "modular", 8), Training(steps=1, learning_rate=1e-2)
     compile_model(model, POPULATION, training)
-    compilation, optimizer = Compilation.of(model), model.optimizer
+    loss, optimizer = own_loss(model), model.optimizer
     optimizer.build(model.trainable_variables)
     for variable in optimizer.variables:
         variable.assign(ops.ones_like(variable))
     compile_model(model, POPULATION, replace(training, learning_rate=1e-3), steps_per_execution=1)
-    assert (Compilation.of(model), model.optimizer, model.steps_per_execution) == (compilation, optimizer, 1)
+    assert (own_loss(model), model.optimizer, model.steps_per_execution) == (loss, optimizer, 1)
     state = {variable.path.split("/")[-1]: variable.numpy() for variable in optimizer.variables}
     np.testing.assert_allclose(state.pop("learning_rate"), 1e-3)
     assert all((values == 0).all() for values in state.values())
     for other in ({"clipnorm": 1.0}, {"weight_decay": 0.1}, {"schedule": "cosine"}):
         compile_model(model, POPULATION, replace(training, **other))
-        assert Compilation.of(model) is not compilation
-        compilation = Compilation.of(model)
+        assert own_loss(model) is not loss
+        loss = own_loss(model)
     model.compile("sgd", "mse")
-    assert Compilation.of(model) is None
+    assert own_loss(model) is None
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_loss_is_the_mean_over_everything_and_is_saved_by_name(setting):
+    rng = np.random.default_rng(0)
+    target, output = (rng.random((4, 3)) < 0.5).astype(np.float32), rng.normal(size=(4, 3, 2))
+    output = output if setting == "categorical" else output[..., 0]
+    loss = SettingLoss(setting, dtype="float64")
+    assert float(loss(target, output)) == pytest.approx(np.mean(loss_of(setting)(target, output)))
+    copy = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert isinstance(copy, SettingLoss)
+    assert copy.setting == setting

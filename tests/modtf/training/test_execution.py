@@ -9,12 +9,11 @@ from modtf import Task, build, stream
 from modtf.models.kernels.by_device import use_kernels
 from modtf.protocol import Training
 from modtf.training import steps
-from modtf.training.arithmetic import BYTES_PER_PROGRAM, largest_divisor
+from modtf.training.arithmetic import BYTES_PER_PROGRAM, largest_divisor, steps_that_fit
 from modtf.training.batches import HostBatches
-from modtf.training.compile import compile_model, state_of
-from modtf.training.execution import steps_of_seconds, steps_per_program, use_large_programs
+from modtf.training.compile import SettingLoss, compile_model, state_of
+from modtf.training.execution import steps_of_seconds, use_large_programs
 from modtf.training.fit import training_batches
-from modtf.training.loss import SettingLoss
 from modtf.training.optimizer import MemberAdam
 
 STEPS = 12
@@ -69,7 +68,7 @@ class Poison(keras.callbacks.Callback):
 @pytest.mark.parametrize("in_turn", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_others_end_as_without_a_member_that_diverges(monkeypatch, in_turn):
     """It is written down with its step."""
-    monkeypatch.setattr(steps, "_take_turns", lambda: in_turn)
+    monkeypatch.setattr(steps, "kernels", lambda: steps.CPU if in_turn else "accelerator")
     model = build([Task(num_rules=2, data_seed=i) for i in range(3)], "modular", 4, [0, 1, 2])
     training = Training(steps=8, learning_rate=1e-2, clipnorm=1.0)
     compile_model(model, model.population, training, steps_per_execution=4)
@@ -104,12 +103,12 @@ def test_how_many_steps_a_program_takes() -> None:
     assert steps_of_seconds(small, 256) == 100
     assert steps_of_seconds(large, 10**5) == 2  # 140,000 weights, 6 operations each
     assert steps_of_seconds(large, 10**9) == 1
-    assert steps_per_program(batches(256), 100) == 20
-    assert steps_per_program(batches(256), 7) == 7
-    assert steps_per_program(batches(BYTES_PER_PROGRAM // 4 // 3), 100) == 2  # three would fit
-    assert steps_per_program(batches(BYTES_PER_PROGRAM), 100) == 1
+    assert steps_that_fit(batches(256).bytes_per_step, 100) == 20
+    assert steps_that_fit(batches(256).bytes_per_step, 7) == 7
+    assert steps_that_fit(batches(BYTES_PER_PROGRAM // 4 // 3).bytes_per_step, 100) == 2  # three would fit
+    assert steps_that_fit(batches(BYTES_PER_PROGRAM).bytes_per_step, 100) == 1
     uneven = tf.data.Dataset.range(5).map(lambda n: (n, n)).batch(2)
     with pytest.raises(ValueError, match=r"must have one shape, .* `.batch\(..., drop_remainder=True\)`"):
-        steps_per_program(HostBatches(uneven), 1)
+        _ = HostBatches(uneven).bytes_per_step
     assert [largest_divisor(12, n) for n in (1, 5, 6, 7, 100)] == [1, 4, 6, 6, 12]
     assert largest_divisor(13, 12) == 1

@@ -11,7 +11,7 @@ from keras import ops
 import modtf
 from modtf.evaluation.evaluator import Evaluator
 from modtf.families import FAMILIES
-from modtf.metrics import activation_measures, measure_all
+from modtf.metrics import activation_measures
 from modtf.models.build import build
 from modtf.population import Population
 from modtf.protocol import Protocol
@@ -53,8 +53,9 @@ def test_history_names_everything(often):
     assert all(len(values) == 8 for values in often.history.values())
     assert often.callback.steps == [6 * i for i in range(9)]  # the first before training
     for name, per_member in often.callback.records.items():
-        shown = often.history["val_loss" if name == "loss" else name]
-        np.testing.assert_allclose([values.mean() for values in per_member[1:]], shown)
+        if name != "loss_scale2":  # not shown while training
+            shown = often.history["val_loss" if name == "loss" else name]
+            np.testing.assert_allclose([values.mean() for values in per_member[1:]], shown)
         assert all(values.shape == (2,) for values in per_member)
 
 
@@ -65,21 +66,6 @@ def test_evaluating_less_often_does_not_change_the_training(often, small_sizes):
     train(seldom, TASKS, STEPS, verbose=False, **how)
     for a, b in zip(often.model.trainable_variables, seldom.trainable_variables, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_activation_is_that_of_the_validation_stream(often, batches, numpy_activation, small_sizes):
-    """The callback's matrix, against NumPy on the outputs of each member over the same batches."""
-    batch_size = small_sizes.activation_batch_size
-    count = -(-small_sizes.tokens // batch_size)
-    for i, task in enumerate(TASKS):
-        alone = build(task, "modular", 8)
-        for ours, variable in zip(alone.trainable_variables, often.model.trainable_variables, strict=True):
-            ours.assign(variable.numpy()[i : i + 1])
-        elements = batches(task, count, batch_size=batch_size, split="validation")
-        expected = numpy_activation(alone, elements, 3)
-        np.testing.assert_allclose(often.callback.found[-1].activation[""][i], expected, atol=1e-6)
-        for name, value in measure_all(expected).items():
-            np.testing.assert_allclose(often.callback.records[name][-1][i], value, atol=1e-5)
 
 
 class OwnModel(keras.Model):
@@ -111,10 +97,9 @@ def functional(num_rules, num_modules):
     return keras.Model(features, {"target": target[:, 0], "activation": activation})
 
 
-@pytest.mark.parametrize("make", [pytest.param(OwnModel, marks=pytest.mark.slow), functional])
-def test_own_models_get_every_metric(make, small_sizes):
+def test_own_models_get_every_metric(small_sizes):
     task = Task(setting="classification", num_rules=3)
-    model = make(3, 3)
+    model = functional(3, 3)
     options = {"batch_size": 16, "evaluations": 2, "evaluation": small_sizes, "verbose": False}
     history = train(model, task, 4, **options).history
     measures = {measure.name for measure in activation_measures()}
@@ -158,39 +143,6 @@ def test_seeds_are_the_models_own_unless_given(stop):
         with pytest.raises(StoppedError):
             train(model, task, 2, seed=seed, verbose=False)
     assert [population.seeds for population, *_ in seen] == [(5, 6), (1, 2), (3, 4)]
-
-
-@pytest.mark.parametrize(
-    ("outputs", "message"),
-    [
-        (lambda x: x[:, 0], "'target' .*, if it has modules, 'activation' .*, received .*Tensor"),
-        (lambda x: {"activation": x}, r"received \['activation'\]. Wrap your model"),
-    ],
-)
-def test_wrong_outputs_are_named_before_anything_is_trained(outputs, message):
-    class Wrong(keras.Model):
-        def call(self, features):
-            return outputs(features["inputs"])
-
-    with pytest.raises(ValueError, match=message):
-        train(Wrong(), Task(), 2, verbose=False)
-    with pytest.raises(ValueError, match=message):
-        modtf.evaluate(Wrong(), Task())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"steps": 0}, "steps=0 .* at least 1"),
-        ({"steps": 2, "evaluations": 0}, "evaluations=0"),
-        ({"steps": 2, "clipnorm": "1"}, "clipnorm='1'"),
-        ({"steps": 2, "batch_size": 0}, "batch_size=0"),
-        ({"steps": 2, "seed": [0]}, "seed"),
-    ],
-)
-def test_train_refuses(options, message):
-    with pytest.raises(ValueError, match=message):
-        train(build(Task(), width=4), Task(), verbose=False, **options)
 
 
 class Kill(keras.callbacks.Callback):

@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 import pytest
-from hostile import anything, few, survives
+from hostile import anything, damaged, few, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,14 +64,8 @@ def test_train(model, name, value):
 @few
 @given(data=st.data())
 def test_a_damaged_model(saved, tmp_path_factory, data):
-    content = bytearray(saved.read_bytes())
-    if data.draw(st.booleans()):
-        del content[data.draw(st.integers(0, len(content) - 1)) :]
-    for place in data.draw(st.lists(st.integers(0, max(0, len(content) - 1)), max_size=4)):
-        if content:
-            content[place] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.mktemp("damaged") / "x.keras"
-    path.write_bytes(content)
+    path.write_bytes(data.draw(damaged(saved.read_bytes())))
     survives(lambda: modtf.load_model(path), str(path))
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import keras
 import numpy as np
 import plugin_routers
 import pytest
@@ -100,22 +99,6 @@ def test_a_penalty_falls_and_is_recorded(small_sizes):
     recorded = [float(values[0]) for values in callback.records["unevenness"]]
     np.testing.assert_allclose(recorded[1:], history["unevenness"])
     assert recorded[-1] < 0.5 * recorded[0]
-
-
-def test_a_killed_training_goes_on_with_the_same_noise(tmp_path):
-    class Kill(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            if epoch == 1:
-                raise KeyboardInterrupt
-
-    whole, file = trained("gumbel", TASKS[0], 0), tmp_path / "checkpoint.npz"
-    how = {"checkpoint": file, "jit_compile": False, "evaluation": SIZES, **HOW}
-    with pytest.raises(KeyboardInterrupt):
-        train(build(TASKS[0], "gumbel", 4, 0), TASKS[0], 4, callbacks=[Kill()], **how)
-    resumed = build(TASKS[0], "gumbel", 4, 0)
-    train(resumed, TASKS[0], 4, **how)
-    for ours, others in zip(whole.weights, resumed.weights, strict=True):
-        np.testing.assert_array_equal(ours, others)
 
 
 def test_evaluation_changes_nothing_and_draws_nothing():

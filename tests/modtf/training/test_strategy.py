@@ -9,7 +9,7 @@ import pytest
 
 from modtf.engines.cell import run_cell
 from modtf.families import FAMILIES
-from modtf.training.shares import bounds
+from modtf.training.steps import bounds
 from modtf.training.strategy import MemberDevices, choose_strategy
 
 TWO_DEVICES = """
@@ -21,7 +21,6 @@ cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 import contextlib
-import keras
 import numpy as np
 import modtf
 from modtf.families import FAMILIES
@@ -36,15 +35,6 @@ mirrored, members = choose_strategy("mirrored", 8), choose_strategy("members", 7
 results["devices"] = members.devices
 
 
-class Losses(keras.callbacks.Callback):
-    def on_train_begin(self, logs=None):
-        self.found = []
-
-    def on_train_batch_end(self, batch, logs=None):
-        if (batch + 1) % EVERY == 0:
-            self.found.append(float(logs["loss"]))
-
-
 def trained(arch, how, data="host"):
     tasks = [modtf.Task(arch, num_rules=2, data_seed=i) for i in range(3)]
     with mirrored.scope() if how == "mirrored" else contextlib.nullcontext():
@@ -57,19 +47,15 @@ def trained(arch, how, data="host"):
         )
     batches = training_batches(model, model.population, 8, data=data)
     elements = use_large_programs(model, batches, members.devices if how == "members" else ())
-    losses = Losses()
-    model.fit(elements, steps_per_epoch=STEPS, callbacks=[losses], verbose=0, shuffle=False)
-    return {
-        "losses": losses.found,
-        "weights": [v.numpy().tolist() for v in [*model.trainable_variables, *model.optimizer.variables]],
-    }
+    how_long = {"epochs": STEPS // EVERY, "steps_per_epoch": EVERY}
+    losses = model.fit(elements, **how_long, verbose=0, shuffle=False).history["loss"]
+    weights = [v.numpy().tolist() for v in [*model.trainable_variables, *model.optimizer.variables]]
+    return {"losses": losses, "weights": weights}
 
 
 for arch in FAMILIES:
-    for how in ("one", "mirrored"):
+    for how in ("one", "mirrored", "in one program", "members"):
         results[f"{arch} {how}"] = trained(arch, how)
-    results[f"{arch} in one program"] = trained(arch, "in one program")
-    results[f"{arch} members"] = trained(arch, "members")
 results["mlp on both devices"] = trained("mlp", "members", "device")
 
 sizes = modtf.Evaluation(batches=1, batch_size=8, activation_batch_size=8, tokens=8, conditions=())
@@ -112,34 +98,17 @@ def assert_trained_as(one, two, tolerance):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", FAMILIES)
-def test_replicas_train_as_one(results, arch):
-    """Three members, with clipping active: per member, after the sum over replicas."""
-    assert_trained_as(results[f"{arch} one"], results[f"{arch} mirrored"], 2e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arch", FAMILIES)
-def test_shares_compute_the_same_numbers_as_the_whole(results, arch):
-    assert_trained_as(results[f"{arch} in one program"], results[f"{arch} members"], 1e-6)
-
-
-@pytest.mark.slow
-def test_shares_make_their_data_on_their_devices(results):
-    """Two members on the first, one on the second; the loss is the mean over all three."""
+def test_two_devices_train_as_one(results):
+    """Three members, with clipping active: per member, after the sum over replicas. As shares (two members on
+    the first, one on the second) with data of the host, or made there; the loss is the mean over all."""
+    for arch in FAMILIES:
+        assert_trained_as(results[f"{arch} one"], results[f"{arch} mirrored"], 2e-3)
+        assert_trained_as(results[f"{arch} in one program"], results[f"{arch} members"], 1e-6)
     assert_trained_as(results["mlp one"], results["mlp on both devices"], 2e-3)
-
-
-@pytest.mark.slow
-def test_it_says_what_keras_cannot_do_there(results):
     line = "2 replicas: training without XLA and one step per call (Keras supports neither here)."
     assert set(results["printed"].strip().splitlines()) == {line}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["members", "mirrored"])
-def test_a_cell_runs_there(results, how):
-    assert {"results.csv", "last.keras", "best.keras"} <= set(results[how])
+    for how in ("members", "mirrored"):
+        assert {"results.csv", "last.keras", "best.keras"} <= set(results[how])
 
 
 def test_a_cell_is_trained_on_its_devices(monkeypatch, tmp_path, small_cell):
@@ -165,13 +134,10 @@ def test_what_cannot_be_shared_is_refused(results):
     assert "2 devices were given to share the members of a population: that needs" in results["errors"][2]
 
 
-def test_which_devices():
+def test_which_devices_train_which_members():
+    assert bounds(25, 4) == [(0, 7), (7, 13), (13, 19), (19, 25)]
+    assert bounds(2, 8) == [(0, 1), (1, 2)]
     assert choose_strategy("auto", 8, 3) is None, "one device where there is no GPU"
     assert choose_strategy("members", 8, num_members=1) is None
     with pytest.raises(ValueError, match="strategy='all'"):
         choose_strategy("all", 8)
-
-
-def test_shares_are_as_even_as_can_be():
-    assert bounds(25, 4) == [(0, 7), (7, 13), (13, 19), (19, 25)]
-    assert bounds(2, 8) == [(0, 1), (1, 2)]

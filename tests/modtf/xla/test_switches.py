@@ -10,7 +10,7 @@ from modtf.population import Population
 from modtf.protocol import Protocol
 from modtf.task import Task
 from modtf.training.compile import compile_model
-from modtf.xla.switches import OPTION, no_retracing_advice, use_precision, xla_alone
+from modtf.xla.switches import OPTION, no_retracing_advice, xla_alone
 
 
 @pytest.fixture
@@ -27,13 +27,6 @@ def test_compiling_chooses_the_precision(precision_as_it_was, precision, enabled
     protocol = Protocol.published(task).replace(precision=precision)
     compile_model(build(task, "monolithic", 4), Population.of(task), protocol.training)
     assert tf.config.experimental.tensor_float_32_execution_enabled() is enabled
-
-
-def test_unknown_precision():
-    with pytest.raises(ValueError, match="precision='half' is not known; expected one of float32, tf32"):
-        use_precision("half")
-    with pytest.raises(ValueError, match="precision"):
-        Protocol.published(Task()).replace(precision="half")
 
 
 def test_tensorflow_knows_the_option_and_has_it_back():
