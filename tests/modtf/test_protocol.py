@@ -15,6 +15,7 @@ def test_presets(name, arch, setting):
     task = Task(arch, setting)
     found = preset(name, task)
     training = found.protocol.training
+    assert found.protocol == {"paper": Protocol.published, "quick": Protocol.quick}[name](task)
     assert training.steps % training.evaluations == 0
     assert tail_length(training.evaluations) >= 5
     assert found.tasks >= 3  # so that there is an interval to show
@@ -23,13 +24,9 @@ def test_presets(name, arch, setting):
     assert training.clipnorm == Protocol.published(task).training.clipnorm  # one clip rule
 
 
-@pytest.mark.parametrize(("arch", "setting"), EVERY)
-def test_the_names_of_presets_are_those_of_protocols(arch, setting):
-    task = Task(arch, setting)
-    assert preset("paper", task).protocol == Protocol.published(task)
-    assert preset("quick", task).protocol == Protocol.quick(task)
+def test_the_names_of_presets():
     with pytest.raises(ValueError, match="preset='slow' is not known; expected one of quick, paper"):
-        preset("slow", task)
+        preset("slow", Task())
 
 
 @pytest.mark.parametrize(
