@@ -128,16 +128,14 @@ def main() -> None:
 
         for kind in kinds:
             out, begin = Path(folder, "calm-{}-{}".format(*kind)), time.monotonic()
-            assert ended(start(kind[0], out, kind[1], options.steps), 3600) == 0, Path(
-                f"{out}.log"
-            ).read_text()
+            status = ended(start(*kind, out, options.steps), 3600)
+            assert status == 0, Path(f"{out}.log").read_text()
             calm[kind], lasted[kind] = found_in(out), time.monotonic() - begin
-            assert len(list(out.glob("*/manifest.json"))) == 2
         while sum(counts.values()) < options.kills and time.monotonic() - begun < options.seconds:
             kind, runs, status = kinds[runs % len(kinds)], runs + 1, -1
             out = Path(folder, f"run{runs}")
             while status != 0 and len(wrong) < 5:
-                child, lasts = start(*kind, out, options.steps), lasted[kind]
+                child, lasts, begin = start(*kind, out, options.steps), lasted[kind], time.monotonic()
                 more = sum(counts.values()) < options.kills
                 found = ended(child, chance.uniform(0.0, lasts) if more else 3600)
                 workers = Path(f"/proc/{child}/task/{child}/children")
@@ -151,8 +149,8 @@ def main() -> None:
                     found, expected = ended(child, 3600), (KINDS[how], -how, 0)  # 0: it was just ending
                     counts[how.name] += 1
                     damaged[damage(out, chance)] += 1
-                else:
-                    expected = (0,)
+                else:  # programs are compiled by now, and the machine may be less busy
+                    expected, lasted[kind] = (0,), min(lasts, time.monotonic() - begin)
                 status = 1 if found is None else found
                 if status not in expected:
                     said = Path(f"{out}.log").read_text()[-2000:]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from absl import flags
-from cheap import Here
+from dummy import Here
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 
 from modtf.engines.work import Work

@@ -22,11 +22,16 @@ def test_members():
 
 
 @pytest.mark.parametrize(
-    ("members", "message"), [((), "at least one"), (((0, 0), (0, 0)), r"\(0, 0\)\): expected .* each once")]
+    ("changes", "message"),
+    [
+        ({"members": ()}, "at least one"),
+        ({"members": ((0, 0), (0, 0))}, r"\(0, 0\)\): expected .* each once"),
+        ({"width": 0}, "width=0"),
+    ],
 )
-def test_members_that_are_refused(members, message):
+def test_what_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        replace(CELL, members=members)
+        replace(CELL, **changes)
 
 
 @pytest.mark.parametrize("arch", FAMILIES)
@@ -43,15 +48,8 @@ def test_label_and_folder():
 
 
 def test_columns():
-    assert CELL.columns == {
-        "arch": "mlp",
-        "setting": "regression",
-        "task_options": "",
-        "num_rules": 8,
-        "width": 32,
-        "variant": "modular",
-        "model_options": "",
-    }
+    kind = {"arch": "mlp", "setting": "regression", "task_options": "", "num_rules": 8}
+    assert CELL.columns == {**kind, "width": 32, "variant": "modular", "model_options": ""}
     rnn = Cell(
         Task("rnn", target="state"), 8, "modular", ((0, 0),), router={"modules": 4}, model={"cell": "simple"}
     )
@@ -59,10 +57,7 @@ def test_columns():
     assert rnn.columns["model_options"] == "modules=4,cell=simple"
     assert replace(CELL, trainer={"warm_up": 2}).columns["model_options"] == "trainer.warm_up=2"
     assert Cell(Task("mha"), 8, "modular", ((0, 0),)).columns["task_options"] == "search=v1"
-
-
-def test_the_familys_own_architecture_is_none():
-    assert replace(CELL, architecture="mlp") == CELL
+    assert replace(CELL, architecture="mlp") == CELL, "the family's own is none"
     assert replace(CELL, architecture="mha").columns["model_options"] == "architecture=mha"
 
 
@@ -75,36 +70,25 @@ def test_the_hash_is_pinned():
 def test_the_hash_depends_on_the_science_alone():
     assert CELL.hash == replace(CELL, task=CELL.task.replace(data_seed=4)).hash  # members have the data seeds
     others = [
+        *(replace(CELL, **{name: {"modules": 4}}) for name in ("router", "model", "trainer")),
+        replace(CELL, task=Task(num_rules=4)),
+        replace(CELL, task=Task(num_rules=8, setting="classification")),
         replace(CELL, width=64),
         replace(CELL, variant="monolithic"),
         replace(CELL, members=((0, 0),)),
-        replace(CELL, task=Task(num_rules=4)),
-        replace(CELL, task=Task(num_rules=8, setting="classification")),
-        replace(CELL, protocol=CELL.protocol.replace(steps=7)),
-        replace(CELL, protocol=CELL.protocol.replace(learning_rate=1e-3)),
-        replace(CELL, protocol=CELL.protocol.replace(tokens=7)),
-        replace(CELL, protocol=CELL.protocol.replace(conditions=("iid",))),
-        replace(CELL, router={"modules": 4}),
-        replace(CELL, model={"hidden": 4}),
         replace(CELL, architecture="mha"),
-        replace(CELL, trainer={"warm_up": 2}),
-        replace(CELL, protocol=CELL.protocol.replace(optimizer="sgd")),
-        replace(CELL, protocol=CELL.protocol.replace(optimizer="sgd", momentum=0.5)),
-        replace(CELL, protocol=CELL.protocol.replace(schedule="cosine")),
-        replace(CELL, protocol=CELL.protocol.replace(weight_decay=1e-4)),
     ]
+    changes = [{"steps": 7}, {"learning_rate": 1e-3}, {"tokens": 7}, {"conditions": ("iid",)}]
+    changes += [{"optimizer": "sgd"}, {"optimizer": "sgd", "momentum": 0.5}]
+    changes += [{"schedule": "cosine"}, {"weight_decay": 1e-4}]
+    others += [replace(CELL, protocol=CELL.protocol.replace(**change)) for change in changes]
     assert len({cell.hash for cell in [CELL, *others]}) == len(others) + 1
 
 
 def test_the_dictionary_is_json_complete_and_the_cell_again():
     evaluation = Evaluation(conditions=("iid", "scale2"))
-    cell = replace(
-        CELL,
-        protocol=Protocol(Training(steps=4), evaluation),
-        router={"modules": 4},
-        model={"cell": "simple"},
-        trainer={"warm_up": 2},
-    )
+    options = {"router": {"modules": 4}, "model": {"cell": "simple"}, "trainer": {"warm_up": 2}}
+    cell = replace(CELL, protocol=Protocol(Training(steps=4), evaluation), **options)
     for one in (CELL, cell):
         plain = one.to_dict()
         assert json.loads(json.dumps(plain)) == plain

@@ -41,9 +41,7 @@ def test_check_writable(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to(tmp_path / "nothing")
     for wrong in ("file", "file/below", "loop", "loop/below"):
-        with pytest.raises(
-            ValueError, match=f"--out={tmp_path / wrong} cannot be written: .* is not a folder"
-        ):
+        with pytest.raises(ValueError, match=f"--out={tmp_path / wrong} cannot be written: .* is not a fold"):
             check_writable(tmp_path / wrong, "--out")
     for nonsense in ("\0", "x" * 300, 3, None):
         with pytest.raises(ValueError, match=r"out=.* is not valid; expected a path"):

@@ -32,22 +32,21 @@ def test_task(name, value, arch):
         assert hash(task) == hash(task.replace())
 
 
-@pytest.mark.parametrize("name", Training.__dataclass_fields__)
-@few
-@given(value=anything)
-def test_training(name, value):
-    training = survives(lambda: Training(**{"steps": 10, name: value}), name)
-    if training is not None:
-        Protocol(training, Evaluation()).to_dict()
+#: what takes values by name -> it, and whose fields they are
+TAKES: dict[str, Any] = {
+    "training": (lambda **given: Training(**{"steps": 10, **given}), Training),
+    "evaluation": (lambda **given: Evaluation(**given).smaller(10), Evaluation),
+    "replace": (Protocol.published(Task()).replace, Training),
+}
 
 
-@pytest.mark.parametrize("name", Evaluation.__dataclass_fields__)
+@pytest.mark.parametrize(
+    ("made", "name"), [(made, n) for made, (_, of) in TAKES.items() for n in [*of.__dataclass_fields__, "no"]]
+)
 @few
 @given(value=anything)
-def test_evaluation(name, value):
-    evaluation = survives(lambda: Evaluation(**{name: value}), name)
-    if evaluation is not None:
-        assert evaluation.smaller(10).batches >= 1
+def test_protocol(made, name, value):
+    survives(lambda: TAKES[made][0](**{name: value}), name)
 
 
 @pytest.mark.parametrize("name", list(Cell.__dataclass_fields__))

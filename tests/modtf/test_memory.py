@@ -38,12 +38,9 @@ def test_a_machine_and_its_containers(machine, place, limit, expected):
     assert machine({place: f"{limit}\n"}) == expected * GB
 
 
-def test_accelerators_bring_memory_of_their_own(machine):
+def test_accelerators_bring_memory_and_a_system_that_does_not_say_refuses_nothing(machine, monkeypatch):
     files = {"/dev/nvidia0": "", "/dev/nvidia1": "", "/dev/nvidiactl": ""}
     assert machine(files) == 8 * GB + 2 * ACCELERATOR
-
-
-def test_a_system_that_does_not_say_refuses_nothing(monkeypatch):
     monkeypatch.delattr(os, "sysconf")
     assert memory_here.__wrapped__() == memory.UNLIMITED
 

@@ -17,38 +17,26 @@ def test_one_task_or_several(arch):
     assert (listed.tasks, listed.seeds, listed.has_axis) == ((task,), (3,), True)
     several = Population.of((task, other), np.arange(2).tolist())
     assert (several.tasks, several.seeds, len(several)) == ((task, other), (0, 1), 2)
-    assert (Population.of(task).seeds, Population.of([task, other]).seeds) == ((0,), (0, 0))
     assert several.members == [(task, 0), (other, 1)]
     assert (several.task, several.family) == (task, FAMILIES[arch])
 
 
-def test_a_population_is_read_as_it_is():
+def test_a_population_is_read_as_it_is_and_seeds_are_zero_unless_given():
+    assert Population.of(Task()).seeds == (0,)
+    assert Population.of([Task(), Task()]).seeds == (0, 0)
     population = Population.of([Task(), Task(data_seed=1)], [4, 5])
     assert Population.of(population) is population
     assert Population.of(population, [6, 7]) == Population.of(population.tasks, [6, 7])
     assert Population.of(Population.of(Task(), 1), 2) == Population.of(Task(), 2)
-
-
-def test_another_seed():
-    population = Population.of([Task(), Task(data_seed=1)], [4, 5])
     assert population.with_seed(9) == Population.of(population.tasks, [9, 9])
     with pytest.raises(ValueError, match="seed=-1"):
         population.with_seed(-1)
 
 
 def test_shapes_tell_what_fits():
-    shapes = [
-        Population.of(task, seed).shape
-        for task, seed in (
-            (Task(), 0),
-            ([Task()], [0]),
-            ([Task()] * 2, [0, 1]),
-            (Task(num_rules=3), 0),
-            (Task(setting="classification"), 0),
-            (Task("mha"), 0),
-            (Task("mha", search="v2"), 0),
-        )
-    ]
+    pairs = [(Task(), 0), ([Task()], [0]), ([Task()] * 2, [0, 1]), (Task(num_rules=3), 0)]
+    others = [Task(setting="classification"), Task("mha"), Task("mha", search="v2")]
+    shapes = [Population.of(*pair).shape for pair in [*pairs, *((task, 0) for task in others)]]
     assert len(set(shapes)) == len(shapes)
     assert Population.of(Task(data_seed=3), 7).shape == shapes[0]
 
@@ -62,6 +50,7 @@ def test_described_in_words():
     ("task", "seed", "message"),
     [
         (Task(), [0], "give one seed"),
+        (Task(), 0.5, "seed=0.5"),
         (Task(), -1, "seed=-1"),
         ([Task()], 0, "a list of as many seeds"),
         ([Task()], [0, 1], "1 and 2"),

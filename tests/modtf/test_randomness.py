@@ -1,17 +1,14 @@
 """Keys: one number per (task, split, seed, purpose), never the same twice, the same on every machine."""
 
+from itertools import product
+
 from modtf.randomness import random_key
 from modtf.task import SPLITS, Task
 
 
 def test_keys_are_distinct_and_64_bit():
-    tasks = [
-        Task(arch=arch, setting=setting, num_rules=num_rules, data_seed=data_seed)
-        for setting in ("regression", "classification")
-        for arch in ("mlp", "mha", "rnn")
-        for num_rules in (2, 4, 8, 16, 32)
-        for data_seed in range(5)
-    ]
+    kinds = product(("regression", "classification"), ("mlp", "mha", "rnn"), (2, 8, 32), range(3))
+    tasks = [Task(arch, setting, num_rules, data_seed) for setting, arch, num_rules, data_seed in kinds]
     tasks += [Task(arch="mha", search="v2"), Task(arch="rnn", target="state")]
     keys = [
         random_key(task, seed, split, *purpose)

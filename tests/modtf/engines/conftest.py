@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from dummy import Here
 
 from modtf.cell import Cell
 from modtf.engines.run_study import run_study
-from modtf.engines.work import Event, Work, work_on
+from modtf.engines.work import Work
 from modtf.studies import grid
 
 HERE = Path(__file__).parent
@@ -34,22 +35,12 @@ def work(tmp_path, monkeypatch):
     return lambda function="steps", **options: Work(str(tmp_path / "out"), f"dummy:{function}", **options)
 
 
-class HereEngine:
-    """Runs cells one after the other in this process."""
-
-    is_here = True
-
-    def run(self, cells, work):
-        for cell in cells:
-            yield Event(cell, 0, work_on(cell, work, work.prepare()))
-
-
 @pytest.fixture
 def run(cells, work, capsys):
     """run(function, engine, **options) -> (counts of outcomes, what was said, Summary)."""
 
     def begin(function, engine=None, chosen=cells, **options):
-        summary = run_study(chosen, work(function, **options), engine or HereEngine(), shown=False)
+        summary = run_study(chosen, work(function, **options), engine or Here(), shown=False)
         return dict(summary.counts), capsys.readouterr().out, summary
 
     return begin

@@ -32,24 +32,17 @@ def folder(small_cell, tmp_path_factory):
 
 def test_files(folder, small_cell):
     assert folder.name == small_cell.folder
-    assert {path.name for path in folder.iterdir()} == {
-        "config.json",
-        "results.csv",
-        "history.csv",
-        "activation.npz",
-        "last.keras",
-        "best.keras",
-        "tensorboard",
-        "manifest.json",
-    }
+    files = (
+        "config.json results.csv history.csv activation.npz last.keras best.keras tensorboard manifest.json"
+    )
+    assert {path.name for path in folder.iterdir()} == set(files.split())
     config = json.loads((folder / "config.json").read_text())
     made_with = config.pop("provenance")
     assert config == {**small_cell.to_dict(), "version": modtf.__version__}
     versions = {module.__name__: module.__version__ for module in (modtf, tf, keras, np)}
     assert versions.items() <= made_with.items()
-    assert set(made_with) - set(versions) == {
-        "python", "backend", "system", "processor", "accelerators", "precision"
-    }  # fmt: skip
+    others = "python backend system processor accelerators precision"
+    assert set(made_with) - set(versions) == set(others.split())
     assert all(isinstance(value, str) and value for value in made_with.values())
     assert made_with["precision"] == "float32"
 
@@ -61,9 +54,8 @@ def test_results(folder, small_cell):
     assert set(frame["measure"]) == {"loss", *CLOCK, *MEASURES}
     assert (frame["num_parameters"] == modtf.load_model(folder / "last.keras").num_parameters).all()
     assert (frame["num_modules"] == 3).all()
-    loss = frame[frame["measure"] == "loss"].pivot_table(
-        "value", ["data_seed", "seed", "condition"], "checkpoint"
-    )
+    loss = frame[frame["measure"] == "loss"]
+    loss = loss.pivot_table("value", ["data_seed", "seed", "condition"], "checkpoint")
     assert loss.notna().all(axis=None)
     assert loss.shape == (2 * 2, 3)  # members and conditions; tail, last, best
     assert set(frame[frame["measure"] != "loss"]["condition"]) == {"iid"}
@@ -99,34 +91,27 @@ def test_saved_models_score_what_the_table_says(folder, small_cell):
 @pytest.mark.slow
 def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
     """The last half of four, each on a tenth of the data: trained again, and measured by hand after each."""
-    sizes = small_cell.protocol.evaluation.smaller(10, None)
-    training, found = small_cell.protocol.training, []
-    model = modtf.build(small_cell.population, small_cell.variant, small_cell.width)
+    sizes, training = small_cell.protocol.evaluation.smaller(10, None), small_cell.protocol.training
+    population, found = small_cell.population, []
+    model = modtf.build(population, small_cell.variant, small_cell.width)
 
-    class Measure(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            found.append(modtf.evaluate(model, small_cell.population, evaluation=sizes))
+    def measure(*_):
+        found.append(modtf.evaluate(model, population, evaluation=sizes))
 
-    modtf.train(
-        model,
-        small_cell.population,
-        training.steps,
-        batch_size=training.batch_size,
-        learning_rate=training.learning_rate,
-        evaluations=training.evaluations,
-        evaluation=sizes.smaller(1),
-        callbacks=[Measure()],
-        verbose=False,
-    )
+    names = ("batch_size", "learning_rate", "evaluations")
+    how = {name: getattr(training, name) for name in names} | {
+        "evaluation": sizes.smaller(1),
+        "verbose": False,
+    }
+    callbacks = [keras.callbacks.LambdaCallback(on_epoch_end=measure)]
+    modtf.train(model, population, training.steps, **how, callbacks=callbacks, verbose=False)
     assert len(found) == 4
-    found = found[2:]  # the last half
     frame = load_results(str(folder))
     frame = frame[(frame["checkpoint"] == "tail") & ~frame["measure"].isin(CLOCK)]
-    family = small_cell.task.family
     for row in frame.itertuples():
         member = small_cell.members.index((row.data_seed, row.seed))
-        name = family.condition(row.condition).of(row.measure)
-        expected = np.mean([scores[member][name] for scores in found])
+        name = small_cell.task.family.condition(row.condition).of(row.measure)
+        expected = np.mean([scores[member][name] for scores in found[2:]])
         np.testing.assert_allclose(row.value, expected, rtol=1e-6, err_msg=name)
 
 
@@ -135,10 +120,11 @@ def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
 )
 def test_every_family_runs(arch, tmp_path):
     """With an option of the router, in classification."""
-    sizes = Evaluation(batches=1, batch_size=8, tokens=160, draws=2, tokens_per_draw=80)
-    protocol = Protocol(
-        Training(steps=2, batch_size=4, evaluations=2), replace(sizes, conditions=("scale2",))
+    sizes = Evaluation(
+        batches=1, batch_size=8, tokens=160, draws=2, tokens_per_draw=80, conditions=("scale2",)
     )
+    sizes = replace(sizes, conditions=("scale2",))
+    protocol = Protocol(Training(steps=2, batch_size=4, evaluations=2), sizes)
     task = Task(arch, "classification")
     cell = Cell(task, 8, "modular", ((0, 0), (0, 1)), protocol, router={"modules": 3})
     frame = load_results(str(run_cell(cell, tmp_path, verbose=False)))
@@ -167,17 +153,10 @@ def test_one_that_another_process_works_on(small_cell, tmp_path):
 def test_tensorboard(folder):
     events = EventAccumulator(str(folder / "tensorboard")).Reload()
     tags = events.Tags()
-    assert {
-        "performance/training_loss",
-        "performance/validation_loss",
-        "speed/steps_per_second",
-        "speed/members_times_steps_per_second",
-        "test/loss",
-        "test/loss_scale2",
-        "activation/module_use",
-        "activation/rules_by_modules",
-        *(f"measures/{name}" for name in MEASURES),
-    } <= set(tags["tensors"])
+    names = "performance/training_loss performance/validation_loss speed/steps_per_second test/loss "
+    names += "speed/members_times_steps_per_second test/loss_scale2 activation/module_use "
+    names += "activation/rules_by_modules"
+    assert {*names.split(), *(f"measures/{name}" for name in MEASURES)} <= set(tags["tensors"])
     assert [event.step for event in events.Tensors("performance/training_loss")] == [2, 4, 6, 8]
     assert [event.step for event in events.Tensors("measures/alignment")] == [0, 2, 4, 6, 8]
 
@@ -198,15 +177,13 @@ def test_a_kill_after_training_costs_no_training(tmp_path, monkeypatch):
         with pytest.raises(ZeroDivisionError):
             run_cell(cell, tmp_path, verbose=False)
     assert (tmp_path / cell.folder / "checkpoint.npz").exists()
-    monkeypatch.setattr("keras.Model.fit", refuse_to_train(keras.Model.fit))
-    folder = run_cell(cell, tmp_path, verbose=False)
-    assert (folder / "results.csv").exists()
-    assert not (folder / "checkpoint.npz").exists()
+    fit = keras.Model.fit
 
-
-def refuse_to_train(fit):
-    def checked(self, *args, **options):
+    def refuse_to_train(self, *args, **options):
         assert options["initial_epoch"] == options["epochs"]
         return fit(self, *args, **options)
 
-    return checked
+    monkeypatch.setattr("keras.Model.fit", refuse_to_train)
+    folder = run_cell(cell, tmp_path, verbose=False)
+    assert (folder / "results.csv").exists()
+    assert not (folder / "checkpoint.npz").exists()

@@ -1,7 +1,8 @@
 """A disk that is full in the middle of a study: a small one is mounted, which takes a superuser."""
 
+import contextlib
+import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -33,7 +34,10 @@ def test_the_study_stops_and_goes_on_when_there_is_room(small_disk, cells, work,
     """Wherever it is full: at the first lock, in a checkpoint, or in the results."""
     ballast, out = small_disk / "ballast", small_disk / "out"
     out.mkdir()
-    write_until_full(ballast, room)
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    os.truncate(ballast, max(0, ballast.stat().st_size - room))
     study = Work(str(out), "dummy:large")
     summary = run_study(cells, study, LocalEngine(2), shown=False)
     assert "is full; make room and give the same command again" in summary.stopped
@@ -44,13 +48,3 @@ def test_the_study_stops_and_goes_on_when_there_is_room(small_disk, cells, work,
     assert summary.is_good, (summary.stopped, summary.failed)
     for cell in cells:
         assert (out / cell.folder / "results.csv").read_text() == f"{cell.label},20\n"
-
-
-def write_until_full(path: Path, room: int) -> None:
-    """Leaves about `room` bytes."""
-    with path.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            file.truncate(max(0, file.tell() - room))

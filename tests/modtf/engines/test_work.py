@@ -30,17 +30,7 @@ def refuse(*_):
     raise AssertionError("nothing should have run")
 
 
-def test_a_cell_is_finished_once(cells, work, tmp_path):
-    seen: list[int] = []
-    assert status(cells[0], work(), dummy.steps, seen.append) == "finished"
-    assert seen == list(range(1, 21))
-    assert state_of(cells[0], tmp_path / "out").name == "finished"
-    assert status(cells[0], work(), refuse) == "skipped"
-    left = [p.name for p in (tmp_path / "out" / PRIVATE).rglob("*") if p.is_file()]
-    assert left == [f"{cells[0].folder}.lock"]
-
-
-def test_an_unfinished_cell_goes_on_where_it_was(cells, work, tmp_path):
+def test_a_cell_is_finished_once_and_goes_on_where_it_was(cells, work, tmp_path):
     """Left in the open by an interrupted process, or by `launch/run.py`."""
     folder = tmp_path / "out" / cells[0].folder
     folder.mkdir(parents=True)
@@ -48,6 +38,8 @@ def test_an_unfinished_cell_goes_on_where_it_was(cells, work, tmp_path):
     seen: list[int] = []
     assert status(cells[0], work(), dummy.steps, seen.append) == "finished"
     assert seen == [16, 17, 18, 19, 20]
+    assert state_of(cells[0], tmp_path / "out").name == "finished"
+    assert status(cells[0], work(), refuse) == "skipped"
 
 
 def test_a_failure_is_recorded_and_left_alone_until_it_is_retried(cells, work, tmp_path):

@@ -24,6 +24,13 @@ READERS: dict[str, list[Callable[..., Any]]] = {
 }
 
 
+OTHERS = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3),
+    lambda values: st.lists(values) | st.dictionaries(st.sampled_from(["cell", "task", "training"]), values),
+    max_leaves=5,
+)
+
+
 @pytest.fixture(scope="module")
 def one_cell(small_study, tmp_path_factory):
     """A folder with a cell that has all files."""
@@ -39,28 +46,10 @@ def one_cell(small_study, tmp_path_factory):
 def test_changed_bytes(one_cell, name, reader, data):
     path = one_cell / name
     whole = path.read_bytes()
-    content = data.draw(damaged(whole))
-    path.write_bytes(content)
+    others = OTHERS.map(lambda value: json.dumps(value).encode()) if name == CONFIG else st.nothing()
+    path.write_bytes(data.draw(damaged(whole) | others))
     try:
         survives(lambda: reader(one_cell), str(one_cell))
-    finally:
-        path.write_bytes(whole)
-
-
-def parts(values):
-    return st.lists(values, max_size=2) | st.dictionaries(
-        st.sampled_from(["cell", "task", "training"]), values
-    )
-
-
-@few
-@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=3), parts))
-def test_another_config(one_cell, value):
-    path = one_cell / CONFIG
-    whole = path.read_bytes()
-    path.write_text(json.dumps(value))
-    try:
-        survives(lambda: load_results(one_cell), str(one_cell))
     finally:
         path.write_bytes(whole)
 
@@ -113,14 +102,9 @@ def test_folders(empty_folder, reader, folder):
     assert found is None or len(found) == 0
 
 
-@pytest.fixture(scope="module")
-def results(one_cell):
-    return load_results(one_cell)
-
-
 @few
 @given(value=anything)
 @pytest.mark.parametrize("name", ["results", "checkpoint", "protocols", "level"])
-def test_study(results, name, value):
-    given_ = {"results": results} if name != "results" else {}
+def test_study(one_cell, name, value):
+    given_ = {} if name == "results" else {"results": load_results(one_cell)}
     survives(lambda: modtf.Study(**{**given_, name: value}), name.removesuffix("s"))

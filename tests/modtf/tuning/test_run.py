@@ -4,12 +4,7 @@ import json
 import math
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -175,27 +170,3 @@ def test_a_search_of_keras_tuner_alone_is_read_and_goes_on(tune):
     assert trials_of(search, tune.out) == before
     assert tune(search, limit=4)[:3] == before
     assert len(trials_of(search, tune.out)) == 4
-
-
-@pytest.mark.slow
-def test_killed_again_and_again(tune, tmp_path):
-    """A real process, by SIGKILL: it ends with the same trials as an undisturbed one."""
-    search, out = search_of(RATES, "hyperband"), tmp_path / "killed"
-    expected = [trial.objective for trial in tune(search)]
-    code = (
-        "from pathlib import Path; from cheap import Tune, search_of; "
-        f"Tune(Path('killed'))(search_of({RATES!r}, 'hyperband'))"
-    )
-    here = Path(__file__).parent
-    paths = os.pathsep.join([str(here.parents[2]), str(here)])
-    environment = {**os.environ, "PYTHONPATH": paths, "KERAS_BACKEND": "numpy", "SECONDS": "0.1"}
-    for trials in (1, 9, 17, 99):  # that have ended when it is killed
-        process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment)
-        while process.poll() is None and len(list(out.glob("*/results.csv"))) < trials:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert process.returncode == 0
-    found = trials_of(search, out)
-    assert [trial.objective for trial in found] == expected
-    assert len(list(out.glob("*/results.csv"))) == len({trial.cell.folder for trial in found})
