@@ -9,7 +9,7 @@ from pathlib import Path
 import modtf
 from modtf.analysis import kind_label, learned_measures
 from modtf.analysis.claims import CLAIMS
-from modtf.analysis.figures.save import png_of
+from modtf.analysis.figures.base import png_of
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
 from modtf.analysis.tracking import judged_cells

@@ -10,7 +10,7 @@ import modtf
 from modtf.analysis import IN, OUT, against
 from modtf.analysis.claims import CONTRADICTED, SUPPORTED, decisive
 from modtf.analysis.claims.evidence import MOST_TASKS
-from modtf.analysis.figures.save import png_of
+from modtf.analysis.figures.base import png_of
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.text import markdown_table
 

@@ -9,7 +9,7 @@ from modtf.analysis.rows import IN, OUT, performance_rows, random_baseline
 from modtf.analysis.study import Study
 from modtf.analysis.summary import summarise
 from modtf.analysis.table import results_table, table_note
-from modtf.analysis.tracking import judge_measures, learned_measures, over_kinds, print_judged
+from modtf.analysis.tracking import judge_measures, learned_measures, print_judged
 
 __all__ = [
     "IN",
@@ -26,7 +26,6 @@ __all__ = [
     "learned_measures",
     "match_members",
     "next_informed",
-    "over_kinds",
     "performance_rows",
     "print_judged",
     "random_baseline",

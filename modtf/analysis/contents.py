@@ -15,25 +15,14 @@ from modtf.results.schema import CELL, KIND, MEMBER
 
 
 def contents(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per kind of task: kind, R, widths, variants, tasks, seeds, cells, models, diverged, protocol.
-
-    Args:
-        results: of a study.
-    """
+    """One row per kind of task: what of it the results of a study hold, how many models diverged."""
     lost = with_kinds(diverged(results)).groupby("kind", observed=False).size()
     rows = [
-        {
-            "kind": kind,
-            "R": listing(models["num_rules"]),
-            "widths": listing(models["width"]),
-            "variants": listing(models["variant"]),
-            "tasks": models["data_seed"].nunique(),
-            "seeds": models["seed"].nunique(),
-            "cells": models["folder"].nunique(),
-            "models": len(models),
-            "diverged": int(lost.get(kind, 0)),
-            "protocol": listing(models["protocol"]),
-        }
+        (
+            *(kind, listing(models["num_rules"]), listing(models["width"]), listing(models["variant"])),
+            *(models["data_seed"].nunique(), models["seed"].nunique(), models["folder"].nunique()),
+            *(len(models), int(lost.get(kind, 0)), listing(models["protocol"])),
+        )
         for kind, models in results.drop_duplicates([*MEMBER, "protocol"]).groupby("kind", observed=True)
     ]
     names = ["kind", "R", "widths", "variants", "tasks", "seeds", "cells", "models", "diverged", "protocol"]

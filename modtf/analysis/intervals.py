@@ -30,7 +30,6 @@ def t_interval(
 
     Args:
         mean, deviation, count: of the sample, arrays of one shape; the deviation with n - 1.
-        level: how often such an interval covers the truth, where the sample is normal.
 
     Returns:
         low, high; NaN where there is one value or none.
@@ -46,12 +45,9 @@ def t_interval(
 
 
 def data_seed_means(frame: pd.DataFrame, by: Sequence[str] = (), value: str = "value") -> pd.DataFrame:
-    """One value for every data seed: over seeds first, then over all else that `by` does not name.
+    """The sample: a `value` per combination of `by` and data seed, over seeds first, then over all else.
 
     Values that are not finite, such as the loss of a model that diverged, are left out.
-
-    Returns:
-        The columns of `by`, data_seed, and `value`: the sample, one row per data seed.
     """
     by = list(by)
     frame = frame[np.isfinite(frame[value].to_numpy(np.float64))]
@@ -69,12 +65,7 @@ def intervals(
 ) -> pd.DataFrame:
     """The mean of `value` for every combination of `by`, with its interval over data seeds.
 
-    Args:
-        frame: rows of models, with `data_seed`; all other columns of a cell that `by` does not name are
-            averaged over, each of their combinations weighing the same within a data seed.
-        by: columns; each combination of their values becomes a row.
-        value: the column to average.
-        level: of the interval.
+    All other columns of a cell are averaged over, their combinations weighing the same within a data seed.
 
     Returns:
         The columns of `by`, then mean, low, high, num_tasks (data seeds), num_models (values used)

@@ -82,13 +82,10 @@ def categorise(
     words: Callable[..., str],
     order: Callable[[Iterable[Key]], list[Key]] | None = None,
 ) -> pd.Categorical:
-    """What a reader calls every row by some of its columns.
+    """What a reader calls every row: `words` of the values of some columns, as text.
 
     Args:
-        frame: the rows.
-        by: the columns.
-        words: called with their values, as text.
-        order: of the names, given their values; by default that of the columns.
+        order: of the names, given these values; by default that of the columns.
     """
     by = list(by)
     keys = frame[by].drop_duplicates()  # as ngroup counts them without sorting: by first appearance
@@ -106,12 +103,7 @@ def categorise(
 def in_report_order(kinds: Iterable[Key]) -> list[Key]:
     """(arch, setting, task_options), in the order of the registered families and their settings."""
     archs = list(FAMILIES)
-
-    def place(kind: Key) -> tuple[int, str, int]:
-        arch, setting, options = kind
-        return archs.index(arch), options, FAMILIES[arch].settings.index(setting)
-
-    return sorted(set(kinds), key=place)
+    return sorted(set(kinds), key=lambda k: (archs.index(k[0]), k[2], FAMILIES[k[0]].settings.index(k[1])))
 
 
 def _from_least_informed(models: Iterable[Key]) -> list[Key]:

@@ -33,10 +33,6 @@ def next_informed(frame: pd.DataFrame) -> list[tuple[str, str]]:
 def match_members(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     """Models of two variants that agree in everything else, task and seed included, side by side.
 
-    Args:
-        frame: rows of `Study.results`, in which variants with options have names of their own.
-        first, second: values of its column `variant`.
-
     Returns:
         What they agree in, then `value_first`, `value_second`, `gain` (by how much the first is better, in
         the unit of the measure) and `advantage` (gain divided by the larger of the two magnitudes: 0.2 is a
@@ -72,12 +68,11 @@ def compare_pairs(
     """Paired comparisons of variants: same task, same seed.
 
     Args:
-        frame: rows of `Study.results`, of registered measures (`modtf.metrics.MEASURES`).
+        frame: rows of `Study.results`, of registered measures.
         pairs: (first, second); positive numbers speak for the first. By default every variant of a
             family and the next less informed one.
         by: columns; each combination of their values becomes a row per pair.
         over: columns to average over on purpose. Gains then mix scales: read the advantage.
-        level: of the intervals over data seeds.
 
     Returns:
         first, second, the columns of `by`, gain, gain_low, gain_high (difference in the measure's unit),
@@ -115,10 +110,7 @@ def _effect_size(matched: pd.DataFrame, by: list[str]) -> np.ndarray:
     """mean / standard deviation of the gain of every row; NaN for one pair or gains that are all equal."""
     keys = [matched[name] for name in by] or [pd.Series(0, matched.index)]
     groups = matched["gain"].groupby(keys, observed=True)
-    deviation = groups.std(ddof=1).to_numpy(float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        size = groups.mean().to_numpy(float) / deviation
-    return np.where(deviation > 0, size, np.nan)
+    return (groups.mean() / groups.std().replace(0.0, np.nan)).to_numpy(float)
 
 
 def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEVEL) -> pd.DataFrame:
@@ -159,8 +151,7 @@ def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEV
     for name, end in {"gain": "", "low": "_low", "high": "_high"}.items():
         table[name] = table[f"advantage{end}"].where(is_share, table[f"gain{end}"])
     table["p"] = _two_sided(table, level)
-    groups = table.groupby(scored, observed=True)["p"]
-    table["p_corrected"] = groups.transform(lambda p: holm(p.tolist()))
+    table["p_corrected"] = table.groupby(scored, observed=True)["p"].transform(lambda p: holm(p.tolist()))
     return with_kinds(table)[columns]
 
 

@@ -20,12 +20,11 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataF
     have, so that no variant profits from an easier seed. Variants that tie share the vote.
 
     Args:
-        rows: performance rows with a `distribution`, see `performance_rows`.
+        rows: see `performance_rows`.
         variants: the candidates; by default those of the families.
 
     Returns:
-        The columns of `UNIT`, `variant`, `vote` (0..1, they sum to 1) and `num_seeds`. No rows where no task
-        is complete.
+        The columns of `UNIT`, `variant`, `vote` (0..1, they sum to 1) and `num_seeds`.
 
     Raises:
         ValueError: if a model is there twice, for example for two checkpoints or protocols.
@@ -53,12 +52,7 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataF
 
 
 def rank(cast: pd.DataFrame, by: Sequence[str] = ("distribution",), level: float = LEVEL) -> pd.DataFrame:
-    """The share of the votes of every variant.
-
-    Args:
-        cast: from `votes`.
-        by: columns of `UNIT`; votes are counted for each combination of their values.
-        level: of the interval over data seeds.
+    """The share of the `votes` of every variant, for each combination of `by`, columns of `UNIT`.
 
     Returns:
         The columns of `by`, variant, share (every data seed weighs the same), low, high, num_tasks,

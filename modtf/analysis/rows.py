@@ -11,11 +11,6 @@ from modtf.metrics import activation_measures, measure_all, uniform_activation
 IN, OUT = "in distribution", "out of distribution"
 
 
-def performance_measure(arch: str, setting: str) -> str:
-    """The measure of how well a model of the family does: "loss", "error"."""
-    return FAMILIES[arch].performance_measure(setting)
-
-
 def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
     """The loss of regression and the error of classification, or what else a family is judged by.
 
@@ -33,7 +28,7 @@ def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame
     outside = pd.Series(False, frame.index)
     for arch, setting in kinds:
         judged = (frame["arch"] == arch) & (frame["setting"] == setting)
-        judged &= frame["measure"] == performance_measure(arch, setting)
+        judged &= frame["measure"] == FAMILIES[arch].performance_measure(setting)
         headed = judged & (frame["condition"] == FAMILIES[arch].headline)
         keep |= (headed | (judged & (frame["condition"] == IID))) if headline else judged
         outside |= headed

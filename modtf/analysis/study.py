@@ -11,7 +11,7 @@ from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.summary import summarise
 from modtf.analysis.table import tables_of
-from modtf.analysis.trained import TrainedModels, where
+from modtf.analysis.trained import TrainedModels
 from modtf.results import find_cells, load_results
 from modtf.results.load import Progress
 from modtf.results.schema import CELL, SCORE
@@ -88,7 +88,14 @@ class Study(TrainedModels):
         Example:
             >>> study.summary(["variant", "num_rules"], ["width"], measure="alignment")  # doctest: +SKIP
         """
-        return summarise(where(self.results, chosen), by, over, level=self.level)
+        frame = self.results
+        for name, value in chosen.items():
+            if name not in frame:
+                raise ValueError(f"The results have no column {name!r}; they have {', '.join(frame)}.")
+            if not pd.api.types.is_scalar(value):
+                raise ValueError(f"{name}={value!r} is not valid; expected one value of the column.")
+            frame = frame[frame[name] == value]
+        return summarise(frame, by, over, level=self.level)
 
     def table(self) -> str:
         """The comparison of the variants, cell by cell, as text."""
@@ -125,10 +132,7 @@ class Study(TrainedModels):
         return drawn
 
     def report(self, out: str | Path, figures: Sequence[str] = (), **choice: Any) -> Path:
-        """Writes report.html, figures/ and tables/ to `out`; the path of the page.
-
-        See `modtf.analysis.report.write_report`.
-        """
+        """Writes report.html, figures/ and tables/ to `out`, see `write_report`; the path of the page."""
         from modtf.analysis.report import write_report
 
         return write_report(self, Path(out), figures, **choice)

@@ -45,8 +45,7 @@ def summarise(
         raise ValueError(f"frame={frame!r} is no table; expected what modtf.load_results gives.")
     by, over = list(check_names("by", by)), list(check_names("over", over))
     check_number("level", level, 0.0, 1.0)
-    unknown = [name for name in (*by, *over, value) if name not in frame]
-    if unknown:
+    if unknown := [name for name in (*by, *over, value) if name not in frame]:
         raise ValueError(f"The table has no column {unknown[0]!r}; it has {', '.join(map(str, frame))}.")
     if value in by:
         raise ValueError(
@@ -60,10 +59,8 @@ def summarise(
 
 def refuse_mixtures(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str]) -> None:
     """Raises `ValueError` if rows that agree in `by` differ in a column of `IDENTITY` not in `over`."""
-    checked = [name for name in IDENTITY if name in frame and name not in by and name not in over]
-    for name in checked:
-        if frame[name].nunique(dropna=False) < 2:
-            continue
+    checked = [name for name in IDENTITY if name in frame and name not in (*by, *over)]
+    for name in (name for name in checked if frame[name].nunique(dropna=False) > 1):
         pairs = frame[[*by, name]].drop_duplicates()
         mixed = pairs[pairs.duplicated(list(by), keep=False)] if by else pairs
         if len(mixed):

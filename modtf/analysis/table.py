@@ -7,16 +7,10 @@ import pandas as pd
 
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import RANDOM, at_place, kind_label, with_variants
-from modtf.analysis.rows import (
-    IN,
-    OUT,
-    headline_label,
-    performance_measure,
-    performance_rows,
-    random_baseline,
-)
+from modtf.analysis.rows import IN, OUT, headline_label, performance_rows, random_baseline
 from modtf.analysis.summary import summarise
 from modtf.analysis.text import listing, plural, text_table
+from modtf.families import FAMILIES
 from modtf.metrics import activation_measures, smaller_is_better
 from modtf.results.schema import KIND
 
@@ -29,24 +23,14 @@ PERCENT = ("error",)  # measures in percent: one digit
 def results_table(frame: pd.DataFrame, level: float = LEVEL) -> str:
     """Rows of variants, columns of performance and measures: mean +- half the interval over tasks.
 
-    Args:
-        frame: rows of one kind of task, R, width and checkpoint, as `load_results` or a study gives them.
-        level: of the intervals.
-
     Raises:
-        ValueError: if there are several kinds, R, widths or checkpoints.
+        ValueError: if `frame` holds several kinds of task, R, widths or checkpoints.
     """
     return text_table(*table_cells(frame, level))
 
 
 def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], list[list[str]]]:
-    """The header of `results_table` and its rows, for another form of table.
-
-    Args:
-        frame, level: as there, and with its errors.
-
-    Returns:
-        The names of the columns, and a row of text for every variant, the last of random activation.
+    """The header of `results_table` and its rows, the last of random activation, for another form of table.
 
     Example:
         >>> print(markdown_table(*table_cells(frame)))  # doctest: +SKIP
@@ -54,17 +38,13 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
     frame = frame if "router" in frame else with_variants(frame)
     _check_one(frame)
     performance, measured = performance_rows(frame), _measured(frame)
-    rows = pd.concat(
-        [
-            performance.assign(column=performance["distribution"].astype(str)),
-            measured,
-            frame[frame["measure"] == "seconds"].assign(column="seconds"),
-        ]
-    )
+    performance["column"] = performance["distribution"].astype(str)
+    rows = pd.concat([performance, measured, frame[frame["measure"] == "seconds"].assign(column="seconds")])
     summary = summarise(rows, BY, ["measure", "condition", "distribution", "place"], level=level)
     summary = summary.set_index(BY)
     columns = [IN, OUT, *measured["column"].unique()]
-    digits = {column: _digits(frame, summary, column) for column in columns}
+    judged = _performance_measure(frame)
+    digits = {column: _digits(judged, summary, column) for column in columns}
     body = []
     for variant in (name for name in frame["variant"].cat.categories if name in set(frame["variant"])):
         cells = [_interval(summary, variant, column, digits[column]) for column in columns]
@@ -74,7 +54,7 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
     random = random_baseline([int(frame["num_rules"].iloc[0])]).set_index("measure")["value"]
     cells = [f"{random[name]:.3f}" if name in random else "" for name in columns]  # of one place alone
     body.append([RANDOM, *cells, "", ""])
-    return ["variant", *_header(frame, columns), "parameters", "seconds"], body
+    return ["variant", *_header(judged, columns), "parameters", "seconds"], body
 
 
 def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
@@ -92,14 +72,11 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
         said = f"mean ±{level:.0%} interval (Student's t) over {plural(tasks, 'task')}{each}"
     else:
         said = f"mean over {plural(models, 'model')} of one task; other tasks may differ, so no interval"
-    arch, setting = (str(frame[name].iloc[0]) for name in ("arch", "setting"))
-    names = [performance_measure(arch, setting), *map(str, _measured(frame)["measure"].unique())]
+    names = [_performance_measure(frame), *map(str, _measured(frame)["measure"].unique())]
     larger = [name for name in names if not smaller_is_better(name)]
     better = f"smaller is better, but for {', '.join(larger)}" if larger else "smaller is better everywhere"
-    return (
-        f"{said}; {better}.\nout: {headline_label(arch)}. checkpoint: {listing(frame['checkpoint'])}. "
-        "seconds: training, per model."
-    )
+    outside, checkpoint = headline_label(frame["arch"].iloc[0]), listing(frame["checkpoint"])
+    return f"{said}; {better}.\nout: {outside}. checkpoint: {checkpoint}. seconds: training, per model."
 
 
 def tables_of(results: pd.DataFrame, level: float = LEVEL) -> str:
@@ -121,6 +98,10 @@ def _check_one(frame: pd.DataFrame) -> None:
             )
 
 
+def _performance_measure(frame: pd.DataFrame) -> str:
+    return FAMILIES[frame["arch"].iloc[0]].performance_measure(frame["setting"].iloc[0])
+
+
 def _measured(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of measures of activation, in the order of their registry, with `column`: measure, place."""
     order = {measure.name: place for place, measure in enumerate(activation_measures())}
@@ -130,18 +111,18 @@ def _measured(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(column=columns).sort_values(["order", "place"], kind="stable")
 
 
-def _header(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    measure = performance_measure(str(frame["arch"].iloc[0]), str(frame["setting"].iloc[0]))
+def _header(measure: str, columns: Sequence[str]) -> list[str]:
+    """What columns are called; the place of a measure stands below it."""
     unit = f"{measure} %" if measure in PERCENT else measure.replace("_", " ")
     names = {IN: f"{unit} in", OUT: f"{unit} out", **SHORT}
-    return [names.get(name, name.replace("_", " ")) for name in columns]
+    parts = (column.partition(", ") for column in columns)
+    return [f"{names.get(name, name.replace('_', ' '))}\n{place}".rstrip() for name, _, place in parts]
 
 
-def _digits(frame: pd.DataFrame, summary: pd.DataFrame, column: str) -> int:
+def _digits(measure: str, summary: pd.DataFrame, column: str) -> int:
     """Behind the point: 3, or as many as show two of the smallest mean, which may be a loss of 0.0049."""
     if column not in (IN, OUT):
         return 3
-    measure = performance_measure(str(frame["arch"].iloc[0]), str(frame["setting"].iloc[0]))
     if measure in PERCENT:
         return 1
     means = summary.loc[summary.index.get_level_values("column") == column, "mean"]

@@ -12,9 +12,7 @@ Rows = Sequence[Sequence[Any]]
 def text_table(header: Sequence[str], rows: Rows) -> str:
     """Columns apart by two spaces, the first to the left, the others to the right; a rule below the header.
 
-    Args:
-        header: names of the columns.
-        rows: their cells, shown as `str` shows them.
+    Names of columns may have several lines.
 
     Example:
         >>> print(text_table(["variant", "loss"], [["modular", "0.012"]]))
@@ -28,16 +26,12 @@ def text_table(header: Sequence[str], rows: Rows) -> str:
         disable_numparse=True,
         colalign=["left", *["right"] * (len(header) - 1)],
     )
-    lines = [line.rstrip() for line in text.splitlines()]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+    lines, top = [line.rstrip() for line in text.splitlines()], 1 + max(name.count("\n") for name in header)
+    return "\n".join([*lines[:top], "-" * max(map(len, lines)), *lines[top:]])
 
 
 def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:
-    """The same for a page in Markdown: columns no wider than what stands in them.
-
-    Args:
-        header, rows: as in `text_table`.
-        left: so many columns to the left, the others to the right.
+    """The same for a page in Markdown, `left` columns to the left, the others to the right.
 
     Example:
         >>> print(markdown_table(["variant", "loss"], [["modular", "0.012"]]))
@@ -46,7 +40,8 @@ def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:
         | modular | 0.012 |
     """
     rule = ["---"] * left + ["---:"] * (len(header) - left)
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (header, rule, *rows))
+    lines = (f"| {' | '.join(map(str, row))} |" for row in (header, rule, *rows))
+    return "\n".join(line.replace("\n", ", ") for line in lines)
 
 
 def listing(values: Sequence | pd.Series) -> str:

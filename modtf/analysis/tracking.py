@@ -4,7 +4,6 @@ Alignment compares with the truth, so whoever does not know it has other measure
 among the models of one data seed; then one interval is taken over data seeds, as everywhere.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,15 +35,12 @@ COLUMNS = ["measure", "kind", "over", *STATISTICS, "num_missing", "verdict"]
 
 
 def learned_measures(study: Any) -> pd.DataFrame:
-    """Every measure of the activation matrices of the models that learned how to use their modules.
+    """Every measure of the activation matrices of the models of a study that learned to use their modules.
 
     Left out are models of one module, and those whose activation is the same at every evaluation, the one
     before training included: `gt_modular`, `uniform`. Their alignment is chosen, not learned, and two extreme
     points would correlate whatever is not constant. At "tail" a measure is the mean over the last
     evaluations.
-
-    Args:
-        study: a `modtf.Study`.
 
     Returns:
         One row per model: the columns of `KIND`, num_rules, width, variant, place, data_seed, seed, then the
@@ -59,17 +55,11 @@ def learned_measures(study: Any) -> pd.DataFrame:
         )
         for place in study.places
         for found in study.activations(place)
-        if found.last.shape[-1] > 1 and _is_learned(found.history)
+        if found.last.shape[-1] > 1 and (np.abs(found.history - found.history[0]) > FIXED).any()
     ]
     names = [measure.name for measure in activation_measures(GROUPS)]
     columns = [*KIND, *WITHIN, "place", UNIT, "seed", *names]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
-
-
-def _is_learned(history: NDArray[np.float64]) -> bool:
-    """Whether activation `[E, P, R, M]` changed; a member that diverged says nothing of that."""
-    with np.errstate(invalid="ignore"):
-        return bool((np.abs(history - history[0]) > FIXED).any())
 
 
 def _measured(matrices: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
@@ -79,10 +69,7 @@ def _measured(matrices: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Spearman's rank correlation, equal values sharing their mean rank.
-
-    Args:
-        first, second: numbers of the same models, `[N]`.
+    """Spearman's rank correlation of two numbers of the same models, `[N]`, equal ones sharing a mean rank.
 
     Returns:
         -1..1; NaN for fewer than 3 models, or where one of the two is the same for all.
@@ -129,32 +116,24 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
         "tracks" if its whole interval lies above 0.5, "misleads" if it lies below 0, "does not track" if it
         lies below 0.5.
     """
-    if models.empty:
-        return pd.DataFrame(columns=COLUMNS)
     names = [m.name for m in activation_measures(GROUPS) if m.name in models and m.name != TRUTH]
+    if models.empty or not names:
+        return pd.DataFrame(columns=COLUMNS)
     models = with_kinds(models)
     if "place" in models and any(models["place"]):  # each routed layer is judged apart
         models["kind"] = categorise(models, ["kind", "place"], at_place)
-    rows = [row for name in names for row in _of_measure(models, name)]
-    if not rows:
-        return pd.DataFrame(columns=COLUMNS)
-    found = pd.DataFrame(rows)
-    by = ["measure", "kind", "over"]
-    for name, order in {"measure": names, "over": list(OVER)}.items():
-        found[name] = pd.Categorical(found[name], order)
-    found["kind"] = pd.Categorical(found["kind"], models["kind"].cat.categories)
+    found, by = pd.DataFrame([row for name in names for row in _of_measure(models, name)]), COLUMNS[:3]
+    for name, order in zip(by, (names, models["kind"].cat.categories, OVER), strict=True):
+        found[name] = pd.Categorical(found[name], list(order))
     groups = found.groupby(by, observed=True)
     table = intervals(found, by, "z", level).set_index(by)
-    for name in ("mean", "low", "high"):
-        table[name] = np.tanh(table[name])
     correlations = groups["correlation"]
     same = correlations.max() - correlations.min() < 1e-9  # -1 and 1 among them, which z does not reach
     for name in ("mean", "low", "high"):
-        table.loc[same & table[name].notna(), name] = correlations.mean()
+        table[name] = np.tanh(table[name]).mask(same & table[name].notna(), correlations.mean())
     table["num_undefined"] = table.pop("num_missing")
     table["num_points"] = groups["num_points"].max()
-    for name in ("num_models", "num_missing"):
-        table[name] = groups[name].sum()
+    table[["num_models", "num_missing"]] = groups[["num_models", "num_missing"]].sum()
     table = table.rename(columns={"mean": "correlation"}).reset_index()
     table["verdict"] = [_verdict(row) for row in table.itertuples()]
     return table[COLUMNS]
@@ -189,43 +168,29 @@ def _verdict(row: Any) -> str:
     return UNDECIDED
 
 
-def over_kinds(judged: pd.DataFrame) -> pd.DataFrame:
-    """One row per measure and `over`: for how many kinds of task each verdict holds, in words.
-
-    Kinds were chosen, not drawn: there is no interval over them.
-
-    Example:
-        >>> over_kinds(study.judged_measures)["words"][0]  # doctest: +SKIP
-        'tracks in 3 of 4 kinds; undecided in 1'
-    """
-    rows = []
-    for (measure, over), part in judged.groupby(["measure", "over"], observed=True):
-        counts = Counter(part["verdict"])
-        (first, *others) = [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
-        words = [f"{first[0]} in {first[1]} of {plural(len(part), 'kind')}"]
-        words += [f"{verdict} in {number}" for verdict, number in others]
-        rows.append((measure, over, "; ".join(words)))
-    return pd.DataFrame(rows, columns=["measure", "over", "words"])
-
-
 def judged_cells(judged: pd.DataFrame) -> dict[str, tuple[list[str], list[list[str]]]]:
     """Header and rows of a table for each `over`: a row per measure, a column per kind, then words.
 
-    Args:
-        judged: from `judge_measures`. Kinds in which no measure could be ranked have no column.
+    Kinds were chosen, not drawn: there is no interval over them. Those without any ranks have no column.
     """
     tables = {}
     for over, part in judged.groupby("over", observed=True):
         ranked = part.groupby("kind", observed=True)["correlation"].transform("count") > 0
         part = part[ranked] if ranked.any() else part
         kinds = [kind for kind in part["kind"].cat.categories if kind in set(part["kind"])]
-        shown = {(row.measure, row.kind): _shown(row) for row in part.itertuples()}
-        words = over_kinds(part).set_index("measure")["words"]
-        body = [
-            [name, *(shown.get((name, kind), "-") for kind in kinds), words[name]] for name in words.index
-        ]
+        body = []
+        for measure, rows in part.groupby("measure", observed=True):
+            shown = {row.kind: _shown(row) for row in rows.itertuples()}
+            body.append([measure, *(shown.get(kind, "-") for kind in kinds), _over_kinds(rows["verdict"])])
         tables[str(over)] = ["measure", *kinds, "over kinds"], body
     return tables
+
+
+def _over_kinds(verdicts: pd.Series) -> str:
+    """For how many kinds of task each verdict holds: "tracks in 3 of 4 kinds; undecided in 1"."""
+    counts = verdicts.value_counts()
+    first, *others = [f"{verdict} in {counts[verdict]}" for verdict in VERDICTS if verdict in counts]
+    return "; ".join([f"{first} of {plural(len(verdicts), 'kind')}", *others])
 
 
 def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:

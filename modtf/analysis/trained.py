@@ -3,12 +3,13 @@
 Variants may differ in their learning rate: a comparison is fair where each has the one that suits it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from modtf.analysis import contents
@@ -29,7 +30,6 @@ from modtf.results.load import Progress
 from modtf.results.schema import CELL, CHECKPOINTS, COLUMNS, KIND, MEMBER, SCORE
 
 Part = TypeVar("Part", bound="TrainedModels")
-Keep = Callable[[pd.DataFrame], pd.DataFrame]
 
 POOLED = "pooled"  # last and best, averaged model by model: what the main figures of the released code show
 CHOICES = (*CHECKPOINTS, POOLED)
@@ -57,7 +57,8 @@ class TrainedModels:
         self.level = level
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress
-        self._whole: tuple[TrainedModels, Keep] | None = None  # it is a part of: histories are read once
+        # what it is a part of, and which: histories are read once
+        self._whole: tuple[TrainedModels, Mapping[str, Sequence[str]]] | None = None
         if history is not None:
             self.history = with_kinds(with_variants(with_categories(history)))
 
@@ -65,7 +66,7 @@ class TrainedModels:
     def history(self) -> pd.DataFrame:
         """The evaluations during training, as `load_history` gives them."""
         if self._whole is not None:
-            return self._whole[1](self._whole[0].history)
+            return _keep(self._whole[0].history, self._whole[1])
         return with_kinds(with_variants(load_history(self.cells, self._progress)))
 
     @cached_property
@@ -107,25 +108,23 @@ class TrainedModels:
 
     def of_kind(self: Part, arch: str, setting: str, task_options: str = "") -> Part:
         """The part of one kind of task."""
-        wanted = dict(zip(KIND, (arch, setting, task_options), strict=True))
-        cells = [cell for cell in self.cells if all(cell.cell[name] == v for name, v in wanted.items())]
-        return self._part(lambda frame: where(frame, wanted), cells)
+        return self._part({"arch": [arch], "setting": [setting], "task_options": [task_options]})
 
     def of_variants(self: Part, variants: Sequence[str]) -> Part:
         """The part of some variants, by the names that the study gives them."""
-        cells = [cell for cell in self.cells if _name(cell) in variants]
-        return self._part(lambda frame: frame[frame["variant"].isin(list(variants))], cells)
+        return self._part({"variant": variants})
 
     def of_families(self: Part, families: Sequence[str]) -> Part:
         """The part of some families."""
-        cells = [cell for cell in self.cells if cell.cell["arch"] in families]
-        return self._part(lambda frame: frame[frame["arch"].isin(list(families))], cells)
+        return self._part({"arch": families})
 
-    def _part(self: Part, keep: Keep, cells: Sequence[CellFolder]) -> Part:
+    def _part(self: Part, wanted: Mapping[str, Sequence[str]]) -> Part:
         part = copy(self)
         for cached in ("history", "performance", "missing", "judged_measures", "diverged", "variants"):
             part.__dict__.pop(cached, None)
-        part.cells, part.results, part._whole = list(cells), keep(self.results), (self, keep)
+        named = [(cell, {**cell.cell, "variant": _name(cell)}) for cell in self.cells]
+        part.cells = [cell for cell, values in named if all(values[name] in wanted[name] for name in wanted)]
+        part.results, part._whole = _keep(self.results, wanted), (self, wanted)
         return part
 
     def activations(self, place: str = "", **chosen: Any) -> Iterator[Activations]:
@@ -150,17 +149,9 @@ def _name(cell: CellFolder) -> str:
     return variant_label(cell.cell["variant"], cell.cell["model_options"])
 
 
-def where(frame: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
-    """The rows that have all these values; raises `ValueError` on a column that there is not."""
-    unknown = set(wanted) - set(frame)
-    if unknown:
-        raise ValueError(f"The results have no column {unknown.pop()!r}; they have {', '.join(frame)}.")
-    keep = pd.Series(True, frame.index)
-    for name, value in wanted.items():
-        if not pd.api.types.is_scalar(value):
-            raise ValueError(f"{name}={value!r} is not valid; expected one value of the column.")
-        keep &= frame[name] == value
-    return frame[keep]
+def _keep(frame: pd.DataFrame, wanted: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    keep = [frame[name].isin(list(values)) for name, values in wanted.items()]
+    return frame[np.logical_and.reduce(keep)]
 
 
 def check_results(frame: Any) -> None:

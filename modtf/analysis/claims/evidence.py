@@ -101,11 +101,7 @@ def mean_evidence(
     within: float | None = None,
     level: float = LEVEL,
 ) -> Evidence:
-    """The mean of a column, every data seed weighing the same, as evidence.
-
-    Args:
-        frame: rows with `data_seed`; what else they differ in is averaged over within a data seed.
-    """
+    """The mean of a column, over all else within a data seed first, every data seed weighing the same."""
     bounds = {"above": above, "within": within, "level": level}
     if frame.empty:
         return Evidence(name, **bounds)  # type: ignore[arg-type]

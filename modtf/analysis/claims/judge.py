@@ -31,10 +31,6 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
     all kinds: each is another chance to fall there by accident. A claim says which variants count, those of
     the paper the published ones, and for which families it is meant.
 
-    Args:
-        study: with one checkpoint.
-        names: of registered claims; all by default.
-
     Returns:
         One row per claim, kind and piece of evidence: claim, text, figure, statistic, the columns of `KIND`,
         kind, evidence, value, low, high, expected, margin, p_against, p_against_corrected, num_tasks,
@@ -91,16 +87,7 @@ def _verdict(piece: Evidence, p_corrected: float) -> str:
 
 def combine(verdicts: Iterable[str]) -> str:
     """Of a claim in a kind: contradicted if any is; supported if all are; else what is lacking."""
-    found = set(verdicts)
-    for verdict in (CONTRADICTED, NOT_ENOUGH, UNDECIDED):
-        if verdict in found:
-            return verdict
-    return SUPPORTED
-
-
-def _is_against(piece: Evidence) -> bool:
-    """Whether it would contradict the claim, if it were the only look."""
-    return piece.p_against <= (1 - piece.level) / 2
+    return min(verdicts, key=lambda verdict: ORDER.get(verdict, 3))
 
 
 def _tasks_needed(piece: Evidence, looks: int) -> float:
@@ -118,18 +105,15 @@ def _why(piece: Evidence, verdict: str, looks: int, needed: float) -> str:
         return ""
     tasks = f"about {needed:.0f}" if math.isfinite(needed) else f"more than {MOST_TASKS}"
     before = "the interval holds the border"
-    if _is_against(piece):
+    if piece.p_against <= (1 - piece.level) / 2:  # it would contradict the claim, if it were the only look
         before = f"on the other side, but not after correction for {plural(looks, 'look')}"
     return f"{before}; {tasks} tasks would decide it"
 
 
 def decisive(judged: pd.DataFrame) -> pd.DataFrame:
-    """One row per claim and kind: the piece of evidence that decided its verdict.
+    """One row per claim and kind: the piece of evidence that decided its verdict, of `num_pieces`.
 
     A contradicting one, else one that is not sure, else the one nearest to the border.
-
-    Returns:
-        The columns of `judged`, and `num_pieces`, of which it is the weakest.
     """
     ranked = judged.assign(rank=judged["evidence_verdict"].map(ORDER).fillna(3))
     groups = ranked.groupby(["claim", "kind"], sort=False)
@@ -140,21 +124,18 @@ def decisive(judged: pd.DataFrame) -> pd.DataFrame:
 
 def in_words(judged: pd.DataFrame) -> pd.DataFrame:
     """One row per claim: claim, text, figure, words ("supported in 3 of 4 kinds; undecided in ...")."""
-    rows = []
-    for name, claim in decisive(judged).groupby("claim", sort=False):
-        rows.append((name, claim["text"].iloc[0], claim["figure"].iloc[0], _words(claim)))
+    claims = decisive(judged).groupby("claim", sort=False)
+    rows = [(name, one["text"].iloc[0], one["figure"].iloc[0], _words(one)) for name, one in claims]
     return pd.DataFrame(rows, columns=["claim", "text", "figure", "words"])
 
 
 def _words(claim: pd.DataFrame) -> str:
     kinds = {verdict: claim.loc[claim["verdict"] == verdict, "kind"].tolist() for verdict in VERDICTS}
-    found = sorted((v for v in VERDICTS if kinds[v]), key=lambda v: -len(kinds[v]))
+    first, *others = sorted((v for v in VERDICTS if kinds[v]), key=lambda v: -len(kinds[v]))
     if len(claim) == 1:
-        return f"{found[0]} in {claim['kind'].iloc[0]}"
-    if len(found) == 1:
-        return f"{found[0]} in all {len(claim)} kinds"
-    first, *others = found
-    parts = [f"{first} in {len(kinds[first])} of {len(claim)} kinds"]
+        return f"{first} in {kinds[first][0]}"
+    number = f"{len(kinds[first])} of" if others else "all"
+    parts = [f"{first} in {number} {len(claim)} kinds"]
     return "; ".join([*parts, *(f"{verdict} in {', '.join(kinds[verdict])}" for verdict in others)])
 
 
@@ -164,26 +145,17 @@ def evidence_words(row: pd.Series, level: float) -> str:
         return row["why"]
     value = round(row["value"], 9)  # a correlation of 0 is none of 1e-17
     weakest = f" (weakest of {row['num_pieces']})" if row["num_pieces"] > 1 else ""
-    interval = (
-        "" if math.isnan(row["low"]) else f", {level:.0%} interval {row['low']:.3g} to {row['high']:.3g}"
-    )
-    lost = (
-        f"; {plural(row['num_missing'], 'value')} lost to models that diverged" if row["num_missing"] else ""
-    )
-    why = f"; {row['why']}" if row["why"] else ""
-    return (
-        f"{row['evidence']}{weakest}: {value:.3g}{interval}, expected {row['expected']}, "
-        f"{plural(row['num_tasks'], 'task')}{lost}{why}"
-    )
+    interval = f", {level:.0%} interval {row['low']:.3g} to {row['high']:.3g}"
+    interval *= not math.isnan(row["low"])
+    said = [f"{row['evidence']}{weakest}: {value:.3g}{interval}, expected {row['expected']}, "]
+    said[0] += plural(row["num_tasks"], "task")
+    if row["num_missing"]:
+        said.append(f"{plural(row['num_missing'], 'value')} lost to models that diverged")
+    return "; ".join([*said, row["why"]] if row["why"] else said)
 
 
 def print_claims(judged: pd.DataFrame, level: float = LEVEL) -> str:
-    """Every claim with its verdict over kinds, then a line for each kind.
-
-    Args:
-        judged: from `judge_all`.
-        level: of its intervals.
-    """
+    """Every claim with its verdict over kinds, then a line for each kind."""
     lines = []
     details = decisive(judged)
     width = max((len(kind) for kind in details["kind"]), default=0)

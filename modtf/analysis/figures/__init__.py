@@ -7,6 +7,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.figures.averages import means as means
     from modtf.analysis.figures.averages import note as note
     from modtf.analysis.figures.averages import overview_and_widths as overview_and_widths
+    from modtf.analysis.figures.averages import performance as performance
     from modtf.analysis.figures.base import Choice as Choice
     from modtf.analysis.figures.base import NothingToDraw as NothingToDraw
     from modtf.analysis.figures.base import Picture as Picture
@@ -17,4 +18,3 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.figures.marks import lines as lines
     from modtf.analysis.figures.registry import FIGURES as FIGURES
     from modtf.analysis.figures.registry import register_figure as register_figure
-    from modtf.analysis.figures.rows import performance as performance

@@ -1,4 +1,4 @@
-"""Means for a picture, over the same for every variant, and the note that says what they stand on."""
+"""Rows and means for a picture, over the same for every variant, and the note on what they stand on."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -8,16 +8,64 @@ import pandas as pd
 
 from modtf.analysis.figures.base import NothingToDraw, Picture, Pictures
 from modtf.analysis.figures.layout import panels
-from modtf.analysis.labels import RANDOM, known_variants
-from modtf.analysis.rows import OUT, headline_label
+from modtf.analysis.labels import RANDOM, categorise, family_label, known_variants, with_kinds
+from modtf.analysis.rows import OUT, activation_rows, headline_label, performance_rows, random_baseline
 from modtf.analysis.summary import summarise
 from modtf.analysis.text import listing, plural
 from modtf.analysis.trained import TrainedModels
 from modtf.families import FAMILIES
+from modtf.metrics import MEASURES, activation_measures
 from modtf.results import KIND
 
 OVER = (*KIND, "num_rules", "width", "protocol")  # what a mean may be over, besides tasks and seeds
-SHOWN = {"width": "width ", "num_rules": "R = ", "kind": ""}  # what a note says of them
+SHOWN = {"width": "width ", "num_rules": "R = ", "kind": ""}  # and what a note calls it
+
+
+def performance(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
+    """`performance_rows`, and what a reader calls them; raises `NothingToDraw` if there are none.
+
+    `title`: "MHA"; `family`: "MHA v2"; `kind`: "MHA v2 regression"; `panel`: "MHA v2 regression: Loss"; of
+    headlines also `where`: "regression: in distribution: Loss".
+    """
+    rows = with_kinds(performance_rows(frame, headline)) if len(frame) else frame
+    if rows.empty:
+        raise NothingToDraw("no loss or error is there")
+    rows["title"] = categorise(rows, ["arch"], lambda arch: FAMILIES[arch].title)
+    rows["family"] = categorise(rows, ["arch", "task_options"], family_label)
+    rows["panel"] = categorise(rows, ["kind", "measure"], _label)
+    if headline:
+        rows["where"] = categorise(rows, ["setting", "distribution", "measure"], _label)
+    return rows
+
+
+def activation(frame: pd.DataFrame) -> pd.DataFrame:
+    """The measures of activation of several modules and of modules picked at random; `label`: the measure's.
+
+    Raises:
+        NothingToDraw: if there are none.
+    """
+    rows = activation_rows(frame)
+    if rows.empty:
+        raise NothingToDraw("no variant with several modules was run")
+    single = rows[rows["place"] == ""]  # of a model's several places, rules and modules are others
+    sizes = single.drop_duplicates([*KIND, "num_rules", "width", "measure"])
+    chance = random_baseline(rows["num_rules"])
+    chance = sizes.drop(columns=["variant", "value"]).merge(chance, on=["num_rules", "measure"])
+    variants = [*rows["variant"].cat.categories, RANDOM]
+    both = pd.concat([rows, chance.assign(model_options="")], ignore_index=True)
+    both["variant"] = pd.Categorical(both["variant"].astype(str), variants)
+    both["measure"] = pd.Categorical(both["measure"].astype(str), [m.name for m in activation_measures()])
+    return both.assign(label=categorise(both, ["measure", "place"], _label))
+
+
+def _label(*values: str) -> str:
+    """("regression", "loss") -> "regression: Loss", ("alignment", "encoder") -> "Alignment: encoder"."""
+    said = []
+    for value in filter(None, values):
+        measure = MEASURES.get(value)
+        larger = measure is not None and measure.smaller_is_better is False
+        said.append((measure.axis_label if measure else value) + " (larger is better)" * larger)
+    return ": ".join(said)
 
 
 def average(
@@ -26,8 +74,7 @@ def average(
     """The mean and interval for every combination of `by`, over kinds, R and widths that are not in it.
 
     Args:
-        study: where the rows come from.
-        rows: results, with `kind`.
+        study, rows: what is drawn and where it comes from.
         by: columns, "variant" among them. Where the variants of a point were run with different sizes,
             those that all of them have are kept.
         said: goes into the note.
@@ -77,7 +124,6 @@ def means(
         study, rows, said: as in `average`; rows have the columns `measure` and `kind`.
         mark: `lines`, `curves` or `bars`, or another `mark(axes, part, looks, x)`.
         x: column on the horizontal axis; None where the mark takes none.
-        name, title, row, column: as in `panels`.
     """
     by = dict.fromkeys([row, "measure", column, x, "variant"])
     table, text = average(study, rows, [name for name in by if name], *said)
@@ -87,12 +133,7 @@ def means(
 def overview_and_widths(
     study: TrainedModels, rows: pd.DataFrame, *drawn: Any, overview: str | None, detail: str, column: str
 ) -> Pictures:
-    """A picture of averages, a row for each `overview`; then, where it hides something, one per width.
-
-    Args:
-        study, rows, drawn, column: as in `means`.
-        overview, detail: `row` of the first picture, and of the others.
-    """
+    """`means` with a row for each `overview`; where it hides something, then one per width by `detail`."""
     mark, x, name, title, *said = drawn
     averaged = rows
     if x and not overview:  # the kinds that were run at every x: a line must not bend because a kind ends
@@ -116,26 +157,24 @@ def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> 
     spans = [
         plural(most, name) if least == most else f"{least} to {most} {name}s"
         for name, column in ((word, "num_models"), ("task", "num_tasks"))
-        for least, most in [(int(summary[column].min()), int(summary[column].max()))]
+        for least, most in [(summary[column].min(), summary[column].max())]
     ]
     over = f"{study.level:.0%} Student's t intervals over tasks"
-    interval = over if summary["num_tasks"].max() > 1 else "no intervals, as there is one task"
-    return f"each mean over {' of '.join(spans)}; {interval}"
+    return (
+        f"each mean over {' of '.join(spans)}; {over if summary['num_tasks'].max() > 1 else 'no intervals'}"
+    )
 
 
 def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
     """The widths and R of what is shown, whether means are over them, and what out of distribution is."""
-    said = []
-    groups = kept.groupby(list(point), observed=True)
-    for name, word in SHOWN.items():
-        several = name not in point and groups[name].nunique().max() > 1
-        if several or (word and name not in point):
-            said.append(("means over " if several else "") + word + listing(kept[name]))
-    titles: dict[str, list[str]] = {}
+    said, groups = [], kept.groupby(list(point), observed=True)
+    for name, word in ((name, word) for name, word in SHOWN.items() if name not in point):
+        several = groups[name].nunique().max() > 1
+        said += [("means over " if several else "") + word + listing(kept[name])] if word or several else []
     if "distribution" in kept and (kept["distribution"] == OUT).any():
-        for arch in kept["arch"].drop_duplicates().sort_values():
-            titles.setdefault(headline_label(arch), []).append(FAMILIES[arch].title)
-    return said + [f"out of distribution ({', '.join(of)}): {label}" for label, of in titles.items()]
+        archs = kept["arch"].drop_duplicates().sort_values()
+        said += [f"out of distribution ({FAMILIES[arch].title}): {headline_label(arch)}" for arch in archs]
+    return said
 
 
 def lacking(summary: pd.DataFrame, point: Sequence[str], expected: Sequence[str]) -> list[str]:

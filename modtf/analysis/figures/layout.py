@@ -1,25 +1,42 @@
-"""A picture of equal panels: a title, a note, labelled rows and columns, one legend for all."""
+"""A picture of equal panels: a title, a note, labelled rows and columns, one legend; each variant's look."""
 
 import textwrap
 from collections.abc import Callable, Mapping
-from itertools import product
-from typing import Any
+from itertools import cycle, product
+from typing import Any, NamedTuple
 
 import matplotlib
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 
 from modtf.analysis.figures.base import Picture
-from modtf.analysis.figures.style import GREY, Look, looks
+from modtf.analysis.labels import RANDOM
+from modtf.families import FAMILIES
 
-Mark = Callable[[Axes, pd.DataFrame, Mapping[str, Look]], object]
+GREY = "#555555"
 
 STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
 STYLE |= {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True}
 STYLE |= {"xtick.color": "#999999", "xtick.labelcolor": "black", "text.color": "black"}
 NUMBERS = {"num_rules": "R", "num_modules": "M"}  # what a reader calls columns
+
+
+class Look(NamedTuple):
+    """How a variant is drawn."""
+
+    colour: str
+    marker: str
+    line: str = "-"
+
+
+# Okabe and Ito (2008), told apart with any common colour vision deficiency, brightness too; the families'
+# variants have these by their places. Then what is left of them and Tol's muted colours, for other routers.
+FIRST = [Look("#D55E00", "s"), Look("#0072B2", "o"), Look("#CC79A7", "^"), Look("#009E73", "D")]
+COLOURS = ("#E69F00", "#56B4E9", "#000000", "#A6761D", "#882255", "#44AA99", "#332288", "#999933", "#AA4499")
+MARKERS = "vPX*<>pdh8"
+Mark = Callable[[Axes, pd.DataFrame, Mapping[str, Look]], object]
 
 
 def panels(
@@ -71,7 +88,12 @@ def panels(
             axes[r, c].set_ylabel(_wrapped(row, value, 14), **style)
     body.align_ylabels(axes[:, 0])
     seaborn.despine(fig=body, left=True)
-    _legend(body, look, across)
+    found: dict[str, Any] = {}
+    for one in body.axes:
+        found.update(zip(*one.get_legend_handles_labels()[::-1], strict=True))
+    if names := [name for name in look if name in found]:
+        style = {"loc": "outside lower center", "frameon": False, "fontsize": 9}
+        body.legend([found[name] for name in names], names, ncols=min(len(names), across), **style)
     return Picture(name, title, note, figure, table)
 
 
@@ -88,12 +110,17 @@ def _wrapped(column: str | None, value: object, characters: float) -> str:
     return "\n".join(lines)
 
 
-def _legend(body: SubFigure, looks: Mapping[str, Look], across: int) -> None:
-    """What the panels labelled, once, in the order of the variants."""
-    found: dict[str, Any] = {}
-    for axes in body.axes:
-        found.update(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-    names = [name for name in looks if name in found]
-    if names:
-        handles, style = [found[name] for name in names], {"frameon": False, "fontsize": 9}
-        body.legend(handles, names, loc="outside lower center", ncols=min(len(names), across), **style)
+def looks(variants: pd.Series) -> dict[str, Look]:
+    """The look of every variant, in order.
+
+    Args:
+        variants: a column as a study has it: its categories are all the study's variants, in order, so that
+            each looks the same in all figures.
+    """
+    spare = map(Look, cycle(COLOURS), cycle(MARKERS))
+    known = {RANDOM: Look("#7F7F7F", "_", "--")}
+    for family in FAMILIES.values():
+        for variant, look in zip(family.variants, FIRST, strict=False):
+            known.setdefault(variant.name, look)
+    names = variants.cat.categories if variants.dtype == "category" else variants.unique()
+    return {name: known.get(name) or next(spare) for name in names}

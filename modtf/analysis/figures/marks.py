@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from modtf.analysis.figures.style import Look
+from modtf.analysis.figures.layout import Look
 from modtf.metrics import MEASURES
 
 LOG_FROM = 12.0  # values that span more than this factor are drawn on a logarithmic axis

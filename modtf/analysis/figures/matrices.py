@@ -13,8 +13,7 @@ from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
 from modtf.analysis.figures.base import Picture
-from modtf.analysis.figures.layout import panels
-from modtf.analysis.figures.style import Look
+from modtf.analysis.figures.layout import Look, panels
 from modtf.metrics import alignment
 
 COLOURS = "cividis"  # even in brightness for any colour vision
@@ -51,17 +50,11 @@ def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], largest:
     aspect: Any = "equal" if values.shape[0] == values.shape[1] else "auto"
     axes.imshow(values, COLOURS, vmin=0, vmax=largest, interpolation="nearest", aspect=aspect)
     for axis, index, most in zip((axes.yaxis, axes.xaxis), values.axes, NAMES, strict=True):
-        places = range(0, len(index), _label_every(index, most))
-        axis.set_ticks(places, [str(index[place]) for place in places])
+        every = 1 if len(index) <= 8 else len(index) - 1  # of many numbers the ends, names as there is room
+        every = math.ceil(len(index) / most) if isinstance(index, pd.CategoricalIndex) else every
+        axis.set_ticks(range(0, len(index), every), [str(name) for name in index[::every]])
     axes.grid(False)
     axes.set_anchor("W")
     axes.tick_params(labelsize=7, length=2, rotation=0)
     said = data["said"].iloc[0] if "said" in data else f"alignment {alignment(values):.2f}"
     axes.set(xlabel=said, ylabel="")
-
-
-def _label_every(index: pd.Index, most: int) -> int:
-    """How far apart labels stand: names as there is room for, of many numbers the ends."""
-    if isinstance(index, pd.CategoricalIndex):
-        return math.ceil(len(index) / most)
-    return 1 if len(index) <= 8 else len(index) - 1

@@ -7,10 +7,9 @@ from matplotlib.axes import Axes
 
 from modtf.analysis.figures.averages import counts, note
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
-from modtf.analysis.figures.layout import panels
+from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.figures.style import Look
 from modtf.analysis.text import listing
 from modtf.analysis.tracking import BORDER, OVER, TRUTH
 from modtf.analysis.trained import TrainedModels
@@ -18,7 +17,8 @@ from modtf.analysis.trained import TrainedModels
 NAME, TITLE = "measures_judged", f"Measures judged: rank correlation with {TRUTH}"
 SAID = (
     f"right of 0: a measure says of trained routers what {TRUTH} says, beyond {BORDER:g} it tracks "
-    "specialisation, left of 0 it misleads"
+    "specialisation, left of 0 it misleads; models whose activation never changes, such as gt_modular, are "
+    "left out, and those that diverged or use one module"
 )
 
 
@@ -31,33 +31,19 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     known = table[table["correlation"].notna()]
     if known.empty:
         raise NothingToDraw("there are no three models with several modules in any task to be ranked")
-    first = known[known["over"] == known["over"].iloc[0]]
-    means = first.groupby("measure", observed=True)["correlation"].mean()
-    order = means.sort_values(ascending=False, kind="stable").index.tolist()
-    order += [name for name in known["measure"].unique() if name not in order]
+    means = known.groupby(["over", "measure"], observed=True)["correlation"].mean().reset_index()
+    means = means.sort_values(["over", "correlation"], ascending=[True, False], kind="stable")
     # the legend tells apart among which models a correlation is
     drawn = known.assign(
-        measure=pd.Categorical(known["measure"], order), variant=pd.Categorical(known["over"], list(OVER))
+        measure=pd.Categorical(known["measure"], list(means["measure"].unique())),
+        variant=pd.Categorical(known["over"], list(OVER)),
     )
-    size = (2.6, 0.5 + 0.27 * len(order))
-    yield panels(_mark, drawn, NAME, TITLE, _note(study, table, known), column="kind", size=size)
-
-
-def _note(study: TrainedModels, table: pd.DataFrame, known: pd.DataFrame) -> str:
-    words = [SAID, counts(study, known).replace("each mean", "each correlation")]
-    words += ["models whose activation never changes, such as gt_modular, are left out"]
-    missing = [f"nothing to rank among {over} in {kinds}" for over, kinds in _undefined(table).items()]
-    lost = table.groupby("measure", observed=True)["num_missing"].max()
-    missing += [f"no {listing(lost.index[lost > 0])} of models that diverged or use one module"] * bool(
-        lost.any()
-    )
-    return note([*words, f"checkpoint {study.checkpoint}"], missing)
-
-
-def _undefined(table: pd.DataFrame) -> dict[str, str]:
-    """over -> the kinds in which some measure has fewer than three models to rank, or all alike."""
+    size = (2.6, 0.5 + 0.27 * means["measure"].nunique())
     lacks = table[table["num_tasks"] == 0].groupby("over", observed=True)["kind"]
-    return {str(over): listing(kinds) for over, kinds in lacks}
+    missing = [f"nothing to rank among {over} in {listing(kinds)}" for over, kinds in lacks]
+    words = [SAID, counts(study, known).replace("each mean", "each correlation")]
+    text = note([*words, f"checkpoint {study.checkpoint}"], missing)
+    yield panels(_mark, drawn, NAME, TITLE, text, column="kind", size=size)
 
 
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:

@@ -1,16 +1,15 @@
-"""Loss or error against the number of rules, width, length of sequences, and steps of training."""
+"""Performance against R, width, length and steps; collapse and specialisation by variant and against R."""
 
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.averages import means, overview_and_widths
+from modtf.analysis.figures.averages import activation, means, overview_and_widths, performance
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
-from modtf.analysis.figures.marks import curves, lines
+from modtf.analysis.figures.layout import GREY
+from modtf.analysis.figures.marks import bars, curves, lines
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.figures.rows import performance
-from modtf.analysis.figures.style import GREY
 from modtf.analysis.rows import IN
 from modtf.analysis.trained import TrainedModels
 from modtf.families import FAMILIES
@@ -88,3 +87,22 @@ def comparable(rows: pd.DataFrame, panel: list[str]) -> pd.DataFrame:
     """The steps that all cells of a panel share: a curve must not bend because a cell ends."""
     cells = rows.groupby(panel, observed=True)["folder"].transform("nunique")
     return rows[rows.groupby([*panel, "step"], observed=True)["folder"].transform("nunique") == cells]
+
+
+@register_figure("collapse_and_specialisation_vs_num_rules")
+def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture averaged over kinds and widths, then one per width with a row for each kind."""
+    return _collapse(study, lines, "num_rules", "vs_num_rules", "against number of rules")
+
+
+@register_figure("collapse_and_specialisation_bars")
+def collapse_by_variant(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture averaged over kinds, widths and R, then one per width with a row for each kind."""
+    return _collapse(study, bars, None, "bars", "by variant")
+
+
+def _collapse(study: TrainedModels, mark: Any, x: str | None, suffix: str, words: str) -> Pictures:
+    named = (f"collapse_and_specialisation_{suffix}", f"Collapse and specialisation {words}")
+    said = ("smaller is better unless said", "random: modules picked at random")
+    drawn = (activation(study.results), mark, x, *named, *said)
+    return overview_and_widths(study, *drawn, overview=None, detail="kind", column="label")

@@ -5,12 +5,10 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.averages import note, sizes
+from modtf.analysis.figures.averages import note, performance, sizes
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
-from modtf.analysis.figures.layout import panels
+from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.figures.rows import performance
-from modtf.analysis.figures.style import Look
 from modtf.analysis.labels import known_variants, with_kinds
 from modtf.analysis.ranking import UNIT, rank, votes
 from modtf.analysis.trained import TrainedModels

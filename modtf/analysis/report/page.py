@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import pandas as pd
@@ -11,43 +12,24 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 MAX_ROWS = 60  # of a table on the page; the CSV file has all
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table as the page shows it; a long one is cut, and says so."""
-
-    columns: list[str]
-    rows: list[list[str]]
-    length: int  # of the whole
-    file: str = ""  # that has all of it, beside the page
-
-    @property
-    def cut(self) -> bool:
-        return self.length > len(self.rows)
-
-    @classmethod
-    def of(cls, frame: pd.DataFrame, file: str = "") -> "Table":
-        """Reads a frame."""
-        columns = [str(name).replace("_", " ") for name in frame]
-        shown = frame.head(MAX_ROWS).itertuples(index=False, name=None)
-        return cls(columns, [[_text(cell) for cell in row] for row in shown], len(frame), file)
+def table(frame: pd.DataFrame, file: str = "") -> str:
+    """Markup of a table; a long one is cut, and says so. `file`, beside the page, has all of it."""
+    shown = frame.head(MAX_ROWS).rename(columns=lambda name: str(name).replace("_", " "))
+    with pd.option_context("display.max_colwidth", None):
+        html = shown.to_html(index=False, border=0, justify="left", na_rep="", float_format="{:.4g}".format)
+    below = [f"{len(shown)} of {len(frame)} rows are shown."] * (len(frame) > MAX_ROWS) + [file] * bool(file)
+    notes = "\n".join(f'<p class="small">{escape(text)}</p>' for text in below)
+    return f'<div class="scroll">{html}</div>\n{notes}'
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A picture inside the page."""
-
-    data: str  # base64 of the PNG
-    title: str
-    note: str
-    files: str  # beside the page
-    width: int  # in pixels, unless the window is narrower
-
-    @classmethod
-    def of(cls, picture: Any, png: bytes, files: str) -> "Shown":
-        """Reads a `Picture` and its PNG."""
-        inches = float(picture.figure.get_size_inches()[0])
-        data = base64.b64encode(png).decode()
-        return cls(data, picture.title, picture.note, files, round(96 * inches))
+def shown(picture: Any, png: bytes, files: str) -> str:
+    """Markup of a `Picture`, as wide as it was drawn unless the window is narrower; `files` are beside it."""
+    width, data = 96 * picture.figure.get_size_inches()[0], base64.b64encode(png).decode()
+    said = escape(f"{picture.title}. {picture.note}")
+    return (
+        f'<figure>\n<img src="data:image/png;base64,{data}" alt="{said}" style="width:{width:.0f}px">\n'
+        f"<figcaption>{escape(files)}</figcaption>\n</figure>"
+    )
 
 
 @dataclass(frozen=True)
@@ -57,8 +39,7 @@ class Section:
     title: str
     texts: Sequence[str] = ()
     warnings: Sequence[str] = ()
-    tables: Sequence[Table] = ()
-    pictures: Sequence[Shown] = ()
+    content: Sequence[str] = ()  # markup of tables and pictures
     claims: Sequence[dict[str, Any]] = ()  # see `modtf.analysis.report.sections.claims_section`
     kinds: Sequence[str] = ()  # the columns of the claims
 
@@ -79,18 +60,8 @@ def figure_title(name: str) -> str:
 
 
 def render(title: str, sections: Sequence[Section]) -> str:
-    """The page: whatever stands in the sections is shown as text, never as markup."""
-    environment = Environment(
-        loader=PackageLoader("modtf.analysis.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html").render(title=title, sections=sections)
-
-
-def _text(cell: Any) -> str:
-    if isinstance(cell, float):
-        return "" if pd.isna(cell) else f"{cell:.4g}"
-    return str(cell)
+    """The page: whatever stands in the sections is shown as text, but for `content`."""
+    loader = PackageLoader("modtf.analysis.report", "")
+    clean: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": StrictUndefined}
+    template = Environment(loader=loader, autoescape=True, **clean).get_template("page.html")
+    return template.render(title=title, sections=sections)

@@ -8,7 +8,7 @@ from modtf.analysis.claims.judge import decisive, evidence_words, in_words
 from modtf.analysis.claims.registry import CLAIMS
 from modtf.analysis.contents import contents
 from modtf.analysis.intervals import MIN_TASKS
-from modtf.analysis.report.page import Section, Table, anchor, figure_title
+from modtf.analysis.report.page import Section, anchor, figure_title, table
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import GROUPS, measures
@@ -19,9 +19,9 @@ PAIRED += ["advantage_high", "effect_size", "wins", "num_tasks", "num_models", "
 
 def contents_section(study: TrainedModels) -> Section:
     """How the models were trained and evaluated, and how many there are."""
-    table = contents(study.results)
+    kinds = contents(study.results)
     text = (
-        f"{plural(table['models'].sum(), 'trained model')} in {plural(table['cells'].sum(), 'cell')}; "
+        f"{plural(kinds['models'].sum(), 'trained model')} in {plural(kinds['cells'].sum(), 'cell')}; "
         f"checkpoint: {study.checkpoint}. A cell is one kind of task, number of rules R, width and variant; "
         "its models differ in task and seed. A task is a data seed: cells of different R, setting, family "
         "and width share its random numbers, so they are no more tasks."
@@ -30,10 +30,8 @@ def contents_section(study: TrainedModels) -> Section:
         f"Intervals: {study.level:.0%}, Student's t over tasks; all models that share a task are averaged "
         "first. With one task there is none. docs/statistics.md shows how often such intervals are right."
     )
-    tables = [Table.of(table)]
-    if study.cells:
-        tables.append(Table.of(_protocols(study)))
-    lost = table["diverged"].sum()
+    tables = [table(kinds)] + ([table(_protocols(study))] if study.cells else [])
+    lost = kinds["diverged"].sum()
     warnings = [f"{plural(lost, 'model')} diverged; no mean holds them."] if lost else []
     return Section("What was run", [text, intervals], warnings, tables)
 
@@ -54,15 +52,14 @@ def _protocols(study: TrainedModels) -> pd.DataFrame:
 def missing_section(study: TrainedModels, undrawn: Sequence[tuple[str, str]]) -> Section:
     """Cells that are not there, and figures that could not be drawn."""
     warnings = [f"Not drawn: {name}, because {reason}." for name, reason in undrawn]
+    title, missing = "What is missing", study.missing
     if not study.cells:
-        return Section("What is missing", ["The results come without their folders."], warnings)
-    if study.missing.empty:
-        return Section(
-            "What is missing", ["No cell is missing from the grid that the results span."], warnings
-        )
-    counts = ", ".join(f"{n} {status}" for status, n in study.missing["status"].value_counts().items())
+        return Section(title, ["The results come without their folders."], warnings)
+    if missing.empty:
+        return Section(title, ["No cell is missing from the grid that the results span."], warnings)
+    counts = ", ".join(f"{n} {status}" for status, n in missing["status"].value_counts().items())
     warnings.insert(0, f"Missing from the grid that the results span: {counts}.")
-    return Section("What is missing", (), warnings, [Table.of(study.missing, "tables/missing.csv")])
+    return Section(title, (), warnings, [table(missing, "tables/missing.csv")])
 
 
 def claims_section(study: TrainedModels, judged: pd.DataFrame) -> Section:
@@ -102,7 +99,7 @@ def paired_section(paired: pd.DataFrame) -> Section:
         "below the second's; effect size: mean gain over its standard deviation between pairs; wins: share "
         "of pairs won."
     )
-    return Section(title, [text], tables=[Table.of(paired[PAIRED], "tables/paired_comparisons_by_cell.csv")])
+    return Section(title, [text], content=[table(paired[PAIRED], "tables/paired_comparisons_by_cell.csv")])
 
 
 def measures_section(groups: Sequence[str] = GROUPS, texts: Sequence[str] = ()) -> Section:
@@ -118,4 +115,4 @@ def measures_section(groups: Sequence[str] = GROUPS, texts: Sequence[str] = ()) 
         for m in measures()
         if m.group in groups
     ]
-    return Section("Measures", texts, tables=[Table.of(pd.DataFrame(rows))])
+    return Section("Measures", texts, content=[table(pd.DataFrame(rows))])

@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 
 from modtf.analysis.claims.judge import judge_all
-from modtf.analysis.figures.base import Choice, NothingToDraw, NotMeant
+from modtf.analysis.figures.base import VECTOR, Choice, NothingToDraw, NotMeant, save
 from modtf.analysis.figures.registry import FIGURES
-from modtf.analysis.figures.save import VECTOR, save
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import SAME, compare_pairs
 from modtf.analysis.report import page, sections
@@ -78,13 +77,13 @@ def write_report(
                 png = save(picture, out / "figures", out / "tables", vector)
                 written |= {f"figures/{picture.name}.{suffix}" for suffix in ("png", *vector)}
                 written.add(f"tables/{picture.name}.csv")
-                pictures.append(page.Shown.of(picture, png, files))
+                pictures.append(page.shown(picture, png, files))
         except NotMeant:
             continue
         except NothingToDraw as reason:
             undrawn.append((name, str(reason)))
             reasons = [f"Not drawn: {reason}."]
-        drawn.append(page.Section(page.figure_title(name), warnings=reasons, pictures=pictures))
+        drawn.append(page.Section(page.figure_title(name), warnings=reasons, content=pictures))
     parts = [
         sections.contents_section(study),
         sections.missing_section(study, undrawn),

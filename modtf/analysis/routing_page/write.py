@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.figures import Picture
+from modtf.analysis.figures.base import png_of
 from modtf.analysis.figures.matrices import NAMES, as_table, heat_maps
-from modtf.analysis.figures.save import png_of
 from modtf.analysis.report import page
 from modtf.analysis.report.sections import measures_section
 from modtf.analysis.routing_page import tables
@@ -80,12 +80,12 @@ def _first_section(layers: Sequence[LayerMeasures], names: Names, how: Sequence[
     first = layers[0]
     num_labels, num_modules = first.mass.activation.shape
     size = f"{plural(len(layers), 'layer')}, {plural(num_modules, 'module')}, {plural(num_labels, 'label')}"
-    shown = [page.Table.of(tables.glance_table(layers, names), "measures.csv")]
+    shown = [page.table(tables.glance_table(layers, names), "measures.csv")]
     if first.label_counts is not None:
         size += f", {plural(int(first.label_counts.sum()), 'token')}"
         labels = [names.label(int(number)) for number in first.labels]
         counts = pd.DataFrame({"label": labels, "tokens": first.label_counts})
-        shown.append(page.Table.of(counts.sort_values("tokens", ascending=False, kind="stable")))
+        shown.append(page.table(counts.sort_values("tokens", ascending=False, kind="stable")))
     warnings = tables.warning_lines(layers, names)
     return page.Section("What was measured", [f"{size}.", *how, READ], warnings, shown)
 
@@ -96,10 +96,10 @@ def _layer_section(layer: LayerMeasures, names: Names, modules: pd.DataFrame, ou
     with atomic_path(out / f"{picture.name}.png") as temporary:
         temporary.write_bytes(png)
     own = modules[modules["layer"] == layer.layer].drop(columns=["layer", "layer_name"], errors="ignore")
-    shown = [page.Table.of(tables.layer_table(layer), "measures.csv"), page.Table.of(own, "modules.csv")]
-    drawn = [page.Shown.of(picture, png, f"{picture.name}.png; activation.csv")]
+    shown = [page.table(tables.layer_table(layer), "measures.csv"), page.table(own, "modules.csv")]
+    drawn = [page.shown(picture, png, f"{picture.name}.png; activation.csv")]
     title = f"Layer {names.layer(layer.layer)}"
-    return page.Section(title, warnings=tables.warning_lines([layer], names), tables=shown, pictures=drawn)
+    return page.Section(title, warnings=tables.warning_lines([layer], names), content=[*shown, *drawn])
 
 
 def draw_layer(layer: LayerMeasures, names: Names) -> Picture:

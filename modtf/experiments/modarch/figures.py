@@ -6,12 +6,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.against import pictures_against
 from modtf.analysis.figures.base import Choice, Pictures
-from modtf.analysis.figures.layout import panels
+from modtf.analysis.figures.layout import Look, panels
+from modtf.analysis.figures.pairs import pictures_against
 from modtf.analysis.figures.ranking import OVERALL, shares
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.figures.style import Look
 from modtf.analysis.trained import TrainedModels
 
 

@@ -61,13 +61,7 @@ def simulate(
     training: Training = TRAINING,
     num_evaluations: int = 8,
 ) -> Path:
-    """One folder for every cell of the grid; returns `out`.
-
-    Args:
-        kinds: (name of the family, options of the task).
-        variants: names, or (name, options of the router).
-        num_evaluations: in the history, besides that of step 0.
-    """
+    """One folder for every cell of the grid; kinds: (family, options); variants: names, or with options."""
     members = tuple(product(data_seeds, seeds))
     protocol = Protocol(training, Evaluation())
     for (arch, options), setting, num_rules, width, variant in product(

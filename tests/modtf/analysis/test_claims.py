@@ -19,7 +19,7 @@ from modtf.analysis.claims import (
 )
 from modtf.analysis.figures import FIGURES
 from modtf.experiments.modarch.claims.activation import steps_to_threshold
-from modtf.results import VARIANTS, load_results
+from modtf.results import VARIANTS
 
 FEW = ["monolithic_comparable_at_few_rules", "no_advantage_at_few_rules"]
 
@@ -69,13 +69,10 @@ def test_claims_that_hold_are_supported_and_say_what_decided_them(as_published):
     assert "95% interval" in text
 
 
-def test_few_rules_are_comparable(tmp_path):
+def test_few_rules_are_comparable_and_many_say_nothing_of_few(tmp_path):
     same = World(floor={name: (lambda x: 0.2) for name in VARIANTS}, noise=0.01)
-    assert set(verdicts(study(tmp_path, world=same, rules=(2, 4)), FEW).values()) == {SUPPORTED}
-
-
-def test_many_rules_say_nothing_of_few(tmp_path):
-    assert set(verdicts(study(tmp_path, rules=(8, 32), seeds=[0]), FEW).values()) == {NOT_ENOUGH}
+    assert set(verdicts(study(tmp_path / "few", world=same, rules=(2, 4)), FEW).values()) == {SUPPORTED}
+    assert set(verdicts(study(tmp_path / "many", rules=(8, 32), seeds=[0]), FEW).values()) == {NOT_ENOUGH}
 
 
 def test_claims_that_fail_are_contradicted(tmp_path):
@@ -100,14 +97,6 @@ def test_claims_that_fail_are_contradicted(tmp_path):
     assert found["monolithic_comparable_at_few_rules"] == found["out_follows_in"] == SUPPORTED
 
 
-def test_activation_close_to_random_does_not_count_as_specialised(tmp_path):
-    """Inverse mutual information is below that of random by any noise: only a margin can fail."""
-    judged = study(tmp_path, world=World(blur=1.0), rules=[16]).claims(["random_specialises_worst"])
-    row = judged.set_index("evidence").loc["inverse_mutual_information against modular"]
-    assert row["low"] > 0
-    assert row["evidence_verdict"] == CONTRADICTED
-
-
 def test_specialised_models_that_are_worse_contradict(tmp_path):
     floor = {"modular": lambda x: 0.2, "modular_op": lambda x: 0.3, "gt_modular": lambda x: 0.4}
     world = World(floor=floor, speed={"modular": 20, "modular_op": 5, "gt_modular": 2}, noise=0.02)
@@ -123,26 +112,21 @@ def test_noise_alone_decides_nothing(tmp_path):
     beats = judged[judged["claim"] == "modular_op_beats_modular"]
     assert set(beats["verdict"]) == {UNDECIDED}
     assert beats["why"].str.contains(r"holds the border; (?:about \d+|more than 1000) tasks").all()
-    for row in judged.itertuples():
+    undecided = judged["evidence_verdict"] == UNDECIDED
+    assert (judged["num_tasks_needed"].isna() == ~undecided).all()
+    for row in judged[undecided].itertuples():
         needed = row.num_tasks_needed
-        assert np.isnan(needed) == (row.evidence_verdict != UNDECIDED)
-        if row.evidence_verdict == UNDECIDED:
-            assert needed >= 3
-            assert (f"about {needed:.0f} tasks" if np.isfinite(needed) else "more than 1000") in row.why
+        assert (f"about {needed:.0f} tasks" if np.isfinite(needed) else "more than 1000") in row.why
 
 
-@pytest.mark.parametrize("tasks", [1, 2])
-def test_too_few_tasks_say_so_whatever_the_seeds(tasks, tmp_path):
-    judged = study(tmp_path, rules=[4, 8], data_seeds=range(tasks), seeds=range(4)).claims()
+def test_too_few_tasks_say_so_whatever_the_seeds_and_missing_variants_and_histories_do_not_crash(tmp_path):
+    judged = study(tmp_path / "two", rules=[4, 8], data_seeds=range(2), seeds=range(4)).claims()
     assert set(judged["verdict"]) == {NOT_ENOUGH}
-    assert judged["num_tasks"].max() == tasks
+    assert judged["num_tasks"].max() == 2
     assert (judged["why"] == "at least 3 tasks are needed").any()
-
-
-def test_missing_variants_and_histories_do_not_crash(tmp_path):
-    found = study(tmp_path, variants=["modular"], seeds=[0], rules=[2])
+    found = study(tmp_path / "one", variants=["modular"], seeds=[0], rules=[2])
     assert verdicts(found)["gt_modular_wins"] == NOT_ENOUGH
-    assert verdicts(Study(load_results(tmp_path)))["specialised_train_faster"] == NOT_ENOUGH
+    assert verdicts(Study(found.results.drop(columns="router")))["specialised_train_faster"] == NOT_ENOUGH
 
 
 def test_kinds_are_judged_apart(tmp_path):
@@ -158,12 +142,6 @@ def test_kinds_are_judged_apart(tmp_path):
     assert found == {"MLP regression": SUPPORTED, "MHA v2 regression": CONTRADICTED}
     (words,) = in_words(judged)["words"]
     assert words == "supported in 1 of 2 kinds; contradicted in MHA v2 regression"
-
-
-def test_architectures_are_no_more_data(tmp_path):
-    """Tasks of one data seed are one task in a kind, whatever the numbers of rules and widths."""
-    found = study(tmp_path, rules=(2, 4, 8), widths=(32, 64), data_seeds=range(3), seeds=[0])
-    assert set(found.claims(["modular_op_beats_modular", "gt_modular_wins"])["num_tasks"]) == {3}
 
 
 def test_models_that_diverged_are_counted(tmp_path):

@@ -1,91 +1,17 @@
-"""How often intervals are right with 3, 5 and 10 tasks, by simulation: why `intervals` is as it is.
+"""How often intervals are right, by a small version of docs/simulate_intervals.py."""
 
-Run as a program it prints the table of docs/statistics.md, in minutes. A task's value is drawn from one of
-`SHAPES`, of mean 0 and standard deviation 1; each of its seeds adds noise of half that. A claim that the mean
-is above 0 is then false by a hair: an interval above 0 supports it falsely, which 2.5% of studies should do.
-"""
+import runpy
+from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
-from modtf.analysis import t_interval
-from modtf.analysis.text import text_table
-
-NUM_SEEDS, NUM_RULES = 5, 3
-ENDS = (0.025, 0.975)
-
-
-def skewed(rng, shape):  # lognormal: most tasks a little below, few far above
-    return (rng.lognormal(0.0, 1.0, shape) - np.exp(0.5)) / np.sqrt(np.expm1(1.0) * np.exp(1.0))
-
-
-SHAPES = {
-    "normal": lambda rng, shape: rng.standard_normal(shape),
-    "skewed right": skewed,
-    "skewed left": lambda rng, shape: -skewed(rng, shape),
-    "heavy tails": lambda rng, shape: rng.standard_t(3, shape) / np.sqrt(3.0),
-}
-
-
-def percentile(values, rng, resamples):
-    """Percentiles of resampled means: tasks drawn anew, then seeds within each."""
-    studies, tasks, seeds = values.shape
-    drawn = rng.integers(tasks, size=(resamples, tasks))
-    weights = np.zeros((resamples, tasks * seeds))
-    for place in range(tasks):
-        columns = drawn[:, [place]] * seeds + rng.integers(seeds, size=(resamples, seeds))
-        np.add.at(weights, (np.arange(resamples)[:, None], columns), 1.0 / (tasks * seeds))
-    return np.quantile(values.reshape(studies, -1) @ weights.T, ENDS, axis=1)
-
-
-def student_t(values, rng, resamples):
-    """What the project uses: seeds averaged, then Student's t over tasks."""
-    tasks = values.mean(axis=2)
-    return t_interval(tasks.mean(axis=1), tasks.std(axis=1, ddof=1), np.full(len(tasks), tasks.shape[1]))
-
-
-def bootstrap_t(values, rng, resamples):
-    """Seeds averaged, then the resampled t over tasks; a resample of one task alone has none."""
-    tasks = values.mean(axis=2)
-    count = tasks.shape[1]
-    drawn, bounds = rng.integers(count, size=(resamples, count)), []
-    for one in tasks:
-        mean, error, again = one.mean(), one.std(ddof=1) / np.sqrt(count), one[drawn]
-        errors = again.std(axis=1, ddof=1) / np.sqrt(count)
-        known = errors > 1e-12 * error
-        small, large = np.quantile((again.mean(axis=1)[known] - mean) / errors[known], ENDS)
-        bounds.append((mean - large * error, mean - small * error))
-    return np.array(bounds).T
-
-
-def rates(num_studies, resamples):
-    """One row of: shape, tasks, method, coverage, false_support (shares of the studies)."""
-    for shape, draw in SHAPES.items():
-        for tasks in (3, 5, 10):
-            rng = np.random.default_rng(0)
-            effects = draw(rng, (num_studies, tasks, 1))
-            values = effects + rng.standard_normal((num_studies, tasks, NUM_SEEDS * NUM_RULES)) / 2
-            one_r = values[:, :, :NUM_SEEDS]
-            overcounted = values.reshape(num_studies, tasks * NUM_RULES, NUM_SEEDS)  # R as tasks
-            for name, method, sample in (
-                ("percentile bootstrap, R as tasks", percentile, overcounted),
-                ("percentile bootstrap", percentile, one_r),
-                ("bootstrap-t", bootstrap_t, one_r),
-                ("Student's t", student_t, one_r),
-            ):
-                low, high = method(sample, rng, resamples)
-                yield shape, tasks, name, ((low <= 0) & (high >= 0)).mean(), (low > 0).mean()
-
-
-def table(num_studies, resamples):
-    columns = ["shape", "tasks", "method", "coverage", "false_support"]
-    return pd.DataFrame(rates(num_studies, resamples), columns=columns)
+SCRIPT = Path(__file__).parents[3] / "docs" / "simulate_intervals.py"
 
 
 @pytest.fixture(scope="module")
 def found():
-    return table(1_000, 200).set_index(["shape", "method", "tasks"]).sort_index()
+    table = runpy.run_path(str(SCRIPT))["table"](1_000, 200)
+    return table.set_index(["shape", "method", "tasks"]).sort_index()
 
 
 @pytest.mark.parametrize("shape", ["normal", "heavy tails"])
@@ -109,10 +35,3 @@ def test_rules_are_no_more_tasks(found):
     rows = found.loc[("normal", "percentile bootstrap, R as tasks")]
     assert (rows["coverage"] < 0.8).all()
     assert (rows["false_support"] > 0.1).all()
-
-
-if __name__ == "__main__":
-    frame = table(20_000, 1_000)
-    frame["said"] = [f"{row.coverage:.1%} / {row.false_support:.1%}" for row in frame.itertuples()]
-    wide = frame.set_index(["shape", "method", "tasks"])["said"].unstack("tasks")
-    print(text_table(["coverage / false support", *map(str, wide)], wide.reset_index().values.tolist()))

@@ -70,12 +70,6 @@ def test_equal_votes_of_few_tasks_prove_nothing():
     assert share(5).interval[1] == 1.0
 
 
-def test_what_is_not_finite_is_counted():
-    frame = pd.DataFrame({"data_seed": [0, 0, 1, 2], "value": [1.0, np.nan, 2.0, 3.0]})
-    found = mean_evidence(frame, "value", "it")
-    assert (found.value, found.num_tasks, found.num_models, found.num_missing) == (2.0, 3, 3, 1)
-
-
 def test_tasks_that_would_decide_are_those_of_the_side_that_the_number_lies_on():
     """On the claimed side they support; on the other they contradict, which is corrected for all looks."""
     kinds = [("mlp", setting, "") for setting in ("regression", "classification")]

@@ -2,7 +2,6 @@
 
 import contextlib
 
-import numpy as np
 import pandas as pd
 import pytest
 from hostile import anything, few, one_thing, survives
@@ -31,40 +30,27 @@ def test_summarise(frame, given_):
 
 
 @few
-@given(data=st.data())
-def test_summarise_other_tables(frame, data):
-    """What is no table, lacks a column, or holds other values."""
-    given_ = data.draw(anything | st.sampled_from(["dropped", "empty", "changed"]))
-    if given_ == "dropped":
-        given_ = frame.drop(columns=data.draw(st.sampled_from(list(frame))))
-    elif given_ == "empty":
-        given_ = frame.iloc[:0]
-    elif given_ == "changed":
-        column, value = data.draw(st.sampled_from(["value", "data_seed", "num_rules"])), data.draw(one_thing)
-        given_ = frame.assign(**{column: [value] * len(frame)})
-    found = survives(lambda: modtf.summarise(given_, ["num_rules", "variant"], list(frame)))
-    assert found is None or isinstance(found, pd.DataFrame)
+@given(
+    table=anything, dropped=st.integers(0), changed=st.sampled_from(["value", "num_rules"]), value=one_thing
+)
+def test_summarise_other_tables(frame, table, dropped, changed, value):
+    """What is no table, lacks a column, is empty, or holds other values."""
+    lacking = frame.drop(columns=list(frame)[dropped % len(frame.columns)])
+    for other in (table, lacking, frame.iloc[:0], frame.assign(**{changed: [value] * len(frame)})):
+        found = survives(lambda other=other: modtf.summarise(other, ["num_rules", "variant"], list(frame)))
+        assert found is None or isinstance(found, pd.DataFrame)
 
 
 @few
 @given(
     name=anything | st.sampled_from(["activation", "ranking"]),
     choice=st.dictionaries(st.sampled_from(["data_seed", "num_rules", "nonsense"]), anything, max_size=2),
+    chosen=st.dictionaries(st.sampled_from(["measure", "width", "nonsense"]), anything, max_size=1),
+    names=st.lists(anything, max_size=2) | anything,
 )
-def test_figure(small_study, name, choice):
+def test_study(small_study, name, choice, chosen, names):
     with contextlib.suppress(NothingToDraw):
         survives(lambda: small_study.figure(name, **choice))
-
-
-@few
-@given(chosen=st.dictionaries(st.sampled_from(["measure", "width", "nonsense"]), anything, max_size=1))
-def test_summary_and_activations(small_study, chosen):
     survives(lambda: small_study.summary(**chosen), "column")
     survives(lambda: next(small_study.activations(**chosen), None), "cell")
-
-
-@few
-@given(names=st.lists(anything, max_size=2) | anything)
-def test_claims(small_study, names):
-    found = survives(lambda: small_study.claims(names))
-    assert found is None or np.isfinite(len(found))
+    survives(lambda: small_study.claims(names))

@@ -27,9 +27,6 @@ def test_it_is_the_t_interval_of_the_means_of_tasks():
     assert row["mean"] == pytest.approx(np.mean(means))
     assert (row["low"], row["high"]) == pytest.approx((expected.low, expected.high))
     assert (row["num_tasks"], row["num_models"], row["num_missing"]) == (4, 14, 0)
-
-
-def test_the_level_is_that_of_the_interval():
     low, high = t_interval(0.0, 1.0, 4, level=0.9)
     assert high == -low == pytest.approx(stats.t.ppf(0.95, 3) / 2)
 
@@ -84,16 +81,6 @@ def test_categories_stay_and_absent_ones_have_no_row():
 def test_the_sample_is_one_value_per_task():
     found = data_seed_means(table([[1.0, 3.0], [5.0]], variant="a"), ["variant"])
     assert found.to_dict("list") == {"variant": ["a", "a"], "data_seed": [0, 1], "value": [2.0, 5.0]}
-
-
-def test_a_large_study_takes_seconds():
-    rows = 800 * 25 * 10
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"value": rng.normal(size=rows), "data_seed": np.arange(rows) % 5})
-    frame["cell"], frame["condition"] = np.arange(rows) // 250, np.arange(rows) // 25 % 10
-    found = intervals(frame, ["cell", "condition"])
-    assert len(found) == 8000
-    assert (found["num_tasks"] == 5).all()
 
 
 def test_holm_is_that_of_statistics():

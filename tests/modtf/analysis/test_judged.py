@@ -11,7 +11,7 @@ from scipy import stats
 from simulated_results import World, study_of
 
 from modtf import metrics
-from modtf.analysis import Study, judge_measures, learned_measures, over_kinds, print_judged
+from modtf.analysis import Study, judge_measures, learned_measures, print_judged
 from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.tracking import ALL, BY_RULES, COLUMNS, fisher_z, rank_correlation
 
@@ -50,9 +50,6 @@ def test_the_rank_correlation_is_scipys(first, data):
     else:
         expected = stats.spearmanr(first, second).statistic
         assert rank_correlation(first, second) == pytest.approx(expected, abs=1e-12)
-
-
-def test_what_has_no_rank_has_no_correlation():
     assert np.isnan(rank_correlation([1, 2], [1, 2]))
     assert np.isnan(rank_correlation([0, 1e-13, 5e-14], [1, 2, 3]))  # rounding
 
@@ -104,13 +101,6 @@ def test_what_r_does_to_both_is_told_from_what_routers_do():
     assert abs(row(frame, "collapse_worst", BY_RULES).correlation) < 0.5
 
 
-def test_noise_is_not_said_to_track_or_mislead():
-    """The interval holds 0 about as often as it says."""
-    noise = {"load_variation": lambda a, R, rng: rng.uniform(size=len(a))}
-    found = [row(models(noise, seeds=1, seed=seed), "load_variation") for seed in range(15)]
-    assert np.mean([one.low <= 0 <= one.high for one in found]) >= 0.85
-
-
 def test_intervals_on_fishers_z_are_right_where_those_of_correlations_are_not():
     rng = np.random.default_rng(0)
     true, number, tasks, studies = 0.95, 12, 5, 1500
@@ -142,14 +132,9 @@ def test_over_kinds_and_places_in_words():
     first, second = models({"collapse_avg": same}), models({"collapse_avg": lambda a, R, rng: -a}, arch="rnn")
     table = judge_measures(pd.concat([first, second]))
     assert list(table["kind"].unique()) == ["MLP regression", "RNN regression"]
-    words = over_kinds(table).set_index(["measure", "over"])["words"]
-    assert words["collapse_avg", ALL] == "tracks in 1 of 2 kinds; misleads in 1"
     text = print_judged(table)
-    line = (
-        r"collapse_avg +\+1.00 \[\+1.00, \+1.00\] +-1.00 \[-1.00, -1.00\] +tracks in 1 of 2 kinds; misleads"
-    )
-    assert len(re.findall(line, text)) == 2
-    assert text.count("Among ") == 2
+    line = r"collapse_avg +\+1.00 \[\+1.00, \+1.00\] +-1.00 \[.*\] +tracks in 1 of 2 kinds; misleads in 1"
+    assert len(re.findall(line, text)) == text.count("Among ") == 2
     assert "Models: 300." in text
     places = judge_measures(pd.concat([first.assign(place="encoder"), first.assign(place="root")]))
     assert list(places["kind"].unique()) == ["MLP regression, encoder", "MLP regression, root"]
@@ -170,43 +155,26 @@ def test_only_what_learned_to_use_several_modules_counts(study):
     assert {m.name for m in metrics.activation_measures(metrics.GROUPS)} <= set(found)
 
 
-@pytest.mark.parametrize("checkpoint", ["tail", "last", "pooled"])
+@pytest.mark.parametrize("checkpoint", ["tail", "pooled"])
 def test_measures_are_means_over_the_evaluations_of_the_checkpoint(study, checkpoint):
     part = Study.read([str(cell.path) for cell in study.cells], checkpoint)
     found = learned_measures(part).query("variant == 'modular' and num_rules == 8").iloc[3]
     (cell,) = part.activations(variant="modular", num_rules=8)
     member = cell.index(found["data_seed"], found["seed"])
-    matrices = {
-        "tail": cell.history[-2:],
-        "last": cell.last[None],
-        "pooled": np.stack([cell.last, cell.best]),
-    }
-    expected = [metrics.effective_rank(matrix[member]) for matrix in matrices[checkpoint]]
+    matrices = cell.history[-2:] if checkpoint == "tail" else [cell.last, cell.best]
+    expected = [metrics.effective_rank(matrix[member]) for matrix in matrices]
     assert found["effective_rank"] == pytest.approx(np.mean(expected))
 
 
-def test_the_figure_shows_the_table_the_best_above(study):
+def test_the_figure_shows_the_table_the_best_above_and_says_what_cannot_be_ranked(study):
     (picture,) = study.figure("measures_judged")
     axes = picture.figure.axes[0]
     best = study.judged_measures.query(f"over == '{ALL}'").set_index("measure")["correlation"]
-    assert [label.get_text() for label in axes.get_yticklabels()] == list(
-        best.sort_values(ascending=False, kind="stable").index
-    )
+    best = best.sort_values(ascending=False, kind="stable")
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(best.index)
     np.testing.assert_allclose(sorted(axes.containers[0].lines[0].get_xdata()), sorted(best))
     assert "48 models of 3 tasks" in picture.note
-    assert study.judged_measures is study.judged_measures
-
-
-def test_the_figure_says_once_what_cannot_be_ranked(study):
-    two = study.of_variants(["modular", "modular_op"])
-    (picture,) = two.figure("measures_judged")
+    (picture,) = study.of_variants(["modular", "modular_op"]).figure("measures_judged")
     assert picture.note.endswith(f"Incomplete: nothing to rank among {BY_RULES} in MLP regression.")
-    frame = learned_measures(study)
-    frame.loc[:2, "expert_overlap"] = np.nan  # one module used
-    frame.loc[1, [name for name in metrics.MEASURES if name in frame]] = np.nan  # diverged
-    two.__dict__["judged_measures"] = judge_measures(frame)
-    (picture,) = two.figure("measures_judged")
-    assert "expert_overlap" in picture.note
-    assert picture.note.endswith("of models that diverged or use one module.")
     with pytest.raises(NothingToDraw, match="no activation matrices of a router that learned"):
         Study(study.results.drop(columns="router")).figure("measures_judged")

@@ -1,0 +1,111 @@
+"""The same task and seed with two variants: one and the next less informed, or every one and a baseline."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from modtf.analysis.figures.averages import counts, lacking, note, performance, sizes
+from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.layout import Look, panels
+from modtf.analysis.figures.marks import dots, named_rows
+from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.labels import known_variants, with_kinds
+from modtf.analysis.pairs import NO_CONDITION, SCORED, against, compare_pairs, next_informed
+from modtf.analysis.rows import IN
+from modtf.analysis.trained import TrainedModels
+from modtf.metrics import MEASURES
+
+ADVANTAGE = ["advantage", "advantage_low", "advantage_high"]
+SAID = (
+    "difference of loss or error on the same task and seed, as a share of the larger of both (right of 0: "
+    "the first is better); filled: in, hollow: out of distribution"
+)
+AGAINST = (
+    "right of 0: better than {} on the same task and seed, by a share of the larger loss or error "
+    "of both, or in the unit of the measure; filled: different from 0 after Holm's correction for the "
+    "variants of a panel; long intervals end with the panel"
+)
+LONGEST = 2.0  # an axis reaches no further than this many times the largest mean
+
+
+@register_figure("paired_comparisons")
+def draw(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture: relative advantage by kind and number of rules, a column per pair."""
+    rows = performance(study.results)
+    table = compare_pairs(rows, by=SCORED, over=["width"], level=study.level)
+    if table.empty:
+        raise NothingToDraw("no task and seed was run with two variants that are compared")
+    table = with_kinds(table).assign(pair=table["first"] + " against " + table["second"])
+    table["variant"] = pd.Categorical(table["first"], rows["variant"].cat.categories)  # whose look it has
+    absent = [f"no {' against '.join(p)}" for p in next_informed(rows) if p[0] not in set(table["first"])]
+    words = [SAID, counts(study, table, "pair"), *sizes(rows, SCORED), f"checkpoint {study.checkpoint}"]
+    limit = min(1.05, 1.1 * table[ADVANTAGE].abs().max().max() + 0.01)
+    size = (2.4, 0.45 + 0.26 * table["num_rules"].nunique())
+    named = ("paired_comparisons", "Paired comparisons: relative advantage", note(words, absent))
+    yield panels(partial(_by_rules, limit=limit), table, *named, "kind", "pair", size)
+
+
+def _by_rules(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], limit: float) -> None:
+    rules, tint = sorted(data["num_rules"].unique()), looks[data["variant"].iloc[0]].colour
+    for where, rows in data.groupby("distribution", observed=True):
+        y = [rules.index(number) + (-0.14 if where == IN else 0.14) for number in rows["num_rules"]]
+        dots(axes, rows, y, Look(tint, "o"), *ADVANTAGE, hollow=where != IN)
+    named_rows(axes, [f"R = {number}" for number in rules], limit, inside=True)
+
+
+def pictures_against(study: TrainedModels, baseline: str) -> Pictures:
+    """One picture per kind: a row for every variant, a column for every score, panels for every R.
+
+    Raises:
+        NothingToDraw: if there is nothing to compare.
+    """
+    if baseline not in study.variants:
+        raise NothingToDraw(f"there is no {baseline} to compare with")
+    table = against(study.results, baseline, study.level).dropna(subset="gain")
+    if table.empty:
+        raise NothingToDraw(f"no variant was run with {baseline} on the same task and seed")
+    table["score"] = [_score(row) for row in table.itertuples()]
+    for (arch, kind), part in table.groupby(["arch", "kind"], observed=True):
+        rows = study.performance[study.performance["kind"] == kind]
+        words = [AGAINST.format(baseline), counts(study, part, "pair"), *sizes(rows, ["kind", "num_rules"])]
+        expected = [name for name in known_variants([arch]) if name != baseline]
+        scored = part[part["distribution"].astype(str) != NO_CONDITION]
+        missing = lacking(scored, ["num_rules", "score"], expected)
+        text = note([*words, f"checkpoint {study.checkpoint}"], missing)
+        variants = list(part["variant"].cat.remove_unused_categories().cat.categories)
+        mark = partial(_by_variant, variants=variants, reach=_reach(part), alpha=1 - study.level)
+        name = f"against_{baseline}" + f"_{kind}".replace(" ", "_").lower() * (table["kind"].nunique() > 1)
+        title, size = f"Every variant against {baseline}, {kind}", (1.75, 0.5 + 0.2 * len(variants))
+        yield panels(mark, part, name, title, text, "num_rules", "score", size)
+
+
+def _score(row: Any) -> str:
+    """What a score is called, in one line and another: "Loss: in distribution", "Alignment: encoder"."""
+    distribution, label = str(row.distribution), MEASURES[row.measure].axis_label
+    second = getattr(row, "place", "") if distribution == NO_CONDITION else distribution
+    return f"{label}: {second}" if second else label
+
+
+def _reach(table: pd.DataFrame) -> dict[str, float]:
+    """How far the axis of every score reaches on both sides."""
+    means = table["gain"].abs().groupby(table["score"]).max()
+    ends = table[["low", "high"]].abs().max(axis=1).groupby(table["score"]).max().fillna(0)
+    return {name: 1.1 * max(mean, min(ends[name], LONGEST * mean)) + 0.01 for name, mean in means.items()}
+
+
+def _by_variant(
+    axes: Axes,
+    data: pd.DataFrame,
+    looks: Mapping[str, Look],
+    variants: list[str],
+    reach: Mapping[str, float],
+    alpha: float,
+) -> None:
+    for name, one in data.groupby("variant", observed=True):
+        sure = one["p_corrected"].iloc[0] <= alpha
+        dots(axes, one, [variants.index(name)], looks[name], "gain", "low", "high", hollow=not sure)
+    is_share = data["distribution"].iloc[0] != NO_CONDITION
+    named_rows(axes, variants, reach[data["score"].iloc[0]], "{:+.0%}" if is_share else "{:+.2g}")
