@@ -13,8 +13,7 @@ from pathlib import Path
 import tensorflow_datasets as tfds
 from absl import flags, logging
 
-from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config
-from modtf.datasets.modarch_rules.splits import split_bytes
+from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config, split_bytes
 from modtf.files import check_writable
 from modtf.launch.cli import run_command
 

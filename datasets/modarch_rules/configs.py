@@ -1,4 +1,5 @@
-"""The configurations of `modarch_rules`: a grid over all families, and any other task by its name.
+"""The configurations of `modarch_rules`: a grid over all families, and any other task by its name; and what
+their finite splits are.
 
 What may stand in a name is asked of the families, so theirs alone is the list.
 """
@@ -7,21 +8,40 @@ import contextlib
 import dataclasses
 import difflib
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+import numpy as np
 import tensorflow_datasets as tfds
 
 from modtf.checks import check_integer
-from modtf.datasets.modarch_rules.splits import PreparedSplit, default_sizes, prepared_splits
-from modtf.families import FAMILIES, Family, Option
+from modtf.families import FAMILIES, Condition, Family, Option
 from modtf.task import Task
 
 PUBLISHED_RULES = (2, 4, 8, 16, 32)
 PUBLISHED_DATA_SEEDS = range(5)
 NAME = re.compile(r"(?P<task>.+?)(_validation(?P<num_validation>\d{1,12})_test(?P<num_test>\d{1,12}))?")
 NUMBER = r"[-+.\de]+|inf"
+BATCH_SIZE = 256  # of the stream the examples come from; another size gives other examples
+FRAME = 60  # bytes, of names and of the file format
+
+# The published evaluation averages 100 batches of 256 predictions. A sequence holds 3 to 30
+# predictions and up to 23 kB, so fewer of them give the same precision for less disk.
+NUM_VALIDATION = {"token": 10_000, "sequence": 2_560}
+NUM_TEST = {"token": 25_600, "sequence": 5_120}
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedSplit:
+    """One split on disk: the first `num_examples` of a `modtf.stream` with seed 0 under a condition."""
+
+    name: str
+    split: str  # "validation" or "test" of the stream
+    num_examples: int
+    num_tokens: int  # per example
+    condition: Condition
 
 
 @dataclasses.dataclass(eq=False)
@@ -47,7 +67,8 @@ class RulesConfig(tfds.core.BuilderConfig):
     num_test: int | None = None
 
     def __post_init__(self) -> None:
-        sizes = default_sizes(self.task)
+        kind = "sequence" if self.task.is_sequence else "token"
+        sizes = NUM_VALIDATION[kind], NUM_TEST[kind]
         self.num_validation = sizes[0] if self.num_validation is None else self.num_validation
         self.num_test = sizes[1] if self.num_test is None else self.num_test
         check_integer("num_validation", self.num_validation, 1)
@@ -62,8 +83,26 @@ class RulesConfig(tfds.core.BuilderConfig):
 
     @property
     def splits(self) -> dict[str, PreparedSplit]:
-        """The finite splits by name."""
-        return prepared_splits(self.task, int(self.num_validation or 0), int(self.num_test or 0))
+        """The finite splits by name: `validation`, and a test split for every condition of the family."""
+        family, sizes = self.task.family, {"validation": self.num_validation, "test": self.num_test}
+        wanted = [("validation", family.conditions[0]), *(("test", each) for each in family.conditions)]
+        found = {}
+        for split, condition in wanted:
+            name, num_tokens = condition.of(split), condition.seq_len or family.num_tokens(self.task)
+            found[name] = PreparedSplit(name, split, int(sizes[split] or 0), num_tokens, condition)
+        return found
+
+
+def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> int:
+    """About how large the files of a split, or of so many of its examples, are.
+
+    Its numbers, rules in one byte, and what frames a record.
+    """
+    shapes = task.example_shapes(split.num_tokens)
+    numbers = {name: math.prod(shape) for name, shape in shapes.items()}
+    inputs = np.dtype(task.input_dtype).itemsize * numbers["inputs"]
+    count = split.num_examples if most is None else min(most, split.num_examples)
+    return count * (inputs + 4 * numbers["target"] + numbers["rule"] + FRAME)
 
 
 @cache
@@ -116,26 +155,19 @@ class ConfigsByName(Mapping[str, RulesConfig]):
         return sum(len(family_configs(family)) for family in FAMILIES.values())
 
     def __getitem__(self, name: str) -> RulesConfig:
-        config = _config_from_name(name)
-        if config is None:
+        match = NAME.fullmatch(name)
+        task = task_from_name(match["task"]) if match else None
+        if match is None or task is None:
             raise KeyError(name)
-        return config
-
-
-def _config_from_name(name: str) -> RulesConfig | None:
-    match = NAME.fullmatch(name)
-    task = task_from_name(match["task"]) if match else None
-    if match is None or task is None:
-        return None
-    listed = family_configs(task.family).get(name)
-    if listed is not None:
-        return listed
-    sizes = {key: int(match[key]) for key in ("num_validation", "num_test") if match[key]}
-    try:
-        config = RulesConfig(task=task, **sizes)
-    except ValueError:
-        return None
-    return config if config.name == name else None
+        listed = family_configs(task.family).get(name)
+        if listed is not None:
+            return listed
+        with contextlib.suppress(ValueError):
+            sizes = {key: int(match[key]) for key in ("num_validation", "num_test") if match[key]}
+            config = RulesConfig(task=task, **sizes)
+            if config.name == name:
+                return config
+        raise KeyError(name)
 
 
 def task_from_name(name: str) -> Task | None:

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.splits import ReadInstruction
 
-from modtf.datasets.modarch_rules.splits import BATCH_SIZE
+from modtf.datasets.modarch_rules.configs import BATCH_SIZE
 from modtf.datasets.streaming import stream
 from modtf.task import Task
 

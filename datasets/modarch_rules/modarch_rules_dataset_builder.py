@@ -18,9 +18,15 @@ from tensorflow_datasets.core import utils
 from tensorflow_datasets.core.splits import AbstractSplit
 
 from modtf.datasets.families.base import data_class
-from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config
+from modtf.datasets.modarch_rules.configs import (  # fmt: skip
+    BATCH_SIZE,
+    CONFIGS,
+    PreparedSplit,
+    RulesConfig,
+    find_config,
+    split_bytes,
+)
 from modtf.datasets.modarch_rules.endless import TRAIN, endless_train, is_train
-from modtf.datasets.modarch_rules.splits import BATCH_SIZE, PreparedSplit, split_bytes
 from modtf.datasets.streaming import stream
 from modtf.task import Task
 

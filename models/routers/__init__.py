@@ -24,31 +24,21 @@ def check_router(name: str, router: Any) -> None:
         raise ValueError(
             f"The router {name!r} must be a subclass of modtf.models.Router, received {router!r}."
         )
-    if router.call is Router.call:
-        raise ValueError(
-            f"The router {name!r} lacks call(rule, rule_features, scores); see modtf.models.Router."
-        )
-    if (router.penalty_name is None) != (router.penalty is Router.penalty):
-        raise ValueError(
-            f"The router {name!r} has penalty_name={router.penalty_name!r} and "
-            f"{'no' if router.penalty is Router.penalty else 'a'} method penalty(activation); give both or "
-            "neither."
-        )
-    if router.penalises_scores and not (router.needs_scores and router.penalty_name):
-        raise ValueError(
-            f"The router {name!r} has penalises_scores = True; it must have needs_scores = True and a "
-            "penalty(activation, scores) with its penalty_name, too."
-        )
-    if router.extra_input is not Router.extra_input and "extra" not in signature(router.call).parameters:
-        raise ValueError(
-            f"The router {name!r} has extra_input(rule, training), but its call takes no argument extra: "
-            "write call(self, rule=None, rule_features=None, scores=None, extra=None)."
-        )
-    if router.penalty_name is not None and not NAME.fullmatch(str(router.penalty_name)):
-        raise ValueError(
-            f"The router {name!r} has penalty_name={router.penalty_name!r}; expected lower-case letters, "
-            "digits and underscores, a letter first."
-        )
+    own_penalty, named = router.penalty is not Router.penalty, router.penalty_name
+    takes_extra = router.extra_input is Router.extra_input or "extra" in signature(router.call).parameters
+    for wrong, what in (
+        (router.call is Router.call, "lacks call(rule, rule_features, scores); see modtf.models.Router."),
+        (own_penalty == (named is None), f"has penalty_name={named!r} and {'a' if own_penalty else 'no'} "
+         "method penalty(activation); give both or neither."),
+        (router.penalises_scores and not (router.needs_scores and named), "has penalises_scores = True; it "
+         "must have needs_scores = True and a penalty(activation, scores) with its penalty_name, too."),
+        (not takes_extra, "has extra_input(rule, training), but its call takes no argument extra: write "
+         "call(self, rule=None, rule_features=None, scores=None, extra=None)."),
+        (named is not None and not NAME.fullmatch(str(named)), f"has penalty_name={named!r}; expected "
+         "lower-case letters, digits and underscores, a letter first."),
+    ):  # fmt: skip
+        if wrong:
+            raise ValueError(f"The router {name!r} {what}")
     options = options_of(router, "__init__", skip=2)
     try:
         tunable = [parse_named(text)[0] for text in router.tunable]

@@ -1,6 +1,5 @@
 """Routers as people write them outside the tree: what the published four do not do."""
 
-import keras
 from keras import ops
 
 from modtf.models import Dense, Router
@@ -67,24 +66,9 @@ class Frugal(Router):
         return -ops.mean(ops.sum(activation * ops.log(activation), axis=1), axis=1)
 
 
-class Noisy(Router):
-    """Has a state: scores with noise."""
-
-    needs_scores = True
-
-    def __init__(self, setup, *, modules=None, noise=0.1):
-        super().__init__(setup, modules=modules)
-        self.noise, self.numbers = noise, keras.random.SeedGenerator(0)
-
-    def call(self, rule=None, rule_features=None, scores=None):
-        noise = keras.random.normal(ops.shape(scores), seed=self.numbers, dtype=scores.dtype)
-        return ops.softmax(scores + self.noise * noise, axis=1)
-
-
 PLUGINS = {
     "plugin_even": Even,
     "plugin_prior": Prior,
     "plugin_learned": Learned,
     "plugin_frugal": Frugal,
-    "plugin_noisy": Noisy,
 }

@@ -58,10 +58,6 @@ def test_every_kind(kind, compare):
     compare(task, "modular", **options)
 
 
-def test_classification(arch, compare):
-    compare(Task(arch, "classification", 3), "modular_op", router={"modules": 5})
-
-
 def test_other_variants_and_precisions(compare):
     compare(Task(num_rules=3), "monolithic")
     compare(Task(num_rules=3), "modular", 1e-3, dtype="float32")
@@ -88,21 +84,6 @@ def test_penalties_are_added_to_the_loss(arch, variant, plugins, random_batch):
     assert penalty.shape == (2,)
     assert np.all(penalty > 0)
     np.testing.assert_allclose(added, penalty.mean(), rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_penalty_in_a_compiled_step(arch, plugins, random_batch):
-    """Keras, under XLA, logs and differentiates the sum."""
-    tasks = [Task(arch, num_rules=3, data_seed=i) for i in range(2)]
-    population, (features, target) = Population.of(tasks, [0, 1]), random_batch(tasks, batch=8, seq_len=3)
-    model = build(population, "plugin_even", WIDTH, dtype="float64")
-    expected = np.abs(model(features)["target"] - target).mean() + sum(model.losses)
-    loss = {"target": SettingLoss("regression", dtype="float64")}
-    model.compile(optimizer(population, 0.05), loss=loss, jit_compile=True)
-    np.testing.assert_allclose(model.train_on_batch(features, {"target": target}), expected, rtol=1e-6)
-    by_hand = trained(population, "plugin_even", [(features, target)])
-    for compiled, plain in zip(weights(model), weights(by_hand), strict=True):
-        np.testing.assert_allclose(compiled, plain, rtol=1e-6, atol=1e-8)
 
 
 def test_a_population_of_one_is_the_member_alone(random_batch):

@@ -64,7 +64,7 @@ def test_other_routers(arch, other, random_batch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", [name for name in plugin_routers.PLUGINS if name != "plugin_noisy"])
+@pytest.mark.parametrize("variant", plugin_routers.PLUGINS)
 @pytest.mark.parametrize("modules", [2, 6])
 def test_routers_of_ones_own(arch, variant, modules, plugins, random_batch):
     """Asked in the rnn's scan, or, with weights, step by step; fewer modules than rules, and more."""
@@ -95,26 +95,6 @@ def test_recurrence_without_a_gradient_of_its_own(cell, variant, random_batch):
     state.cell = SimpleNamespace(**{name: getattr(CELLS[cell], name) for name in names})
     assert not state.can_scan
     compare(model, *random_batch(tasks, batch=3, seq_len=3))
-
-
-@pytest.mark.parametrize(
-    ("variant", "expected"),
-    [("plugin_even", True), ("plugin_prior", True), ("plugin_frugal", True), ("plugin_learned", False)],
-)
-def test_who_can_scan(variant, expected, plugins):
-    """A router with weights that is asked at every step cannot: see `plugin_routers`."""
-    assert build(Task("rnn"), variant, WIDTH).shared_state.can_scan == expected
-
-
-def test_a_router_with_a_state(arch, plugins, random_batch):
-    """Noise differs from call to call, and from step to step of a recurrence."""
-    task = Task(arch, num_rules=3)
-    model = build([task], "plugin_noisy", WIDTH, router={"noise": 1.0})
-    features, _ = random_batch([task], batch=1, seq_len=3)
-    features = {name: np.repeat(value[:1], 4, axis=0) for name, value in features.items()}
-    first, second = (model(features)["activation"].numpy() for _ in range(2))
-    assert not np.allclose(first, second)
-    assert not np.allclose(first[0], first[1])
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import pytest
 
 from modtf.cell import VARIANTS
-from modtf.models.architectures.sizes import check_width, least_parameters, mha_hidden, rnn_state
+from modtf.models.architectures.sizes import check_width, least_parameters
 from modtf.models.build import build
 from modtf.task import Task
 
@@ -60,15 +60,6 @@ def test_widths_are_solved_for_one_budget(arch):
     if arch == "rnn":
         counts = [build(task, variant, 64, cell="simple").num_parameters for variant in VARIANTS]
         assert max(counts) < 1.03 * min(counts)
-
-
-def test_sizes_of_the_published_models():
-    """M = R is the published formula."""
-    for e, R in ((32, 2), (128, 8), (512, 32)):
-        d = 4 * e
-        assert mha_hidden(e, R, R) == 2 * e * (2 * R * (d + e) + d) // (R * (3 * d + 2 * R * e))
-        root = ((4 * R * e + 1) ** 2 + 4 * (4 * R + 1) * (5 * d**2 + d * (4 * e + 1))) ** 0.5
-        assert rnn_state(e, R) == int((root - (4 * R * e + 1)) / (2 * (4 * R + 1)))
 
 
 @pytest.mark.parametrize(
