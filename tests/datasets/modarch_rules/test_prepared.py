@@ -31,7 +31,7 @@ def other(builder: tfds.core.DatasetBuilder, folder: Path, **how) -> tfds.core.D
     return again
 
 
-@pytest.mark.parametrize("fixture", ["mlp", "mha", "rnn"])
+@pytest.mark.parametrize("fixture", ["mlp", "mha", pytest.param("rnn", marks=pytest.mark.slow)])
 def test_splits_are_the_start_of_the_stream(fixture: str, request: pytest.FixtureRequest) -> None:
     builder = request.getfixturevalue(fixture)
     config, task = builder.builder_config, builder.builder_config.task
