@@ -20,6 +20,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -55,6 +56,8 @@ def start(command: str, arch: str, out: Path, steps: int) -> int:
         status = stopped.code
     except KeyboardInterrupt:  # before the command is there to say so
         status = KINDS[signal.SIGINT]
+    except Exception:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         os._exit(status if isinstance(status, int) else 1)
