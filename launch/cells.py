@@ -44,11 +44,7 @@ CHOOSES: dict[str, Callable[[Cell], Any]] = {
 
 
 def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
-    """Adds --arch and --variant.
-
-    Args:
-        several: whether --arch takes a list, and nothing by default.
-    """
+    """Adds --arch and --variant; where there may be several, --arch takes a list, and nothing by default."""
     words = "Family of tasks, and the network made for it."
     _define(values, "arch", words, list(FAMILIES), several, next(iter(FAMILIES)))
     defaults = dict.fromkeys(",".join(default_variants(family)) for family in FAMILIES.values())
@@ -58,12 +54,9 @@ def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
 
 
 def define_cell_flags(values: flags.FlagValues, out: str | None = None, several: bool = False) -> None:
-    """Adds what else a cell is made of.
+    """Adds what else a cell is made of; `out` are the words about --out, if the command has none of its own.
 
-    Args:
-        values: where to add them.
-        out: the words about --out; None where the command has its own.
-        several: whether --rules, --width and --setting take lists.
+    Where there may be several, --rules, --width and --setting take lists.
     """
     settings = dict.fromkeys(name for family in FAMILIES.values() for name in family.settings)
     words = "quick: minutes on two cores, not the paper's protocol. paper: as published, many hours."

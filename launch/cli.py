@@ -64,13 +64,8 @@ def run_command(
 
 def define_plugin(values: flags.FlagValues) -> None:
     """Adds --plugin."""
-    flags.DEFINE_multi_string(
-        "plugin",
-        [],
-        "File or module that registers families, architectures, routers, models, measures or figures; "
-        "repeatable.",
-        flag_values=values,
-    )
+    words = "File or module that registers families, architectures, routers, models, measures or figures; "
+    flags.DEFINE_multi_string("plugin", [], f"{words}repeatable.", flag_values=values)
 
 
 def plugins_given(arguments: Sequence[str]) -> list[str]:

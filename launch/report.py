@@ -60,11 +60,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Reads, draws, writes and prints.
-
-    Raises:
-        OSError, ValueError: in one line, if it cannot.
-    """
+    """Reads, draws, writes and prints; what it cannot is an error in one line."""
     folders = [part for item in given.results or [] for part in item.split(",") if part]
     if not folders or not (given.out or given.archive):
         raise ValueError(
@@ -96,9 +92,8 @@ def main(given: flags.FlagValues) -> None:
     }
     written: list[Path | str] = []
     if out:
-        written.append(
-            write_report(study, out, given.figures, _bar("figures"), judged, given.vector, **choice)
-        )
+        bar = _bar("figures")
+        written.append(write_report(study, out, given.figures, bar, judged, given.vector, **choice))
     if given.archive:
         write_archive(study.cells, given.archive)
         written.append(given.archive)

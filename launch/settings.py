@@ -25,13 +25,9 @@ class _OptionFlag(flags.Flag[str]):
 
 def define_settings(values: flags.FlagValues) -> None:
     """Adds --set, and a flag for every option of every family; call it after the command's own flags."""
-    flags.DEFINE_multi_string(
-        "set",
-        [],
-        f"NAMESPACE.NAME=VALUE, the namespace one of {', '.join(ALL)}: {EXAMPLE}. Repeatable. A router's "
-        "option goes to the variants that know it.",
-        flag_values=values,
-    )
+    words = f"NAMESPACE.NAME=VALUE, the namespace one of {', '.join(ALL)}: {EXAMPLE}. Repeatable. A router's "
+    words += "option goes to the variants that know it."
+    flags.DEFINE_multi_string("set", [], words, flag_values=values)
     for name, options in _family_options().items():
         if name not in values:  # else --set task.NAME alone
             words = "; ".join(f"{family}: {option.description}" for family, option in options.items())

@@ -38,15 +38,11 @@ def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     integer = flags.DEFINE_integer
     define_kind_flags(values)
-    flags.DEFINE_multi_string(
-        "space",
-        [],
-        "PATH=VALUES, what to try: learning_rate=1e-5:1e-2:log (between two bounds; the default), "
-        "router.temperature=0.5,1,2 (these), model.NAME=... for the network's options. Repeatable. A "
-        "router's option goes to the variants that know it; what a router says can be tuned is tuned "
-        "anyway, unless --set fixes it.",
-        flag_values=values,
-    )
+    words = "PATH=VALUES, what to try: learning_rate=1e-5:1e-2:log (between two bounds; the default), "
+    words += "router.temperature=0.5,1,2 (these), model.NAME=... for the network's options. Repeatable. A "
+    words += "router's option goes to the variants that know it; what a router says can be tuned is tuned "
+    words += "anyway, unless --set fixes it."
+    flags.DEFINE_multi_string("space", [], words, flag_values=values)
     flags.DEFINE_enum("oracle", "grid", list(ORACLES), "How to choose what to try.", flag_values=values)
     integer("trials", None, "At most so many for every variant; default for random and bayesian 10, for the "
             "others what they take.", flag_values=values)  # fmt: skip

@@ -32,7 +32,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         flush(temporary)
-        temporary.chmod(0o666 & ~_umask())  # mkstemp lets nobody else read
+        os.umask(mask := os.umask(0))
+        temporary.chmod(0o666 & ~mask)  # mkstemp lets nobody else read
         os.replace(temporary, path)
         with contextlib.suppress(OSError):  # some file systems cannot; the content is safe
             flush(path.parent)
@@ -41,14 +42,9 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 def check_writable(folder: str | Path, name: str = "out") -> Path:
-    """Returns `folder`; raises `ValueError` where it cannot be made or written. Leaves nothing behind.
+    """Returns `folder`; raises `ValueError` where it cannot be written, `OSError` where a disk is full.
 
-    Args:
-        folder: there or not, nor its parents.
-        name: of what it was given as, for the error.
-
-    Raises:
-        OSError: where a disk is full.
+    Leaves nothing behind; the error speaks of it by `name`.
     """
     check_path(name, folder)
     _check_open(Path(folder), f"{name}={folder}")
@@ -91,12 +87,6 @@ def remove_unfinished(folder: Path) -> None:
     """Removes what killed processes were writing in a folder; nobody else may be writing there."""
     for path in folder.glob(f"{WRITING}*"):
         path.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_text(path: str | Path, text: str) -> None:

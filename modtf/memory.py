@@ -19,10 +19,8 @@ from modtf.task import Task
 FLOAT = 4  # bytes of a number
 ACCELERATOR = 192 << 30  # bytes of the largest accelerator there is; its own are known only to TensorFlow
 UNLIMITED = 1 << 60
-CONTAINER = (
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-)  # its limit, as seen inside
+#: the limit of a container, as seen inside
+CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 MEMBER = 200  # bytes of Python that stand for a member, whatever its model
 HELD = 4  # numbers per parameter while training: value, two moments, the best so far
 
@@ -45,12 +43,7 @@ def memory_here() -> int:
 
 
 def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
-    """Raises `ValueError` where the parts, in bytes, need more memory than there is.
-
-    Args:
-        what: is asked for.
-        parts: what in it needs memory -> bytes, from below.
-        mend: what to do instead.
+    """Raises `ValueError` where the parts of what is asked for, in bytes, need more memory than there is.
 
     Example:
         >>> check_fits("width=32", {"parameters": 1 << 70}, "Take a smaller width.")
@@ -70,9 +63,7 @@ def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
 def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int]:
     """What in a cell needs memory -> bytes; batches are never there two at once.
 
-    Args:
-        parameters: of one member; 0 where that is not known.
-        copies: numbers kept for each of them.
+    Parameters are of one member, 0 where that is not known; so many numbers are kept for each.
     """
     training, evaluation, family = cell.protocol.training, cell.protocol.evaluation, cell.task.family
     lengths = [family.condition(name).seq_len for name in evaluation.names(family)]
@@ -80,25 +71,16 @@ def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int
     batches += [(training.batch_size, None), (evaluation.activation_batch_size, None)]
     members, layer = len(cell.members), cell.width if parameters else 0
     matrices = training.evaluations + (evaluation.draws if cell.task.is_sequence else 0)
-    return {
-        "parameters": members * (copies * FLOAT * parameters + MEMBER),
-        "the largest batch": max(batch_bytes(cell.task, members, *batch, layer) for batch in batches),
-        "activation matrices": FLOAT
-        * members
-        * cell.task.num_rules
-        * matrices,  # of one module, at the least
-    }
+    matrices *= FLOAT * members * cell.task.num_rules  # of one module, at the least
+    batch = max(batch_bytes(cell.task, members, *batch, layer) for batch in batches)
+    parameters = members * (copies * FLOAT * parameters + MEMBER)
+    return {"parameters": parameters, "the largest batch": batch, "activation matrices": matrices}
 
 
 def batch_bytes(
     task: Task, members: int, batch_size: int, num_tokens: int | None = None, layer: int = 0
 ) -> int:
-    """Of one batch of a population's data, inputs, rules and targets, and of what is made of it.
-
-    Args:
-        num_tokens: of an example; that of training by default.
-        layer: width of a layer of one member.
-    """
+    """Of one batch of a population's data, inputs, rules and targets, and of a layer of so many units."""
     family, tokens = task.family, num_tokens or task.family.num_tokens(task)
     inputs = (
         np.dtype(family.input_dtype).itemsize * task.token_width * (tokens if family.inputs_by_token else 1)

@@ -72,10 +72,7 @@ Axis = Choice | Range
 
 
 def parse_axis(text: str) -> Axis:
-    """What a text asks to try.
-
-    Args:
-        text: values with commas between; or low:high, or low:high:log for numbers.
+    """What a text asks to try: values with commas between; or low:high, or low:high:log for numbers.
 
     Raises:
         ValueError: on any other text.

@@ -31,11 +31,7 @@ def options_known(
 ) -> dict[str, Any]:
     """The options that a cell of a variant can be given under `NAMESPACE.NAME`, and their defaults.
 
-    Args:
-        namespace: one of `OPTIONS`.
-        family: of the cell's task.
-        variant: one of its, or a registered router or model.
-        architecture: another than the family's own.
+    The namespace is one of `OPTIONS`, the variant one of the family's, or a registered router or model.
 
     Example:
         >>> options_known("model", FAMILIES["rnn"], "modular")

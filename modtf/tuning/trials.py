@@ -56,14 +56,10 @@ def best_trial(trials: Sequence[Trial]) -> Trial | None:
 
 
 def validation(cell: Cell, folder: str | Path) -> np.ndarray:
-    """How well every member of a cell did on validation data, at the end of training.
+    """How well every member of a cell did on validation data, at the end of training; test data stay unseen.
 
     The mean over the last evaluations of training, as many as the checkpoint "tail" has: the regression's
-    loss, the classification's error in percent. Test data are not looked at.
-
-    Args:
-        cell: that was run.
-        folder: the cell's own.
+    loss, the classification's error in percent.
 
     Returns:
         [P], not finite for members that diverged.
