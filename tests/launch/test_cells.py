@@ -8,7 +8,7 @@ from modtf.families import FAMILIES, register_family
 from modtf.families.mlp import MLP
 from modtf.launch import run, sweep
 from modtf.launch.cells import cells_of_flags, choose_cells
-from modtf.launch.settings import ALL, define_settings, settings_given
+from modtf.launch.settings import ALL
 from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
 from modtf.protocol import Protocol
@@ -64,15 +64,6 @@ def pictures():
 
     yield
     del FAMILIES._objects["pictures"], FAMILIES._origins["pictures"]
-
-
-def test_an_option_named_as_a_flag_is_set_by_its_namespace():
-    values = flags.FlagValues()
-    flags.DEFINE_string("search", "everywhere", "The command's own.", flag_values=values)
-    define_settings(values)
-    values(["command", "--search=here", "--set", "task.search=v2"])
-    assert values.search == "here"
-    assert settings_given(values)["task"] == {"search": ["v2"]}
 
 
 def test_options_of_task_and_network():

@@ -151,15 +151,12 @@ def test_the_real_command_and_the_one_that_it_prints(tmp_path):
         assert any(line.startswith("my_router ") and "±" in line for line in done.stdout.splitlines())
 
 
-def test_cells_with_and_without_what_was_found_are_not_mixed(tmp_path):
-    cells = cells_of_flags(given(run, "--variant=modular"))
-    (tmp_path / run.RUN).write_text(run.check_folder(tmp_path, cells, "runs/tuning"))
-    run.check_folder(tmp_path, cells, "runs/tuning")
+def test_sweep_uses_what_was_found_and_run_does_not_mix_it_with_others(tuned, capsys, tmp_path):
+    asked = cells_of_flags(given(run, "--variant=modular"))
+    (tmp_path / run.RUN).write_text(run.check_folder(tmp_path, asked, "runs/tuning"))
+    run.check_folder(tmp_path, asked, "runs/tuning")
     with pytest.raises(ValueError, match="holds another configuration"):
-        run.check_folder(tmp_path, cells)
-
-
-def test_sweep_uses_what_was_found(tuned, capsys):
+        run.check_folder(tmp_path, asked)
     out, _ = tuned("--variant=modular", "--space=learning_rate=0.02")
     values = given(sweep, "--arch=mlp", "--rules=2,4", "--variant=modular", f"--best={out}")
     cells = with_best(cells_of_flags(values), values)

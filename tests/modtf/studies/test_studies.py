@@ -27,9 +27,8 @@ def test_the_paper():
     assert len(cells) == 800
     assert sum(len(cell.members) for cell in cells) == 20_000
     assert len({cell.folder for cell in cells}) == 800
-    counts = [
-        Counter(cell.columns[name] for cell in cells) for name in ("setting", "num_rules", "width", "variant")
-    ]
+    names = ("setting", "num_rules", "width", "variant")
+    counts = [Counter(cell.columns[name] for cell in cells) for name in names]
     assert [set(count.values()) for count in counts] == [{400}, {160}, {160}, {200}]
     kinds = Counter((cell.task.arch, cell.columns["task_options"]) for cell in cells)
     assert kinds == {("mlp", ""): 200, ("mha", "search=v1"): 200, ("mha", "search=v2"): 200, ("rnn", ""): 200}
@@ -70,19 +69,13 @@ def test_a_study_is_registered_by_name():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            OWN.format(width=2),
-            r"1 of 2 cells cannot run:\n  mlp_regression_r32_e2_modular: width=2 is",
-        ),
+        (OWN.format(width=2), r"1 of 2 cells cannot run:\n  mlp_regression_r32_e2_modular: width=2 is"),
         (OWN.format(width=32), "holds the cell mlp_regression_r32_e32_modular twice"),
         ("x = 1", "must define CELLS.* found NoneType"),
         ("CELLS = []", "has no cells"),
         ("1 / 0", "failed in line 1: ZeroDivisionError"),
         ("from modtf.studies import grid; CELLS = grid(arch='mlp')", "found Grid. A Grid becomes one"),
-        (
-            "from modtf.studies import grid; CELLS = grid(variant='mine').cells()",
-            "variant='mine' is not known",
-        ),
+        ("from modtf.studies import grid; CELLS = grid(variant='me').cells()", "variant='me' is not known"),
     ],
 )
 def test_a_users_mistakes(tmp_path, text, words, request):

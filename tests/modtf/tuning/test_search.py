@@ -48,9 +48,8 @@ def test_a_search_is_read_as_it_was_written(tmp_path):
 def test_folders_without_a_search(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"holds no search.*Give the folder that was --out"):
         find_searches(tmp_path / "none")
-    path = search_of("0.1,0.2").folder(tmp_path) / DEFINITION
-    path.parent.mkdir(parents=True)
-    path.write_text("{}")
+    search_of("0.1,0.2").write(tmp_path, [])
+    search_of("0.1,0.2").folder(tmp_path).joinpath(DEFINITION).write_text("{}")
     with pytest.raises(ValueError, match=r"search\.json describes no search of this version"):
         find_searches(tmp_path)
 
