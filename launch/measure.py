@@ -6,6 +6,8 @@ Examples:
     python launch/measure.py --activations=gates.npy --labels=domains.npy --out=atlas
 """
 
+from dataclasses import replace
+
 import numpy as np
 from absl import flags
 from tqdm import tqdm
@@ -15,9 +17,13 @@ from modtf.analysis.routing_page import Routing, print_atlas, write_atlas
 from modtf.checks import check_integer, check_number
 from modtf.files import check_writable
 from modtf.launch.cli import run_command
-from modtf.metrics.tokens.chance import NUM_PERMUTATIONS
+from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS
 
 OBSERVED, UNIFORM = "observed", "uniform"
+FLAGS = {
+    "say from_logits=True": "give --logits",
+    "Give documents=...": "Give an array `documents`, or --documents=NAME",
+}
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -75,24 +81,29 @@ def main(given: flags.FlagValues) -> None:
     )
     routing.check_top_k(given.top_k)
     routing.check_label_probs(probs)
-    layers = modtf.measure_activations(
-        tqdm(routing.chunks(), "tokens", routing.num_chunks, unit="chunk"),
-        from_logits=given.logits,
-        top_k=given.top_k,
-        label_probs=probs,
-        permutations=given.permutations,
-        confidence=given.confidence,
-        seed=given.seed,
-    )
+    try:
+        layers = modtf.measure_activations(
+            tqdm(routing.chunks(), "tokens", routing.num_chunks, unit="chunk"),
+            from_logits=given.logits,
+            top_k=given.top_k,
+            label_probs=probs,
+            permutations=given.permutations,
+            confidence=given.confidence,
+            seed=given.seed,
+            progress=lambda layers: tqdm(layers, "layers", unit="layer"),
+        )
+    except ValueError as error:
+        raise ValueError(in_flags(str(error))) from error
+    layers = [replace(layer, warnings=tuple(map(in_flags, layer.warnings))) for layer in layers]
     print(print_atlas(layers, routing.names))
-    how = [
-        f"Read from {given.activations}, as {'logits' if given.logits else 'gates'}"
-        + (f", the {given.top_k} largest of each token" if given.top_k else "")
-        + f". Labels as frequent as {given.label_probs}. Intervals: {given.confidence:.0%}"
-        + (", tokens of one document kept together." if routing.documents is not None else ".")
-    ]
-    page = write_atlas(layers, out, routing.names, lambda items: tqdm(items, "layers", unit="layer"), how)
-    print(f"Wrote {page}")
+    print(f"Wrote {write_atlas(layers, out, routing.names)}")
+
+
+def in_flags(text: str) -> str:
+    """Advice on an argument of `modtf.measure_activations` in the words of this command."""
+    for argument, flag in FLAGS.items():
+        text = text.replace(argument, flag)
+    return text
 
 
 def label_probs(text: str) -> str | list[float] | None:

@@ -52,6 +52,6 @@ def expert_overlap(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
         return float("nan")
     use, profiles = use[used], profiles[:, used]
     unit = profiles / np.linalg.norm(profiles, axis=0)
-    weights = np.outer(use, use)
-    np.fill_diagonal(weights, 0.0)
-    return float(np.clip((weights * (unit.T @ unit)).sum() / weights.sum(), 0.0, 1.0))
+    cosines = unit.T @ unit
+    np.fill_diagonal(cosines, 0.0)
+    return float(np.clip(use @ cosines @ use / (use.sum() ** 2 - use @ use), 0.0, 1.0))

@@ -8,22 +8,24 @@ many there will be, and runs get as long as the data allow.
 """
 
 from collections.abc import Iterable
+from copy import deepcopy
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.checks import check_integer, check_number
 from modtf.metrics.measure import GROUPS
-from modtf.metrics.tokens.chance import NUM_PERMUTATIONS
-from modtf.metrics.tokens.checks import Ints, check_gates, check_labels
-from modtf.metrics.tokens.gates import gate_mass, hard_assignment
+from modtf.metrics.tokens.checks import Ints, as_layers, check_labels
+from modtf.metrics.tokens.documents import Documents, Pairs
+from modtf.metrics.tokens.gates import Tokens, read_gates
 from modtf.metrics.tokens.layer import LayerMeasures
-from modtf.metrics.tokens.summarise import measure_sums
-from modtf.metrics.tokens.sums import Sums
+from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS, Options, Progress, measure_layer
 
 NUM_GROUPS = 32
 SLICE = 2**14  # tokens worked on at a time: with 64 modules their gates take 8 MiB
 MOST_LABELS = 2**14
+MOST_BYTES = 2**31
+KEPT = 2**22  # sums of documents that are kept, of all layers and modules: of so few labels are permuted
 
 
 class ActivationAccumulator:
@@ -43,7 +45,7 @@ class ActivationAccumulator:
         >>> for seed in range(3):
         ...     generator = np.random.default_rng(seed)
         ...     labels = generator.integers(4, size=1000)
-        ...     seen.update(np.eye(4)[labels], labels)
+        ...     seen.update(np.eye(4)[labels], labels, documents=1000 * seed + np.arange(1000))
         >>> (layer,) = seen.result(permutations=20)
         >>> layer.mass.values["alignment"].value
         0.0
@@ -53,54 +55,132 @@ class ActivationAccumulator:
         self.from_logits = from_logits
         self.top_k = None if top_k is None else check_integer("top_k", top_k, 1)
         self.num_groups = check_integer("num_groups", num_groups, 2)
-        self.sums: Sums | None = None  # made when the first chunk says of which size
+        self.groups: list[np.ndarray] = []  # of every layer [2, groups, R, M], activations added up
+        self.documents: list[Documents] = []
+        self.counts = np.zeros(0, np.int64)  # [R], tokens
+        self.has_documents: bool | None = None
+        self.num_documents = 0
+        self.came_back = 0  # documents that went on after others
+        self._names: dict[str, dict[str, int]] = {"labels": {}, "documents": {}}
+        self._named: dict[str, bool] = {}
+        self._seen: set[int] = set()  # documents
+        self._open: tuple[int, Ints] | None = None  # the last document, and its labels
 
     def update(self, activations: ArrayLike, labels: ArrayLike, documents: ArrayLike | None = None) -> None:
         """Adds a chunk of tokens, of any length.
 
         Args:
-            activations: gates or logits `[tokens, M]` or `[layers, tokens, M]`.
-            labels: integers from 0, `[tokens]`.
-            documents: integers `[tokens]`: tokens of one document stay in one group, so that the intervals
-                hold for new documents. Without them neighbouring tokens do (see `measure_activations`).
+            activations: gates or logits `[tokens, M]` or `[layers, tokens, M]`; or a list of `[tokens, M]`,
+                one a layer, where M differs.
+            labels: integers from 0, or names, `[tokens]`.
+            documents: the same. Tokens of one document stay in one group, so that the intervals hold for new
+                documents, and labels are permuted over documents. Without them neighbouring tokens of one
+                label are taken for a document (see `measure_activations`).
 
         Raises:
             ValueError: if these are not what they should be, or of another size than the chunks before. Part
                 of the chunk may have been added then: start anew.
         """
-        gates = check_gates(activations)
-        num_layers, num_tokens, num_modules = gates.shape
-        if self.top_k is not None and self.top_k > num_modules:
-            raise ValueError(f"top_k={self.top_k}, but there are only {num_modules} modules.")
-        classes = check_labels(labels, num_tokens)
-        ids = None if documents is None else check_labels(documents, num_tokens, "documents")
+        gates = as_layers(activations)
+        num_tokens = len(gates[0])
+        classes = self._numbers(labels, num_tokens, "labels")
+        ids = None if documents is None else self._numbers(documents, num_tokens, "documents")
+        if self.top_k is not None and self.top_k > min(values.shape[1] for values in gates):
+            raise ValueError(
+                f"top_k={self.top_k}, but there are only {min(v.shape[1] for v in gates)} modules."
+            )
         if num_tokens == 0:
             return
-        if classes.max() >= MOST_LABELS:
-            raise ValueError(
-                f"labels hold {classes.max()}; expected class numbers below {MOST_LABELS}. Map them to fewer "
-                "classes (tokens of a vocabulary to token classes, documents to domains)."
-            )
-        if self.sums is None:
-            self.sums = Sums(num_layers, num_modules, self.num_groups, ids is not None)
-        self.sums.check_chunk(num_layers, num_modules, ids is not None)
-        self.sums.make_room(int(classes.max()) + 1)
-        before = int(self.sums.counts.sum())  # errors count tokens from the first of all chunks
+        self._make_room([values.shape[1] for values in gates], int(classes.max()) + 1, ids is not None)
+        order = slice(None) if ids is None else self._in_pieces(ids)
+        before = int(self.counts.sum())  # errors count tokens from the first of all chunks
         for start in range(0, num_tokens, SLICE):
             part = slice(start, start + SLICE)
-            self._add(
-                self.sums, gates[:, part], classes[part], None if ids is None else ids[part], before + start
-            )
+            some = part if isinstance(order, slice) else order[part]
+            views = [
+                read_gates(values[some], self.from_logits, self.top_k, before + start) for values in gates
+            ]
+            self._add(views, classes[some], None if ids is None else ids[some])
 
-    def _add(self, sums: Sums, gates: np.ndarray, labels: Ints, documents: Ints | None, start: int) -> None:
+    def _numbers(self, values: ArrayLike, num_tokens: int, name: str) -> Ints:
+        """Labels or documents as numbers; names are numbered as chunks bring them."""
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            return check_labels(values, num_tokens, name)  # says what is wrong
+        named = array.dtype.kind in "US"
+        if array.size and self._named.setdefault(name, named) is not named:
+            raise ValueError(f"Some chunks came with {name} that are names and some with numbers.")
+        if not named:
+            return check_labels(array, num_tokens, name)
+        known = self._names[name]
+        found, inverse = np.unique(array.astype(str), return_inverse=True)
+        numbers = np.array([known.setdefault(str(word), len(known)) for word in found], np.int64)
+        return check_labels(numbers[inverse].reshape(array.shape), num_tokens, name)
+
+    def _make_room(self, sizes: list[int], num_labels: int, has_documents: bool) -> None:
+        """Makes the sums of the first chunk; adds rows for labels that were not seen before."""
+        if num_labels > MOST_LABELS:
+            raise ValueError(
+                f"labels hold {num_labels - 1}; expected class numbers below {MOST_LABELS}. Map them to "
+                "fewer classes (tokens of a vocabulary to token classes, documents to domains)."
+            )
+        if not self.groups:
+            self.has_documents = has_documents
+            self.groups = [np.zeros((2, self.num_groups, 0, size)) for size in sizes]
+            self.documents = [Documents(size, KEPT // sum(sizes)) for size in sizes]
+        known = [sums.shape[-1] for sums in self.groups]
+        if sizes != known:
+            raise ValueError(f"The chunk has {_sizes(sizes)}; those before had {_sizes(known)}.")
+        if has_documents != self.has_documents:
+            raise ValueError("Some chunks came with documents and some without; give them for all or none.")
+        missing = num_labels - len(self.counts)
+        if missing <= 0:
+            return
+        num_bytes = 16 * sum(sizes) * self.num_groups * num_labels
+        if num_bytes > MOST_BYTES:
+            raise ValueError(
+                f"{num_labels} labels x {_sizes(sizes)} x {self.num_groups} groups would need "
+                f"{num_bytes / 2**30:.1f} GiB. Map labels to fewer classes, or hand in some layers at a time."
+            )
+        self.counts = np.pad(self.counts, (0, missing))
+        self.groups = [np.pad(sums, ((0, 0), (0, 0), (0, missing), (0, 0))) for sums in self.groups]
+        for layer in self.documents:
+            layer.make_room(num_labels)
+
+    def _in_pieces(self, ids: Ints) -> Ints | slice:
+        """An order of a chunk's tokens in which documents are in one piece; counts those seen before."""
+        starts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
+        found = set(ids[starts].tolist())
+        goes_on = -1 if self._open is None else self._open[0]
+        self.came_back += len(found & self._seen - {goes_on})
+        self._seen |= found
+        return slice(None) if len(found) == len(starts) else np.lexsort((ids, ids != goes_on))
+
+    def _add(self, views: list[tuple[Tokens, Tokens]], labels: Ints, documents: Ints | None) -> None:
+        """Adds tokens, of every layer, whose documents are in one piece."""
         if documents is None:
-            group = deal(count_within(labels, sums.counts.sum(axis=0)), self.num_groups)
+            group = deal(count_within(labels, self.counts), self.num_groups)
+            documents = labels
         else:
             group = group_documents(documents, self.num_groups)
-        cell = sums.add_labels(group, labels)
-        for layer, values in enumerate(gates):
-            mass = gate_mass(values, self.from_logits, self.top_k, start)
-            sums.add_layer(layer, mass, hard_assignment(mass, self.top_k), cell)
+        cell = group * len(self.counts) + labels
+        self.counts += np.bincount(labels, minlength=len(self.counts))
+        new = np.diff(documents, prepend=documents[0]) != 0
+        before = np.zeros(0, np.int64)
+        if self._open is not None and self._open[0] == documents[0]:
+            before = self._open[1]
+        elif self._open is not None:
+            for layer in self.documents:
+                layer.close(self._open[1])
+        pairs = Pairs(np.cumsum(new), labels, before)
+        self.num_documents += pairs.num_documents - bool(before.size)
+        self._open = int(documents[-1]), pairs.label[pairs.document == pairs.num_documents - 1]
+        for sums, layer, both in zip(self.groups, self.documents, views, strict=True):
+            for by, tokens in enumerate(both):
+                shape = sums.shape[1:]
+                sums[by] += tokens.sums(cell, shape[0] * shape[1]).reshape(shape)
+            layer.add(both, pairs)
 
     def result(
         self,
@@ -110,23 +190,61 @@ class ActivationAccumulator:
         permutations: int = NUM_PERMUTATIONS,
         confidence: float = 0.95,
         seed: int = 0,
+        progress: Progress = iter,
     ) -> list[LayerMeasures]:
         """The measures of the tokens so far, one entry per layer; arguments as for `measure_activations`.
 
         Raises:
             ValueError: if there was no token yet, or an argument is not valid.
         """
-        if self.sums is None:
+        if self._open is None:
             raise ValueError("There was no token yet: call update(activations, labels) first.")
-        return measure_sums(
-            self.sums,
-            top_k=self.top_k,
+        options = Options(
             label_probs=label_probs,
-            groups=groups,
+            groups=(groups,) if isinstance(groups, str) else tuple(groups),
             permutations=check_integer("permutations", permutations, 0),
             confidence=check_number("confidence", confidence, 0.5, 0.9999),
             seed=check_integer("seed", seed, 0),
+            top_k=self.top_k,
+            names=tuple(self._names["labels"]) or None,
+            how=self._how(label_probs, confidence),
+            warnings=tuple(self._assumed()),
         )
+        documents = deepcopy(self.documents)  # tokens may follow
+        for layer in documents:
+            layer.close(self._open[1])
+        both = list(enumerate(zip(self.groups, documents, strict=True)))
+        return [measure_layer(i, sums, layer, self.counts, options) for i, (sums, layer) in progress(both)]
+
+    def _how(self, label_probs: ArrayLike | None, confidence: float) -> str:
+        probs = "observed" if label_probs is None else label_probs
+        return (
+            ("Logits" if self.from_logits else "Gates")
+            + (f", the {self.top_k} largest of each token" if self.top_k else "")
+            + f". Labels as frequent as {probs if isinstance(probs, str) else np.asarray(probs).tolist()}. "
+            f"Intervals: {confidence:.0%}. "
+            f"Chance: labels permuted over and within {self.num_documents} documents"
+            + (" of one label in a row each, since none were given." if not self.has_documents else ".")
+        )
+
+    def _assumed(self) -> Iterable[str]:
+        if not self.has_documents:
+            yield (
+                "There are no documents: tokens of one label in a row are taken for one, "
+                f"{self.num_documents} in all. Where documents are longer or shorter the chance level is "
+                "wrong. Give documents=..., the number of each token's document (np.arange(tokens) if each "
+                "stands for itself)."
+            )
+        if self.came_back:
+            yield (
+                f"{self.came_back} documents went on after others had begun: their pieces are taken for "
+                "documents of their own. Hand in the tokens of a document one after the other."
+            )
+
+
+def _sizes(sizes: list[int]) -> str:
+    alike = f"{sizes[0]} modules" if len(set(sizes)) == 1 else f"{sizes} modules"
+    return f"{len(sizes)} layer(s) and {alike}"
 
 
 def _rounds(most: int) -> tuple[Ints, Ints]:

@@ -8,10 +8,9 @@ from numpy.typing import ArrayLike
 from modtf.metrics.activation_matrix import check_activation_matrix
 from modtf.metrics.measure import GROUPS
 from modtf.metrics.tokens.accumulator import NUM_GROUPS, ActivationAccumulator
-from modtf.metrics.tokens.chance import NUM_PERMUTATIONS
-from modtf.metrics.tokens.checks import check_gates
+from modtf.metrics.tokens.checks import as_layers, dimensions
 from modtf.metrics.tokens.layer import LayerMeasures
-from modtf.metrics.tokens.summarise import measure_matrix
+from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS, Progress, measure_matrix
 
 
 def measure_activations(
@@ -27,6 +26,7 @@ def measure_activations(
     confidence: float = 0.95,
     num_groups: int = NUM_GROUPS,
     seed: int = 0,
+    progress: Progress = iter,
 ) -> list[LayerMeasures]:
     """Do the modules of a mixture of experts specialise in labels of its tokens: domain, language, class?
 
@@ -43,17 +43,21 @@ def measure_activations(
     `modtf.metrics.tokens.estimates`): look at the chance level there.
 
     The chance level is what permuted labels give: what the measure is if modules know nothing of labels,
-    given as many tokens, labels and modules, and as unequal. It takes tokens as independent.
+    given as many tokens, labels and modules, and as unequal. Documents of one label exchange theirs as a
+    whole, since their tokens are alike whatever modules know; in a document of several its tokens do. Without
+    `documents` tokens of one label in a row are taken for one, and a warning says so.
 
     Args:
         activations: one of
-            - gates `[tokens, M]` or `[layers, tokens, M]`, probabilities that sum to 1, with `labels`;
+            - gates `[tokens, M]` or `[layers, tokens, M]`, probabilities that sum to 1, with `labels`; all 0
+              where no module took a token, as it was beyond their capacity: these are counted (`dropped`);
             - logits of the same shapes, with `from_logits=True`;
-            - an iterable, not a list, of chunks (activations, labels) or (activations, labels, documents), of
-              any lengths: of any number of tokens, in memory that does not grow with it;
+            - a list of `[tokens, M]`, one a layer, where M differs;
+            - chunks (activations, labels) or (activations, labels, documents), of any lengths, in a list or
+              any iterable: of any number of tokens, in memory that does not grow with it;
             - without labels: an activation matrix `[R, M]`, or `[layers, R, M]`, rows p(module | label).
-        labels: integers from 0, `[tokens]`.
-        documents: integers from 0, `[tokens]`.
+        labels: integers from 0, or names, `[tokens]`.
+        documents: the same: which tokens belong together. They should stand one after the other.
         from_logits: whether activations are logits, before the softmax.
         top_k: the number of modules that a token is sent to. Only these gates count then, renormalised.
         label_probs: p(label) `[R]`, of the labels that occur; "uniform"; or None, as observed (of a bare
@@ -63,6 +67,7 @@ def measure_activations(
         confidence: of the intervals.
         num_groups: of tokens, for the intervals.
         seed: of the permutations.
+        progress: wraps the layers while they are measured, for example `tqdm`.
 
     Returns:
         One `LayerMeasures` per layer; `to_rows()` of it gives one dict per measure, `module_rows()` one per
@@ -87,7 +92,7 @@ def measure_activations(
                 "Without labels activations are an activation matrix, rows p(module | label), to which "
                 "documents, from_logits and top_k do not apply. Give labels [tokens]."
             )
-        matrices = check_gates(activations)
+        matrices = as_layers(activations)
         return [
             measure_matrix(check_activation_matrix(A), i, label_probs, groups) for i, A in enumerate(matrices)
         ]
@@ -100,14 +105,17 @@ def measure_activations(
         for chunk in _chunks_of(activations):
             accumulator.update(*chunk)
     return accumulator.result(
-        label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed
-    )
+        label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed,
+        progress=progress,
+    )  # fmt: skip
 
 
 def _is_stream(activations: Any) -> bool:
-    """Whether these are chunks to iterate over, and not an array or nested lists of numbers."""
-    array_like = hasattr(activations, "__array__") or isinstance(activations, (list, tuple))
-    return not array_like and isinstance(activations, Iterable)
+    """Whether these are chunks to iterate over, and not arrays or nested lists of numbers."""
+    if isinstance(activations, list | tuple):
+        first = activations[0] if activations else None
+        return isinstance(first, list | tuple) and len(first) in (2, 3) and dimensions(first[0]) not in (0, 1)
+    return not hasattr(activations, "__array__") and isinstance(activations, Iterable)
 
 
 def _chunks_of(stream: Iterable[Any]) -> Iterator[tuple[Any, Any, Any]]:

@@ -6,31 +6,53 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
-
-
 NO_NUMBERS = {"c": "complex", "S": "text", "U": "text"}  # though NumPy would make numbers of some
 
 
-def check_gates(activations: ArrayLike) -> NDArray[Any]:
-    """Activations as a float array `[layers, tokens, M]`.
+def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
+    """Activations as one array `[tokens, M]` for each layer, of numbers.
 
     Raises:
         ValueError: if they are no numbers, or have another number of dimensions.
     """
+    if isinstance(activations, list | tuple) and {dimensions(part) for part in activations} == {2}:
+        layers = [_numbers(part) for part in activations]  # M may differ
+        if len({len(layer) for layer in layers}) > 1:
+            raise ValueError(
+                f"The layers have {', '.join(str(len(layer)) for layer in layers)} tokens; expected the same."
+            )
+    else:
+        array = _numbers(activations)
+        layers = list(array if array.ndim == 3 else array[np.newaxis])
+        if array.ndim not in (2, 3):
+            layers = [array]
+    if not layers or any(layer.ndim != 2 or layer.shape[1] == 0 for layer in layers):
+        raise ValueError(
+            f"activations have shape {np.shape(activations)}; expected [tokens, modules] or [layers, tokens, "
+            "modules], or a list of [tokens, modules]. Flatten batch and sequence into tokens: "
+            "activations.reshape(-1, modules)."
+        )
+    return layers
+
+
+def dimensions(thing: Any) -> int:
+    """How many dimensions an array, or nested lists, have; -1 if they are ragged."""
     try:
-        array = np.asarray(activations)
+        return np.ndim(thing)
+    except ValueError:
+        return -1
+
+
+def _numbers(values: ArrayLike) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
         if array.dtype.kind in NO_NUMBERS:
             raise TypeError(f"these are {NO_NUMBERS[array.dtype.kind]}")
         if array.dtype.kind not in "fiub":  # lists of tensors, bfloat16 of ml_dtypes, ...
             array = array.astype(np.float64 if array.dtype.kind == "O" else np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(f"activations must be a rectangular array of numbers: {error}") from error
-    if array.ndim not in (2, 3) or 0 in array.shape[-1:] + array.shape[:-2]:
-        raise ValueError(
-            f"activations have shape {array.shape}; expected [tokens, modules] or [layers, tokens, modules]. "
-            "Flatten batch and sequence into tokens: activations.reshape(-1, modules)."
-        )
-    return array[np.newaxis] if array.ndim == 2 else array
+    return array
 
 
 def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels") -> Ints:

@@ -34,10 +34,12 @@ INVERSE, ADJUSTED = "inverse_mutual_information", "adjusted_mutual_information"
 
 
 def estimates(
-    measure: Callable[[Array], Mapping[str, float]],
+    measure: Callable[[Array, Array], Mapping[str, float]],
     sums: Array,
     counts: Ints,
+    probs: Array,
     by_chance: Array,
+    chance_probs: Array,
     confidence: float,
 ) -> dict[str, Estimate]:
     """Every value that `measure` gives, and the mutual information corrected for chance.
@@ -48,17 +50,18 @@ def estimates(
     that they can tell. It may be negative.
 
     Args:
-        measure: from an activation matrix `[R, M]` to values by name.
+        measure: from an activation matrix `[R, M]` and p(label) `[R]` to values by name.
         sums, counts: per group of tokens, `[groups, R, M]` and `[groups, R]`.
-        by_chance: activation matrices under permuted labels, `[permutations, R, M]`.
+        probs: p(label), `[R]`.
+        by_chance, chance_probs: both under permuted labels, `[permutations, R, M]` and `[permutations, R]`.
         confidence: of the intervals.
 
     Source of the correction: N. X. Vinh, J. Epps and J. Bailey (2010), "Information Theoretic Measures for
     Clusterings Comparison: Variants, Properties, Normalization and Correction for Chance".
     """
-    values = measure(sums.sum(axis=0) / counts.sum(axis=0)[:, np.newaxis])
-    intervals = jackknife(sums, counts, measure, confidence)
-    chances = [measure(matrix) for matrix in by_chance]
+    values = measure(sums.sum(axis=0) / counts.sum(axis=0)[:, np.newaxis], probs)
+    intervals = jackknife(sums, counts, lambda A: measure(A, probs), confidence)
+    chances = [measure(*both) for both in zip(by_chance, chance_probs, strict=True)]
     found = {}
     for name, value in values.items():
         chance = np.array([values[name] for values in chances])

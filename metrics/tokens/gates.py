@@ -1,68 +1,115 @@
 """What the router of a layer did with some tokens: the gate mass of every module, and the modules chosen."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
+from modtf.metrics.tokens.checks import Ints
 
 # The gates of a token are often bfloat16: every one is off by up to 1/256 of itself, and so is their sum.
 # Logits, or gates that were not divided by their sum, miss 1 by far more somewhere.
 TOLERANCE = 0.01
 
 
-def gate_mass(values: NDArray[Any], from_logits: bool, top_k: int | None, first_token: int = 0) -> Array:
-    """The gate mass `[T, M]` of every module, rows summing to 1, from gates or logits `[T, M]`.
+@dataclass(frozen=True)
+class Tokens:
+    """Weights of some tokens for modules; those of a token sum to 1, or to 0 where no module took it.
 
-    With `top_k` only the k largest of every row keep theirs, and are divided by their sum: the softmax over
-    the k largest logits, the same as the softmax over all renormalised.
+    Attributes:
+        weights: `[T, k]` of some modules, or `[T, M]` of all.
+        modules: `[T, k]`, which they are of; None for all.
+        num_modules: M.
+    """
+
+    weights: Array
+    modules: Ints | None
+    num_modules: int
+
+    def sums(self, cell: Ints, num_cells: int, power: int = 1) -> Array:
+        """The weights, or their squares, added up by the tokens' cells `[T]`: `[num_cells, M]`."""
+        weights = self.weights**power
+        if self.modules is None:
+            return sum_rows(weights, cell, num_cells)
+        place = cell[:, np.newaxis] * self.num_modules + self.modules
+        found = np.bincount(place.ravel(), weights.ravel(), num_cells * self.num_modules)
+        return found.reshape(num_cells, self.num_modules)
+
+    def head(self, length: int) -> "Tokens":
+        """The first tokens."""
+        modules = None if self.modules is None else self.modules[:length]
+        return Tokens(self.weights[:length], modules, self.num_modules)
+
+
+def read_gates(
+    values: NDArray[Any], from_logits: bool, top_k: int | None, first_token: int = 0
+) -> tuple[Tokens, Tokens]:
+    """The gate mass of every module, and 1/k at each of the k with the most (k = 1 for None).
+
+    With `top_k` only the k largest gates of a token keep their mass, divided by its sum: the softmax over the
+    k largest logits, the same as the softmax over all renormalised. Gates that are all 0 are those of a token
+    that no module took, as where their capacity is exceeded.
+
+    Args:
+        values: gates or logits `[T, M]`.
+        from_logits, top_k: see `modtf.measure_activations`.
+        first_token: the number of the first, for errors.
 
     Raises:
-        ValueError: if gates are no distributions, or logits not finite; tokens are counted from
-            `first_token`.
+        ValueError: if gates are no distributions, or logits not finite.
     """
-    gates = values.astype(np.float64)
+    num_modules = values.shape[1]
+    gates = values.astype(np.float32) if values.dtype.itemsize < 4 else values
+    largest = gates.max(axis=1, keepdims=True)  # NaN where there is one
     if from_logits:
-        largest = gates.max(axis=1, keepdims=True)  # NaN where there is one
-        _refuse(
-            ~np.isfinite(largest[:, 0]), gates, first_token, "logits must be finite (or -inf: never chosen)"
-        )
-        np.exp(gates - largest, out=gates)
+        wrong = ~np.isfinite(largest[:, 0])
+        _refuse(wrong, gates, first_token, "logits must be finite (or -inf: never chosen)")
     else:
-        sums = gates.sum(axis=1)
-        _refuse(~np.isfinite(sums), gates, first_token, "gates must be finite")
-        _refuse(
-            (np.abs(sums - 1.0) > TOLERANCE) | (gates.min(axis=1) < 0),
-            gates,
-            first_token,
-            "gates must be probabilities that sum to 1. If these are logits say from_logits=True; if gates "
-            "that were not renormalised, divide them by their sum",
-        )
-    if top_k is not None and top_k < gates.shape[1]:
-        dropped = np.argpartition(gates, -top_k, axis=1)[:, :-top_k]
-        np.put_along_axis(gates, dropped, 0.0, axis=1)
-    gates /= gates.sum(axis=1, keepdims=True)
-    return gates
-
-
-def hard_assignment(mass: Array, top_k: int | None) -> Array:
-    """The same tokens `[T, M]` with 1/k at each of the k modules with the most mass, k = 1 for None."""
-    hard = np.zeros_like(mass)
+        _check_sums(gates, gates.sum(axis=1, dtype=np.float64), first_token)
     k = top_k or 1
     if k == 1:
-        hard[np.arange(len(mass)), mass.argmax(axis=1)] = 1.0
-    elif k >= mass.shape[1]:
-        hard[:] = 1.0 / mass.shape[1]
+        chosen = gates.argmax(axis=1)[:, np.newaxis]
+    elif k < num_modules:
+        chosen = np.argpartition(gates, -k, axis=1)[:, -k:]
     else:
-        np.put_along_axis(hard, np.argpartition(mass, -k, axis=1)[:, -k:], 1.0 / k, axis=1)
-    return hard
+        chosen = np.tile(np.arange(num_modules), (len(gates), 1))
+    kept = gates if top_k is None else np.take_along_axis(gates, chosen, axis=1)
+    mass = kept.astype(np.float64)
+    if from_logits:
+        mass = np.exp(mass - largest)
+    total = mass.sum(axis=1, keepdims=True)
+    mass /= np.where(total > 0, total, 1.0)
+    hard = np.broadcast_to((total > 0) / k, chosen.shape)
+    return Tokens(mass, None if top_k is None else chosen, num_modules), Tokens(hard, chosen, num_modules)
 
 
-def _refuse(wrong: NDArray[np.bool_], values: Array, first_token: int, what: str) -> None:
+def sum_rows(rows: Array, cell: Ints, num_cells: int) -> Array:
+    """The rows `[T, M]` added up by their cells `[T]`: `[num_cells, M]`."""
+    from scipy.sparse import csc_array  # slow to import
+
+    num_rows = len(rows)
+    # One entry a column: the product walks over the rows once, and nothing needs to be sorted.
+    one = csc_array((np.ones(num_rows), cell, np.arange(num_rows + 1)), shape=(num_cells, num_rows))
+    return np.asarray(one @ rows)
+
+
+def _check_sums(gates: NDArray[Any], sums: Array, first_token: int) -> None:
+    _refuse(~np.isfinite(sums), gates, first_token, "gates must be finite")
+    negative = gates.min(axis=1) < 0
+    wrong = (np.abs(sums - 1.0) > TOLERANCE) & (sums != 0)
+    words = (
+        "gates must be probabilities that sum to 1 (or all 0: a token that no module took). If these are "
+        "logits say from_logits=True; if gates that were not renormalised, divide them by their sum"
+    )
+    _refuse(wrong | negative, gates, first_token, words)
+
+
+def _refuse(wrong: NDArray[np.bool_], values: NDArray[Any], first_token: int, what: str) -> None:
     if wrong.any():
         index = int(np.argmax(wrong))
-        row = np.array2string(values[index], precision=3, threshold=6, edgeitems=3)
+        row = np.array2string(values[index].astype(np.float64), precision=3, threshold=6, edgeitems=3)
         raise ValueError(
             f"Activations of token {first_token + index} are {row}, with sum {values[index].sum():.4g}: "
             f"{what}."

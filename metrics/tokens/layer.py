@@ -40,6 +40,14 @@ class View:
         top_label_share: `[M]`, its share; NaN for a module that is never active.
         top_label_chance: `[M]`, the share of the then most frequent label under permuted labels, their mean:
             what a module with so few tokens shows by chance.
+        shares: `[R, M]`, p(label | module); NaN for a module that is never active.
+        excess: `[R, M]`, by how many standard deviations of permuted labels p(label | module) is above what
+            these give; NaN for modules with too few tokens.
+        largest_excess_by_chance: `[permutations]`, the largest excess in each: of so many modules and labels
+            some look special. What is above 95% of these is beyond chance.
+        bits: `[R]`, what the module tells of a label: sum_m p(m | label) log2 p(m | label) / p(m).
+        bits_by_chance: `[3, R]`, under permuted labels, their mean and the middle 95%.
+        shuffled: `[R, M]`, the activation matrix of one permutation; None without any.
     """
 
     by: str
@@ -49,6 +57,12 @@ class View:
     top_label: Ints
     top_label_share: Array
     top_label_chance: Array
+    shares: Array
+    excess: Array
+    largest_excess_by_chance: Array
+    bits: Array
+    bits_by_chance: Array
+    shuffled: Array | None
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,9 @@ class LayerMeasures:
             in cannot be judged. None as above.
         views: by gate mass and by hard assignment; the former alone for a bare activation matrix.
         warnings: what a reader should know first.
+        label_names: names of all labels by their numbers, if they came with names.
+        dropped: tokens that no module took.
+        how: how it was measured, for readers.
     """
 
     layer: int
@@ -73,6 +90,9 @@ class LayerMeasures:
     too_few: Any
     views: tuple[View, ...]
     warnings: tuple[str, ...]
+    label_names: tuple[str, ...] | None = None
+    dropped: int = 0
+    how: str = ""
 
     @property
     def mass(self) -> View:

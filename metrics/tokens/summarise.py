@@ -1,61 +1,83 @@
 """From sums over tokens, or a bare activation matrix, to what is said of each layer."""
 
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers
-from modtf.metrics.tokens.chance import chance_matrices
 from modtf.metrics.tokens.checks import Ints
+from modtf.metrics.tokens.documents import Documents
 from modtf.metrics.tokens.estimates import bare_estimates, estimates
-from modtf.metrics.tokens.layer import TOKENS_PER_LABEL, LayerMeasures, View
-from modtf.metrics.tokens.sums import BY, Sums
+from modtf.metrics.tokens.layer import TOKENS_PER_LABEL, Estimate, LayerMeasures, View
 from modtf.metrics.values import measure_all
 
+BY = ("mass", "hard")
+NUM_PERMUTATIONS = 100
+Progress = Callable[[Any], Iterable[Any]]
 
-def measure_sums(
-    sums: Sums,
-    *,
-    top_k: int | None,
-    label_probs: ArrayLike | None,
-    groups: Iterable[str],
-    permutations: int,
-    confidence: float,
-    seed: int,
-) -> list[LayerMeasures]:
-    """What the sums say of each layer; arguments as for `measure_activations`."""
-    labels = np.flatnonzero(sums.counts.sum(axis=0))
-    counts = sums.counts[:, labels]
-    label_counts = counts.sum(axis=0)
-    probs = _label_probs(label_probs, label_counts)
-    wanted = (groups,) if isinstance(groups, str) else tuple(groups)
-    measure = partial(measure_all, rule_probs=probs, groups=wanted)
-    layers = []
-    for layer in range(sums.size[0]):
-        views = []
-        by_chance = chance_matrices(sums, layer, labels, top_k, permutations, seed)
-        for by, name in enumerate(BY):
-            per_group, chance = sums.groups[by, layer][:, labels], by_chance[by]
-            A = per_group.sum(axis=0) / label_counts[:, np.newaxis]
-            view = View(
-                name,
-                A,
-                probs @ A,
-                estimates(measure, per_group, counts, chance, confidence),
-                labels[(probs[:, np.newaxis] * A).argmax(axis=0)],
-                _top_share(A, probs),
-                _mean_over_defined(_top_share(chance, probs)),
-            )
-            views.append(view)
-        sent = sums.groups[1, layer].sum(axis=(0, 1)) * (top_k or 1)
-        tokens = np.rint(sent).astype(np.int64)
-        too_few = tokens < TOKENS_PER_LABEL * len(labels)
-        notes = tuple(_warnings(tokens, too_few, labels, counts))
-        layers.append(LayerMeasures(layer, labels, label_counts, tokens, too_few, tuple(views), notes))
-    return layers
+
+@dataclass(frozen=True)
+class Options:
+    """How layers are measured, see `measure_activations`; what is said of all of them."""
+
+    label_probs: ArrayLike | None
+    groups: tuple[str, ...]
+    permutations: int
+    confidence: float
+    seed: int
+    top_k: int | None
+    names: tuple[str, ...] | None
+    how: str
+    warnings: tuple[str, ...]
+
+
+def measure_layer(
+    layer: int, groups: Array, documents: Documents, seen: Ints, options: Options
+) -> LayerMeasures:
+    """What the sums of a layer say.
+
+    Args:
+        layer: its number.
+        groups: activations added up, `[2, groups, R, M]`; the first axis is that of BY.
+        documents: the same tokens.
+        seen: `[R]`, tokens of each label, with those that no module took.
+        options: see there.
+    """
+    counts = np.rint(groups[1].sum(axis=-1)).astype(np.int64)
+    labels = np.flatnonzero(counts.sum(axis=0))
+    if not labels.size:
+        raise ValueError(f"No module of layer {layer} took any token: all its gates are 0.")
+    counts, label_counts = counts[:, labels], counts.sum(axis=0)[labels]
+    probs = _label_probs(options.label_probs, label_counts, labels, np.flatnonzero(seen))
+    tokens = np.rint(groups[1].sum(axis=(0, 1)) * (options.top_k or 1)).astype(np.int64)
+    too_few = tokens < TOKENS_PER_LABEL * len(labels)
+    views = []
+    for by, name in enumerate(BY):
+        per_group = groups[by][:, labels]
+        A = per_group.sum(axis=0) / label_counts[:, np.newaxis]
+        chance = documents.permuted(by, labels, options.permutations, options.seed)
+        under = chance.sum(axis=2)  # documents differ in length, so labels are as frequent as it happens
+        chance /= np.where(under > 0, under, 1.0)[..., np.newaxis]
+        if options.label_probs is None:
+            chance_probs = under / label_counts.sum()
+        else:
+            chance_probs = np.broadcast_to(probs, under.shape)
+        order = _order(A, probs)
+        found = estimates(
+            lambda A, p, order=order: measure_all(A[order], rule_probs=p[order], groups=options.groups),
+            per_group, counts, probs, chance, chance_probs, options.confidence,
+        )  # fmt: skip
+        views.append(_view(name, A, probs, labels, found, chance, chance_probs, too_few))
+    few_documents = labels[documents.counts[labels] == 1] if not documents.mean.any() else labels[:0]
+    notes = (*options.warnings, *_warnings(tokens, too_few, labels, counts, few_documents))
+    return LayerMeasures(
+        layer, labels, label_counts, tokens, too_few, tuple(views), notes, options.names,
+        int(seen.sum() - label_counts.sum()), options.how,
+    )  # fmt: skip
 
 
 def measure_matrix(
@@ -63,16 +85,59 @@ def measure_matrix(
 ) -> LayerMeasures:
     """What a bare activation matrix `[R, M]` says: by gate mass, no interval, no chance."""
     num_rules, num_modules = A.shape
-    probs = _label_probs(label_probs, np.ones(num_rules, np.int64))
-    values = bare_estimates(measure_all(A, rule_probs=probs, groups=groups))
-    unknown = np.full(num_modules, np.nan)
-    top_label = (probs[:, np.newaxis] * A).argmax(axis=0)
-    view = View(BY[0], A, probs @ A, values, top_label, _top_share(A, probs), unknown)
+    labels = np.arange(num_rules)
+    probs = _label_probs(label_probs, np.ones(num_rules, np.int64), labels, labels)
+    order = _order(A, probs)
+    values = bare_estimates(measure_all(A[order], rule_probs=probs[order], groups=groups))
+    nothing = np.zeros((0, num_rules, num_modules)), np.zeros((0, num_rules))
+    view = _view(BY[0], A, probs, labels, values, *nothing, np.zeros(num_modules, bool))
     note = "An activation matrix alone: no intervals, no chance level, no hard assignment, no token counts."
-    return LayerMeasures(layer, np.arange(num_rules), None, None, None, (view,), (note,))
+    return LayerMeasures(layer, labels, None, None, None, (view,), (note,))
 
 
-def _label_probs(label_probs: ArrayLike | None, counts: Ints) -> Array:
+def _view(
+    by: str, A: Array, probs: Array, labels: Ints, values: Mapping[str, Estimate], chance: Array,
+    chance_probs: Array, too_few: Array,
+) -> View:  # fmt: skip
+    """A view from its matrix, and the matrices under permuted labels, `[permutations, R, M]`."""
+    share = _shares(A, probs)
+    excess, largest = np.full(A.shape, np.nan), np.full(len(chance), np.nan)
+    shares = _shares(chance, chance_probs)
+    top_by_chance = _mean_over_defined(shares.max(axis=1))
+    if len(chance) > 1 and not too_few.all():
+        centre, spread = shares.mean(axis=0), shares.std(axis=0)
+        spread = np.where(spread > 0, spread, np.inf)
+        excess = np.where(too_few, np.nan, (share - centre) / spread)
+        shares -= centre
+        shares /= spread
+        largest = shares[..., ~too_few].max(axis=(1, 2))
+    bits, bits_by_chance = _bits(A, probs), _bits(chance, chance_probs)
+    return View(
+        by=by,
+        activation=A,
+        use=probs @ A,
+        values=values,
+        top_label=labels[(probs[:, np.newaxis] * A).argmax(axis=0)],
+        top_label_share=share.max(axis=0),
+        top_label_chance=top_by_chance,
+        shares=share,
+        excess=excess,
+        largest_excess_by_chance=largest,
+        bits=bits,
+        bits_by_chance=_quantiles(bits_by_chance),
+        shuffled=chance[0] if len(chance) else None,
+    )
+
+
+def _order(A: Array, probs: Array) -> Ints:
+    """An order of the labels that does not depend on their numbers, for `adaptation`."""
+    use = probs @ A
+    keys = ((A**2) @ use, (A**2).sum(axis=1), A @ use, probs)  # the last counts first
+    return np.lexsort([np.round(key, 9) for key in keys])
+
+
+def _label_probs(label_probs: ArrayLike | None, counts: Ints, labels: Ints, seen: Ints) -> Array:
+    """p(label) `[R]` of labels with these counts, given for all that were seen in any layer."""
     if label_probs is None:
         return counts / counts.sum()
     if isinstance(label_probs, str):
@@ -81,20 +146,35 @@ def _label_probs(label_probs: ArrayLike | None, counts: Ints) -> Array:
                 f"label_probs={label_probs!r}; expected 'uniform', None (as observed) or numbers."
             )
         return check_rule_probs(None, len(counts))
-    label_probs = as_numbers(label_probs, "label_probs")
-    if np.size(label_probs) != len(counts):
+    given = as_numbers(label_probs, "label_probs")
+    if np.size(given) != len(seen):
         raise ValueError(
-            f"label_probs has {np.size(label_probs)} entries; expected one for each of {len(counts)} labels "
-            "that occur."
+            f"label_probs has {np.size(given)} entries; expected one for each of {len(seen)} labels that "
+            "occur."
         )
-    return check_rule_probs(label_probs, len(counts))
+    found = check_rule_probs(given, len(seen))[seen.searchsorted(labels)]
+    return np.asarray(found / found.sum())
 
 
-def _top_share(A: Array, probs: Array) -> Array:
-    """max_r p(r | m), `[..., M]`, of matrices `[..., R, M]`; NaN where a module is never active."""
-    joint = probs[:, np.newaxis] * A
-    use = joint.sum(axis=-2)
-    return np.divide(joint.max(axis=-2), use, out=np.full_like(use, np.nan), where=use > 0)
+def _shares(A: Array, probs: Array) -> Array:
+    """p(r | m), `[..., R, M]`, of matrices `[..., R, M]`; NaN where a module is never active."""
+    joint = probs[..., np.newaxis] * A
+    use = joint.sum(axis=-2, keepdims=True)
+    return np.divide(joint, use, out=np.full_like(joint, np.nan), where=use > 0)
+
+
+def _bits(A: Array, probs: Array) -> Array:
+    """What it tells of the module that a token has a label, in bits: sum_m p(m | r) log2 p(m | r) / p(m)."""
+    use = (probs[..., np.newaxis] * A).sum(axis=-2, keepdims=True)
+    ratio = np.divide(A, use, out=np.ones_like(A), where=A > 0)
+    return np.asarray((A * np.log2(ratio)).sum(axis=-1))
+
+
+def _quantiles(values: Array) -> Array:
+    """Mean, and the range of the middle 95%, `[3, ...]`, over the first axis."""
+    if not len(values):
+        return np.full((3, *values.shape[1:]), np.nan)
+    return np.stack([values.mean(axis=0), *np.quantile(values, [0.025, 0.975], axis=0)])
 
 
 def _mean_over_defined(values: Array) -> Array:
@@ -105,7 +185,7 @@ def _mean_over_defined(values: Array) -> Array:
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
 
 
-def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints) -> Iterator[str]:
+def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints, alone: Ints) -> Iterator[str]:
     need = TOKENS_PER_LABEL * len(labels)
     if too_few.any():
         yield (
@@ -120,11 +200,16 @@ def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints) -> Itera
             f"{rare.size} of {len(labels)} labels have fewer than {need} tokens ({TOKENS_PER_LABEL} for each "
             f"of {len(tokens)} modules): their rows of the activation matrix are noisy. {_few(rare)}"
         )
-    alone = labels[(counts > 0).sum(axis=0) == 1]
+    grouped = labels[(counts > 0).sum(axis=0) == 1]
+    if grouped.size:
+        yield (
+            f"{grouped.size} of {len(labels)} labels are in one group of tokens alone: the intervals take "
+            f"their rows as known. {_few(grouped)}"
+        )
     if alone.size:
         yield (
-            f"{alone.size} of {len(labels)} labels are in one group of tokens alone: the intervals take "
-            f"their rows as known. {_few(alone)}"
+            f"{alone.size} of {len(labels)} labels are in one document alone: what is theirs and what is the "
+            f"document's cannot be told apart. {_few(alone)}"
         )
 
 

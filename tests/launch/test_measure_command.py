@@ -5,13 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pandas as pd
 import pytest
 from absl import flags
 
 import modtf
-from modtf.analysis.routing_page import Routing
+from modtf.analysis.routing_page import Names, Routing, write_atlas
 from modtf.analysis.routing_page.arrays import Arrays
 from modtf.launch.measure import define_flags, main
 
@@ -69,6 +70,8 @@ def test_the_command(arrays, tmp_path):
     expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=5)
     frame = pd.DataFrame([row for layer in expected for row in layer.to_rows()])
     pd.testing.assert_frame_equal(written(tmp_path / ATLAS), frame)
+    assert "Warning: There are no documents" in done.stdout
+    assert "Give an array `documents`, or --documents=NAME" in done.stdout
     assert set(NAMES) >= set(pd.read_csv(tmp_path / ATLAS / "modules.csv")["top_label_name"])
 
 
@@ -93,12 +96,19 @@ def as_pair(folder, arrays):
     return [f"--activations={folder / 'a.npy'}", f"--labels={folder / 'l.npy'}"]
 
 
+def as_bfloat16(folder, arrays):
+    """Rounded first, so that both are the same; NumPy's file says only that these are two bytes each."""
+    low = arrays["activations"].astype(ml_dtypes.bfloat16)
+    arrays["activations"][:] = low.astype(np.float32)
+    return [f"--activations={saved(folder / 'x.npz', arrays, activations=low)}"]
+
+
 def as_other_names(folder, arrays):
     np.savez(folder / "x.npz", router_probs=arrays["activations"], domain=arrays["labels"])
     return [f"--activations={folder / 'x.npz'}", "--array=router_probs", "--labels=domain"]
 
 
-@pytest.mark.parametrize("save", [as_npz, as_compressed, as_folder, as_pair, as_other_names])
+@pytest.mark.parametrize("save", [as_npz, as_compressed, as_folder, as_pair, as_other_names, as_bfloat16])
 def test_the_same_from_any_files(save, arrays, tmp_path, monkeypatch):
     given, found = save(tmp_path, arrays), []
     monkeypatch.setattr("modtf.launch.measure.write_atlas", lambda layers, *_: found.extend(layers))
@@ -127,9 +137,8 @@ def test_the_options_reach_the_measures(arrays, tmp_path):
     pd.testing.assert_frame_equal(found.drop(columns="layer_name"), frame)
     assert list(found["layer_name"].unique()) == ["first", "second"]
     text = (tmp_path / "measures.html").read_text()
-    assert (
-        "as logits, the 2 largest of each token. Labels as frequent as 0.5,0.25,0.25. Intervals: 80%" in text
-    )
+    assert "Logits, the 2 largest of each token. Labels as frequent as [0.5, 0.25, 0.25]. Interv" in text
+    assert write_atlas(expected, tmp_path / "b", Names(None, ["first", "second"])).read_text() == text
 
 
 def test_labels_may_be_names(arrays, tmp_path):
@@ -182,7 +191,7 @@ BAD = {
         {"labels": np.array([{}] * TOKENS)},
         "'labels' of .* cannot be read: it holds Python objects",
     ),
-    "text": ([], {"activations": np.full((TOKENS, 4), "x")}, "is of type <U1; expected numbers. bfloat16"),
+    "text": ([], {"activations": np.full((TOKENS, 4), "x")}, "is of type <U1; expected numbers"),
     "shape": ([], {"activations": np.zeros(TOKENS)}, r"shape \(400,\); expected \[tokens, modules\]"),
     "tokens": ([], {"labels": np.arange(7)}, r"labels have shape \(7,\); expected \(400,\)"),
     "negative": ([], {"labels": np.full(TOKENS, -1)}, "labels hold -1 at token 0"),
@@ -200,7 +209,7 @@ BAD = {
     "logits": (
         [],
         {"activations": np.ones((TOKENS, 4))},
-        "token 0 .*with sum 4: gates must be probabilities",
+        "token 0 .*with sum 4: gates must be probabilities .* If these are logits give --logits",
     ),
 }
 

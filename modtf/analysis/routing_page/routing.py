@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from modtf.analysis.routing_page.arrays import Arrays
 from modtf.analysis.routing_page.tables import Names
 from modtf.checks import check_integer
-from modtf.metrics.tokens.checks import Ints, check_gates, check_labels
+from modtf.metrics.tokens.checks import Ints, as_layers, check_labels
 
+BFLOAT16 = np.dtype("V2")  # files do not know it: they say two bytes
 CHUNK = 2**16  # tokens between two steps of a progress bar
 
 
@@ -56,12 +57,12 @@ class Routing:
         """
         arrays = Arrays(path)
         given = _find(arrays, activations)
-        if given.dtype.kind not in "fiub":
+        if given.dtype.kind not in "fiub" and given.dtype != BFLOAT16:
             raise ValueError(
-                f"The array {activations!r} of {path} is of type {given.dtype}; expected numbers. bfloat16, "
-                "which files do not know, must be saved as float32: x.astype('float32')."
+                f"The array {activations!r} of {path} is of type {given.dtype}; expected numbers."
             )
-        gates = check_gates(given)
+        as_layers(given[..., :0, :].astype(np.float32) if given.ndim > 1 else given)  # refuses other shapes
+        gates = given[np.newaxis] if given.ndim == 2 else given
         num_layers, num_tokens, _ = gates.shape
         classes, found = _numbers(_find(arrays, labels), num_tokens, "labels")
         chosen = _find_optional(arrays, "documents", documents)
@@ -110,7 +111,10 @@ class Routing:
         for start in range(0, len(self.labels), CHUNK):
             part = slice(start, start + CHUNK)
             ids = None if self.documents is None else self.documents[part]
-            yield self.activations[:, part], self.labels[part], ids
+            gates = self.activations[:, part]
+            if gates.dtype == BFLOAT16:  # the upper half of a float32
+                gates = (gates.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+            yield gates, self.labels[part], ids
 
 
 def _find(arrays: Arrays, name: str) -> NDArray[Any]:

@@ -1,5 +1,7 @@
 """The measures of all layers as tables: for files, for the page, for the terminal."""
 
+import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,7 @@ from modtf.metrics.tokens import Estimate
 from modtf.metrics.tokens.estimates import ADJUSTED
 
 BY = {"mass": "gate mass", "hard": "hard assignment"}  # what a reader calls the two ways of counting
+SPECIAL = 3  # modules that are named for each label
 MANY_LAYERS = 4  # of more a terminal shows one row each
 
 
@@ -76,27 +79,99 @@ def layer_table(layer: LayerMeasures) -> pd.DataFrame:
 
 
 def glance_table(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """A row per layer: the main measures and the adjusted mutual information, by gate mass."""
+    """A row per layer: adjusted mutual information by both ways of counting, the main measures by mass."""
     main = [m.name for m in measures() if m.group in MAIN_GROUPS]
     rows = []
     for layer in layers:
+        row: dict[str, Any] = {"layer": names.layer(layer.layer)}
+        for view in layer.views:
+            if ADJUSTED in view.values:
+                found = view.values[ADJUSTED]
+                row[f"adjusted mutual information, {BY[view.by]}"] = _number(found.value)
+                row[f"chance up to, {view.by}"] = _number(found.chance_high)
         values = layer.mass.values
-        shown = {n.replace("_", " "): _number(values[n].value) for n in (*main, ADJUSTED) if n in values}
+        row |= {n.replace("_", " "): _number(values[n].value) for n in main if n in values}
         few = "" if layer.too_few is None else int(layer.too_few.sum())
-        rows.append({"layer": names.layer(layer.layer), **shown, "modules with too few tokens": few})
+        rows.append({**row, "modules with too few tokens": few})
     return pd.DataFrame(rows)
 
 
 def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
-    """What a reader should know first; what holds for all layers once."""
-    said: dict[str, list[str]] = {}
+    """What a reader should know first; what differs between layers in numbers alone is said once."""
+    said: dict[str, list[tuple[str, str]]] = {}
     for layer in layers:
         for text in layer.warnings:
-            said.setdefault(text, []).append(names.layer(layer.layer))
-    return [
-        text if len(where) == len(layers) else f"Layer {', '.join(where)}: {text}"
-        for text, where in said.items()
-    ]
+            kind = re.sub(r"\d+", "#", text.partition("They are")[0])
+            said.setdefault(kind, []).append((names.layer(layer.layer), text))
+    lines = []
+    for found in said.values():
+        (where, text), alike = found[0], len({text for _, text in found}) == 1
+        if alike and len(found) == len(layers):
+            lines.append(text)
+        elif alike or len(found) == 1:
+            lines.append(f"Layer {', '.join(name for name, _ in found)}: {text}")
+        else:
+            lines.append(
+                f"In {len(found)} of {len(layers)} layers, with other numbers; layer {where}: {text}"
+            )
+    dropped = [layer.dropped for layer in layers]
+    if any(dropped):
+        lines.append(f"{max(dropped)} tokens of a layer at most were taken by no module; they are left out.")
+    return lines
+
+
+def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
+    """For each label the modules of all layers in which it has the largest share, if beyond chance."""
+    views = [layer.views[-1] for layer in layers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of NaN alone: no module has enough tokens
+        largest = np.nanmax([view.largest_excess_by_chance for view in views], axis=0)
+    least = np.quantile(largest, 0.95) if largest.size else np.nan
+    rows = []
+    for number in np.unique(np.concatenate([layer.labels for layer in layers])):
+        found = []
+        for layer, view in zip(layers, views, strict=True):
+            place = np.flatnonzero(layer.labels == number)
+            for row, module in zip(*np.nonzero(view.excess[place] > least), strict=True):
+                found.append((view.shares[place[row], module], layer, view, place[row], module))
+        found.sort(key=lambda item: -item[0])
+        if not found:
+            rows.append({"label": names.label(int(number)), "layer": "none is beyond chance"})
+        for share, layer, view, row, module in found[:SPECIAL]:
+            assert layer.module_tokens is not None
+            rows.append(
+                {
+                    "label": names.label(int(number)),
+                    "layer": names.layer(layer.layer),
+                    "module": str(module),
+                    "tokens": str(layer.module_tokens[module]),
+                    "share of the label": _number(share),
+                    "of all tokens": _number(np.nansum(view.use * view.shares[row])),
+                    "excess over chance, sd": f"{view.excess[row, module]:.1f}",
+                }
+            )
+    columns = ["label", "layer", "module", "tokens", "share of the label", "of all tokens"]
+    columns += ["excess over chance, sd"]
+    return pd.DataFrame([dict.fromkeys(columns, "") | row for row in rows])
+
+
+def in_brief(layer: LayerMeasures) -> str:
+    """The adjusted mutual information of a layer by both ways of counting, and its load."""
+    parts = []
+    for view in layer.views:
+        found = view.values.get(ADJUSTED)
+        if found is not None:
+            band = f"[{_number(found.chance_low)}, {_number(found.chance_high)}]"
+            told = f"{BY[view.by]} {_number(found.value)} (chance {band})"
+            parts.append(told)
+    few = "" if layer.too_few is None else f"; modules with too few tokens: {int(layer.too_few.sum())}"
+    return (f"adjusted mutual information by {', by '.join(parts)}" if parts else "measures") + few
+
+
+def names_of(layers: Sequence[LayerMeasures], names: Names | None) -> Names:
+    """These names; of labels those that they came with, if there are no others."""
+    names = names or Names()
+    return Names(layers[0].label_names, names.layers) if names.labels is None and layers else names
 
 
 def print_atlas(layers: Sequence[LayerMeasures], names: Names | None = None) -> str:
@@ -106,7 +181,7 @@ def print_atlas(layers: Sequence[LayerMeasures], names: Names | None = None) -> 
         >>> (layer,) = modtf.measure_activations(np.eye(2), permutations=0)  # doctest: +SKIP
         >>> print(print_atlas([layer]))  # doctest: +SKIP
     """
-    names = names or Names()
+    names = names_of(layers, names)
     if len(layers) > MANY_LAYERS:
         parts = ["By gate mass:", _as_text(glance_table(layers, names))]
     else:

@@ -1,18 +1,16 @@
-"""Writes the page, its heat maps, its tables."""
+"""Writes the page, its pictures, its tables."""
 
 from collections.abc import Callable, Iterable, Sequence
+from html import escape
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from modtf.analysis.figures import Picture
-from modtf.analysis.figures.base import png_of
-from modtf.analysis.figures.matrices import NAMES, as_table, heat_maps
+from modtf.analysis.figures.base import Picture, png_of
 from modtf.analysis.report import page
 from modtf.analysis.report.sections import measures_section
-from modtf.analysis.routing_page import tables
-from modtf.analysis.routing_page.tables import BY, Names
+from modtf.analysis.routing_page import pictures, tables
+from modtf.analysis.routing_page.tables import Names
 from modtf.analysis.text import plural
 from modtf.files import atomic_path, write_text
 from modtf.metrics import GROUPS, LayerMeasures
@@ -27,7 +25,16 @@ ADJUSTED = (
     "adjusted mutual information: what modules tell of labels beyond chance, as a share of what they could "
     "tell: 0 where they know nothing, 1 where they tell all."
 )
-LETTERS = 24  # of a label's name
+BEYOND = (
+    "For each label the modules in which it has the largest share, by hard assignment, of those with enough "
+    "tokens and beyond chance: further above what permuted labels give, in their standard deviations, than "
+    "the largest excess of any module of any layer in 95% of permutations."
+)
+MATRICES = (
+    "Open a layer for its activation matrices p(module | label): labels downwards, modules to the right in "
+    "the order of the labels most frequent where they are active, brighter is more. Left: as labelled. "
+    "Right: one shuffled labelling in the same way, to compare with: its diagonal comes of the order alone."
+)
 Progress = Callable[[Sequence[LayerMeasures]], Iterable[LayerMeasures]]
 
 
@@ -38,14 +45,14 @@ def write_atlas(
     progress: Progress = iter,
     how: Sequence[str] = (),
 ) -> Path:
-    """Writes measures.html, measures.csv, modules.csv, activation.csv and a heat map of every layer.
+    """Writes measures.html, measures.csv, modules.csv, activation.csv, layers.png and labels.png.
 
     Args:
         layers: from `modtf.measure_activations`.
         out: the folder; it is made where there is none.
-        names: of labels and layers.
-        progress: wraps the layers while they are drawn, for example `tqdm`.
-        how: sentences that the page begins with: where the activations are from, how they were measured.
+        names: of labels and layers; labels that came as names have these.
+        progress: wraps the layers while they are shown, for example `tqdm`.
+        how: sentences that the page begins with besides how layers were measured, which they know.
 
     Returns:
         The path of the page, which needs no other file.
@@ -60,7 +67,7 @@ def write_atlas(
     """
     if not layers:
         raise ValueError("There is no layer; expected what modtf.measure_activations returns.")
-    names, out = names or Names(), Path(out)
+    names, out = tables.names_of(layers, names), Path(out)
     frames = {
         "measures.csv": tables.measure_rows(layers, names),
         "modules.csv": tables.module_rows(layers, names),
@@ -69,69 +76,53 @@ def write_atlas(
     for file, frame in frames.items():
         with atomic_path(out / file) as temporary:
             frame.to_csv(temporary, index=False)
-    shown = [_layer_section(layer, names, frames["modules.csv"], out) for layer in progress(layers)]
-    what = measures_section([group for group in GROUPS if group != "performance"], [ADJUSTED])
-    write_text(out / PAGE, page.render("modtf measure", [_first_section(layers, names, how), *shown, what]))
+    sections = [_first_section(layers, names, how)]
+    if layers[0].label_counts is not None:
+        sections.append(page.Section("Layers", content=[_shown(pictures.draw_layers(layers, names), out)]))
+        special = page.table(tables.special_modules(layers, names), "modules.csv")
+        sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
+        drawn = [_shown(pictures.draw_labels(layers, names), out)]
+        sections.append(page.Section("Labels", content=drawn))
+    folds = [_fold(layer, names) for layer in progress(layers)]
+    sections.append(page.Section("Each layer", [MATRICES], content=folds))
+    sections.append(measures_section([group for group in GROUPS if group != "performance"], [ADJUSTED]))
+    write_text(out / PAGE, page.render("modtf measure", sections))
     return out / PAGE
 
 
 def _first_section(layers: Sequence[LayerMeasures], names: Names, how: Sequence[str]) -> page.Section:
     """What was measured, and what to know first."""
     first = layers[0]
-    num_labels, num_modules = first.mass.activation.shape
-    size = f"{plural(len(layers), 'layer')}, {plural(num_modules, 'module')}, {plural(num_labels, 'label')}"
-    shown = [page.table(tables.glance_table(layers, names), "measures.csv")]
+    sizes = sorted({layer.mass.use.size for layer in layers})
+    modules = plural(sizes[0], "module") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} modules"
+    size = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(first.labels), 'label')}"
+    shown = []
     if first.label_counts is not None:
-        size += f", {plural(int(first.label_counts.sum()), 'token')}"
+        size += f", {plural(int(first.label_counts.sum()) + first.dropped, 'token')}"
         labels = [names.label(int(number)) for number in first.labels]
         counts = pd.DataFrame({"label": labels, "tokens": first.label_counts})
         shown.append(page.table(counts.sort_values("tokens", ascending=False, kind="stable")))
-    warnings = tables.warning_lines(layers, names)
-    return page.Section("What was measured", [f"{size}.", *how, READ], warnings, shown)
+    texts = [f"{size}.", *([first.how] if first.how else []), *how, READ]
+    return page.Section("What was measured", texts, tables.warning_lines(layers, names), shown)
 
 
-def _layer_section(layer: LayerMeasures, names: Names, modules: pd.DataFrame, out: Path) -> page.Section:
-    picture = draw_layer(layer, names)
+def _shown(picture: Picture, out: Path) -> str:
     png = png_of(picture)
     with atomic_path(out / f"{picture.name}.png") as temporary:
         temporary.write_bytes(png)
-    own = modules[modules["layer"] == layer.layer].drop(columns=["layer", "layer_name"], errors="ignore")
-    shown = [page.table(tables.layer_table(layer), "measures.csv"), page.table(own, "modules.csv")]
-    drawn = [page.shown(picture, png, f"{picture.name}.png; activation.csv")]
-    title = f"Layer {names.layer(layer.layer)}"
-    return page.Section(title, warnings=tables.warning_lines([layer], names), content=[*shown, *drawn])
+    return page.shown(picture, png, f"{picture.name}.png; measures.csv")
 
 
-def draw_layer(layer: LayerMeasures, names: Names) -> Picture:
-    """p(module | label) by gate mass and by hard assignment, modules in the order of their top labels."""
-    rows = np.arange(len(layer.labels))
-    note = "Rows: labels. Columns: modules, in the order of the labels most frequent where they are active."
-    if layer.label_counts is not None and len(rows) > NAMES[0]:
-        rows = np.sort(np.argsort(-layer.label_counts, kind="stable")[: NAMES[0]])
-        note += f" The {NAMES[0]} most frequent of {len(layer.labels)} labels are shown."
-    activation = layer.mass.activation
-    modules = np.lexsort((-activation.max(axis=0), layer.mass.top_label))
-    labels = [_short(names.label(int(number)), int(number)) for number in layer.labels[rows]]
-    tables = []
+def _fold(layer: LayerMeasures, names: Names) -> str:
+    """The markup of a line that shows a layer's matrices and measures when it is opened."""
+    rows = pictures.shown_labels(layer)
+    words = [escape(pictures.short(names.label(int(number)), int(number))) for number in layer.labels[rows]]
+    title = escape(f"Layer {names.layer(layer.layer)}: {tables.in_brief(layer)}")
+    parts = [f"<details><summary>{title}</summary>"]
     for view in layer.views:
-        table = as_table(view.activation[np.ix_(rows, modules)], variant=BY[view.by])
-        said = f"alignment {view.values['alignment'].value:.2f}"
-        named = {"rule": _named(table["rule"], labels), "module": _named(table["module"], modules)}
-        tables.append(table.assign(**named, said=said))
-    largest = max(float(view.activation[rows].max()) for view in layer.views)
-    height = float(np.clip(0.13 * len(rows) + 0.9, 2.0, 8.0))
-    width = float(np.clip(0.17 * len(modules) + 0.9, 2.0, 6.4))
-    name = f"activation_layer_{layer.layer}"
-    title = f"Activation matrices, layer {names.layer(layer.layer)}"
-    words = name, title, note, None, "variant", (width + 0.07 * max(map(len, labels)), height)
-    return heat_maps(tables, *words, rows="label", largest=largest)
-
-
-def _named(codes: pd.Series, names: list[str] | np.ndarray) -> pd.Categorical:
-    """Numbers of rows or columns as what stands beside them, in their order."""
-    return pd.Categorical.from_codes(codes.to_numpy(), categories=[str(name) for name in names], ordered=True)
-
-
-def _short(name: str, number: int) -> str:
-    """A name that fits beside a heat map and stays different from others."""
-    return name if len(name) <= LETTERS else f"{name[: LETTERS - 6]}... ({number})"
+        parts.append(
+            f'<p class="small">{tables.BY[view.by]}</p><div class="pixels"><div>{"<br>".join(words)}</div>'
+            f'<img src="data:image/png;base64,{pictures.pixels(view, rows)}" alt="{tables.BY[view.by]}" '
+            f'style="height:{12 * len(rows)}px"></div>'
+        )
+    return "\n".join([*parts, page.table(tables.layer_table(layer), "measures.csv"), "</details>"])

@@ -1,7 +1,5 @@
 """The intervals hold what they promise, on routers whose measures are known."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from activation_tokens import SPECIALISED, draw_documents, draw_tokens
@@ -30,11 +28,11 @@ def coverage(draw, num_samples):
     for seed in range(num_samples):
         accumulator = ActivationAccumulator()
         accumulator.update(*draw(seed))
-        sums = accumulator.sums
-        assert sums is not None
-        measure = partial(measure_smooth, probs=sums.counts.sum(axis=0) / sums.counts.sum())
-        found = estimates(measure, sums.groups[0, 0], sums.counts, np.zeros((0, 3, 4)), 0.95)
-        truth = measure(SPECIALISED)
+        sums = accumulator.groups[0][0]
+        probs = accumulator.counts / accumulator.counts.sum()
+        nothing = np.zeros((0, 3, 4)), np.zeros((0, 3))
+        found = estimates(measure_smooth, sums, sums.sum(axis=-1), probs, *nothing, 0.95)
+        truth = measure_smooth(SPECIALISED, probs)
         hits.append([found[name].low <= truth[name] <= found[name].high for name in SMOOTH])
     return dict(zip(SMOOTH, np.mean(hits, axis=0), strict=True))
 

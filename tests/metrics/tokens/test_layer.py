@@ -13,7 +13,7 @@ def layer():
     generator = np.random.default_rng(0)
     labels = generator.integers(4, size=4000)
     modules = generator.choice(5, size=4000, p=[0.4, 0.4, 0.1985, 0.0015, 0])
-    (found,) = measure_activations(np.eye(5)[modules], labels, permutations=200)
+    (found,) = measure_activations(np.eye(5)[modules], labels, documents=np.arange(4000))
     return found
 
 
@@ -58,7 +58,7 @@ def test_module_rows(layer):
 
 def test_top_labels():
     gates, labels = draw_tokens(SPECIALISED, 3000, seed=0)
-    (found,) = measure_activations(gates, labels, permutations=0)
+    (found,) = measure_activations(gates, labels, documents=np.arange(3000), permutations=0)
     assert found.hard.top_label[:3].tolist() == [0, 1, 2]
     joint = np.array([[gates[labels == r, m].sum() for m in range(4)] for r in range(3)])
     np.testing.assert_allclose(found.hard.top_label_share, joint.max(axis=0) / joint.sum(axis=0))
@@ -69,7 +69,7 @@ def test_rare_labels_are_named():
     gates, labels = draw_tokens(SPECIALISED, 3000, seed=0)
     labels = np.append(labels, 9)
     gates = np.append(gates, gates[:1], axis=0)
-    (found,) = measure_activations(gates, labels, permutations=2)
+    (found,) = measure_activations(gates, labels, documents=np.arange(3001), permutations=2)
     assert any("1 of 4 labels have fewer than 20 tokens" in text for text in found.warnings)
     assert any("1 of 4 labels are in one group of tokens alone" in text for text in found.warnings)
     assert all(text.endswith("They are 9.") for text in found.warnings)

@@ -1,18 +1,22 @@
 """The page on any mixture of experts, its tables and heat maps; the command is in tests/launch."""
 
+import base64
+import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 import modtf
 from modtf.analysis.routing_page import Names, print_atlas, write_atlas
-from modtf.analysis.routing_page.tables import glance_table, warning_lines
-from modtf.analysis.routing_page.write import draw_layer
+from modtf.analysis.routing_page.pictures import draw_labels, draw_layers, pixels, short, shown_labels
+from modtf.analysis.routing_page.tables import glance_table, special_modules, warning_lines
 
 LABELS, LAYERS = ("letter", "<b>digit</b>", "space"), ("below", "above")
-FILES = {"measures.html", "measures.csv", "modules.csv", "activation.csv"}
+FILES = {"measures.html", "measures.csv", "modules.csv", "activation.csv", "layers.png", "labels.png"}
 
 
 def measured(num_layers=2, **options):
@@ -22,7 +26,8 @@ def measured(num_layers=2, **options):
     gates = 0.1 + 0.5 * np.eye(5)[labels + 1] + generator.random((num_layers, 600, 5)) / 10
     gates[..., 0] = 0.0
     gates /= gates.sum(axis=-1, keepdims=True)
-    return modtf.measure_activations(gates, labels, permutations=10, **options)
+    documents = np.arange(600)
+    return modtf.measure_activations(gates, labels, documents=documents, permutations=10, **options)
 
 
 @pytest.fixture(scope="module")
@@ -37,36 +42,66 @@ def atlas(layers, tmp_path_factory):
     return out
 
 
-def test_what_is_written(atlas):
-    pictures = {f"activation_layer_{number}.png" for number in range(2)}
-    assert {path.name for path in atlas.iterdir()} == FILES | pictures
-    for name in pictures:
-        assert (atlas / name).read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_page_needs_nothing_else(atlas):
+def test_the_page_and_its_files(atlas, layers):
+    assert {path.name for path in atlas.iterdir()} == FILES
     text = (atlas / "measures.html").read_text()
     fetched = re.findall(r'(?:src|href)="([^"]+)"', text)
-    local = [link[1:] for link in fetched if link.startswith("#")]
-    assert sum(link.startswith("data:image/png;base64,") for link in fetched) == 2
+    assert sum(link.startswith("data:image/png;base64,") for link in fetched) == 2 + 2 * 2
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in fetched)
+    local = [link[1:] for link in fetched if link.startswith("#")]
     assert local == re.findall(r' id="([^"]+)"', text)
-    assert local == ["what-was-measured", "layer-below", "layer-above", "measures"]
-
-
-def test_the_page_says_it_all(atlas, layers):
-    text = (atlas / "measures.html").read_text()
+    assert local == [
+        *("what-was-measured", "layers", "most-specialised-modules", "labels", "each-layer", "measures")
+    ]
     for words in (
         "2 layers, 5 modules, 3 labels, 600 tokens.",
         "From a test.",
+        "Gates. Labels as frequent as observed. Intervals: 95%.",
         "adjusted mutual information",
     ):
         assert words in text
     assert "Test loss" not in text, "there is no performance here"
-    assert "2 of 5 modules have fewer than 15 tokens" in text
+    assert text.count("modules have fewer than 15 tokens") == 1
     found = layers[1].mass.values["alignment"]
     assert f"<td>{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]</td>" in text
     assert f"<td>{found.chance:.3f}</td>" in text
+
+
+def test_special_modules_are_those_beyond_chance(layers):
+    table = special_modules(layers, Names(LABELS, LAYERS))
+    assert list(table["label"]) == [name for name in LABELS for _ in LAYERS]
+    assert list(table["module"]) == ["1", "1", "2", "2", "3", "3"]
+    assert set(table["layer"]) == set(LAYERS)
+    nothing = modtf.measure_activations(np.eye(3)[np.arange(300) // 3 % 3], np.arange(300) % 3)
+    assert set(special_modules(nothing, Names())["layer"]) == {"none is beyond chance"}
+
+
+def test_pictures_show_the_band_of_chance_and_a_shuffled_labelling(layers):
+    names = Names(LABELS, LAYERS)
+    table = draw_layers(layers, names).table
+    told = table[table["measure"] == "adjusted_mutual_information"]
+    assert (told["value"] > told["chance_high"]).all()
+    assert table[table["measure"] == "load"]["value"].between(0, 1).all()
+    bits = draw_labels(layers, names).table
+    assert (bits > 0).all(axis=None)
+    assert list(bits.columns) == list(LAYERS)
+    image = Image.open(io.BytesIO(base64.b64decode(pixels(layers[0].hard, np.arange(3)))))
+    assert image.size == (5 + 4 + 5, 3)
+    shown = np.asarray(image.convert("L"))  # brightness
+    assert shown[:, :3].argmax(axis=1).tolist() == [0, 1, 2], "modules in the order of their labels"
+    assert (shown[:, 5:9] == 255).all()
+    assert shown[:, :5].max() > 1.5 * shown[:, 9:].max()
+
+
+def test_the_page_at_the_size_of_a_large_model(tmp_path):
+    """What a layer adds to the page: 61 layers x 256 experts x 20 labels take less than 2 MB."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(20), 40)
+    logits = generator.normal(size=(2, 800, 256)).astype(np.float32)
+    options = {"from_logits": True, "top_k": 8, "permutations": 4, "num_groups": 2, "groups": ["collapse"]}
+    layers = modtf.measure_activations(logits, labels, documents=np.arange(800) // 10, **options)
+    one, two = (write_atlas(layers[:n], tmp_path).stat().st_size for n in (1, 2))
+    assert one + 60 * (two - one) < 2_000_000
 
 
 def test_names_are_text(atlas):
@@ -130,27 +165,11 @@ def test_a_bare_matrix(tmp_path):
     assert "[" not in print_atlas(layers)
 
 
-def test_a_heat_map_names_labels_and_modules(layers):
-    picture = draw_layer(layers[0], Names(("letter", "digit", "a name that is too long to stand beside it")))
-    first = next(axes for axes in picture.figure.axes if axes.get_title() == "gate mass")
-    assert [tick.get_text() for tick in first.get_yticklabels()] == [
-        "letter",
-        "digit",
-        "a name that is too... (2)",
-    ]
-    order = [int(tick.get_text()) for tick in first.get_xticklabels()]
-    assert [number for number in order if number in (1, 2, 3)] == [1, 2, 3]
-    shown = picture.table[picture.table["variant"] == "gate mass"]
-    values = shown.set_index(["rule", "module"])["probability"]
-    assert values["digit", "2"] == layers[0].mass.activation[1, 2]
-
-
 def test_many_labels_are_cut_to_the_most_frequent():
     labels = np.repeat(np.arange(70), np.arange(70) + 1)
     (layer,) = modtf.measure_activations(np.eye(2)[labels % 2], labels, permutations=0)
-    picture = draw_layer(layer, Names())
-    assert "The 64 most frequent of 70 labels are shown." in picture.note
-    assert list(picture.table["rule"].cat.categories) == [str(number) for number in range(6, 70)]
+    assert layer.labels[shown_labels(layer)].tolist() == list(range(6, 70))
+    assert short("a name that is too long to stand beside it", 2) == "a name that is too... (2)"
 
 
 def test_the_terminal_shows_a_table_a_layer_or_a_row_a_layer(layers):
@@ -162,8 +181,13 @@ def test_the_terminal_shows_a_table_a_layer_or_a_row_a_layer(layers):
     assert re.findall(r"^\d  ", many, re.MULTILINE) == [f"{number}  " for number in range(5)]
 
 
-def test_a_warning_that_holds_for_all_layers_is_said_once(layers):
+def test_warnings_that_differ_in_numbers_alone_are_one_line(layers):
     (line,) = warning_lines(layers, Names())
     assert line.startswith("2 of 5 modules")
-    glance = glance_table(layers, Names())
-    assert glance["modules with too few tokens"].tolist() == [2, 2]
+    assert glance_table(layers, Names())["modules with too few tokens"].tolist() == [2, 2]
+    other = replace(layers[1], warnings=(layers[1].warnings[0].replace("2 of", "3 of"),), dropped=7)
+    lines = warning_lines([layers[0], other], Names())
+    assert lines[0].startswith("In 2 of 2 layers, with other numbers; layer 0: 2 of 5 modules")
+    assert lines[1].startswith("7 tokens of a layer at most were taken by no module")
+    (line,) = warning_lines([layers[0], replace(layers[1], warnings=())], Names(None, LAYERS))
+    assert line.startswith("Layer below: 2 of 5")
