@@ -29,8 +29,8 @@ def answer(request: Request, common: Mapping[str, Any], seconds: float) -> list[
         OSError: where the process cannot begin.
         subprocess.TimeoutExpired: where it was stopped.
     """
-    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(COMMAND, **streams, text=True, env=environment(common)) as process:
+    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(COMMAND, text=True, env=environment(common), **streams) as process:
         try:
             if common["clock"] == "cpu" and hasattr(os, "sched_setaffinity"):  # Linux
                 with contextlib.suppress(OSError):  # at once, so that every pool of threads has one
@@ -70,8 +70,8 @@ class Rows:
 
     def __init__(self, path: str | Path | None, anew: bool = False):
         self.path = None if path is None else Path(path)
-        kept = self.path is not None and self.path.exists() and not anew
-        self._rows: dict[str, Row] = {key_of(row): row for row in (read_rows(self.path) if kept else [])}
+        kept = read_rows(self.path) if self.path is not None and self.path.exists() and not anew else []
+        self._rows: dict[str, Row] = {key_of(row): row for row in kept}
 
     def __iter__(self):
         return iter(self._rows.values())

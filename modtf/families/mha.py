@@ -30,11 +30,12 @@ class MHA(Family):
 
     def published(self, task: "Task") -> Preset:
         steps = 500_000
-        sizes = {"tokens": 10_000_000, "activation_batch_size": 1000, "tokens_per_draw": 100_000}
-        sizes["batch_size"] = 1000 if task.setting == "classification" else 256
+        batch_size = 1000 if task.setting == "classification" else 256
         return published_preset(
-            Training(steps=steps, evaluations=steps // EVALUATE_EVERY), Evaluation(**sizes)
-        )
+            Training(steps=steps, evaluations=steps // EVALUATE_EVERY),
+            Evaluation(batch_size=batch_size, tokens=10_000_000, activation_batch_size=1000,
+                       tokens_per_draw=100_000),
+        )  # fmt: skip
 
     def quick(self, task: "Task") -> Preset:
         return quick_preset(num_rules=2, tasks=3, seeds=1, steps=2_000, learning_rate=2e-3)

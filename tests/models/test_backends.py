@@ -93,6 +93,7 @@ def test_jax_without_tensorflow_agrees_with_tensorflow(registries):
 
 
 if __name__ == "__main__":
-    sys.modules |= dict.fromkeys(("tensorflow", "tensorflow_datasets"))  # importing them is an error
+    blocked: dict = dict.fromkeys(("tensorflow", "tensorflow_datasets"))
+    sys.modules |= blocked  # importing them is an error
     found = train_all(jit_compile=True)
     print("RESULTS" + json.dumps(found))

@@ -14,7 +14,7 @@ from modtf.launch.benchmark.dispatch import NO_END, Rows, answer, measure_reques
 from modtf.launch.benchmark.requests import Request, cells_of
 
 COMMON = {"clock": "wall", "device": "cpu", "backend": "jax"}
-REQUESTS = [
+REQUESTS: list[dict[str, Any]] = [
     {"arch": "mlp", "num_rules": 2, "width": 4, "members": members, "precision": "float32", "data": "device",
      "kernels": "cpu", "variants": ["modular"], "backend": "jax", "router": {"modular": {}}}
     for members in (1, 2, 3)
