@@ -26,7 +26,6 @@ from modtf.population import Population
 from modtf.results.schema import CONFIG
 from modtf.training.provenance import provenance
 from modtf.training.requirements import check_cell
-from modtf.training.strategy import MemberDevices
 from modtf.training.trainer import trainer_of
 from modtf.version import __version__
 
@@ -50,7 +49,7 @@ def run_cell(
     Args:
         cell: what to run.
         out: the folder of the study; the cell has a folder of its own in it.
-        strategy: what `choose_strategy` gives: a `tf.distribute.Strategy`, `MemberDevices`, or None for the
+        strategy: what `choose_strategy` gives: a `tf.distribute.Strategy`, names of devices, or None for the
             default device.
         data: where it is made, see `modtf.train`; not part of the cell, as its numbers are the same but for
             their last bits.
@@ -95,8 +94,9 @@ def prepare(
     check_source(cell, out)
     check_cell(cell)
     folder, in_turn = Path(out, cell.folder), trains_alone(cell)
-    how |= {"data": data, "devices": strategy.devices if isinstance(strategy, MemberDevices) else ()}
-    scope = strategy.scope if strategy is not None else contextlib.nullcontext
+    devices = strategy if isinstance(strategy, tuple) else ()
+    how |= {"data": data, "devices": devices}
+    scope = contextlib.nullcontext if strategy is None or devices else strategy.scope
     with scope():
         model = _model(cell)
 

@@ -1,23 +1,10 @@
 """Where a model trains: one device, or several of this machine."""
 
-import contextlib
-from dataclasses import dataclass
 from typing import Any
 
 from modtf.checks import check_choice
 
 STRATEGIES = ("auto", "mirrored", "members")
-
-
-@dataclass(frozen=True)
-class MemberDevices:
-    """The devices over which `modtf.run_cell` splits the members of a population."""
-
-    devices: tuple[str, ...]
-
-    def scope(self) -> contextlib.AbstractContextManager:
-        """Where the model of all members is made: the default device."""
-        return contextlib.nullcontext()
 
 
 def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
@@ -31,7 +18,8 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
         num_members: of the population.
 
     Returns:
-        A `tf.distribute.MirroredStrategy`, `MemberDevices`, or None for the default device.
+        A `tf.distribute.MirroredStrategy`; the names of the devices over which `modtf.run_cell` splits the
+        members of a population, a tuple; or None for the default device.
 
     Raises:
         ValueError: on another name, or a batch that cannot be shared.
@@ -47,7 +35,7 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
         name = "members" if num_members >= len(gpus) else "mirrored"
     if name == "members":
         shared = tuple(devices[:num_members])
-        return MemberDevices(shared) if len(shared) > 1 else None
+        return shared if len(shared) > 1 else None
     if batch_size % len(devices):
         raise ValueError(f"batch_size={batch_size} must be divisible by the {len(devices)} devices.")
     return tf.distribute.MirroredStrategy(devices)

@@ -85,14 +85,6 @@ def test_a_plugin_that_raises(tmp_path):
     assert "coins" in FAMILIES
 
 
-def test_a_plugin_that_clashes_with_a_registered_name(tmp_path):
-    path = write(tmp_path, FAMILY.replace('"coins")', '"mlp")'))
-    message = "failed in line 6: ValueError: The family 'mlp', registered by coins:Coins, is there already"
-    with pytest.raises(PluginError, match=message):
-        load_plugin(path)
-    assert FAMILIES["mlp"].title == "MLP"
-
-
 @pytest.mark.parametrize(
     ("lacking", "message"),
     [

@@ -117,20 +117,6 @@ def test_use_is_exact_where_p_depends_on_the_token_alone(arch, variant, small_si
     assert evaluator.exact_usage == exact
 
 
-def test_a_perfect_sampled_router_scores_exactly_zero(sizes):
-    """Whatever rules came by chance: they are what its use is compared with."""
-    population = Population.of(TASK)
-    model = build(population, "gt_modular", 4)
-    model.compile(jit_compile=False)
-    promise, type(model.router).depends_only_on_rule = type(model.router).depends_only_on_rule, False
-    try:
-        evaluator = Evaluator(model, population, replace(sizes, conditions=()))
-    finally:
-        type(model.router).depends_only_on_rule = promise
-    assert not evaluator.exact_usage
-    assert evaluator.run().rows["adaptation", "iid", ""].tolist() == [0.0]
-
-
 def test_a_diverged_member_is_nan_and_leaves_the_others_alone(population, sizes):
     model, evaluator, scores, _ = population
     weights = [v.numpy() for v in model.trainable_variables]

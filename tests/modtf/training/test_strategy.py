@@ -10,7 +10,7 @@ import pytest
 from modtf.engines.cell import run_cell
 from modtf.families import FAMILIES
 from modtf.training.steps import bounds
-from modtf.training.strategy import MemberDevices, choose_strategy
+from modtf.training.strategy import choose_strategy
 
 TWO_DEVICES = """
 import json
@@ -32,7 +32,7 @@ from modtf.training.strategy import choose_strategy
 STEPS, EVERY = 40, 4
 results = {"errors": []}
 mirrored, members = choose_strategy("mirrored", 8), choose_strategy("members", 7, 3)
-results["devices"] = members.devices
+results["devices"] = members
 
 
 def trained(arch, how, data="host"):
@@ -46,7 +46,7 @@ def trained(arch, how, data="host"):
             jit_compile=not by_keras, steps_per_execution=1 if by_keras else EVERY,
         )
     batches = training_batches(model, model.population, 8, data=data)
-    elements = use_large_programs(model, batches, members.devices if how == "members" else ())
+    elements = use_large_programs(model, batches, members if how == "members" else ())
     how_long = {"epochs": STEPS // EVERY, "steps_per_epoch": EVERY}
     losses = model.fit(elements, **how_long, verbose=0, shuffle=False).history["loss"]
     weights = [v.numpy().tolist() for v in [*model.trainable_variables, *model.optimizer.variables]]
@@ -121,7 +121,7 @@ def test_a_cell_is_trained_on_its_devices(monkeypatch, tmp_path, small_cell):
 
     monkeypatch.setattr("modtf.training.trainer.fit", train)
     with pytest.raises(StoppedError):
-        run_cell(small_cell, tmp_path, strategy=MemberDevices(("CPU:0", "CPU:1")), data="device")
+        run_cell(small_cell, tmp_path, strategy=("CPU:0", "CPU:1"), data="device")
 
 
 @pytest.mark.slow
