@@ -36,7 +36,7 @@ def evaluate(
 
     Args:
         model: any `keras.Model` that takes features and returns `{"target", "activation"}`, or
-            `{"target"}` alone, which is measured by performance.
+            `{"target"}` alone, which is measured by performance, as one module.
         task: its task, or the list of tasks of a population.
         evaluation: how much data to read; `Evaluation()` by default.
         split: "test" or "validation".
@@ -70,20 +70,15 @@ class Evaluator:
     """Measures a model on streams of its tasks, on the device, compiled once.
 
     Args:
-        model: any `keras.Model` from features to `{"target", "activation"}`, or `{"target"}` alone, which is
-            measured as one module: by performance.
-        population: the tasks it was made for; their seeds are not used.
-        evaluation: how much data to read, and under which conditions.
-        split: which stream; evaluation never touches "train".
-        seed: of the evaluation stream, the same for all members.
-        data: where it is made, "host", "device" or "auto" (see `choose_place`).
+        model, evaluation, split, seed, data: as those of `evaluate`.
+        population: the tasks that the model was made for; their seeds are not used.
 
     Attributes:
         num_modules: M by place, of the routed layers that the model has; 1 where it says nothing of its
             only one.
 
     Raises:
-        ValueError: on a model of another task or with other outputs, an unknown split or condition.
+        ValueError: as `evaluate`.
     """
 
     def __init__(

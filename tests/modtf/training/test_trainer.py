@@ -86,14 +86,20 @@ def run(cell):
     return run
 
 
-def test_stages_are_measured_and_counted(run, cell, tmp_path):
-    context, _ = run(tmp_path)
+@pytest.fixture(scope="module")
+def whole(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return *run(folder), folder
+
+
+def test_stages_are_measured_and_counted(whole):
+    context, _, folder = whole
     assert context.options == {"warm_up": 4, "rate": 0.1}
     assert (context.steps, context.evaluation.steps) == (12, [0, 4, 8, 12])
     assert len(context.evaluation.seconds) == 3
     assert len(context.tail.found) == 1  # of the last stage: half of its two evaluations
     assert context.rows["norm", "iid", ""].shape == (2,)
-    assert sorted(path.name for path in tmp_path.iterdir() if "previous" not in path.name) == [
+    assert sorted(path.name for path in folder.iterdir() if "previous" not in path.name) == [
         "checkpoint_all.npz", "checkpoint_decoder.npz",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="There was a stage 'all' already"):
@@ -102,8 +108,8 @@ def test_stages_are_measured_and_counted(run, cell, tmp_path):
         context.record("norm", 1.0, "dark")
 
 
-def test_killed_between_and_inside_stages_it_ends_the_same(run, tmp_path):
-    context, expected = run(tmp_path / "whole")
+def test_killed_between_and_inside_stages_it_ends_the_same(run, whole, tmp_path):
+    context, expected, _ = whole
     for step in (2, 0, 6):  # inside the first stage; at its end; inside the second
         with pytest.raises(Terminated):
             run(tmp_path / "killed", step)
