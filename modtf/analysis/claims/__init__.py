@@ -5,9 +5,7 @@ from etils import epy
 with epy.lazy_api_imports(globals()):
     from modtf.analysis.claims.evidence import Evidence as Evidence
     from modtf.analysis.claims.evidence import agreement_evidence as agreement_evidence
-    from modtf.analysis.claims.evidence import as_votes as as_votes
     from modtf.analysis.claims.evidence import mean_evidence as mean_evidence
-    from modtf.analysis.claims.evidence import rank_agreement as rank_agreement
     from modtf.analysis.claims.evidence import share_evidence as share_evidence
     from modtf.analysis.claims.judge import CONTRADICTED as CONTRADICTED
     from modtf.analysis.claims.judge import NOT_ENOUGH as NOT_ENOUGH

@@ -32,11 +32,8 @@ def ranking_pies(study: TrainedModels, choice: Choice) -> Pictures:
 def _pie(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     shares = data.set_index("variant")["share"]
     names = [name for name in looks if shares.get(name, 0) > 0]
-    style: dict[str, Any] = {
-        "wedgeprops": {"edgecolor": "white"},
-        "textprops": {"color": "white", "size": 8.5},
-    }
-    style |= {"startangle": 90, "counterclock": False, "autopct": lambda p: f"{p:.0f}%" * bool(p >= 8)}
+    style: dict[str, Any] = {"startangle": 90, "counterclock": False, "wedgeprops": {"edgecolor": "white"}}
+    style |= {"textprops": {"color": "white"}, "autopct": lambda p: f"{p:.0f}%" * bool(p >= 8)}
     axes.pie(shares[names], colors=[looks[name].colour for name in names], **style)
     for name in names:
         axes.bar(0, 0, color=looks[name].colour, label=name)  # for the legend

@@ -110,7 +110,7 @@ def test_a_point_is_the_mean_of_the_same_sizes_for_every_variant(whole):
     assert "sizes that not all variants were run with are left out" in note
 
 
-def test_the_overview_averages_widths_and_options_within_a_data_seed(whole, drawn):
+def test_the_overview_draws_means_over_widths_and_options_within_a_data_seed(whole, drawn):
     overview, *by_width = drawn("performance_vs_num_rules")
     assert [picture.name[-4:] for picture in by_width] == ["_e32", "_e64"]
     assert set(overview.table["title"].astype(str)) == {"MLP", "MHA"}
@@ -120,10 +120,7 @@ def test_the_overview_averages_widths_and_options_within_a_data_seed(whole, draw
     point = overview.table.query("title == 'MLP' and num_rules == 8 and variant == 'modular'").iloc[0]
     assert point["mean"] == pytest.approx(sample.mean())
     assert (point["num_tasks"], point["num_models"]) == (2, 8)
-
-
-def test_lines_are_the_means_of_the_table(drawn):
-    picture = drawn("performance_vs_num_rules")[0]
+    picture = overview
     rows = picture.table.query("title == 'MLP' and `where` == 'regression: in distribution: Loss'")
     found = {line.get_color(): line for line in picture.figure.axes[0].lines if line.get_linestyle() == "-"}
     colours = {name: look.colour for name, look in looks(rows["variant"]).items()}

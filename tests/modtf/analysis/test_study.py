@@ -51,10 +51,6 @@ def test_pooling_keeps_what_diverged(tmp_path):
     study = Study(frame, checkpoint="pooled")
     assert len(study.diverged) == 1
     assert len(study.results) == len(Study(frame, checkpoint="last").results)
-
-
-def test_a_checkpoint_that_is_not_there_is_said(small_folder):
-    frame = load_results(small_folder)
     with pytest.raises(ValueError, match=r"no checkpoint 'tail', only last, best\. Choose --checkpoint=last"):
         Study(frame[frame["checkpoint"] != "tail"])
 

@@ -1,6 +1,7 @@
 """Claims about collapse (modules that no rule uses) and specialisation (one rule, one module)."""
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -33,10 +34,9 @@ def learned_activation_collapses(study: TrainedModels) -> Found:
 
 
 def _grow(group: str, study: TrainedModels) -> Found:
-    for measure in measures_in(study, group):
-        for variant in LEARNED:
-            trend = slopes(measured(study, measure, variant), "badness")
-            yield mean_evidence(trend, "slope", f"{measure.name} of {variant}", level=study.level)
+    for measure, variant in product(measures_in(study, group), LEARNED):
+        trend = slopes(measured(study, measure, variant), "badness")
+        yield mean_evidence(trend, "slope", f"{measure.name} of {variant}", level=study.level)
 
 
 @claim(BY_RULES, "growth of the measure per doubling of R")
@@ -56,11 +56,9 @@ def modular_op_collapses_less(study: TrainedModels) -> Found:
 @claim(BARS, "by how much gt_modular is better")
 def far_from_gt_modular(study: TrainedModels) -> Found:
     """modular and modular_op specialise far less than gt_modular: by over a tenth of the measure's range."""
-    for measure in measures_in(study, "specialisation"):
-        for variant in LEARNED:
-            pairs = gains(study, measure, "gt_modular", variant)
-            name = f"{measure.name} against {variant}"
-            yield mean_evidence(pairs, "gain", name, above=margin(measure), level=study.level)
+    for measure, variant in product(measures_in(study, "specialisation"), LEARNED):
+        pairs, name = gains(study, measure, "gt_modular", variant), f"{measure.name} against {variant}"
+        yield mean_evidence(pairs, "gain", name, above=margin(measure), level=study.level)
 
 
 @claim(BY_RULES, "worsening of the measure per doubling of R")
@@ -85,11 +83,10 @@ def modular_op_specialises_better(study: TrainedModels) -> Found:
 @claim(BARS, "by how much random is worse than the variant")
 def random_specialises_worst(study: TrainedModels) -> Found:
     """learned activation specialises better than random: by over a tenth of the measure's range."""
-    for measure in measures_in(study, "specialisation"):
-        for variant in LEARNED:
-            rows = against_random(study, measure, variant)
-            rows, name = rows.assign(better=-rows["distance"]), f"{measure.name} against {variant}"
-            yield mean_evidence(rows, "better", name, above=margin(measure), level=study.level)
+    for measure, variant in product(measures_in(study, "specialisation"), LEARNED):
+        rows, name = against_random(study, measure, variant), f"{measure.name} against {variant}"
+        rows = rows.assign(better=-rows["distance"])
+        yield mean_evidence(rows, "better", name, above=margin(measure), level=study.level)
 
 
 def steps_to_threshold(history: pd.DataFrame) -> pd.DataFrame:
