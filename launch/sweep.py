@@ -102,11 +102,7 @@ def main(given: flags.FlagValues) -> None:
 def engine_of(
     cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues
 ) -> tuple["Work", "Engine"]:
-    """Where and how cells are run, and who runs them.
-
-    Raises:
-        ValueError: if one of the cells does not fit into this machine's memory.
-    """
+    """Where and how cells are run, and who runs them; `ValueError` where one does not fit into memory."""
     from modtf.engines.state import state_of
     from modtf.engines.work import Work
     from modtf.plugins import load_plugin

@@ -11,10 +11,7 @@ class PluginError(ValueError):
 
 
 def load_plugin(location: str | Path) -> str:
-    """Imports a file or a module, which registers what it holds; again is free.
-
-    Args:
-        location: "path/to/file.py", or the name of a module that can be imported.
+    """Imports a file, "path/to/file.py", or a module, which registers what it holds; again is free.
 
     Returns:
         The location, absolute where it is a file: other processes load it by that.
@@ -33,19 +30,18 @@ def load_plugin(location: str | Path) -> str:
     if not path.is_file():
         raise PluginError(f"The plug-in {text!r} is no file. Give a file ending in .py, or a module's name.")
     name = path.stem
-    loaded = sys.modules.get(name)
-    if loaded is not None:
-        if getattr(loaded, "__file__", None) == str(path):
+    if name in sys.modules:
+        there = getattr(sys.modules[name], "__file__", None)
+        if there == str(path):
             return str(path)
         raise PluginError(
-            f"The plug-in {text!r} would be the module {name!r}, which is there already, from "
-            f"{getattr(loaded, '__file__', None)}. Rename the file."
+            f"The plug-in {text!r} would be the module {name!r}, which is there already, from {there}. "
+            "Rename the file."
         )
     spec = util.spec_from_file_location(name, path)
     assert spec is not None
-    loader = spec.loader
-    assert loader is not None
-    module = util.module_from_spec(spec)
+    assert spec.loader is not None
+    loader, module = spec.loader, util.module_from_spec(spec)
     sys.modules[name] = module  # a class finds its module by this name
 
     def load() -> None:

@@ -72,7 +72,7 @@ def run_members(cell: Cell, folder: Path, run_member: RunMember) -> None:
 
 
 def recorded_source(cell: Cell) -> dict[str, Any]:
-    """What is recorded beside the cell; nothing for a model of modtf, whose version is."""
+    """What is recorded beside the cell; nothing for a model of modtf."""
     return {SOURCE: source_of(cell.runs)} if cell.runs in MODELS else {}
 
 

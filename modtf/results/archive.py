@@ -32,13 +32,9 @@ TIME = (1980, 1, 1, 0, 0, 0)  # of every file, so that the same results are the 
 
 
 def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
-    """Writes the results, histories and activation matrices of finished cells as one file.
+    """Writes the results, histories and activation matrices of finished cells as one file, a ".zip".
 
     Matrices are rounded to whole 2048ths, which makes them six times as small: see `apportion`.
-
-    Args:
-        cells: as `find_cells` gives them.
-        path: of the archive; it must end in ".zip".
 
     Raises:
         ValueError: on another suffix, if no cell is finished, or if matrices cannot be read.

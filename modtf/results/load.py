@@ -28,11 +28,9 @@ JOINED = {"protocol": "str", "folder": "str"}  # what loading adds to the column
 
 
 def load_results(directory: Source, progress: Progress = iter) -> pd.DataFrame:
-    """All finished cells under `directory` (one folder or several) as one tidy table.
+    """All finished cells under `directory`, one folder or several, at any depth, as one tidy table.
 
-    Args:
-        directory: where training wrote; cells may lie at any depth.
-        progress: wraps the list of cells, for example `tqdm`.
+    `progress` wraps the list of cells, for example `tqdm`.
 
     Returns:
         One row per member, checkpoint, measure, condition and place: `modtf.results.COLUMNS`, then

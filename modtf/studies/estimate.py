@@ -62,8 +62,7 @@ def estimate(
     for cell in cells:
         kinds.setdefault(_kind(cell), []).append(cell)
     sizes = {kind: _parameters(members) for kind, members in kinds.items()}
-    speeds: dict[tuple[str, str], Speed] = {}
-    end = time.monotonic() + seconds
+    speeds, end = dict[tuple[str, str], Speed](), time.monotonic() + seconds
     for kind, members in kinds.items():
         if not speeds or time.monotonic() < end:
             chosen = _to_measure(members, sizes[kind])
@@ -151,7 +150,7 @@ def parameters_of(cell: Cell) -> int:
 def _kind(cell: Cell) -> tuple[str, str]:
     """What is measured once: a registered model, or an architecture with a family's data."""
     family = cell.task.family
-    return (family.name, cell.runs if cell.runs in MODELS else cell.architecture or family.architecture)
+    return family.name, cell.runs if cell.runs in MODELS else cell.architecture or family.architecture
 
 
 def _parameters(cells: Sequence[Cell]) -> Callable[[Cell], int]:

@@ -27,9 +27,6 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
 def register_study(name: str) -> Callable[[Any], Any]:
     """A decorator that makes a function `cells()` known by a name: `modtf sweep --study=NAME`.
 
-    Raises:
-        ValueError: if the name is taken.
-
     Example:
         >>> @register_study("mine")  # doctest: +SKIP
         ... def cells():

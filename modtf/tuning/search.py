@@ -146,12 +146,7 @@ def _at(axis: Axis, share: float) -> Any:
 
 
 def find_searches(out: str | Path) -> list[Search]:
-    """The searches in the folder of a tuning.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        ValueError: if the definition of one cannot be read.
-    """
+    """The searches in the folder of a tuning; `FileNotFoundError` if there is none."""
     found = []
     for path in sorted(Path(out, SEARCHES).glob(f"*/{DEFINITION}")):
         try:
