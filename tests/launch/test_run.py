@@ -30,6 +30,7 @@ SMALL = [
 def run(*arguments, script=(str(SCRIPT),), cwd=None):
     # JAX, imported by another test, sets it for all processes begun from here
     environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # compiled quickly
     command = [sys.executable, *script, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
 

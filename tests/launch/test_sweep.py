@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from modtf.launch.sweep import command
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +57,7 @@ CELLS = (SMALL * grid(variant=["gt_modular", "broken"])).cells()
 """
 
 
+@pytest.mark.slow
 def test_the_whole_command(tmp_path):
     """A study file with a router of its own; real training; a failure; again; a preview."""
     study, out = tmp_path / "my_own_study.py", tmp_path / "ünï çødé out"
