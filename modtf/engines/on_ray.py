@@ -1,5 +1,6 @@
 """A cluster of Ray: one task per cell."""
 
+import logging
 import os
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -43,7 +44,7 @@ class RayEngine:
             needs = "--engine=ray needs Ray, which is not installed: pip install 'modtf[cluster]'."
             raise ValueError(needs) from error
         if not ray.is_initialized():
-            ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
         variables = thread_variables(max(1, round(self.cpus)))
         if "PYTHONPATH" in os.environ:
             variables["PYTHONPATH"] = os.environ["PYTHONPATH"]

@@ -85,7 +85,7 @@ def find_cells(directory: Source) -> list[CellFolder]:
         if isinstance(item, CellFolder):
             cells[item.path.resolve() / CONFIG] = item
             continue
-        folder = unpacked(item) if is_archive(item) else Path(item)
+        folder = unpacked(folder) if is_archive(folder := Path(item)) else folder
         if not os.path.isdir(folder):  # pathlib's own raises on names that no system takes
             what = "archive" if folder.suffix == SUFFIX else "folder"
             raise FileNotFoundError(f"There is no {what} {str(folder)!r}. Give one that training wrote.")

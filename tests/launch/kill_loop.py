@@ -153,7 +153,7 @@ def main() -> None:
                     counts[how.name] += 1
                     damaged[damage(out, chance)] += 1
                 else:  # programs are compiled by now, and the machine may be less busy
-                    expected, lasted[kind] = (0,), min(lasts, time.monotonic() - begin)
+                    expected, lasted[kind] = (0, 0, 0), min(lasts, time.monotonic() - begin)
                 status = 1 if found is None else found
                 if status not in expected:
                     said = Path(f"{out}.log").read_text()[-2000:]

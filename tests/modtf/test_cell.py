@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -69,8 +70,9 @@ def test_the_hash_is_pinned():
 
 def test_the_hash_depends_on_the_science_alone():
     assert CELL.hash == replace(CELL, task=CELL.task.replace(data_seed=4)).hash  # members have the data seeds
+    options: list[dict[str, Any]] = [{name: {"modules": 4}} for name in ("router", "model", "trainer")]
     others = [
-        *(replace(CELL, **{name: {"modules": 4}}) for name in ("router", "model", "trainer")),
+        *(replace(CELL, **one) for one in options),
         replace(CELL, task=Task(num_rules=4)),
         replace(CELL, task=Task(num_rules=8, setting="classification")),
         replace(CELL, width=64),
@@ -78,7 +80,12 @@ def test_the_hash_depends_on_the_science_alone():
         replace(CELL, members=((0, 0),)),
         replace(CELL, architecture="mha"),
     ]
-    changes = [{"steps": 7}, {"learning_rate": 1e-3}, {"tokens": 7}, {"conditions": ("iid",)}]
+    changes: list[dict[str, Any]] = [
+        {"steps": 7},
+        {"learning_rate": 1e-3},
+        {"tokens": 7},
+        {"conditions": ("iid",)},
+    ]
     changes += [{"optimizer": "sgd"}, {"optimizer": "sgd", "momentum": 0.5}]
     changes += [{"schedule": "cosine"}, {"weight_decay": 1e-4}]
     others += [replace(CELL, protocol=CELL.protocol.replace(**change)) for change in changes]
@@ -87,8 +94,12 @@ def test_the_hash_depends_on_the_science_alone():
 
 def test_the_dictionary_is_json_complete_and_the_cell_again():
     evaluation = Evaluation(conditions=("iid", "scale2"))
-    options = {"router": {"modules": 4}, "model": {"cell": "simple"}, "trainer": {"warm_up": 2}}
-    cell = replace(CELL, protocol=Protocol(Training(steps=4), evaluation), **options)
+    options: dict[str, Any] = {
+        "router": {"modules": 4},
+        "model": {"cell": "simple"},
+        "trainer": {"warm_up": 2},
+    }
+    cell = replace(CELL, protocol=Protocol(Training(steps=4), evaluation), trainer={"a": 2}, **options)
     for one in (CELL, cell):
         plain = one.to_dict()
         assert json.loads(json.dumps(plain)) == plain

@@ -1,5 +1,7 @@
 """How lists of tasks and seeds are read, once, where users call."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,7 @@ def test_a_population_is_read_as_it_is_and_seeds_are_zero_unless_given():
 
 
 def test_shapes_tell_what_fits():
-    pairs = [(Task(), 0), ([Task()], [0]), ([Task()] * 2, [0, 1]), (Task(num_rules=3), 0)]
+    pairs: list[Any] = [(Task(), 0), ([Task()], [0]), ([Task()] * 2, [0, 1]), (Task(num_rules=3), 0)]
     others = [Task(setting="classification"), Task("mha"), Task("mha", search="v2")]
     shapes = [Population.of(*pair).shape for pair in [*pairs, *((task, 0) for task in others)]]
     assert len(set(shapes)) == len(shapes)

@@ -76,7 +76,7 @@ def test_what_is_drawn_at_random_is_what_keras_tuner_drew():
 def test_hyperband_trains_the_best_of_short_trials_longer(tune, capsys):
     search = search_of(RATES, "hyperband")
     found = tune(search)
-    of = {10: set(), 30: set(), 90: set()}  # steps -> rates
+    of: dict[int, set[float]] = {10: set(), 30: set(), 90: set()}  # steps -> rates
     for trial in found:
         of[trial.cell.protocol.training.steps].add(trial.values["learning_rate"])
     assert len(found) == 23
