@@ -7,7 +7,6 @@ while the device computes ("host").
 
 import contextlib
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 import jax
@@ -136,7 +135,6 @@ def data_run(population: Population, clock: Clock) -> Run:
     return run_of(clock, lambda programs: loop(programs).block_until_ready(), STEPS_PER_PROGRAM)
 
 
-@cache
 def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
     """So many products of square matrices, in the precision that `step_program` chose."""
     values = np.random.default_rng(0).standard_normal([size, size], np.float32) / size**0.5

@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -76,8 +76,6 @@ def step_program(model: ModularModel, training: Training, data: str, clock: Cloc
     with contextlib.nullcontext() if data == "memory" else programs_of(model):
         first, again = (timed(clock, partial(call, 1)) for _ in range(2))
         yield StepProgram(call, count, first - again, _largest_program())
-    model.train_function = None
-    keras.backend.clear_session()
 
 
 def _from_memory(model: ModularModel) -> tuple[Callable[[int], object], int]:
@@ -139,7 +137,6 @@ def _batches(population: Population) -> tf.data.Dataset:
     return data.map(lambda features, target: (features, {"target": target}))
 
 
-@cache
 def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
     """So many products of square matrices by each of the libraries in use, in the precision that
     `step_program` chose; the faster one is the peak."""

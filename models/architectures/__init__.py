@@ -19,11 +19,8 @@ def check_architecture(name: str, architecture: Any) -> None:
             f"The architecture {name!r} must be a subclass of modtf.models.ModularModel, received "
             f"{architecture!r}."
         )
-    lacking = [
-        method
-        for method in ("make_layers", "forward")
-        if getattr(architecture, method) is getattr(ModularModel, method)
-    ]
+    methods = ("make_layers", "forward")
+    lacking = [each for each in methods if getattr(architecture, each) is getattr(ModularModel, each)]
     if lacking:
         raise ValueError(
             f"The architecture {name!r} lacks {', '.join(lacking)}; see modtf.models.ModularModel."
