@@ -99,7 +99,7 @@ def test_the_dictionary_is_json_complete_and_the_cell_again():
         "model": {"cell": "simple"},
         "trainer": {"warm_up": 2},
     }
-    cell = replace(CELL, protocol=Protocol(Training(steps=4), evaluation), trainer={"a": 2}, **options)
+    cell = replace(CELL, protocol=Protocol(Training(steps=4), evaluation), **options)
     for one in (CELL, cell):
         plain = one.to_dict()
         assert json.loads(json.dumps(plain)) == plain
