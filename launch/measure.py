@@ -37,7 +37,7 @@ def define_flags(values: flags.FlagValues) -> None:
         None,
         "An .npz file; or a folder of .npy files; or one .npy file, its labels beside it.",
     )
-    text("out", None, "The folder to write measures.html, tables and heat maps to.")
+    text("out", None, "The folder to write measures.html, its tables and pictures to.")
     flags.DEFINE_integer(
         "top_k", None, "Modules that a token is sent to: only their gates count.", flag_values=values
     )
@@ -52,7 +52,11 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     text("array", "activations", "Name of the array of gates, [tokens, M] or [layers, tokens, M].")
     text("labels", "labels", "Name of the array of labels, integers from 0 or names; or an .npy file.")
-    text("documents", None, "The same of the document of each token: intervals then hold for new ones.")
+    text(
+        "documents",
+        None,
+        "The same of the document of each token: labels are permuted over these.",
+    )
     text("label_names", None, "The same of names of labels, in the order of their numbers.")
     text("layer_names", None, "The same of names of layers.")
     flags.DEFINE_integer(

@@ -44,7 +44,8 @@ trained, _ = jax.jit(lambda keys: jax.lax.scan(step, start, keys))(jax.random.sp
 x, task, target = batch(jax.random.key(4))
 print(f"loss {loss(start, x, task, target):.3f} before training, {loss(trained, x, task, target):.4f} after")
 layers = modtf.measure_activations(
-    np.asarray(jnp.stack([gates(p, task) for p in (start, trained)])), np.asarray(task)
-)
+    np.asarray(jnp.stack([gates(p, task) for p in (start, trained)])), np.asarray(task),
+    documents=np.arange(BATCH),  # each token stands for itself
+)  # fmt: skip
 for name, layer in zip(("before", "after"), layers, strict=True):
     print(f"\n{name} training:\n{print_atlas([layer])}")

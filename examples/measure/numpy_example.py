@@ -14,7 +14,8 @@ preference[5, 6] = 4.0  # and so does expert 6 the label of expert 5
 preference[:, 7], preference[0, 7] = -6.0, -2.0
 logits = preference[labels] + generator.normal(size=(TOKENS, EXPERTS))
 
-layers = modtf.measure_activations(logits, labels, from_logits=True, top_k=2)
+documents = np.arange(TOKENS)  # each token stands for itself
+layers = modtf.measure_activations(logits, labels, documents=documents, from_logits=True, top_k=2)
 print(print_atlas(layers))
 for row in layers[0].module_rows():
     if row["by"] == "hard":
