@@ -9,7 +9,10 @@ the mean and the covariance of all documents' sums; a sum of many is normal. The
 of a label among the n of a document, and sums over independent documents add up their means and variances.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
 from modtf.metrics.tokens.checks import Ints
@@ -50,7 +53,7 @@ class Documents:
         """Adds tokens of some documents, of which the first may go on from before, the last hereafter."""
         size = pairs.num_documents
         took = views[1].weights.sum(axis=1)  # 0 for a token that no module took
-        counts = np.bincount(pairs.of_token, took, len(pairs.document))
+        counts: NDArray[Any] = np.bincount(pairs.of_token, took, len(pairs.document))
         sums, squares = (np.stack([v.sums(pairs.index, size, power) for v in views]) for power in (1, 2))
         if len(pairs.document) > size:
             self._correlate(views, pairs.index)
@@ -157,7 +160,7 @@ class Pairs:
 
 
 def _from_limit(
-    mean: Array, variance: Array, covariance: Array, weights: Array, keep: bool, permutations: int,
+    mean: Array, variance: Array, covariance: Array, weights: Array | Ints, keep: bool, permutations: int,
     generator: np.random.Generator,
 ) -> Array:  # fmt: skip
     """Draws `[permutations, R, M]` of the limit in the module's docstring.
@@ -178,9 +181,10 @@ def _from_limit(
         generator: of random numbers.
     """
     values, vectors = np.linalg.eigh(covariance)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
+    root: NDArray[Any] = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
     share = weights / weights.sum()
-    mean, variance, share, weights = (a.astype(np.float32) for a in (mean, variance, share, weights))
+    singles: list[NDArray[Any]] = [a.astype(np.float32) for a in (mean, variance, share, weights)]
+    mean, variance, share, weights = singles
     noise = generator.standard_normal((permutations, *mean.shape), np.float32) @ root.T
     noise *= np.sqrt(weights)[:, np.newaxis]
     noise -= share[:, np.newaxis] * noise.sum(axis=1, keepdims=True)

@@ -35,7 +35,7 @@ class Tokens:
             return sum_rows(weights, cell, num_cells)
         place = cell[:, np.newaxis] * self.num_modules + self.modules
         found = np.bincount(place.ravel(), weights.ravel(), num_cells * self.num_modules)
-        return found.reshape(num_cells, self.num_modules)
+        return np.asarray(found, np.float64).reshape(num_cells, self.num_modules)
 
     def head(self, length: int) -> "Tokens":
         """The first tokens."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from modtf.metrics.activation_matrix import check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers
@@ -68,7 +69,7 @@ def measure_layer(
             chance_probs = np.broadcast_to(probs, under.shape)
         order = _order(A, probs)
         found = estimates(
-            lambda A, p, order=order: measure_all(A[order], rule_probs=p[order], groups=options.groups),
+            partial(_measured, order, options.groups),
             per_group, counts, probs, chance, chance_probs, options.confidence,
         )  # fmt: skip
         views.append(_view(name, A, probs, labels, found, chance, chance_probs, too_few))
@@ -95,9 +96,13 @@ def measure_matrix(
     return LayerMeasures(layer, labels, None, None, None, (view,), (note,))
 
 
+def _measured(order: Ints, groups: Iterable[str], A: Array, probs: Array) -> dict[str, float]:
+    return measure_all(A[order], rule_probs=probs[order], groups=groups)
+
+
 def _view(
     by: str, A: Array, probs: Array, labels: Ints, values: Mapping[str, Estimate], chance: Array,
-    chance_probs: Array, too_few: Array,
+    chance_probs: Array, too_few: NDArray[np.bool_],
 ) -> View:  # fmt: skip
     """A view from its matrix, and the matrices under permuted labels, `[permutations, R, M]`."""
     share = _shares(A, probs)

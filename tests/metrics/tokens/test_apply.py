@@ -195,7 +195,7 @@ def test_the_numbers_of_labels_do_not_matter():
     logits, labels = soft_tokens(num_labels=4)
     labels[:30] = 2  # some are more frequent
     number = np.array([5, 0, 3, 1])
-    options = {"documents": np.arange(300), "from_logits": True, "permutations": 0}
+    options: Any = {"documents": np.arange(300), "from_logits": True, "permutations": 0}
     (found,), (expected,) = (measure_activations(logits, c, **options) for c in (number[labels], labels))
     for view, other in zip(found.views, expected.views, strict=True):
         assert view.values["adaptation"].value == pytest.approx(other.values["adaptation"].value, abs=1e-12)
@@ -223,6 +223,7 @@ def test_tokens_that_no_module_took_are_counted():
         gates[took], labels[took], documents=np.arange(500)[took] // 10, **QUICK
     )
     assert_same([first], [expected])
+    assert first.label_counts is not None
     assert first.label_counts.sum() == 400
 
 

@@ -19,6 +19,7 @@ def documents_of(gates, labels, documents, kept=2**22, **options):
         for part in np.array_split(np.arange(len(labels)), 3):
             accumulator.update(gates[part], labels[part], documents[part])
     (found,) = accumulator.documents
+    assert accumulator._open is not None
     found.close(accumulator._open[1])
     return found
 
@@ -129,7 +130,7 @@ def test_the_band_of_chance_holds_documents_that_know_nothing(num_documents, kep
 
 def test_adjusted_information_of_documents_that_know_nothing_is_zero():
     """On average; the uncorrected one never is, and with tokens for documents the adjusted one is not."""
-    found = {"documents": [], "tokens": []}
+    found: dict[str, list[float]] = {"documents": [], "tokens": []}
     for seed in range(30):
         gates, _, documents = draw_documents(INDEPENDENT, 40, 20, seed)
         labels = (np.arange(40) % 4)[documents]
@@ -203,6 +204,7 @@ def test_excess_beyond_chance():
         if some:
             assert beyond[range(3), range(3)].all()
             assert not beyond[1, [0, 2, 3]].any()
+        assert view.shuffled is not None
         np.testing.assert_allclose(view.shuffled.sum(axis=1), 1)
 
 

@@ -4,6 +4,7 @@ import base64
 import io
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -98,7 +99,13 @@ def test_the_page_at_the_size_of_a_large_model(tmp_path):
     generator = np.random.default_rng(0)
     labels = np.repeat(np.arange(20), 40)
     logits = generator.normal(size=(2, 800, 256)).astype(np.float32)
-    options = {"from_logits": True, "top_k": 8, "permutations": 4, "num_groups": 2, "groups": ["collapse"]}
+    options: Any = {
+        "from_logits": True,
+        "top_k": 8,
+        "permutations": 4,
+        "num_groups": 2,
+        "groups": ["collapse"],
+    }
     layers = modtf.measure_activations(logits, labels, documents=np.arange(800) // 10, **options)
     one, two = (write_atlas(layers[:n], tmp_path).stat().st_size for n in (1, 2))
     assert one + 60 * (two - one) < 2_000_000
