@@ -11,7 +11,7 @@ import tensorflow as tf
 
 LARGEST_KEPT = 1 << 21  # bytes of a batch; making a larger one costs more than starting an iterator
 
-#: of every source its iterators that wait at their beginning, by how many elements each reads
+#: of every source its iterators that wait at their beginning, by how many elements each reads; here alone
 _waiting: "weakref.WeakKeyDictionary[Source, dict[int, Any]]" = weakref.WeakKeyDictionary()
 atexit.register(_waiting.clear)  # TensorFlow waits for their threads, in vain once Python ends
 
@@ -39,12 +39,12 @@ class Source:
         count: int = 1,
     ):
         self._first, self.make, self.program, self.count = first, make, program, count
-        self._iterators = _waiting[self] = {}
+        _waiting[self] = {}
 
     @contextlib.contextmanager
     def first(self, steps: int) -> Iterator[Any]:
         """An iterator of which exactly `count * steps` elements must be read: `steps` of each dataset."""
-        iterator = self._iterators.pop(steps, None)
+        iterator = _waiting[self].pop(steps, None)
         if iterator is None:
             # There is nothing to rewrite in it, and looking for it costs a third of starting an iterator;
             # what tunes an iterator is a thread of its own, also while the iterator waits
@@ -55,7 +55,7 @@ class Source:
             iterator = iter(dataset.repeat() if _is_small(dataset) else dataset)
         yield iterator
         if _is_small(iterator):  # only now: one that was left in the middle is not at the beginning
-            self._iterators[steps] = iterator
+            _waiting[self][steps] = iterator
 
 
 def _is_small(elements: Any) -> bool:

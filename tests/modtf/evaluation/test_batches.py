@@ -1,12 +1,14 @@
 """What evaluations read: the stream, with what the metric of an output needs; built once."""
 
+import weakref
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from modtf.condition import Condition
 from modtf.evaluation.batches import alike, evaluation_batches
-from modtf.evaluation.source import LARGEST_KEPT, Source
+from modtf.evaluation.source import LARGEST_KEPT, Source, _waiting
 from modtf.population import Population
 from modtf.task import Task
 
@@ -58,6 +60,10 @@ def test_it_begins_again_with_the_same_iterator():
     assert first == again == [0, 1, 2]
     assert same is iterator
     assert read(source, 5)[0] == [0, 1, 2, 3, 4]
+    left = weakref.ref(iterator)
+    del iterator, same
+    _waiting.pop(source)  # as when Python ends: nothing else keeps the iterator
+    assert left() is None
 
 
 def test_an_iterator_that_was_left_in_the_middle_is_not_used_again():
