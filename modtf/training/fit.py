@@ -74,7 +74,7 @@ def fit(
         )
     done, saver = 0, None
     if checkpoint is not None:
-        settings = {"steps": steps, "steps_per_epoch": per_epoch, "batch_size": batch_size}
+        settings: dict[str, float] = {"steps": steps, "steps_per_epoch": per_epoch, "batch_size": batch_size}
         settings |= {"learning_rate": training.learning_rate, "clipnorm": training.clipnorm or 0.0}
         settings |= {"momentum": training.momentum} if training.optimizer == "sgd" else {}
         settings |= {"weight_decay": training.weight_decay} if training.weight_decay else {}
