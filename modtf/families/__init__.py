@@ -11,7 +11,12 @@ __all__ = ["FAMILIES", "IID", "Condition", "Family", "Option", "published_condit
 
 FAMILIES: Registry[Family] = Registry(
     "family",
-    {"mlp": "modtf.families.mlp", "mha": "modtf.families.mha", "rnn": "modtf.families.rnn"},
+    {
+        "mlp": "modtf.families.mlp",
+        "mha": "modtf.families.mha",
+        "rnn": "modtf.families.rnn",
+        "corruptions": "modtf.families.corruptions",
+    },
     check_family,
 )
 
