@@ -61,8 +61,8 @@ def _of_tfds(name: str) -> BaseImages:
     except Exception as error:  # whatever a download fails with
         words = " ".join(str(error).split())[:120]
         raise ValueError(
-            f"dataset={name} is not on this machine, and tfds.load({known!r}) failed ({words}). Run that where "
-            "there is a network, or take dataset=digits, which needs none."
+            f"dataset={name} is not on this machine, and tfds.load({known!r}) failed ({words}). Run that "
+            "where there is a network, or take dataset=digits, which needs none."
         ) from None
     finally:
         logging.disable(before)

@@ -1,8 +1,8 @@
 """The corruptions of images, pixel for pixel as SciPy's filters, in NumPy and in tf.data alike.
 
 Images are [G, H, W, C] of floating-point numbers in 0..255. `ops` is `numpy` itself, or
-`modtf.datasets.host_ops`: the operations used here have the same names in both. In float64 their order is that
-of SciPy, so that not even the last bit differs: pixels are truncated in the end.
+`modtf.datasets.host_ops`: the operations used here have the same names in both. In float64 their order is
+that of SciPy, so that not even the last bit differs: pixels are truncated in the end.
 """
 
 from collections.abc import Mapping, Sequence

@@ -79,14 +79,14 @@ class CorruptionsFamily(Family):
             "modular",
             "a module per corruption",
             router="monolithic",
-            model={"modules": "told"},
+            model={"told": True},
             trainer=f"{TRAINERS}:modular",
         ),
         Variant(
             "routed",
             "modules chosen from the image",
             router="modular",
-            model={"modules": "routed", "router.modules": len(RULES) + 1},
+            model={"router.modules": len(RULES) + 1},
             trainer=f"{TRAINERS}:erm",
         ),
     )
