@@ -1,0 +1,1 @@
+"""Modularity against invariance: corruptions of images, and whether what is learned of them composes."""
