@@ -1,5 +1,6 @@
 """Images under corruptions: every example is one base image, seen in one or more views."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from modtf.datasets.families.corruptions_pixels import Severity, apply
 from modtf.families.corruptions import DATASETS, severity_of
 from modtf.families.orders import LONGEST, RULES
 from modtf.registry import resolve
+from modtf.task import Task
 
 BORDER = 4  # of pixels, in which training images of colour move
 NUM_RULES = len(RULES)
@@ -24,16 +26,19 @@ class Corruptions(RuleData):
     """
 
     @staticmethod
-    def parameters(task: Any) -> dict[str, np.ndarray]:
+    def parameters(task: Task) -> dict[str, np.ndarray]:
         """The numbers of the images of each split."""
         base = resolve("modtf.datasets.base_images:load")(task.dataset)
         return resolve("modtf.datasets.base_images:split_indices")(
             base, DATASETS[task.dataset].sizes, task.data_seed
         )
 
+    def __init__(self, tasks: Sequence[Task]):
+        super().__init__(tasks)
+        self.base = resolve("modtf.datasets.base_images:load")(self.task.dataset)
+
     def bank(self) -> dict[str, np.ndarray]:
-        base = resolve("modtf.datasets.base_images:load")(self.task.dataset)
-        return {"images": base.images, "labels": base.labels}
+        return {"images": self.base.images, "labels": self.base.labels}
 
     def num_examples(self, split: str) -> int | None:
         return self.stacked[split].shape[1]

@@ -48,6 +48,7 @@ class TrainerContext:
         model: the variant's; what it is after the last stage is measured at the end.
         task: of the first member, for what all share.
         training: the cell's protocol of training.
+        sizes: of the final evaluation.
         options: all options of the trainer.
         steps: of all stages so far.
         seconds: of those that were not measured.
@@ -70,7 +71,7 @@ class TrainerContext:
         label: str = "",
         **how: Any,
     ):
-        sizes = cell.protocol.evaluation
+        self.sizes = sizes = cell.protocol.evaluation
         self.model, self.population, self.task = model, population, population.task
         self.training, self.options = cell.protocol.training, _options(cell)
         self.steps, self.seconds = 0, 0.0

@@ -1,5 +1,7 @@
 """The contrastive loss: views of one image are alike, those of others are not."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -23,7 +25,7 @@ class ContrastiveLoss(keras.losses.Loss):
 
     def __init__(self, strength: float, denominator: str = DENOMINATORS[0], name: str = "contrast"):
         super().__init__(name=name)
-        self.strength = check_number("strength", strength, 0.0)
+        self.strength = check_number("strength", strength, 0.0, math.inf)
         check_choice("denominator", denominator, DENOMINATORS)
         self.with_positive = denominator == DENOMINATORS[0]
 
