@@ -8,9 +8,9 @@ import numpy as np
 from keras import ops
 from numpy.typing import NDArray
 
+from modtf.experiments.corruptions import COMPOSED, ELEMENTAL
 from modtf.families.orders import Order, name_of, orders
 
-ELEMENTAL, COMPOSED = "invariance_elemental", "invariance_composed"
 SMALLEST = 1e-6  # activation of a unit that is said to be active
 
 

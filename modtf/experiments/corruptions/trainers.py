@@ -1,5 +1,6 @@
 """How the variants are trained: on mixed views, with invariance, or a module for every corruption."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,7 @@ from modtf.experiments.corruptions.contrast import DENOMINATORS, ContrastiveLoss
 from modtf.families.corruptions import DATASETS
 from modtf.families.orders import CORRUPTIONS, RULES, name_of
 from modtf.models.architectures.corruptions import CorruptionsNetwork
-from modtf.training.loss import SettingLoss
+from modtf.training.compile import SettingLoss
 from modtf.training.trainer import TrainerContext
 
 ALL = tuple(range(len(RULES)))
@@ -117,16 +118,18 @@ def _train(context: TrainerContext, stage: str, model: Any, views: Views, steps:
     return judge
 
 
-def erm(context: TrainerContext, noise: str = "stored") -> None:
+def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> None:
     """Plain training: cross-entropy on images, each under a corruption of its own.
 
     Args:
         context: what is trained.
         noise: "stored", drawn once, as released, or "fresh" in every epoch.
+        longer: how many times the protocol's steps it takes.
     """
     check_choice("noise", noise, NOISE)
     views = Views(context, None, noise, "each", {"target": SettingLoss("categorical")})
-    _train(context, "erm", context.model, views, context.training.steps)
+    steps = round(check_number("longer", longer, 0.0, math.inf) * context.training.steps)
+    _train(context, "erm", context.model, views, max(1, steps))
 
 
 def contrastive(
