@@ -11,9 +11,8 @@ from scipy import stats
 
 from modtf.analysis.figures.averages import note
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
-from modtf.analysis.figures.layout import panels
+from modtf.analysis.figures.layout import GREY, Look, panels
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.figures.style import GREY, Look
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions.accuracy import (
