@@ -9,7 +9,8 @@ import numpy as np
 from modtf.datasets import philox
 from modtf.datasets.families.base import RuleData
 from modtf.datasets.families.corruptions_pixels import Severity, apply
-from modtf.families.corruptions import DATASETS, severity_of
+from modtf.families.base_images import DATASETS
+from modtf.families.corruptions import severity_of
 from modtf.families.orders import LONGEST, RULES
 from modtf.registry import resolve
 from modtf.task import Task

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from keras import layers, ops
 
-from modtf.families.corruptions import DATASETS
+from modtf.families.base_images import DATASETS
 from modtf.families.orders import LONGEST, RULES
 from modtf.models.architectures import register_architecture
 from modtf.models.architectures.corruptions_parts import ResNet18, SmallNetwork

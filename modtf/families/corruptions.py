@@ -2,12 +2,12 @@
 compositional robustness"): a rule is a corruption."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from modtf.families import IID, Condition, Family, Option, register_family
+from modtf.families.base_images import DATASETS
 from modtf.families.orders import GROUPS, RULES, name_of, orders, padded
 from modtf.observed import Probe
 from modtf.protocol import Evaluation, Preset, Protocol, Training
@@ -16,28 +16,8 @@ from modtf.variants import Variant
 if TYPE_CHECKING:
     from modtf.task import Task
 
-EPOCHS = 200  # as published, of as many views as there are images and rules
+EPOCHS = 200  # as published, each of as many views as there are images and rules
 TRAINERS = "modtf.experiments.corruptions.trainers"
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """One set of base images."""
-
-    title: str
-    classes: int
-    side: int  # pixels
-    sizes: tuple[int, int, int | None]  # train, validation and test images of a class; None: a given test set
-    num_test: int
-    rate: float  # the published learning rate; of digits that of EMNIST
-    coloured: bool = False
-
-
-DATASETS = {
-    "digits": Dataset("digits", 10, 28, (400, 50, 50), 500, 0.01),
-    "emnist": Dataset("EMNIST", 47, 28, (2_000, 400, None), 18_800, 0.01),
-    "cifar10": Dataset("CIFAR-10", 10, 32, (4_000, 1_000, None), 10_000, 0.1, coloured=True),
-}
 
 
 def severity_of(task: "Task") -> dict[str, float]:
@@ -113,12 +93,12 @@ class CorruptionsFamily(Family):
             raise ValueError(f"contrast={task.contrast} has no meaning with severity=lowest; leave it out.")
 
     def published(self, task: "Task") -> Preset:
-        return self._preset(task, 64, 1, EPOCHS, evaluations=EPOCHS)
+        return self._preset(task, 64, EPOCHS, evaluations=EPOCHS)
 
     def quick(self, task: "Task") -> Preset:
-        return self._preset(task, 16, 3, 10, evaluations=10)
+        return self._preset(task, 16, 10, evaluations=10)
 
-    def _preset(self, task: "Task", width: int, tasks: int, epochs: int, evaluations: int) -> Preset:
+    def _preset(self, task: "Task", width: int, epochs: int, evaluations: int) -> Preset:
         of = DATASETS[task.dataset]
         training = Training(
             steps=epochs * (len(RULES) * of.classes * of.sizes[0] // 256),
@@ -136,7 +116,7 @@ class CorruptionsFamily(Family):
             tokens=of.num_test,
             activation_batch_size=batch_size,
         )
-        return Preset(len(RULES), width, tasks, 3 if tasks == 1 else 1, Protocol(training, evaluation))
+        return Preset(len(RULES), width, 3, 1, Protocol(training, evaluation))
 
 
 def smoke(task: "Task") -> Protocol:

@@ -7,7 +7,7 @@ from modtf.analysis.summary import summarise
 from modtf.analysis.text import text_table
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions import COMPOSED, ELEMENTAL
-from modtf.families.corruptions import DATASETS
+from modtf.families.base_images import DATASETS
 from modtf.families.orders import LONGEST, name_of, orders
 from modtf.results.schema import KIND
 

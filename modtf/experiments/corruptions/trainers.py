@@ -14,9 +14,8 @@ from keras import ops
 from modtf.checks import check_choice, check_integer, check_number
 from modtf.datasets.streaming import stream
 from modtf.experiments.corruptions.contrast import DENOMINATORS, ContrastiveLoss
-from modtf.families.corruptions import DATASETS
+from modtf.families.base_images import DATASETS
 from modtf.families.orders import CORRUPTIONS, RULES, name_of
-from modtf.models.architectures.corruptions import CorruptionsNetwork
 from modtf.training.compile import SettingLoss
 from modtf.training.trainer import TrainerContext
 
@@ -168,7 +167,7 @@ class ModulePhase(keras.Model):
 
     compiled_by_xla = False
 
-    def __init__(self, network: CorruptionsNetwork, site: int, module: Any, pass_through: str):
+    def __init__(self, network: Any, site: int, module: Any, pass_through: str):
         super().__init__(name=module.name)
         self.network, self.module = network, module
         self.site, self.both = site, pass_through == PASS_THROUGH[0]

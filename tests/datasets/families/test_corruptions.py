@@ -12,7 +12,8 @@ from modtf.datasets.families import corruptions_pixels as pixels
 from modtf.datasets.families.corruptions import Corruptions
 from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import alike, evaluation_batches
-from modtf.families.corruptions import DATASETS, severity_of
+from modtf.families.base_images import DATASETS
+from modtf.families.corruptions import severity_of
 from modtf.families.orders import RULES, code, orders, padded
 from modtf.population import Population
 from modtf.task import Task
