@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+BATCH = 1_000  # images read at once
+
 
 @dataclass(frozen=True)
 class BaseImages:
@@ -50,14 +52,15 @@ def _of_tfds(name: str) -> BaseImages:
     import tensorflow_datasets as tfds
 
     known = {"emnist": "emnist/balanced", "cifar10": "cifar10"}[name]
-    parts: list[Any] = []
+    parts: dict[str, list[Any]] = {}
     before = logging.root.manager.disable
     try:
         logging.disable(logging.ERROR)  # of what cannot be reached: one line is enough
         builder = tfds.builder(known)
         builder.download_and_prepare()
         for split in ("train", "test"):
-            parts.append(tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1, shuffle_files=False)))
+            found = builder.as_dataset(split=split, batch_size=BATCH, shuffle_files=False)
+            parts[split] = list(tfds.as_numpy(found))
     except Exception as error:  # whatever a download fails with
         words = " ".join(str(error).split())[:120]
         raise ValueError(
@@ -66,10 +69,11 @@ def _of_tfds(name: str) -> BaseImages:
         ) from None
     finally:
         logging.disable(before)
-    images, labels = (np.concatenate([part[key] for part in parts]) for key in ("image", "label"))
+    batches = [*parts["train"], *parts["test"]]
+    images, labels = (np.concatenate([batch[key] for batch in batches]) for key in ("image", "label"))
     if name == "emnist":
         images = images.transpose(0, 2, 1, 3)  # they lie on their side
-    return BaseImages(images, labels.astype(np.int32), len(parts[0]["label"]))
+    return BaseImages(images, labels.astype(np.int32), sum(len(b["label"]) for b in parts["train"]))
 
 
 def split_indices(
