@@ -9,7 +9,8 @@ import pytest
 from modtf.cell import Cell
 from modtf.datasets import base_images
 from modtf.engines.cell import run_cell
-from modtf.experiments.corruptions.trainers import ALL, Views, _epochs, _given_sites
+from modtf.experiments.corruptions.phases import ALL, Views
+from modtf.experiments.corruptions.trainers import _epochs, _given_sites
 from modtf.families.corruptions import smoke
 from modtf.families.orders import CORRUPTIONS
 from modtf.protocol import Protocol
