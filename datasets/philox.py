@@ -75,7 +75,7 @@ def uniforms_at(ops, key, index, count: int, dtype: str = "float32"):
     zero = ops.zeros_like(index + group)
     block = philox(ops, (zero + group, zero + index, zero, zero), [key[0], key[1]])
     numbers = ops.stack(_numbers(ops, block, dtype), axis=-1)
-    return ops.reshape(numbers, [zero.shape[0], lanes * zero.shape[1]])[:, :count]
+    return ops.reshape(numbers, [-1, lanes * zero.shape[1]])[:, :count]
 
 
 def _block(ops, seed, group):

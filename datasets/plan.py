@@ -76,7 +76,7 @@ class StreamPlan:
             said = family.condition(condition)
             scale, seq_len, options = said.scale, said.seq_len, said.options
         data = rule_data(population, ops, split)
-        batch_size = check_integer("batch_size", batch_size, 1)
+        data.batch_size = batch_size = check_integer("batch_size", batch_size, 1)
         if not is_number(scale) or not 0.0 < scale <= LARGEST_SCALE:
             raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0, in float32.")
         if seq_len is not None and not family.is_sequence:

@@ -80,9 +80,9 @@ class Probe:
     Args:
         name: for errors.
         output: of the model; a model that has none has no rows.
-        accumulator: from a task to a `keras.metrics.Metric` with `update_state(target, output)`, whose
-            variables have names; or "package.module:Class". Its attribute `reads`, "target" by default, may
-            be "rule".
+        accumulator: from a task, and the last axis of the output, to a `keras.metrics.Metric` with
+            `update_state(target, output)`, whose variables have names; or "package.module:Class". Its
+            attribute `reads`, "target" by default, may be "rule".
         rows: from {condition: {name of a variable: its value at the end of the condition}} to
             {(measure, condition): value}, one number, or one per member.
 
@@ -92,7 +92,7 @@ class Probe:
 
     name: str
     output: str
-    accumulator: Callable[[Any], Any] | str
+    accumulator: Callable[[Any, int], Any] | str
     rows: Callable[[Mapping[str, Mapping[str, Any]]], Mapping[tuple[str, str], Any]] | str
 
     def __post_init__(self) -> None:

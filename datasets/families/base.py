@@ -79,8 +79,9 @@ class RuleData(ABC):
     """
 
     runs_on_device: ClassVar[bool] = False
-    ops: Any  # this and the next are set by who makes the data
+    ops: Any  # this and the next two are set by who makes the data
     split: str
+    batch_size: int
 
     def __init__(self, tasks: Sequence[Task]):
         self.task = tasks[0]

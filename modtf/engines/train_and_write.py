@@ -55,8 +55,7 @@ def train_and_write(
     if (best.step == context.steps).all():
         scores["best"] = scores["last"]  # of the same weights: a second evaluation would find the same
     else:
-        for variable, value in zip(model.weights, best.weights, strict=True):
-            variable.assign(value)
+        best.restore()
         scores["best"] = evaluator.run()
     _save(model, folder, "best")
     scores = {name: replace(found, rows={**found.rows, **context.rows}) for name, found in scores.items()}
@@ -81,8 +80,9 @@ def _results(
 ) -> pd.DataFrame:
     """One row per member, checkpoint, measure, condition and place; `num_modules` are of places: what stands
     at none has the largest."""
-    members, seconds, timed = len(cell.members), sum(context.evaluation.seconds), context.measured_steps
-    speed = {"seconds": seconds / members, "members_times_steps_per_second": members * timed / seconds}
+    members, seconds = len(cell.members), sum(context.evaluation.seconds) + context.seconds
+    timed = members * context.steps / seconds
+    speed = {"seconds": seconds / members, "members_times_steps_per_second": timed}
     clock = {(name, IID, ""): np.full(members, value) for name, value in speed.items()}
     rows = [
         (*member, checkpoint, *name, value)

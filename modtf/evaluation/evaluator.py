@@ -113,7 +113,7 @@ class Evaluator:
         self.draws = 1 if self.exact_usage else evaluation.draws
         self.probes = [probe for probe in family.probes(task) if probe.output in found]
         performance = {"target": PerformanceSums(self.population)}
-        probed = {_key(probe): resolve(probe.accumulator)(task) for probe in self.probes}
+        probed = {_key(probe): resolve(probe.accumulator)(task, found[probe.output]) for probe in self.probes}
         outputs = {"target": ["target"], **{_key(probe): [probe.output] for probe in self.probes}}
         self._of_target = Accumulator(model, performance, {"target": ["target"]})
         self._of_probes = Accumulator(model, {**performance, **probed}, outputs)

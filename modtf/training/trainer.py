@@ -18,7 +18,7 @@ from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Training
 from modtf.registry import resolve
 from modtf.training.batches import Stream
-from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, TailCallback
+from modtf.training.callbacks.evaluate import BestWeights, Clock, EvaluateCallback, TailCallback
 from modtf.training.fit import fit
 
 
@@ -48,8 +48,10 @@ class TrainerContext:
         model: the variant's; what it is after the last stage is measured at the end.
         task: of the first member, for what all share.
         training: the cell's protocol of training.
+        sizes: of the final evaluation.
         options: all options of the trainer.
-        steps, measured_steps: of all stages so far, and of those that were measured, and timed.
+        steps: of all stages so far.
+        seconds: of those that were not measured.
         evaluation, tail, best: what was measured while `model` was trained; tail and best of the last stage.
         diverged_at: steps [P], 0 where a member's weights are numbers.
         rows: (measure, condition, place) -> values [P] that `record` was given.
@@ -69,10 +71,10 @@ class TrainerContext:
         label: str = "",
         **how: Any,
     ):
-        sizes = cell.protocol.evaluation
+        self.sizes = sizes = cell.protocol.evaluation
         self.model, self.population, self.task = model, population, population.task
         self.training, self.options = cell.protocol.training, _options(cell)
-        self.steps = self.measured_steps = 0
+        self.steps, self.seconds = 0, 0.0
         family = population.family
         now = sizes.smaller(TRAINING_FACTOR, family.while_training)
         self.evaluation = EvaluateCallback(evaluator.on(now, "validation"))
@@ -95,6 +97,7 @@ class TrainerContext:
         training: Training | None = None,
         loss: Any = None,
         measured: bool = True,
+        judge: Callable[[], Any] | None = None,
     ) -> keras.callbacks.History:
         """Trains a model in one stage, from its checkpoint on.
 
@@ -108,7 +111,10 @@ class TrainerContext:
             training: the optimizer and its numbers, and the batch size of the task's stream; those of the
                 cell's protocol by default. A schedule is the stage's own.
             loss: of the output "target", or a dict by output; the setting's by default.
-            measured: whether `context.model` is measured while this stage trains it; it must be in the last.
+            measured: whether `context.model` is measured while this stage trains it; it must be in the last,
+                unless `measure` follows.
+            judge: gives the number whose least says which weights are the best: the checkpoint "best" of a
+                measured stage, and what another one ends with; by default the performance, and the last.
 
         Returns:
             Keras's history, of what was left of the stage.
@@ -124,9 +130,11 @@ class TrainerContext:
         own, callbacks = model is self.model, self.callbacks
         if own and measured:
             self.evaluation.begin = self.steps
-            self.tail, self.best = TailCallback(self._of_tail), BestWeights(self.evaluation)
-            self.measured_steps += steps
+            self.tail, self.best = TailCallback(self._of_tail), BestWeights(self.evaluation, judge)
             callbacks = [self.evaluation, self.tail, self.best, *self.measuring, *callbacks]
+        else:
+            clock, best = Clock(), BestWeights(self.evaluation, judge)
+            callbacks = [clock, *([best] if judge else []), *callbacks]
         history = fit(
             model,
             self.population,
@@ -138,12 +146,26 @@ class TrainerContext:
             label=" ".join(filter(None, (self._label, stage))),
             **self._how,
         )
+        if not (own and measured):
+            self.seconds += clock.seconds
+            if judge is not None:
+                best.restore()
         if own:
             lost = np.asarray(model.optimizer.diverged_at)
             now = (self.diverged_at == 0) & (lost > 0)
             self.diverged_at = np.where(now, self.steps + lost, self.diverged_at)
         self.steps += steps
         return history
+
+    def measure(self) -> None:
+        """Measures `model` as it is, where the last stage trained others: all checkpoints are it."""
+        self.evaluation.found.append(self.evaluation.evaluator.run())
+        self.evaluation.steps.append(self.steps)
+        self.tail, self.best = TailCallback(self._of_tail), BestWeights(self.evaluation)
+        self.tail.found.append(self._of_tail.run())
+        self.best.set_model(self.model)
+        self.best.on_train_begin()
+        self.best.step += self.steps
 
     def record(self, measure: str, value: Any, condition: str = IID, place: str = "") -> None:
         """Adds a row to the results of every checkpoint.

@@ -54,6 +54,17 @@ MODULES = {
         "specialised_perform_better",
         "specialised_train_faster",
     ),
+    "modtf.experiments.corruptions.claims": (
+        "modular_composes",
+        "invariance_changes_little",
+        "accuracy_falls",
+        "single_corruptions_are_learned",
+        "elemental_invariance_says_nothing",
+        "composed_invariance_goes_with_accuracy",
+        "elemental_invariance_does_not_compose",
+        "contrastive_raises_invariance",
+        "modular_spreads_at_three",
+    ),
 }
 CLAIMS: Registry[Claim] = Registry(
     "claim", {name: module for module, names in MODULES.items() for name in names}, check_claim

@@ -120,7 +120,8 @@ def looks(variants: pd.Series) -> dict[str, Look]:
     spare = map(Look, cycle(COLOURS), cycle(MARKERS))
     known = {RANDOM: Look("#7F7F7F", "_", "--")}
     for family in FAMILIES.values():
-        for variant, look in zip(family.variants, FIRST, strict=False):
-            known.setdefault(variant.name, look)
+        new = [variant.name for variant in family.variants if variant.name not in known]
+        taken = {known.get(variant.name) for variant in family.variants}
+        known |= dict(zip(new, (look for look in FIRST if look not in taken), strict=False))
     names = variants.cat.categories if variants.dtype == "category" else variants.unique()
     return {name: known.get(name) or next(spare) for name in names}

@@ -25,6 +25,9 @@ MODULES = {
     "training_curves": "analysis.figures.performance",
     "activation": "analysis.figures.activation",
     "activation_evolution": "analysis.figures.activation",
+    "corruptions_accuracy": "experiments.corruptions.figures",
+    "corruptions_invariance": "experiments.corruptions.figures",
+    "corruptions_conditions": "experiments.corruptions.figures",
 }
 
 

@@ -1,6 +1,8 @@
 """Measures the model at every evaluation, on its own streams, and keeps the best weights."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -94,6 +96,7 @@ class BestWeights(keras.callbacks.Callback):
 
     Args:
         evaluation: stands before this one in the list of callbacks.
+        judge: gives the number, or the numbers [P], whose least is the best, in place of the performance.
 
     Attributes:
         value: the best performance of every member [P].
@@ -101,9 +104,9 @@ class BestWeights(keras.callbacks.Callback):
         weights: all weights' values then, trained or not; their first axis is the members' if P > 1.
     """
 
-    def __init__(self, evaluation: EvaluateCallback):
+    def __init__(self, evaluation: EvaluateCallback, judge: Callable[[], Any] | None = None):
         super().__init__()
-        self.evaluation = evaluation
+        self.evaluation, self.judge = evaluation, judge or self._performance
         self.num_members = len(evaluation.evaluator.population)
         self.value = np.full(self.num_members, np.inf)
         self.step = np.zeros(self.num_members, np.int64)
@@ -114,14 +117,23 @@ class BestWeights(keras.callbacks.Callback):
             self.weights = [v.numpy().copy() for v in self.model.weights]
 
     def on_epoch_end(self, epoch, logs=None):
-        value = self.evaluation.latest[self.evaluation.evaluator.population.task.performance]
+        value = self.judge()
         better = value < self.value
         self.value = np.where(better, value, self.value)
-        self.step = np.where(better, self.evaluation.steps[-1], self.step)
+        step = self.evaluation.begin + (epoch + 1) * self.params["steps"]
+        self.step = np.where(better, step, self.step)
         if better.any():
             chosen = better if self.num_members > 1 else ...
             for best, variable in zip(self.weights, self.model.weights, strict=True):
                 best[chosen] = variable.numpy()[chosen]
+
+    def _performance(self) -> np.ndarray:
+        return self.evaluation.latest[self.evaluation.evaluator.population.task.performance]
+
+    def restore(self) -> None:
+        """Gives the model its best weights."""
+        for variable, value in zip(self.model.weights, self.weights, strict=True):
+            variable.assign(value)
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything kept, as arrays, for a checkpoint."""
@@ -132,6 +144,28 @@ class BestWeights(keras.callbacks.Callback):
         """Continues where `state` was taken."""
         self.value, self.step = state["value"], state["step"]
         self.weights = [state[f"weight_{i}"] for i in range(len(state) - 2)]
+
+
+class Clock(keras.callbacks.Callback):
+    """Seconds of a training that is not measured."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds, self._began = 0.0, None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._began = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seconds += time.perf_counter() - self._began
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What a checkpoint keeps."""
+        return {"seconds": np.array(self.seconds)}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> None:
+        """Continues where `state` was taken."""
+        self.seconds = float(state["seconds"])
 
 
 class TailCallback(keras.callbacks.Callback):

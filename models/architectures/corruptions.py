@@ -1,0 +1,162 @@
+"""Images under corruptions: one of two published networks, whose modules undo corruptions at sites of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from keras import layers, ops
+
+from modtf.families.base_images import DATASETS
+from modtf.families.orders import LONGEST, RULES
+from modtf.models.architectures import register_architecture
+from modtf.models.architectures.corruptions_parts import ResNet18, SmallNetwork
+from modtf.models.base import ModularModel
+from modtf.randomness import random_key
+
+#: of CIFAR-10, by channel
+MEAN, DEVIATION = (0.49086, 0.48183, 0.44629), (0.24672, 0.24326, 0.26158)
+SKIP = 1  # way past the modules
+
+
+@register_architecture("corruptions")
+class CorruptionsNetwork(ModularModel):
+    """The network of the task's images, with a module for every corruption, with routed ones, or with none.
+
+    Options:
+        told: whether modules are those of the corruptions that an image went through, which it is told. The
+            trainer says at which `sites`, by corruption; until then there are none.
+        site: of the modules that the router chooses between; by default the last but two.
+
+    Outputs:
+        target [B, N, C]; features [B, N, F], what the classifier sees; and with modules activation [B, N, M].
+    """
+
+    has_members_axis, compiled_by_xla = False, False
+
+    def make_layers(
+        self, told: bool = False, site: int | None = None, sites: Mapping[str, int] | None = None
+    ):
+        task, seed = self.population.members[0]
+        self.dataset, self.told = DATASETS[task.dataset], told
+
+        def draw(name: str) -> int:
+            return random_key(task, seed, "weights", name) % (1 << 31)
+
+        kind = ResNet18 if self.dataset.coloured else SmallNetwork
+        self.network = kind(draw, self.width, self.dataset.classes)
+        self.parts = self.network.parts()
+        self.placed: dict[int, int] = {}  # rule -> site of its module
+        for name, place in (sites or {}).items():
+            self.attach(name, place, self.module(name, place))
+        router = self.make_router(self.num_rules)
+        self.site = self._check_site(self.network.num_sites - 2 if site is None else site)
+        self.modules: list[layers.Layer] = []
+        if router.num_modules > 1:
+            self._make_routed(router)
+
+    def _make_routed(self, router: Any) -> None:
+        if router.depends_only_on_rule:
+            raise ValueError(
+                f"variant={self.variant!r} routes by the rule alone, but nobody tells this network the "
+                "corruption. Take a router that reads scores, such as routed's."
+            )
+        self.router = router
+        self.modules = [
+            self.network.module(self.site, f"module{n}") for n in range(router.num_modules - SKIP)
+        ]
+        self.scores = [layers.Dense(1, name=f"score{n}") for n in range(router.num_modules)]
+
+    def _check_site(self, site: Any) -> int:
+        if site not in range(self.network.num_sites):
+            raise ValueError(f"site={site!r} is not valid; expected 0 to {self.network.num_sites - 1}.")
+        return site
+
+    # What a trainer of modules asks.
+
+    def module(self, corruption: str, site: int, name: str | None = None) -> layers.Layer:
+        """A fresh module for a corruption, by name; its weights follow from (task, seed, name)."""
+        return self.network.module(self._check_site(site), name or _attribute(corruption))
+
+    def attach(self, corruption: str, site: int, module: layers.Layer) -> None:
+        """Puts the module of a corruption at its site, once."""
+        self.placed[RULES.index(corruption)] = site
+        setattr(self, _attribute(corruption), module)  # where Keras finds it
+        self.options = {**self.options, "sites": {**(self.options.get("sites") or {}), corruption: site}}
+
+    def normalised(self, images: Any) -> Any:
+        """uint8 images, as numbers, [K, H, W, 3] -> what the first part sees."""
+        if not self.dataset.coloured:
+            return images / 127.5 - 1.0
+        mean, deviation = (ops.cast(np.array(v), images.dtype) for v in (MEAN, DEVIATION))
+        return (images / 255.0 - mean) / deviation
+
+    def through(self, x: Any, first: int, last: int | None = None, **how: Any) -> Any:
+        """What parts first ... last - 1 make of it."""
+        for part in self.parts[first:last]:
+            x = part(x, **how)
+        return x
+
+    # What Keras calls.
+
+    def forward(self, inputs, rule):
+        views, orders = rule.shape[1], ops.reshape(rule, [-1])
+        x = self.normalised(ops.reshape(inputs, [-1, *inputs.shape[2:]]))
+        outputs = {}
+        for number, part in enumerate(self.parts):
+            if self.told:
+                x = self._undone(number, x, orders)
+            if self.modules and number == self.site:
+                x, outputs["activation"] = self._routed(x, rule)
+            if number == len(self.parts) - 1:
+                outputs["features"] = ops.reshape(x, [-1, views, x.shape[-1]])
+            x = part(x)
+        if self.told:
+            outputs["activation"] = self._applied(rule)
+        return {**outputs, "target": ops.reshape(x, [-1, views, x.shape[-1]])}
+
+    def _routed(self, x: Any, rule: Any) -> tuple[Any, Any]:
+        """sum_m p_m module_m(x), with x itself as the first; p [B, N, M] from what they make of an image."""
+        made = [x, *(module(x) for module in self.modules)]
+        scores = [score(self._pooled(one)) for score, one in zip(self.scores, made, strict=True)]
+        scores = ops.reshape(ops.concatenate(scores, axis=1), [-1, rule.shape[1], len(made)])
+        p = self.route(ops.zeros_like(rule), None, lambda: scores)
+        weights = ops.reshape(p, [-1, len(made), *[1] * (len(x.shape) - 1)])
+        return sum(weights[:, m] * one for m, one in enumerate(made)), p
+
+    def _pooled(self, x: Any) -> Any:
+        return ops.mean(x, axis=(1, 2)) if len(x.shape) == 4 else x
+
+    def _undone(self, site: int, x: Any, orders: Any) -> Any:
+        """Through the modules of this site whose corruptions an image went through, in their order."""
+        rules = [rule for rule, place in self.placed.items() if place == site]
+        here = {rule: getattr(self, _attribute(RULES[rule])) for rule in rules}
+        places = {rule: self._turn(rule, orders) for rule in here}
+        for turn in range(len(here)):
+            for rule, module in here.items():
+                before = sum(ops.cast(places[other] < places[rule], "int32") for other in here)
+                now = ops.logical_and(places[rule] < LONGEST, ops.equal(before, turn))
+                x = self._where(now, module, x)
+        return x
+
+    def _where(self, now: Any, module: layers.Layer, x: Any) -> Any:
+        chosen = ops.reshape(now, [-1, *[1] * (len(x.shape) - 1)])
+        return ops.cond(ops.any(now), lambda: ops.where(chosen, module(x), x), lambda: x)
+
+    def _turn(self, rule: int, orders: Any) -> Any:
+        """Where a corruption stands in orders [K], 6 where it does not."""
+        powers = ops.convert_to_tensor(len(RULES) ** np.arange(LONGEST), orders.dtype)
+        digits = (orders[:, None] // powers) % len(RULES)
+        return ops.sum(ops.cast(ops.cumsum(ops.cast(digits == rule, "int32"), axis=1) == 0, "int32"), axis=1)
+
+    def _applied(self, rule: Any) -> Any:
+        """Which modules, one per rule, answer, as probabilities [B, N, R]: those of the corruptions."""
+        orders = ops.reshape(rule, [-1])
+        told = [ops.cast(self._turn(r, orders) < LONGEST, self.compute_dtype) for r in range(1, len(RULES))]
+        none = 1.0 - ops.minimum(sum(told), 1.0)
+        applied = ops.stack([none, *told], axis=-1)
+        applied = applied / ops.sum(applied, axis=-1, keepdims=True)
+        return ops.reshape(applied, [-1, rule.shape[1], len(RULES)])
+
+
+def _attribute(corruption: str) -> str:
+    return f"module_{corruption.lower()}"

@@ -1,0 +1,168 @@
+"""The networks of the corruptions in parts, and the modules for the sites between them.
+
+A network is a list of parts, site s before part s; a module keeps the shape of what it is given.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+from keras import initializers, layers
+
+SIZES = 4  # of the convolutions of the small network, as multiples of the first
+DROPOUT = (0.1, 0.3, 0.5, 0.5)
+
+Draw = Callable[[str], int]  # from the name of a weight to its seed
+
+
+class Parts:
+    """Makes layers whose initial weights are functions of (task, seed, name).
+
+    Args:
+        draw: gives the seed of a name.
+        name: what stands before all names.
+    """
+
+    def __init__(self, draw: Draw, name: str):
+        self.draw, self.name, self.count = draw, name, 0
+
+    def part(self, *given: Any) -> keras.Sequential:
+        return keras.Sequential(given, name=self.name)
+
+    def _named(self) -> str:
+        self.count += 1
+        return f"{self.name}_{self.count}"
+
+    def dense(self, fan_in: int, units: int) -> layers.Layer:
+        return layers.Dense(units, name=self._named(), **self._uniform(fan_in))
+
+    def conv(self, fan_in: int, filters: int, kernel: int, stride: int = 1, padding: int = 0) -> layers.Layer:
+        """Zero padding on every side, which Keras's "same" has not at a stride."""
+        name, scale = self._named(), kernel * kernel
+        conv = layers.Conv2D(filters, kernel, stride, name=name, **self._uniform(fan_in * scale))
+        return keras.Sequential([layers.ZeroPadding2D(padding), conv], name=f"padded_{name}")
+
+    def transposed(self, filters: int, kernel: int, stride: int, padding: int, more: int) -> layers.Layer:
+        """A convolution backwards, which in PyTorch has `padding` and `output_padding=more`."""
+        name = self._named()
+        conv = layers.Conv2DTranspose(
+            filters, kernel, stride, name=name, **self._uniform(filters * kernel * kernel)
+        )
+        sides = (padding, padding - more)
+        crop = layers.Cropping2D((sides, sides)) if sides[1] >= 0 else None
+        return keras.Sequential([conv, crop], name=f"cropped_{name}")
+
+    def plain_conv(self, filters: int, kernel: int, stride: int = 1, padding: int = 0) -> layers.Layer:
+        """Without bias, its weights normal (He et al., 2015), by what goes out."""
+        name = self._named()
+        normal = initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal", self.draw(name))
+        conv = layers.Conv2D(filters, kernel, stride, use_bias=False, kernel_initializer=normal, name=name)
+        return keras.Sequential([layers.ZeroPadding2D(padding), conv], name=f"padded_{name}")
+
+    def norm(self) -> layers.Layer:
+        return layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=self._named())
+
+    def _uniform(self, fan_in: int) -> dict[str, Any]:
+        """U(+-1/sqrt(fan_in)), biases too."""
+        bound, name = 1.0 / math.sqrt(fan_in), f"{self.name}_{self.count}"
+        return {
+            "kernel_initializer": initializers.RandomUniform(-bound, bound, self.draw(f"{name}_kernel")),
+            "bias_initializer": initializers.RandomUniform(-bound, bound, self.draw(f"{name}_bias")),
+        }
+
+
+class BasicBlock(layers.Layer):
+    """Two 3 x 3 convolutions and a way around them (He et al., 2016)."""
+
+    def __init__(self, make: Parts, width_in: int, width: int, stride: int = 1):
+        super().__init__(name=make._named())
+        self.first = keras.Sequential([make.plain_conv(width, 3, stride, 1), make.norm(), layers.ReLU()])
+        self.second = keras.Sequential([make.plain_conv(width, 3, 1, 1), make.norm()])
+        around = stride > 1 or width_in != width
+        self.around = keras.Sequential([make.plain_conv(width, 1, stride), make.norm()]) if around else None
+
+    def call(self, x, training=None):
+        other = x if self.around is None else self.around(x, training=training)
+        return keras.ops.relu(self.second(self.first(x, training=training), training=training) + other)
+
+
+class SmallNetwork:
+    """Of EMNIST and the digits: four convolutions, a dense layer, the classifier."""
+
+    num_sites = 6
+
+    def __init__(self, draw: Draw, width: int, classes: int):
+        self.draw, self.width, self.classes = draw, width, classes
+        self.widths = (width, 2 * width, 4 * width, 4 * width)
+
+    def parts(self) -> list[keras.Sequential]:
+        found, before = [], 3
+        for number, (width, rate) in enumerate(zip(self.widths, DROPOUT, strict=True)):
+            make = Parts(self.draw, f"part{number}")
+            drop = layers.SpatialDropout2D(rate, seed=self.draw(f"drop{number}"))
+            found.append(make.part(make.conv(before, width, 5, 2, 2), drop, layers.ReLU()))
+            before = width
+        make, hidden = Parts(self.draw, "part4"), 8 * self.width
+        drop = layers.Dropout(0.5, seed=self.draw("drop4"))
+        found.append(make.part(layers.Flatten(), make.dense(4 * before, hidden), drop, layers.ReLU()))
+        make = Parts(self.draw, "part5")
+        return [*found, make.part(make.dense(hidden, self.classes))]
+
+    def module(self, site: int, name: str) -> keras.Sequential:
+        make, width = Parts(self.draw, name), self.width
+
+        def drop(rate: float, kind: Any = layers.SpatialDropout2D) -> Sequence[layers.Layer]:
+            return kind(rate, seed=self.draw(make._named())), layers.ReLU()
+
+        if site == 0:
+            convs = make.conv(3, width, 5, 2, 2), make.conv(width, width, 5, 2, 2)
+            back = make.transposed(width, 5, 2, 2, 1), make.transposed(3, 5, 2, 2, 1)
+            return make.part(
+                convs[0], *drop(0.1), convs[1], *drop(0.3), back[0], *drop(0.3), back[1],
+                layers.Activation("tanh"),
+            )  # fmt: skip
+        if site == 5:
+            pairs = [(make.dense(8 * width, 8 * width), *drop(0.5, layers.Dropout)) for _ in range(2)]
+        else:
+            own, rate = self.widths[site - 1], (0.3, 0.3, 0.5, 0.5)[site - 1]
+            pairs = [(make.conv(own, own, 5, 1, 2), *drop(rate)) for _ in range(2)]
+        return make.part(*pairs[0], *pairs[1])
+
+
+class ResNet18:
+    """As torchvision's, without its max-pooling, for images of 32 x 32."""
+
+    num_sites = 10
+
+    def __init__(self, draw: Draw, width: int, classes: int):
+        self.draw, self.classes = draw, classes
+        self.widths = [width * factor for factor in (1, 1, 1, 1, 2, 2, 4, 4, 8, 8)]  # before part s
+
+    def parts(self) -> list[keras.Sequential]:
+        make, widths = Parts(self.draw, "part0"), self.widths
+        found = [make.part(make.plain_conv(widths[0], 7, 2, 3), make.norm(), layers.ReLU())]
+        for number in range(1, 9):
+            make, after = Parts(self.draw, f"part{number}"), self.widths[min(number + 1, 9)]
+            stride = 2 if after != widths[number] else 1
+            block = BasicBlock(make, widths[number], after, stride)
+            found.append(make.part(block, *([layers.GlobalAveragePooling2D()] if number == 8 else [])))
+        make = Parts(self.draw, "part9")
+        return [*found, make.part(make.dense(widths[9], self.classes))]
+
+    def module(self, site: int, name: str) -> keras.Sequential:
+        make, width = Parts(self.draw, name), self.widths[site]
+        if site == 0:
+            half, relu = max(1, width // 2), layers.ReLU
+            return make.part(
+                make.conv(3, half, 3, 1, 2), make.norm(), relu(),
+                make.conv(half, width, 3, 2, 2), make.norm(), relu(),
+                make.conv(width, width, 3, 1, 2), make.norm(), relu(),
+                make.transposed(width, 3, 1, 2, 0), make.norm(), relu(),
+                make.transposed(half, 3, 2, 2, 1), make.norm(), relu(),
+                make.transposed(3, 3, 1, 2, 0),
+            )  # fmt: skip
+        if site == 9:
+            pairs = [(make.dense(width, width), make.norm(), layers.ReLU()) for _ in range(2)]
+            return make.part(*pairs[0], *pairs[1])
+        return make.part(BasicBlock(make, width, width))

@@ -1,0 +1,150 @@
+"""The claims of the paper, judged by median accuracies; data seeds are the units, margins are ours."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.claims.evidence import Evidence, mean_evidence
+from modtf.analysis.claims.registry import Find, register_claim
+from modtf.analysis.trained import TrainedModels
+from modtf.experiments.corruptions.accuracy import SIZES, by_parts, ceiling, chance, with_invariance
+from modtf.results.schema import KIND
+
+METHODS = ("erm", "contrastive", "modular")
+LITTLE = 3.5  # points between erm and contrastive
+NEAR_CHANCE, NEAR_CEILING = 2.0, 4.0  # points
+NO_CORRELATION = 0.3
+LITTLE_INVARIANCE = 0.1
+SEVERAL = 2  # corruptions, from which there is a composition
+
+Found = Iterator[Evidence]
+
+
+def claim(figure: str, statistic: str) -> Callable[[Find], Find]:
+    """`register_claim` under the function's name; its documentation is the claim."""
+
+    def add(find: Find) -> Find:
+        text = str(find.__doc__).rstrip(".")
+        said = {"text": text, "figure": figure, "statistic": statistic, "families": ("corruptions",)}
+        return register_claim(find.__name__, **said)(find)  # type: ignore[arg-type]
+
+    return add
+
+
+def _gain(rows: pd.DataFrame, first: str, second: str, value: str = "accuracy") -> pd.DataFrame:
+    """By how much the first variant has more, for the same task, seed and everything else but options."""
+    key = [name for name in (*KIND, "width", "data_seed", "seed", "parts", "condition") if name in rows]
+    sides = [rows[rows["variant"] == name][[*key, value]] for name in (first, second)]
+    both = sides[0].merge(sides[1], on=key, suffixes=("_first", "_second"))
+    return both.assign(gain=both[f"{value}_first"] - both[f"{value}_second"])
+
+
+def _of(rows: pd.DataFrame, variant: str, parts: int) -> pd.DataFrame:
+    return rows[(rows["variant"] == variant) & (rows["parts"] == parts)]
+
+
+@claim("corruptions_accuracy", "points of accuracy that modular is ahead")
+def modular_composes(study: TrainedModels) -> Found:
+    """with two to four corruptions modular is better than erm and than contrastive."""
+    rows = by_parts(study)
+    for parts in (2, 3, 4):
+        for other in METHODS[:2]:
+            pairs = _gain(rows[rows["parts"] == parts], "modular", other)
+            yield mean_evidence(pairs, "gain", f"over {other}, k = {parts}", level=study.level)
+
+
+@claim("corruptions_accuracy", "points of accuracy between contrastive and erm")
+def invariance_changes_little(study: TrainedModels) -> Found:
+    """contrastive is within 3.5 points of erm, with any number of corruptions."""
+    rows = by_parts(study)
+    for parts in SIZES:
+        pairs = _gain(rows[rows["parts"] == parts], "contrastive", "erm")
+        yield mean_evidence(pairs, "gain", f"k = {parts}", within=LITTLE, level=study.level)
+
+
+@claim("corruptions_accuracy", "points of accuracy lost by one more corruption; above chance")
+def accuracy_falls(study: TrainedModels) -> Found:
+    """accuracy falls with every corruption, of erm and contrastive to within 2 points of chance at five."""
+    rows = by_parts(study)
+    for variant in METHODS:
+        for parts in SIZES[:-1]:
+            here, more = _of(rows, variant, parts), _of(rows, variant, parts + 1)
+            both = here.merge(more, on=[*KIND, "width", "data_seed", "seed"])
+            both = both.assign(lost=both["accuracy_x"] - both["accuracy_y"])
+            yield mean_evidence(both, "lost", f"{variant}, k = {parts} to {parts + 1}", level=study.level)
+    for variant in METHODS[:2]:
+        for parts in (5, 6):
+            found = _of(rows, variant, parts)
+            found = found.assign(above=found["accuracy"] - chance(study.results))
+            name = f"{variant}, k = {parts}, above chance"
+            yield mean_evidence(found, "above", name, within=NEAR_CHANCE, level=study.level)
+
+
+@claim("corruptions_accuracy", "points of accuracy below a network of clean images")
+def single_corruptions_are_learned(study: TrainedModels) -> Found:
+    """under single corruptions every method is within 4 points of a network trained on clean images."""
+    rows = by_parts(study)
+    for variant in METHODS:
+        found = _of(rows, variant, 1)
+        found = found.assign(below=ceiling(study) - found["accuracy"])
+        yield mean_evidence(found, "below", variant, within=NEAR_CEILING, level=study.level)
+
+
+def correlations(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """Pearson's r of two columns over the compositions of every model: the columns of a model, and `r`."""
+    found = []
+    key = [*KIND, "width", "variant", "data_seed", "seed"]
+    for model, part in rows.groupby(key, observed=True):
+        part = part[[first, second]].dropna()
+        if len(part) > 2 and (part.std() > 0).all():
+            found.append((*model, float(np.corrcoef(part[first], part[second])[0, 1])))
+    return pd.DataFrame(found, columns=[*key, "r"])
+
+
+def _correlated(study: TrainedModels, first: str, second: str, sign: float = 1.0, **bounds: float) -> Found:
+    rows = with_invariance(study)
+    found = correlations(rows[rows["parts"] >= SEVERAL], first, second)
+    found = found.assign(r=sign * found["r"])
+    for variant in METHODS:
+        of = found[found["variant"] == variant]
+        yield mean_evidence(of, "r", variant, level=study.level, **bounds)  # type: ignore[arg-type]
+
+
+@claim("corruptions_invariance", "correlation of I_e with accuracy, over compositions")
+def elemental_invariance_says_nothing(study: TrainedModels) -> Found:
+    """invariance to single corruptions does not go with accuracy on compositions: |r| < 0.3."""
+    return _correlated(study, "elemental", "accuracy", within=NO_CORRELATION)
+
+
+@claim("corruptions_invariance", "correlation of I_c with accuracy, over compositions")
+def composed_invariance_goes_with_accuracy(study: TrainedModels) -> Found:
+    """invariance to compositions goes with accuracy on them."""
+    return _correlated(study, "composed", "accuracy")
+
+
+@claim("corruptions_invariance", "- correlation of I_e with I_c, over compositions")
+def elemental_invariance_does_not_compose(study: TrainedModels) -> Found:
+    """invariance to single corruptions does not go with that to compositions: r < 0.3."""
+    return _correlated(study, "elemental", "composed", sign=-1.0, above=-NO_CORRELATION)
+
+
+@claim("corruptions_invariance", "gain of I_e by the contrastive loss; what lacks to 0.1")
+def contrastive_raises_invariance(study: TrainedModels) -> Found:
+    """the contrastive loss raises invariance to single corruptions, by less than 0.1."""
+    pairs = _gain(with_invariance(study), "contrastive", "erm", "elemental")
+    yield mean_evidence(pairs, "gain", "raised", level=study.level)
+    rest = pairs.assign(rest=LITTLE_INVARIANCE - pairs["gain"])
+    yield mean_evidence(rest, "rest", "by less than 0.1", level=study.level)
+
+
+@claim("corruptions_accuracy", "points that a model is further from the mean of its variant, at k = 3")
+def modular_spreads_at_three(study: TrainedModels) -> Found:
+    """with three corruptions modular differs more between seeds than erm and contrastive do."""
+    rows = by_parts(study)
+    rows = rows[rows["parts"] == 3]
+    mean = rows.groupby([*KIND, "width", "variant"], observed=True)["accuracy"].transform("mean")
+    rows = rows.assign(distance=(rows["accuracy"] - mean).abs())
+    for other in METHODS[:2]:
+        pairs = _gain(rows, "modular", other, "distance")
+        yield mean_evidence(pairs, "gain", f"against {other}", level=study.level)

@@ -1,0 +1,164 @@
+"""Accuracy by the number of corruptions, invariance against accuracy, and all conditions."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from modtf.analysis.figures.averages import note
+from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.layout import GREY, Look, panels
+from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.text import plural
+from modtf.analysis.trained import TrainedModels
+from modtf.experiments.corruptions.accuracy import (
+    SIZES,
+    by_condition,
+    ceiling,
+    chance,
+    with_invariance,
+)
+from modtf.families.orders import CORRUPTIONS, name_of, orders
+
+FAMILY = ("corruptions",)
+#: rows of the scatter plots: what is on the horizontal and on the vertical axis
+AGAINST = {
+    "accuracy over I_e": ("elemental", "accuracy"),
+    "I_c over I_e": ("elemental", "composed"),
+    "accuracy over I_c": ("composed", "accuracy"),
+}
+DARK_BELOW = 60.0  # % of accuracy
+
+
+def _kinds(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
+    """The part of every kind of task, with what follows the family's name in names of files."""
+    parts = [(kind, study.of_kind(*kind)) for kind in study.kinds]
+    named = ["_".join(p.split("=")[1].replace(".", "") for p in str(k[2]).split(",") if p) for k, _ in parts]
+    return [(name, part) for name, (_, part) in zip(named, parts, strict=True)]
+
+
+def _averaged(rows: pd.DataFrame) -> pd.DataFrame:
+    """The mean over models of every condition."""
+    by = ["kind", "variant", "condition", "parts"]
+    return rows.groupby(by, observed=True)["accuracy"].mean().reset_index()
+
+
+def _said(study: TrainedModels, rows: pd.DataFrame, *words: str) -> str:
+    seeds = rows.groupby("variant", observed=True)[["data_seed", "seed"]].apply(
+        lambda part: len(part.drop_duplicates())
+    )
+    models = f"{plural(int(seeds.min()), 'model')} of every variant, at least"
+    return note([models, *words, f"checkpoint {study.checkpoint}"], [])
+
+
+@register_figure("corruptions_accuracy", FAMILY)
+def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
+    """A picture per kind: boxes over compositions for every number of corruptions, a panel per variant."""
+    for name, part in _kinds(study):
+        rows = by_condition(part)
+        if not set(SIZES) <= set(rows["parts"]):
+            raise NothingToDraw("not all numbers of corruptions were measured")
+        lines = {"chance": chance(part.results), "ceiling": ceiling(part)}
+        words = "a box: the compositions of k corruptions, means over models; dashed: chance and ceiling"
+        yield panels(
+            partial(_boxes, lines=lines), _averaged(rows), f"corruptions_accuracy_{name}",
+            "Accuracy under k corruptions, %", _said(part, rows, words), "kind", "variant", (2.2, 2.4),
+        )  # fmt: skip
+
+
+def _boxes(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], lines: Mapping[str, float]) -> None:
+    look = looks[data["variant"].iloc[0]]
+    values = [data[data["parts"] == k]["accuracy"] for k in SIZES]
+    style: dict[str, Any] = {"patch_artist": True, "widths": 0.6, "medianprops": {"color": "black"}}
+    axes.boxplot(values, boxprops={"facecolor": look.colour, "alpha": 0.7}, flierprops={"ms": 2}, **style)
+    for value in lines.values():
+        if np.isfinite(value):
+            axes.axhline(value, color=GREY, linestyle="--", linewidth=0.8)
+    axes.set(ylim=(0, 102), xlabel="k")
+
+
+@register_figure("corruptions_invariance", FAMILY)
+def invariance(study: TrainedModels, choice: Choice) -> Pictures:
+    """A picture per kind: invariance scores and accuracy against each other, for k = 2, 3 and all."""
+    for name, part in _kinds(study):
+        rows = with_invariance(part)
+        if rows.empty:
+            raise NothingToDraw("no invariance of compositions was measured")
+        by = ["variant", "condition", "parts"]
+        rows = rows.groupby(by, observed=True)[["accuracy", "elemental", "composed"]].mean().reset_index()
+        table = pd.concat(
+            rows[keep].assign(pair=pair, x=rows[keep][x], y=rows[keep][y], size=size)
+            for pair, (x, y) in AGAINST.items()
+            for size, keep in (
+                ("k = 2", rows["parts"] == 2),
+                ("k = 3", rows["parts"] == 3),
+                ("all", rows["parts"] > 0),
+            )
+        )
+        models = by_condition(part)
+        words = "a point: a composition, mean over models; Pearson's r and its p of every variant"
+        yield panels(
+            _scatter, table, f"corruptions_invariance_{name}", "Invariance and accuracy",
+            _said(part, models, words), "pair", "size", (2.6, 2.2),
+        )  # fmt: skip
+
+
+def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    said = []
+    for name, look in looks.items():
+        rows = data[data["variant"] == name].dropna(subset=["x", "y"])
+        axes.plot(rows["x"], rows["y"], look.marker, color=look.colour, ms=2.5, alpha=0.6, label=name)
+        if len(rows) > 2 and rows["x"].std() > 0 and rows["y"].std() > 0:
+            r, p = stats.pearsonr(rows["x"], rows["y"])
+            said.append(f"{name} {r:.2f} ({'p < .001' if p < 0.001 else f'p = {p:.3f}'})")
+    axes.set_xlabel("\n".join(said), size=6.5, ha="left", x=0)
+
+
+@register_figure("corruptions_conditions", FAMILY)
+def conditions(study: TrainedModels, choice: Choice) -> Pictures:
+    """Two pictures per kind: ordered pairs, the first corruption downwards; and all conditions by k."""
+    for name, part in _kinds(study):
+        rows = by_condition(part)
+        table, words = _averaged(rows), _said(part, rows, "mean accuracy, %")
+        pairs = table[table["parts"] <= 2]
+        if not {name_of((c,)) for c in CORRUPTIONS} <= set(pairs["condition"].astype(str)):
+            raise NothingToDraw("not all corruptions were measured")
+        title = "Pairs of corruptions: the first downwards, the second to the right"
+        yield panels(_pairs, pairs, f"corruptions_pairs_{name}", title, words, "kind", "variant", (2.6, 2.4))
+        title = "All conditions, each a column"
+        size = (9.0, 0.6 + 0.22 * table["variant"].nunique())
+        yield panels(_all, table, f"corruptions_all_{name}", title, words, "parts", None, size)
+
+
+def _pairs(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """Single corruptions on the diagonal."""
+    found = dict(zip(data["condition"].astype(str), data["accuracy"], strict=True))
+    values = [
+        [found.get(name_of((a, b) if a != b else (a,)), np.nan) for b in CORRUPTIONS] for a in CORRUPTIONS
+    ]
+    _image(axes, np.array(values), CORRUPTIONS, CORRUPTIONS, True)
+
+
+def _all(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    names = [name_of(order) for order in orders()]
+    wide = data.assign(condition=data["condition"].astype(str)).pivot_table(
+        "accuracy", "variant", "condition", observed=True
+    )
+    wide = wide[[name for name in names if name in wide]]
+    few = wide.shape[1] <= len(CORRUPTIONS) + 1
+    _image(axes, wide.to_numpy(), list(map(str, wide.index)), list(wide) if few else [], False)
+
+
+def _image(axes: Axes, values: Any, rows: Any, columns: Any, written: bool) -> None:
+    axes.imshow(values, "cividis", vmin=0, vmax=100, aspect="auto", interpolation="nearest")
+    axes.set_yticks(range(len(rows)), rows, size=7)
+    axes.set_xticks(range(len(columns)), columns, size=7)
+    axes.grid(False)
+    for (row, column), value in np.ndenumerate(values) if written else ():
+        if np.isfinite(value):
+            colour = "white" if value < DARK_BELOW else "black"
+            axes.text(column, row, f"{value:.0f}", ha="center", va="center", size=6.5, color=colour)

@@ -1,0 +1,1 @@
+"""The studies of the corruptions; `modtf.studies.load` knows them by name."""

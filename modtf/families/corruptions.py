@@ -1,0 +1,127 @@
+"""Images under corruptions and their compositions (Mason et al., "Modularity trumps invariance for
+compositional robustness"): a rule is a corruption."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from modtf.families import IID, Condition, Family, Option, register_family
+from modtf.families.base_images import DATASETS
+from modtf.families.orders import GROUPS, RULES, name_of, orders, padded
+from modtf.observed import Probe
+from modtf.protocol import Evaluation, Preset, Protocol, Training
+from modtf.variants import Variant
+
+if TYPE_CHECKING:
+    from modtf.task import Task
+
+EPOCHS = 200  # as published, each of as many views as there are images and rules
+TRAINERS = "modtf.experiments.corruptions.trainers"
+
+
+def severity_of(task: "Task") -> dict[str, float]:
+    """How strong corruptions are: the arguments of `Severity`."""
+    if task.severity == "lowest":
+        return {"contrast": 0.4, "sigma": 1.0, "impulses": 0.03, "swirl": 0.5}
+    return {"contrast": task.contrast, "sigma": 2.0, "impulses": 0.27, "swirl": 3.0}
+
+
+def _conditions() -> tuple[Condition, ...]:
+    found = [Condition(IID, "one of seven", in_distribution=True)]
+    for order in orders():
+        group = GROUPS[max(0, len(order) - 1)]
+        options = {"order": np.array(padded(order), np.int32)}
+        label = " + ".join(order) or RULES[0]
+        found.append(Condition(name_of(order), label, len(order) < 2, options=options, group=group))
+    return tuple(found)
+
+
+@register_family("corruptions")
+class CorruptionsFamily(Family):
+    title = "Corruptions"
+    data = "modtf.datasets.families.corruptions:Corruptions"
+    architecture = "corruptions"
+    settings = ("categorical",)
+    options = (
+        Option("dataset", "digits", "whose images", tuple(DATASETS), always_named=True),
+        Option("contrast", 0.3, "what CO leaves: 0.3, as run, or 0.2, as written", (0.3, 0.2)),
+        Option("severity", "main", "of all corruptions", ("main", "lowest")),
+    )
+    input_dtype, training_length = "uint8", 1
+    conditions, groups, headline = _conditions(), GROUPS, "pairs"
+    checkpoint = "best"
+    reference, oracle = "erm", "modular"
+    variants = (
+        Variant("erm", "plain training", router="monolithic", trainer=f"{TRAINERS}:erm"),
+        Variant("contrastive", "invariance", router="monolithic", trainer=f"{TRAINERS}:contrastive"),
+        Variant(
+            "modular",
+            "a module per corruption",
+            router="monolithic",
+            model={"told": True},
+            trainer=f"{TRAINERS}:modular",
+        ),
+        Variant(
+            "routed",
+            "modules chosen from the image",
+            router="modular",
+            model={"router.modules": len(RULES) + 1},
+            trainer=f"{TRAINERS}:erm",
+        ),
+    )
+
+    def token_shape(self, task: "Task") -> tuple[int, ...]:
+        side = DATASETS[task.dataset].side
+        return side, side, 3
+
+    def num_classes(self, task: "Task") -> int:
+        return DATASETS[task.dataset].classes
+
+    def fixed_rules(self, options: Mapping[str, Any]) -> int:
+        return len(RULES)
+
+    def rule_names(self, task: "Task") -> tuple[str, ...]:
+        return RULES
+
+    def probes(self, task: "Task") -> tuple[Probe, ...]:
+        where = "modtf.experiments.corruptions.invariance"
+        return (Probe("invariance", "features", f"{where}:ClassActivation", f"{where}:invariance_rows"),)
+
+    def check(self, task: "Task") -> None:
+        if task.severity == "lowest" and task.contrast != 0.3:
+            raise ValueError(f"contrast={task.contrast} has no meaning with severity=lowest; leave it out.")
+
+    def published(self, task: "Task") -> Preset:
+        return self._preset(task, 64, EPOCHS, evaluations=EPOCHS)
+
+    def quick(self, task: "Task") -> Preset:
+        return self._preset(task, 16, 10, evaluations=10)
+
+    def _preset(self, task: "Task", width: int, epochs: int, evaluations: int) -> Preset:
+        of = DATASETS[task.dataset]
+        training = Training(
+            steps=epochs * (len(RULES) * of.classes * of.sizes[0] // 256),
+            learning_rate=of.rate,
+            evaluations=evaluations,
+            optimizer="sgd",
+            momentum=0.9,
+            schedule="cosine",
+            weight_decay=5e-4,
+        )
+        batch_size = 250 if of.num_test % 250 == 0 else 200  # every test image once
+        evaluation = Evaluation(
+            batches=of.num_test // batch_size,
+            batch_size=batch_size,
+            tokens=of.num_test,
+            activation_batch_size=batch_size,
+        )
+        return Preset(len(RULES), width, 3, 1, Protocol(training, evaluation))
+
+
+def smoke(task: "Task") -> Protocol:
+    """For tests: everything once, in seconds. Its numbers mean nothing."""
+    training = {"steps": 4, "batch_size": 14, "evaluations": 2}
+    sizes = {"batches": 1, "tokens": 10, "activation_batch_size": 10}
+    protocol = Protocol.quick(task).replace(**training, **sizes, conditions=("id", "co", "gb", "co_gb"))
+    return Protocol(protocol.training, Evaluation(**{**vars(protocol.evaluation), "batch_size": 10}))

@@ -1,0 +1,55 @@
+"""Corruptions and the orders in which they are applied: their names, numbers, and the 167 conditions."""
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import combinations, permutations
+from math import ceil, factorial
+
+CORRUPTIONS = ("CO", "GB", "IM", "IN", "R90", "SW")
+RULES = ("ID", *CORRUPTIONS)  # by number
+LONGEST = len(CORRUPTIONS)
+PER_SIZE = 30  # orders of each number of corruptions, at least
+SEED = 2778  # as published
+GROUPS = ("singles", "pairs", "triples", "quadruples", "quintuples", "sextuples")  # by number of corruptions
+
+Order = tuple[str, ...]  # of names, the first is applied first
+
+
+def name_of(order: Order) -> str:
+    """The name of a condition: "co_gb"; "id" for none.
+
+    Example:
+        >>> name_of(("CO", "GB"))
+        'co_gb'
+    """
+    return "_".join(order).lower() or "id"
+
+
+def orders() -> Iterator[Order]:
+    """The 167 of the paper, ID (the empty one) first: all of up to two corruptions, then, for every
+    combination of more, some of its permutations, drawn once and for all."""
+    draws = random.Random(SEED)
+    for size in range(LONGEST + 1):
+        several = list(combinations(CORRUPTIONS, size))
+        if size <= 2:
+            yield from permutations(CORRUPTIONS, size)
+            continue
+        for chosen in several:
+            number = min(ceil(PER_SIZE / len(several)), factorial(size))
+            yield from draws.sample(list(permutations(chosen)), number)
+
+
+def padded(order: Sequence[str]) -> list[int]:
+    """The numbers of its rules, [6], ID behind them."""
+    numbers = [RULES.index(name) for name in order]
+    return numbers + [0] * (LONGEST - len(numbers))
+
+
+def code(order: Sequence[str]) -> int:
+    """An order as one number, in base 7, the first corruption last: of one corruption it is its rule.
+
+    Example:
+        >>> code(["GB"]), code(["CO", "GB"])
+        (2, 15)
+    """
+    return sum(number * len(RULES) ** place for place, number in enumerate(padded(order)))

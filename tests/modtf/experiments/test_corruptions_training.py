@@ -1,0 +1,121 @@
+"""How many steps every stage takes, and that all four methods run, resume and leave results."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from modtf.cell import Cell
+from modtf.datasets import base_images
+from modtf.engines.cell import run_cell
+from modtf.experiments.corruptions.phases import ALL, Views
+from modtf.experiments.corruptions.trainers import _epochs, _given_sites
+from modtf.families.corruptions import smoke
+from modtf.families.orders import CORRUPTIONS
+from modtf.protocol import Protocol
+from modtf.studies.load import load_study
+from modtf.task import Task
+from modtf.training.trainer import trainer_of
+
+VARIANTS = ("erm", "contrastive", "modular", "routed")
+
+
+def test_steps_are_the_published_ones():
+    task = Task("corruptions", dataset="emnist")
+    context = SimpleNamespace(task=task, training=Protocol.published(task).training)
+    epochs = _epochs(context)
+    found = {len(rules): Views(context, rules, "fresh", "all", {}) for rules in (ALL, (0,), (1, 0))}
+    assert {n: views.batch_size for n, views in found.items()} == {7: 36, 1: 256, 2: 128}
+    assert [found[n].steps(epochs) for n in (7, 1, 2)] == [522_200, 73_400, 146_800]
+    assert found[2].steps(epochs * 0.025) * 36 == 132_120
+
+
+def test_sites_may_be_given():
+    assert _given_sites(None, 6) == {}
+    assert _given_sites(2, 6) == dict.fromkeys(CORRUPTIONS, 2)
+    for sites in (6, [1, 2], "2"):
+        with pytest.raises(ValueError, match=r"sites=.*: expected one of 0 to 5, or one for each of six"):
+            _given_sites(sites, 6)
+
+
+def test_the_study():
+    cells = load_study("corruptions_quick").cells
+    assert [cell.variant for cell in cells] == [
+        "erm",
+        "modular",
+        "erm",
+        "contrastive",
+        "routed",
+        "erm",
+        "modular",
+    ]
+    assert {len(cell.members) for cell in cells} == {5}
+    assert round(cells[2].trainer["longer"] * 1_090) == 150 + 6 * 310 + 36 * 62
+
+
+@pytest.fixture(scope="module")
+def toy():
+    rng, patch = np.random.default_rng(0), pytest.MonkeyPatch()
+    images = rng.integers(0, 256, [5000, 28, 28, 1]).astype(np.uint8)
+    base = base_images.BaseImages(images, np.tile(np.arange(10), 500).astype(np.int32), 5000)
+    patch.setattr(base_images, "load", lambda name: base)
+    yield
+    patch.undo()
+
+
+def cell_of(variant, **trainer):
+    task = Task("corruptions")
+    return Cell(task, 2, variant, ((0, 0),), smoke(task), trainer=trainer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_method_runs_and_leaves_results(variant, toy, tmp_path):
+    trainer = {"sites": [5, 5, 4, 5, 5, 4]} if variant == "modular" else {}
+    folder = run_cell(cell_of(variant, **trainer), tmp_path, verbose=False)
+    frame = pd.read_csv(folder / "results.csv")
+    best = frame[frame["checkpoint"] == "best"].set_index(["measure", "condition"])["value"]
+    assert {c for _, c in best.index} >= {"iid", "id", "co", "gb", "co_gb"}
+    assert 0 <= best["invariance_elemental", "co_gb"] <= 1
+    sites = [best["site", name.lower()] for name in CORRUPTIONS] if variant == "modular" else []
+    assert sites == trainer.get("sites", [])
+    assert best["seconds", "iid"] > 0
+    modules = {"erm": 1, "contrastive": 1, "modular": 7, "routed": 8}
+    assert set(frame["num_modules"]) == {modules[variant]}
+
+
+@pytest.mark.slow
+def test_modules_are_searched_for_stage_by_stage_and_resumed(toy, tmp_path, monkeypatch):
+    """A run that was stopped after some stages ends as one that was not."""
+    monkeypatch.setattr("modtf.models.architectures.corruptions_parts.SmallNetwork.num_sites", 2)
+    cell = cell_of("modular", strength=0.0, search=0.5)
+    frames = []
+    for out, stop in ((tmp_path / "whole", None), (tmp_path / "stopped", "im_site1")):
+        if stop:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("modtf.training.trainer.fit", stopped_at(stop))
+                with pytest.raises(KeyboardInterrupt):
+                    run_cell(cell, out, verbose=False)
+            names = {path.name for path in out.glob("*/members/*/checkpoint_*.npz")}
+            assert {"checkpoint_id.npz", "checkpoint_gb_site0.npz", "checkpoint_gb_final.npz"} <= names
+        frames.append(pd.read_csv(run_cell(cell, out, verbose=False) / "results.csv"))
+    kept = [frame[~frame["measure"].str.contains("second")] for frame in frames]
+    pd.testing.assert_frame_equal(*kept)
+    assert (kept[0]["measure"] == "accuracy_site1").any()
+
+
+def stopped_at(stage):
+    from modtf.training.fit import fit
+
+    def other(*args, **how):
+        if how["checkpoint"].name == f"checkpoint_{stage}.npz":
+            raise KeyboardInterrupt
+        return fit(*args, **how)
+
+    return other
+
+
+def test_what_is_refused_before_any_work():
+    with pytest.raises(ValueError, match="strenght=1 is no option of the trainer of 'contrastive'"):
+        trainer_of(cell_of("contrastive", strenght=1))
