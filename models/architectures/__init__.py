@@ -33,6 +33,7 @@ ARCHITECTURES: Registry[type["ModularModel"]] = Registry(
         "mlp": "modtf.models.architectures.mlp",
         "mha": "modtf.models.architectures.mha",
         "rnn": "modtf.models.architectures.rnn",
+        "vqa": "modtf.models.architectures.vqa",
     },
     check_architecture,
 )

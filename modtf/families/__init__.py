@@ -11,7 +11,7 @@ __all__ = ["FAMILIES", "IID", "Condition", "Family", "Option", "published_condit
 
 FAMILIES: Registry[Family] = Registry(
     "family",
-    {"mlp": "modtf.families.mlp", "mha": "modtf.families.mha", "rnn": "modtf.families.rnn"},
+    {name: f"modtf.families.{name}" for name in ("mlp", "mha", "rnn", "vqa_mnist")},
     check_family,
 )
 
