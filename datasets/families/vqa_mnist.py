@@ -58,9 +58,8 @@ class Digits(RuleData):
         ops, name = self.ops, self.task.question
         asked, within = index // self.per_question, index % self.per_question
         asked, answer = ops.cast(asked, "int32"), ops.cast(within % 2, "int32")
-        numbers = philox.uniforms_at(
-            ops, parameters["keys"][SPLITS.index(self.split)], index, 8, uniforms.dtype
-        )
+        key = parameters["keys"][SPLITS.index(self.split)]
+        numbers = philox.uniforms_at(ops, key, index, 8, uniforms.dtype)
         tuples = self._tuples(parameters, int(novel), asked, answer, ops.cast(within // 2, "int32"))
         if name == "attribute":
             tuples = tuples[:, :1]
@@ -89,12 +88,9 @@ class Digits(RuleData):
         images = ops.cast(ops.gather(parameters["images"], chosen), numbers.dtype)
         corners = ops.zeros_like(tuples[..., :2])
         if "corner_pairs" in parameters:
-            spatial = self.task.question == "spatial"
-            truth = (
-                ops.gather_nd(ops.cast(TRUTHS, "int32"), ops.stack([asked, answer], 1))
-                if spatial
-                else asked * 0
-            )
+            truth = ops.zeros_like(asked)
+            if self.task.question == "spatial":
+                truth = ops.gather_nd(ops.cast(TRUTHS, "int32"), ops.stack([asked, answer], 1))
             tables = parameters["corner_pairs"], parameters["corner_counts"]
             corners = draw_corners(ops, numbers[:, 2:5], tuples[..., 3], truth, asked < 2, *tables)
         return render(ops, images, tuples, corners, ops.cast(parameters["placing"], numbers.dtype))
