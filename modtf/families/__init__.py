@@ -7,13 +7,31 @@ from modtf.condition import IID, Condition, published_conditions
 from modtf.family import Family, Option, check_family
 from modtf.registry import Registry
 
-__all__ = ["FAMILIES", "IID", "Condition", "Family", "Option", "published_conditions", "register_family"]
+__all__ = [
+    "FAMILIES",
+    "IID",
+    "Condition",
+    "Family",
+    "Option",
+    "published_conditions",
+    "register_family",
+    "with_free_rules",
+]
 
 FAMILIES: Registry[Family] = Registry(
     "family",
     {name: f"modtf.families.{name}" for name in ("mlp", "mha", "rnn", "vqa_mnist")},
     check_family,
 )
+
+
+def with_free_rules() -> dict[str, Family]:
+    """Those registered whose tasks say how many rules they have: what grids over R are made of."""
+
+    def fixed(family: Family) -> int | None:
+        return family.fixed_rules({option.name: option.default for option in family.options})
+
+    return {name: family for name, family in FAMILIES.items() if fixed(family) is None}
 
 
 def register_family(name: str) -> Callable[[type[Family]], type[Family]]:

@@ -20,6 +20,7 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "first": "modtf.experiments.modarch.studies.first",
         "routers": "modtf.experiments.modarch.studies.routers",
         "paper": "modtf.experiments.modarch.studies.paper",
+        "vqa_quick": "modtf.experiments.vqa.studies",
     },
 )
 

@@ -47,7 +47,7 @@ def train_all(**how):
 
     import modtf
     from modtf.cell import VARIANTS
-    from modtf.families import FAMILIES
+    from modtf.families import with_free_rules
     from modtf.models.routers import ROUTERS
     from modtf.training.compile import SettingLoss
     from modtf.training.optimizer import MemberAdam
@@ -55,7 +55,7 @@ def train_all(**how):
     if "plugin_prior" not in ROUTERS:
         modtf.register_router("plugin_prior")(plugin_routers.Prior)
     results = {}
-    for index, arch in enumerate(FAMILIES):
+    for index, arch in enumerate(with_free_rules()):
         tasks = [modtf.Task(arch, num_rules=2, data_seed=i) for i in range(2)]
         features, target = batch(tasks[0])
         for variant in (*VARIANTS, *(OWN if index == 0 else SCORED)):

@@ -20,8 +20,9 @@ WIDTH = 5
 
 
 def test_everything_has_a_textbook_form():
-    """A router without weights needs none: it is asked for one member at a time."""
-    assert set(textbook.ARCHITECTURES) == set(ARCHITECTURES), "write the new architecture in textbook.py"
+    """A router without weights needs none: it is asked for one member at a time; nor do layers of Keras."""
+    ours = {name for name, architecture in ARCHITECTURES.items() if architecture.has_members_axis}
+    assert set(textbook.ARCHITECTURES) == ours, "write the new architecture in textbook.py"
     assert set(textbook.CELLS) == set(CELLS), "write the new cell in textbook.py"
 
 

@@ -25,6 +25,9 @@ MODULES = {
     "training_curves": "analysis.figures.performance",
     "activation": "analysis.figures.activation",
     "activation_evolution": "analysis.figures.activation",
+    "novel_accuracy_vs_combinations": "experiments.vqa.figures",
+    "iid_accuracy_vs_combinations": "experiments.vqa.figures",
+    "libraries_bars": "experiments.vqa.figures",
 }
 
 

@@ -14,7 +14,7 @@ import modtf
 from modtf.cell import Cell
 from modtf.engines.cell import run_cell
 from modtf.engines.lock import HeldError, held
-from modtf.families import FAMILIES
+from modtf.families import with_free_rules
 from modtf.metrics import activation_measures
 from modtf.protocol import Evaluation, Protocol, Training
 from modtf.results import load_results
@@ -116,7 +116,8 @@ def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
 
 
 @pytest.mark.parametrize(
-    "arch", [name if name == "mlp" else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
+    "arch",
+    [name if name == "mlp" else pytest.param(name, marks=pytest.mark.slow) for name in with_free_rules()],
 )
 def test_every_family_runs(arch, tmp_path):
     """With an option of the router, in classification."""

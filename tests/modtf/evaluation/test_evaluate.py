@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.families import FAMILIES
+from modtf.families import with_free_rules
 from modtf.metrics import activation_measures
 from modtf.models.build import build
 from modtf.population import Population
@@ -30,7 +30,7 @@ def test_the_oracle_is_perfect_and_the_monolithic_has_no_measures(small_sizes):
 
 
 @pytest.mark.parametrize(
-    "arch", [pytest.param(arch, marks=[pytest.mark.slow] * (arch != "mha")) for arch in FAMILIES]
+    "arch", [pytest.param(arch, marks=[pytest.mark.slow] * (arch != "mha")) for arch in with_free_rules()]
 )
 def test_every_condition_stands_under_its_name(arch):
     task = Task(arch, "classification")

@@ -10,7 +10,7 @@ from keras import ops
 
 import modtf
 from modtf.evaluation.evaluator import Evaluator
-from modtf.families import FAMILIES
+from modtf.families import with_free_rules
 from modtf.metrics import activation_measures
 from modtf.models.build import build
 from modtf.population import Population
@@ -125,7 +125,7 @@ def stop(monkeypatch):
     return lambda name: monkeypatch.setattr(f"modtf.training.fit.{name}", keep) or seen
 
 
-@pytest.mark.parametrize("arch", FAMILIES)
+@pytest.mark.parametrize("arch", with_free_rules())
 def test_the_clip_rule_is_the_published_one(arch, stop):
     seen = stop("compile_model")
     options: list[dict] = [{}, {"clipnorm": None}, {"clipnorm": 0.5}]

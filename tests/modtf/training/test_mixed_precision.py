@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.families import FAMILIES
+from modtf.families import with_free_rules
 from modtf.population import Population
 from modtf.protocol import Training
 from modtf.training.compile import compile_model
@@ -26,7 +26,7 @@ def trained(arch, variant, training):
 
 
 @pytest.mark.parametrize("variant", ["modular", pytest.param("modular_op", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("arch", FAMILIES)
+@pytest.mark.parametrize("arch", with_free_rules())
 def test_as_float32_but_for_rounding(arch, variant):
     training = Training(steps=STEPS, learning_rate=1e-2, clipnorm=1.0)
     expected, _, exact = trained(arch, variant, training)

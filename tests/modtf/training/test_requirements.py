@@ -6,7 +6,7 @@ import pytest
 
 import modtf
 from modtf.cell import Cell
-from modtf.families import FAMILIES
+from modtf.families import with_free_rules
 from modtf.protocol import PRESETS, Protocol, preset
 from modtf.studies import load_study
 from modtf.studies.check import check_memory
@@ -38,7 +38,7 @@ def test_what_is_too_large_is_named(monkeypatch, changes, named):
         check_cell(replace(CELL, **changes))
 
 
-@pytest.mark.parametrize("arch", FAMILIES)
+@pytest.mark.parametrize("arch", with_free_rules())
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_need_less_than_a_small_machine_has(monkeypatch, arch, name):
     monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**9)

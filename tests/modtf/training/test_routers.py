@@ -8,7 +8,7 @@ import plugin_routers
 import pytest
 
 from modtf.evaluation.evaluator import Evaluator
-from modtf.families import FAMILIES
+from modtf.families import with_free_rules
 from modtf.models.build import build
 from modtf.models.routers import ROUTERS, register_router
 from modtf.population import Population
@@ -51,7 +51,7 @@ def price(outputs):
     ("variant", "name", "by_hand"),
     [("even_modules", "unevenness", unevenness), ("z_loss", "router_z", price)],
 )
-@pytest.mark.parametrize("arch", FAMILIES)
+@pytest.mark.parametrize("arch", with_free_rules())
 def test_the_evaluator_finds_a_penalty_per_member(arch, variant, name, by_hand, batches):
     population = Population.of([Task(arch, num_rules=3, data_seed=i) for i in range(2)], [0, 1])
     router = {"modules": 2, "strength": 0.5}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from modtf.engines.cell import run_cell
-from modtf.families import FAMILIES
+from modtf.families import with_free_rules
 from modtf.training.steps import bounds
 from modtf.training.strategy import choose_strategy
 
@@ -23,7 +23,7 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 import contextlib
 import numpy as np
 import modtf
-from modtf.families import FAMILIES
+from modtf.families import with_free_rules
 from modtf.training.compile import compile_model
 from modtf.training.execution import use_large_programs
 from modtf.training.fit import training_batches
@@ -53,7 +53,7 @@ def trained(arch, how, data="host"):
     return {"losses": losses, "weights": weights}
 
 
-for arch in FAMILIES:
+for arch in with_free_rules():
     for how in ("one", "mirrored", "in one program", "members"):
         results[f"{arch} {how}"] = trained(arch, how)
 results["mlp on both devices"] = trained("mlp", "members", "device")
@@ -101,7 +101,7 @@ def assert_trained_as(one, two, tolerance):
 def test_two_devices_train_as_one(results):
     """Three members, with clipping active: per member, after the sum over replicas. As shares (two members on
     the first, one on the second) with data of the host, or made there; the loss is the mean over all."""
-    for arch in FAMILIES:
+    for arch in with_free_rules():
         assert_trained_as(results[f"{arch} one"], results[f"{arch} mirrored"], 2e-3)
         assert_trained_as(results[f"{arch} in one program"], results[f"{arch} members"], 1e-6)
     assert_trained_as(results["mlp one"], results["mlp on both devices"], 2e-3)

@@ -2,15 +2,15 @@
 
     python launch/sweep.py --study=testing --out=/tmp/testing
 
-Every registered family in both settings with the four published variants, two rules, the smallest width
-that works, a handful of steps, and a tiny evaluation under the condition of training and one other. Its
-numbers mean nothing.
+Every registered family with a free number of rules, in both settings, with the four published variants,
+two rules, the smallest width that works, a handful of steps, and a tiny evaluation under the condition of
+training and one other. Its numbers mean nothing.
 """
 
 from dataclasses import replace
 
 from modtf.cell import Cell
-from modtf.families import FAMILIES, Family
+from modtf.families import Family, with_free_rules
 from modtf.models.architectures.sizes import check_width
 from modtf.models.routers import default_variants
 from modtf.protocol import Evaluation, Protocol, Training
@@ -29,7 +29,7 @@ def cells() -> list[Cell]:
     """Every family x setting x published variant, and what plug-ins add."""
     return [
         cell
-        for arch, family in FAMILIES.items()
+        for arch, family in with_free_rules().items()
         for cell in grid(
             arch=arch,
             setting=list(family.settings),
