@@ -29,6 +29,7 @@ class VQANetwork(ModularModel):
 
     def make_layers(self, library: str = "routed_all_all"):
         task = self.population.task
+        self.places = frozenset(task.places)
         scales = np.random.standard_normal([task.num_rules, self.width])  # the same for every library
         self.question, self.library = QUESTIONS[task.question], Library.of(library, task.question)
         self.banks: dict[str, list[tuple[Bank, Modules]]] = {place: [] for place in PLACES}
@@ -106,7 +107,7 @@ class VQANetwork(ModularModel):
         target, calls[CLASSIFIER] = self._at(CLASSIFIER, rule[:, -1:], [seen])
         outputs = {"target": target}
         for place, (p, scores) in calls.items():
-            outputs[f"activation_{place}"] = outputs[f"activation_{place}_groups"] = p
+            outputs |= {f"activation_{n}": p for n in (place, f"{place}_groups") if n in self.places}
             if scores is not None:
                 outputs[f"scores_{place}"] = scores
         return outputs

@@ -90,6 +90,8 @@ class VQAMNIST(Family):
             found[name] = Place(name, len(here), tuple(asked.sub_tasks[r] for r in here), calls, sub_tasks)
             first, last = asked.group_of[here[0]], asked.group_of[here[-1]]
             groups = {rule: asked.group_of[rule] - first for rule in here}
+            if last - first + 1 == len(here):  # a group for each
+                continue
             titles = tuple(
                 group[0] + ("..." if group[1:] else "") for group in asked.groups[first : last + 1]
             )

@@ -52,7 +52,7 @@ def over(study: TrainedModels, first: str, second: str, where: str = OUT, **boun
     seen = errors(study, IN, first, second)
     name = f"{first} over {second}"
     if where == OUT and len(seen) and seen[[first, second]].mean().max() > LEARNED:
-        yield Evidence(f"{name}: accuracy in distribution below {100 - LEARNED:g}%")
+        yield Evidence(name, lacking=f"accuracy in distribution is below {100 - LEARNED:g}%")
         return
     rows = study.performance
     pairs = match_members(rows[rows["distribution"] == where], first, second)
