@@ -17,10 +17,21 @@ from modtf.results.schema import COLUMNS
 from modtf.studies import load_study
 
 NOVEL = {  # % of error, as the published claims have it
-    **{"all_all_all": 30, "all_group_group": 30, "group_all_all": 15, "group_group_group": 14},
-    **{"sub_sub_sub": 28, "sub_all_all": 22, "routed": 25, "all_sub_all": 27, "all_all_all_bn": 28},
-    **{"all_sub_all_bn": 27, "sub_subfind_sub": 28.5, "all_all_group": 30, "all_all_sub": 30.5},
-    **{"all_mixed_all": 30, "sub_mixed_all": 24},
+    "all_all_all": 30,
+    "all_group_group": 30,
+    "group_all_all": 15,
+    "group_group_group": 14,
+    "sub_sub_sub": 28,
+    "sub_all_all": 22,
+    "routed": 25,
+    "all_sub_all": 27,
+    "all_all_all_bn": 28,
+    "all_sub_all_bn": 27,
+    "sub_subfind_sub": 28.5,
+    "all_all_group": 30,
+    "all_all_sub": 30.5,
+    "all_mixed_all": 30,
+    "sub_mixed_all": 24,
 }
 CLAIMS = (
     "group_encoders_beat_one",
