@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core import utils
 
-from modtf.datasets.modarch_rules.configs import RulesConfig
+from modtf.datasets.modarch_rules.configs import PreparedSplit, RulesConfig
 from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder as RulesBuilder
-from modtf.datasets.modarch_rules.splits import PreparedSplit
 from modtf.families import FAMILIES
 from modtf.task import Task
 
@@ -62,7 +61,7 @@ def find_config(name: str) -> VQAConfig:
     if given.get("question") not in CHOICES["question"] or rounds not in CHOICES["rounds"]:
         questions, numbers = (", ".join(map(str, CHOICES[option])) for option in ("question", "rounds"))
         raise ValueError(
-            f"{name!r} is no configuration of modarch_vqa. Expected QUESTION_rROUNDS, such as comparison_r2; a "
+            f"{name!r} is no configuration of modarch_vqa. Expected QUESTION_rROUNDS, like comparison_r2, a "
             f"question of {questions}; rounds of {numbers}; behind them _mnist and _taskSEED where you like."
         )
     return VQAConfig(task=Task(FAMILY, data_seed=seed, rounds=rounds, **given))

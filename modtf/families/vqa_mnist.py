@@ -103,7 +103,7 @@ class VQAMNIST(Family):
         steps = (500_000 if task.question == "attribute" else 1_000_000) if many else 200_000
         batch_size = 128 if task.question == "attribute" and not many else 64
         training = Training(steps=steps, learning_rate=1e-4, batch_size=batch_size, evaluations=40)
-        return Preset(task.num_rules, 64, 2, 1, Protocol(training, Evaluation(batches=100, tokens=50_000)))
+        return Preset(task.num_rules, 64, 5, 1, Protocol(training, Evaluation(batches=100, tokens=50_000)))
 
     def quick(self, task: "Task") -> Preset:
         asked = question_of(task).num_questions

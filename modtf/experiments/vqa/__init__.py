@@ -10,3 +10,15 @@ SETS = {
     "classifier": ("all_all_all", "all_all_group", "all_all_sub", "group_all_all"),
 }
 FAMILY = "vqa_mnist"
+PUBLISHED_EXAMPLES = 210_000
+
+
+def number(options: str, name: str, default: float) -> float:
+    """The value of a number among options as results name them.
+
+    Example:
+        >>> number("question=attribute,rounds=5", "rounds", 2)
+        5.0
+    """
+    given = dict(pair.split("=") for pair in options.split(",") if "=" in pair)
+    return float(given.get(name, default))

@@ -13,11 +13,10 @@ from modtf.analysis.claims.registry import Find, register_claim
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.vqa import FAMILY, MAIN
+from modtf.experiments.vqa import FAMILY, MAIN, PUBLISHED_EXAMPLES, number
 
 LEARNED = 10.0  # % of error in distribution: more, and nothing is said of other combinations
 CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points: ours
-PUBLISHED_EXAMPLES = 210_000
 SEED = ["data_seed", "seed"]
 MODULAR = ("group_all_all", "group_group_group", "sub_sub_sub")  # the main ones whose encoder is
 Found = Iterator[Evidence]
@@ -138,14 +137,3 @@ def more_data_do_not_close_the_gap(study: TrainedModels) -> Found:
     best = table[others].min(axis=1) - table[list(MODULAR)].min(axis=1)
     name = "the best modular encoder over the best one for all"
     yield mean_evidence(table.assign(gain=best), "gain", name, level=study.level)
-
-
-def number(options: str, name: str, default: float) -> float:
-    """The value of a number among options as results name them.
-
-    Example:
-        >>> number("question=attribute,rounds=5", "rounds", 2)
-        5.0
-    """
-    given = dict(pair.split("=") for pair in options.split(",") if "=" in pair)
-    return float(given.get(name, default))

@@ -5,17 +5,15 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.averages import means
+from modtf.analysis.figures.averages import means, performance
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.marks import SMALL, whiskers
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.figures.rows import performance
-from modtf.analysis.figures.style import Look
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.datasets.families.vqa_combinations import find_combinations
-from modtf.experiments.vqa import FAMILY, SETS
-from modtf.experiments.vqa.claims import PUBLISHED_EXAMPLES, number
+from modtf.experiments.vqa import FAMILY, PUBLISHED_EXAMPLES, SETS, number
 from modtf.families.vqa_questions import VALUES
 
 COMBINATIONS = VALUES[0] * VALUES[1] * VALUES[2] * VALUES[3]

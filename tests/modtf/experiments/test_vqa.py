@@ -9,8 +9,7 @@ import pytest
 import modtf
 from modtf.analysis.claims import judge_all
 from modtf.analysis.figures import NothingToDraw
-from modtf.experiments.vqa import FAMILY, MAIN, SETS
-from modtf.experiments.vqa.claims import number
+from modtf.experiments.vqa import FAMILY, MAIN, SETS, number
 from modtf.experiments.vqa.figures import accuracies
 from modtf.families import FAMILIES
 from modtf.results.schema import COLUMNS

@@ -28,9 +28,9 @@ def test_conditions_have_unique_names_and_the_first_is_that_of_training(arch):
     assert family.condition_names[0] == IID
     assert len(set(family.condition_names)) == len(family.conditions)
     assert len({condition.label for condition in family.conditions}) == len(family.conditions)
-    streams = [tuple(sorted(condition.stream_options().items())) for condition in family.conditions]
+    streams = [repr(sorted(condition.stream_options().items())) for condition in family.conditions]
     assert len(set(streams)) == len(streams)  # no two are the same data
-    assert streams[0] == ()
+    assert streams[0] == "[]"
     assert not family.condition(family.headline).in_distribution
     names = {c.of(what) for c in family.conditions for what in ("loss", "error", "test")}
     assert len(names) == 3 * len(family.conditions)

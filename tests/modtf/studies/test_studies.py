@@ -60,7 +60,7 @@ def test_a_study_is_registered_by_name():
 
     try:
         assert [cell.width for cell in load_study("mine").cells] == [32, 64]
-        with pytest.raises(ValueError, match="routers, paper, mine, or the path"):
+        with pytest.raises(ValueError, match="routers, paper, vqa_quick, mine, or the path"):
             load_study("yours")
     finally:
         del STUDIES._objects["mine"], STUDIES._origins["mine"]
