@@ -6,6 +6,7 @@ import re
 from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
+from etils import epath
 from tensorflow_datasets.core import utils
 
 from modtf.datasets.modarch_rules.configs import PreparedSplit, RulesConfig
@@ -85,6 +86,7 @@ class Builder(RulesBuilder):
     VERSION = tfds.core.Version("1.0.0")
     DEFAULT_BUILDER_CONFIG_NAME = "attribute_r2"
     HOMEPAGE: ClassVar[str] = "https://arxiv.org/abs/2106.08170"
+    pkg_dir_path = epath.Path(__file__).parent  # TFDS would take that of its parent
     config_class = VQAConfig
     builder_configs = CONFIGS
     find_config = staticmethod(find_config)
