@@ -40,7 +40,7 @@ def draw_combinations(seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
     """
     generator, used, ends = np.random.RandomState(seed), [], []
     for _ in range(TEST_ROUNDS + rounds):
-        taken = [set() for _ in VALUES]
+        taken: list[set[int]] = [set() for _ in VALUES]
         while any(len(have) < count for have, count in zip(taken, VALUES, strict=True)):
             drawn = tuple(int(generator.choice(count)) for count in VALUES)
             new = any(value not in have for value, have in zip(drawn, taken, strict=True))

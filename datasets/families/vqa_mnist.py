@@ -54,7 +54,7 @@ class Digits(RuleData):
     def num_uniforms(self, num_tokens: int) -> int:
         return 1  # an example is the same in every epoch
 
-    def examples(self, index, uniforms, parameters, *, novel: bool = False):
+    def examples(self, index, uniforms, parameters, *, novel=False):  # type: ignore[override]
         ops, name = self.ops, self.task.question
         asked, within = index // self.per_question, index % self.per_question
         asked, answer = ops.cast(asked, "int32"), ops.cast(within % 2, "int32")

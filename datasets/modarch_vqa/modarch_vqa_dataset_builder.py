@@ -57,7 +57,9 @@ def find_config(name: str) -> VQAConfig:
         ValueError: where there is none.
     """
     match = NAME.fullmatch(name)
-    given = {key: value for key, value in (match.groupdict() if match else {}).items() if value}
+    given: dict[str, Any] = {
+        key: value for key, value in (match.groupdict() if match else {}).items() if value
+    }
     rounds, seed = int(given.pop("rounds", 0)), int(given.pop("data_seed", 0))
     if given.get("question") not in CHOICES["question"] or rounds not in CHOICES["rounds"]:
         questions, numbers = (", ".join(map(str, CHOICES[option])) for option in ("question", "rounds"))

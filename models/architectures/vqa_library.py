@@ -9,7 +9,7 @@ BN, FIND, RESIDUAL, ROUTED = "bn", "find", "residual", "routed"
 #: what a place may have: one module for all sub-tasks, one per group, one per sub-task, or all of which a
 #: router weighs the groups' number. The intermediate module of a sub-task alone is a Residual, or a Find;
 #: "mixed" has Residuals for leaves and Finds for groups of roots, "mixedone" one Find for all roots
-DEGREES = dict.fromkeys(PLACES, ("all", "group", "sub", ROUTED))
+DEGREES: dict[str, tuple[str, ...]] = dict.fromkeys(PLACES, ("all", "group", "sub", ROUTED))
 DEGREES[MODULE] = (*DEGREES[MODULE], "subfind", "mixed", "mixedone")
 IMAGE = 3  # channels
 HIDDEN, LAST, ANSWERS = 8, 16, 2  # of a classifier, in widths; and answers
@@ -41,7 +41,7 @@ class Library:
 
     name: str
     question: str
-    degrees: tuple[str, str, str]
+    degrees: tuple[str, ...]
     bn: bool
 
     @classmethod

@@ -1,6 +1,7 @@
 """Accuracy against the share of combinations that training sees, and bars of libraries."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -83,7 +84,12 @@ def points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) ->
     for name, look in looks.items():
         line = data[data["variant"] == name].sort_values(x)
         if len(line):
-            style = {"color": look.colour, "marker": look.marker, "linestyle": look.line, "label": name}
+            style: dict[str, Any] = {
+                "color": look.colour,
+                "marker": look.marker,
+                "linestyle": look.line,
+                "label": name,
+            }
             axes.errorbar(line[x], line["mean"], yerr=whiskers(line), linewidth=1.4, **style, **SMALL)
     axes.set_xlabel("combinations in training, %")
 

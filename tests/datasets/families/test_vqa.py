@@ -34,7 +34,9 @@ def read(task, count=1, split="train", batch_size=60, **options):
 def reference_rounds(seed, rounds):
     """The published algorithm, word for word: words for values, one global generator."""
     words = [[f"{name}{n}" for n in range(size)] for name, size in zip(TYPES, VALUES, strict=True)]
-    generator, test, train = np.random.RandomState(seed), [], []
+    generator = np.random.RandomState(seed)
+    test: list = []
+    train: list = []
     for kept, number, before in ((test, 5, []), (train, rounds, test)):
         for _ in range(number):
             seen = {word: False for options in words for word in options}
