@@ -1,21 +1,20 @@
-"""Makes `tfds.load("modarch_rules")` known to TensorFlow Datasets."""
+"""Makes the builders `modarch_rules` and `modarch_vqa` known to TensorFlow Datasets."""
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
-NAME = "modarch_rules"
+NAMES = ("modarch_rules", "modarch_vqa")
 
 
 class Provider:
-    """Gives TFDS the builder class on first use: until then neither it nor TensorFlow is imported."""
+    """Gives TFDS a builder's class on first use: until then neither it nor TensorFlow is imported."""
 
     def has_dataset(self, name: str) -> bool:
-        return name == NAME
+        return name in NAMES
 
     def get_builder_cls(self, name: str) -> Any:
-        from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder
-
-        return Builder
+        return import_module(f"modtf.datasets.{name}.{name}_dataset_builder").Builder
 
 
 @cache
@@ -27,7 +26,7 @@ def add_provider() -> None:
 
 
 def register() -> None:
-    """Registers the builder, once."""
+    """Registers them, once."""
     import tensorflow_datasets  # noqa: F401  calls this function, where `import modtf` waits for it
 
     add_provider()

@@ -8,7 +8,8 @@ from keras import ops
 
 from modtf.models.boundary import by_example, by_module
 from modtf.models.initial import InitialWeights
-from modtf.models.routers import make_router
+from modtf.models.options import options_of
+from modtf.models.routers import ROUTERS, make_router
 from modtf.models.routers.base import Router, RouterSetup
 from modtf.observed import Place, at_place
 from modtf.population import Population
@@ -33,6 +34,7 @@ class RoutedModel(keras.Model):
         hidden: Callable[[int], int] | None = None,
         use_bias: bool = True,
         place: str = "",
+        modules: int | None = None,
     ) -> Router:
         """The router of this model's variant.
 
@@ -40,11 +42,15 @@ class RoutedModel(keras.Model):
             rule_width: of the features of the rule that `route` will get.
             hidden, use_bias: see `RouterSetup`.
             place: the name of a place of the family's; "" where there is only one.
+            modules: M, where a router leaves it free and its options do not say it; R by default.
         """
         task, name = self.population.task, at_place("router", place)
         rules, dtype = self._place(place).num_rules, self.variable_dtype
         setup = RouterSetup(self.initial, rules, rule_width, hidden, use_bias, dtype, name)
-        router = make_router(task.family.variant(self.variant).router, setup, self.router_options)
+        runs, options = str(task.family.variant(self.variant).router), self.router_options
+        if modules is not None and "modules" in options_of(ROUTERS[runs], "__init__", skip=2):
+            options = {"modules": modules, **options}
+        router = make_router(runs, setup, options)
         if place:
             setattr(self, name, router)
         return router

@@ -21,6 +21,7 @@ class Variant:
             "router.NAME"; who builds the variant cannot give them others.
         trainer: how it is trained: a function of a context, see `modtf.training.trainer`, or a lazy reference
             "package.module:function" to one; by default on the "train" stream of its task, from start to end.
+        by_default: whether commands and studies run it where nobody says which.
 
     Example:
         >>> Variant("two_of_all", "2 of all", router="top_k", model={"router.k": 2}).router
@@ -32,6 +33,7 @@ class Variant:
     router: str = ""
     model: Mapping[str, Any] | None = None
     trainer: Any = None
+    by_default: bool = True
 
     def __post_init__(self) -> None:
         check_name("a variant", self.name)

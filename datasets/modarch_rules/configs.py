@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from modtf.checks import check_integer
-from modtf.families import FAMILIES, Condition, Family, Option
+from modtf.families import FAMILIES, Condition, Family, Option, with_free_rules
 from modtf.task import Task
 
 PUBLISHED_RULES = (2, 4, 8, 16, 32)
@@ -146,13 +146,13 @@ def find_config(name: str) -> RulesConfig:
 
 
 class ConfigsByName(Mapping[str, RulesConfig]):
-    """The grid of every family registered by now (the tree's have 200); other tasks are found as well."""
+    """The grid over R of every family registered by now (the tree's: 200); other tasks are found, too."""
 
     def __iter__(self) -> Iterator[str]:
-        return itertools.chain.from_iterable(family_configs(family) for family in FAMILIES.values())
+        return itertools.chain.from_iterable(family_configs(family) for family in with_free_rules().values())
 
     def __len__(self) -> int:
-        return sum(len(family_configs(family)) for family in FAMILIES.values())
+        return sum(len(family_configs(family)) for family in with_free_rules().values())
 
     def __getitem__(self, name: str) -> RulesConfig:
         match = NAME.fullmatch(name)

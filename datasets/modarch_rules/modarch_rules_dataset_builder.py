@@ -30,7 +30,6 @@ from modtf.datasets.modarch_rules.endless import TRAIN, endless_train, is_train
 from modtf.datasets.streaming import stream
 from modtf.task import Task
 
-HOMEPAGE = "https://arxiv.org/abs/2206.02713"
 SUPERVISED_KEYS = ({"inputs": "inputs", "rule": "rule"}, "target")  # the elements of modtf.stream
 
 
@@ -127,7 +126,11 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
     DEFAULT_BUILDER_CONFIG_NAME = Task().name
-    builder_configs = CONFIGS
+    # what a builder of other tasks has in place of these
+    HOMEPAGE: ClassVar[str] = "https://arxiv.org/abs/2206.02713"
+    config_class: ClassVar[type[RulesConfig]] = RulesConfig
+    builder_configs: ClassVar[Any] = CONFIGS
+    find_config = staticmethod(find_config)
 
     @utils.classproperty
     @classmethod
@@ -139,17 +142,17 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         if task is not None:
             if config is not None:
                 raise ValueError(f"Give task or config, not both: received {task!r} and config={config!r}.")
-            config = RulesConfig(task=task)
+            config = self.config_class(task=task)
         super().__init__(config=config, **kwargs)
 
     def _create_builder_config(self, builder_config: Any, version: Any) -> RulesConfig:
         if builder_config is None:
             builder_config = self.DEFAULT_BUILDER_CONFIG_NAME
         if isinstance(builder_config, str):
-            return find_config(builder_config)
-        if not isinstance(builder_config, RulesConfig):
+            return self.find_config(builder_config)
+        if not isinstance(builder_config, self.config_class):
             raise ValueError(
-                f"config={builder_config!r} is not known; expected a name or a RulesConfig. "
+                f"config={builder_config!r} is not known; expected a name or a {self.config_class.__name__}. "
                 "A modtf.Task is given as builder_kwargs={'task': task}."
             )
         return builder_config
@@ -161,7 +164,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             builder=self,
             description=texts.description,
             citation=texts.citation,
-            homepage=HOMEPAGE,
+            homepage=self.HOMEPAGE,
             features=task_features(task),
             supervised_keys=SUPERVISED_KEYS,
             metadata=task_metadata(task),

@@ -13,7 +13,7 @@ from absl import flags
 
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
-from modtf.families import FAMILIES
+from modtf.families import FAMILIES, with_free_rules
 from modtf.launch.settings import Settings, check_names, settings_given
 from modtf.memory import check_members
 from modtf.models.routers import ROUTERS, default_variants
@@ -89,7 +89,7 @@ def combinations(table: Table, device: str, given: Mapping[str, Sequence[Any]]) 
     names = {OWN: own, OTHER: other}
     found: dict[str, dict[str, Any]] = {}
     for part in table:
-        axes = {**PLAIN, "arch": list(FAMILIES), **part, **given}
+        axes = {**PLAIN, "arch": list(with_free_rules()), **part, **given}
         for point in grid(**{axis: list(values) for axis, values in axes.items()}):
             cell = {**point, "kernels": names.get(point["kernels"], point["kernels"])}
             found.setdefault(json.dumps(cell), cell)

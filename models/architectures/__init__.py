@@ -34,6 +34,7 @@ ARCHITECTURES: Registry[type["ModularModel"]] = Registry(
         "mha": "modtf.models.architectures.mha",
         "rnn": "modtf.models.architectures.rnn",
         "corruptions": "modtf.models.architectures.corruptions",
+        "vqa": "modtf.models.architectures.vqa",
     },
     check_architecture,
 )

@@ -78,7 +78,8 @@ def default_variants(family: Family | None = None) -> list[str]:
     """What commands and studies run where nobody says: a family's variants; beside the published four, which
     stand for no family too, also the routers of plug-ins."""
     variants = PUBLISHED if family is None else family.variants
-    return [*(variant.name for variant in variants), *(ROUTERS.outside if variants is PUBLISHED else [])]
+    names = [variant.name for variant in variants if variant.by_default]
+    return [*names, *(ROUTERS.outside if variants is PUBLISHED else [])]
 
 
 def make_router(variant: str, setup: "RouterSetup", options: Mapping[str, Any]) -> "Router":

@@ -23,8 +23,9 @@ def at_place(text: str, place: str) -> str:
 
 
 def known_variants(archs: Iterable[str] = FAMILIES) -> list[str]:
-    """The variants that families name, each family's from least to most informed."""
-    return list(dict.fromkeys(variant.name for arch in archs for variant in FAMILIES[arch].variants))
+    """The variants that families run by default, each family's from least to most informed."""
+    variants = (variant for arch in archs for variant in FAMILIES[arch].variants if variant.by_default)
+    return list(dict.fromkeys(variant.name for variant in variants))
 
 
 def said_by_families(frame: pd.DataFrame, attribute: str) -> str:

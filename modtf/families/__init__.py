@@ -20,7 +20,7 @@ __all__ = [
 
 FAMILIES: Registry[Family] = Registry(
     "family",
-    {name: f"modtf.families.{name}" for name in ("mlp", "mha", "rnn", "corruptions")},
+    {name: f"modtf.families.{name}" for name in ("mlp", "mha", "rnn", "vqa_mnist", "corruptions")},
     check_family,
 )
 

@@ -21,6 +21,7 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "routers": "modtf.experiments.modarch.studies.routers",
         "paper": "modtf.experiments.modarch.studies.paper",
         "corruptions_quick": "modtf.experiments.corruptions.studies.quick",
+        "vqa_quick": "modtf.experiments.vqa.studies",
     },
 )
 

@@ -31,6 +31,7 @@ class Evidence:
     within: float | None = None
     level: float = LEVEL
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which the number cannot lie
+    lacking: str = "no such models"  # what is said where there are no tasks
 
     @property
     def expected(self) -> str:

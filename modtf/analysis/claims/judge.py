@@ -99,7 +99,7 @@ def _tasks_needed(piece: Evidence, looks: int) -> float:
 def _why(piece: Evidence, verdict: str, looks: int, needed: float) -> str:
     if verdict == NOT_ENOUGH:
         if not piece.num_tasks:
-            return "no such models"
+            return piece.lacking
         return f"at least {MIN_TASKS} tasks are needed"
     if verdict != UNDECIDED:
         return ""

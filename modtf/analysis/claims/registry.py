@@ -65,6 +65,17 @@ MODULES = {
         "contrastive_raises_invariance",
         "modular_spreads_at_three",
     ),
+    "modtf.experiments.vqa.claims": (
+        "group_encoders_beat_one",
+        "group_encoders_beat_those_per_sub_task",
+        "encoders_per_sub_task_beat_one",
+        "classifiers_gain_nothing",
+        "libraries_are_alike_in_distribution",
+        "group_encoders_beat_the_usual",
+        "residual_or_find_is_alike",
+        "modular_encoders_beat_one_of_mixed_modules",
+        "more_data_do_not_close_the_gap",
+    ),
 }
 CLAIMS: Registry[Claim] = Registry(
     "claim", {name: module for module, names in MODULES.items() for name in names}, check_claim

@@ -28,6 +28,9 @@ MODULES = {
     "corruptions_accuracy": "experiments.corruptions.figures",
     "corruptions_invariance": "experiments.corruptions.figures",
     "corruptions_conditions": "experiments.corruptions.figures",
+    "novel_accuracy_vs_combinations": "experiments.vqa.figures",
+    "iid_accuracy_vs_combinations": "experiments.vqa.figures",
+    "libraries_bars": "experiments.vqa.figures",
 }
 
 

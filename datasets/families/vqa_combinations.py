@@ -1,0 +1,121 @@
+"""Which combinations of attributes are seen in training, which only in the test, and what they answer."""
+
+from functools import cache
+
+import numpy as np
+
+from modtf.families.vqa_questions import QUESTIONS, TYPES, VALUES
+
+PUBLISHED_SEEDS = (123, 456)
+TEST_ROUNDS = 5
+#: relations -> the signs of left less right value that are a yes, and a no; ties of orders are neither
+ORDERS = {"same": ((0,), (-1, 1)), "different": ((-1, 1), (0,)), "less": ((-1,), (1,)), "more": ((1,), (-1,))}
+SHORT = {
+    "smaller": "less_size",
+    "larger": "more_size",
+    "darker": "less_light",
+    "brighter": "more_light",
+}
+
+
+def seed_of(data_seed: int) -> int:
+    """That of a task's combinations: the published ones first."""
+    return PUBLISHED_SEEDS[data_seed] if data_seed < len(PUBLISHED_SEEDS) else data_seed
+
+
+def draw_combinations(seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tuples (category, color, light, size) for training and test, integers [n, 4], in the order drawn.
+
+    In every round combinations are drawn until each of the 21 attributes was taken; one that brings no new
+    attribute, or was drawn before, is left out. The test's rounds come first, so they are the same whatever
+    `rounds`, and those of fewer rounds are among those of more.
+
+    Args:
+        seed: of `RandomState`.
+        rounds: for training.
+
+    Example:
+        >>> [len(draw_combinations(123, rounds)[0]) for rounds in (1, 2, 5)]
+        [11, 22, 61]
+    """
+    generator, used, ends = np.random.RandomState(seed), [], []
+    for _ in range(TEST_ROUNDS + rounds):
+        taken: list[set[int]] = [set() for _ in VALUES]
+        while any(len(have) < count for have, count in zip(taken, VALUES, strict=True)):
+            drawn = tuple(int(generator.choice(count)) for count in VALUES)
+            new = any(value not in have for value, have in zip(drawn, taken, strict=True))
+            if new and drawn not in used:
+                used.append(drawn)
+                for value, have in zip(drawn, taken, strict=True):
+                    have.add(value)
+        ends.append(len(used))
+    test, last = ends[TEST_ROUNDS - 1], ends[-1]
+    return np.array(used[test:last], np.int32), np.array(used[:test], np.int32)
+
+
+def answers(question: str, tuples: np.ndarray) -> np.ndarray:
+    """Which pairs of tuples answer every question with no, and with yes: bool [Q, 2, T, T].
+
+    Where one object is shown, pairs of a tuple with itself.
+    """
+    number = len(tuples)
+    distinct = ~np.eye(number, dtype=bool)
+    attributes = np.eye(max(VALUES), dtype=bool)[tuples]
+    has = np.concatenate([attributes[:, n, :count] for n, count in enumerate(VALUES)], axis=1).T  # [21, T]
+    if question == "attribute":
+        return np.stack([~has, has], 1)[..., None] & ~distinct
+    if question == "multiple":
+        no = ~has[:, :, None] & ~has[:, None, :] & distinct
+        return np.stack([no, has[:, :, None] & ~has[:, None, :]], 1)
+    asked = sum(QUESTIONS[question].roots, ())
+    if question == "spatial":
+        return np.broadcast_to(distinct, [len(asked), 2, number, number])
+    signs = np.sign(tuples[:, None] - tuples[None])
+    found = []
+    for name in asked:
+        order, attribute = SHORT.get(name, name).split("_")
+        sign = signs[..., TYPES.index(attribute)]
+        found.append([np.isin(sign, ORDERS[order][1 - answer]) & distinct for answer in (0, 1)])
+    return np.array(found)
+
+
+@cache
+def find_combinations(question: str, rounds: int, data_seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tuples for training and test that leave every question a yes and a no.
+
+    Raises:
+        ValueError: where there are none.
+    """
+    seed = seed_of(data_seed)
+    for tried in (seed, seed + 1000) if data_seed >= len(PUBLISHED_SEEDS) else (seed,):
+        found = draw_combinations(tried, rounds)
+        if all(answers(question, tuples).any(axis=(2, 3)).all() for tuples in found):
+            return found
+    raise ValueError(
+        f"question={question!r}, rounds={rounds}, data_seed={data_seed}: the combinations drawn leave "
+        "a question without a yes or a no. Take more rounds or another data_seed."
+    )
+
+
+def pairs(question: str, rounds: int, data_seed: int) -> dict[str, np.ndarray]:
+    """The pairs behind every answer, training's, then the test's, each list in an order of its own.
+
+    Returns:
+        `tuples` [T, 4], `pairs` of their numbers [n, 2], and of each list, its `starts` and `counts`
+        [2, Q, 2] by set, question and answer.
+    """
+    both = find_combinations(question, rounds, data_seed)
+    generator = np.random.RandomState(data_seed)
+    lists, counts = [], []
+    for number, tuples in enumerate(both):
+        for matrix in answers(question, tuples).reshape([-1, len(tuples), len(tuples)]):
+            listed = generator.permutation(np.argwhere(matrix)) + number * len(both[0])
+            lists.append(listed)
+            counts.append(len(listed))
+    shape = [2, QUESTIONS[question].num_questions, 2]
+    return {
+        "tuples": np.concatenate(both).astype(np.int32),
+        "pairs": np.concatenate(lists).astype(np.int32),
+        "starts": (np.cumsum(counts) - counts).reshape(shape).astype(np.int32),
+        "counts": np.array(counts, np.int32).reshape(shape),
+    }

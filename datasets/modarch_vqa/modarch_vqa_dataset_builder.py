@@ -1,0 +1,100 @@
+"""The TFDS builder `modarch_vqa`: that of `modarch_rules` with names and splits of its own."""
+
+import dataclasses
+import itertools
+import re
+from typing import Any, ClassVar
+
+import tensorflow_datasets as tfds
+from etils import epath
+from tensorflow_datasets.core import utils
+
+from modtf.datasets.modarch_rules.configs import PreparedSplit, RulesConfig
+from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder as RulesBuilder
+from modtf.families import FAMILIES
+from modtf.task import Task
+
+FAMILY = "vqa_mnist"
+CHOICES = {option.name: option.choices or () for option in FAMILIES[FAMILY].options}
+NAME = re.compile(
+    r"(?P<question>[a-z]+)_r(?P<rounds>\d+)(_(?P<digits>mnist))?(_task(?P<data_seed>\d{1,10}))?"
+)
+
+
+@dataclasses.dataclass(eq=False)
+class VQAConfig(RulesConfig):
+    """A task of the family `vqa_mnist`, and how many examples are prepared.
+
+    Example:
+        >>> VQAConfig(task=Task("vqa_mnist", question="spatial", rounds=5)).name
+        'spatial_r5'
+    """
+
+    task: Task = dataclasses.field(default_factory=lambda: Task(FAMILY))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        task, sizes = self.task, self.name.removeprefix(self.task.name)
+        parts = [task.question, f"r{task.rounds}", *(["mnist"] if task.digits == "mnist" else [])]
+        parts += [f"task{task.data_seed}"] if task.data_seed else []
+        self.name = "_".join(parts) + sizes
+        self.description = f"Questions of the kind {task.question!r}, {task.rounds} rounds of combinations."
+
+    @property
+    def splits(self) -> dict[str, PreparedSplit]:
+        """`validation`, `test` and `novel`."""
+        made = (
+            dataclasses.replace(split, name=split.name.removeprefix("test_"))
+            for split in super().splits.values()
+        )
+        return {split.name: split for split in made}
+
+
+def find_config(name: str) -> VQAConfig:
+    """The configuration of that name.
+
+    Raises:
+        ValueError: where there is none.
+    """
+    match = NAME.fullmatch(name)
+    given: dict[str, Any] = {
+        key: value for key, value in (match.groupdict() if match else {}).items() if value
+    }
+    rounds, seed = int(given.pop("rounds", 0)), int(given.pop("data_seed", 0))
+    if given.get("question") not in CHOICES["question"] or rounds not in CHOICES["rounds"]:
+        questions, numbers = (", ".join(map(str, CHOICES[option])) for option in ("question", "rounds"))
+        raise ValueError(
+            f"{name!r} is no configuration of modarch_vqa. Expected QUESTION_rROUNDS, like comparison_r2, a "
+            f"question of {questions}; rounds of {numbers}; behind them _mnist and _taskSEED where you like."
+        )
+    return VQAConfig(task=Task(FAMILY, data_seed=seed, rounds=rounds, **given))
+
+
+CONFIGS = {
+    f"{question}_r{rounds}": find_config(f"{question}_r{rounds}")
+    for question, rounds in itertools.product(CHOICES["question"], CHOICES["rounds"])
+}
+
+
+class Builder(RulesBuilder):
+    """Questions about pictures of digits; see README.md.
+
+    Args:
+        task: a task of the family, with any options. Instead of `config`.
+        config: a name, such as "comparison_r2", or a `VQAConfig`.
+        **kwargs: as for every TFDS builder.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    DEFAULT_BUILDER_CONFIG_NAME = "attribute_r2"
+    HOMEPAGE: ClassVar[str] = "https://arxiv.org/abs/2106.08170"
+    pkg_dir_path = epath.Path(__file__).parent  # TFDS would take that of its parent
+    config_class = VQAConfig
+    builder_configs = CONFIGS
+    find_config = staticmethod(find_config)
+
+    @utils.classproperty
+    @classmethod
+    def BUILDER_CONFIGS(cls) -> list[Any]:  # noqa: N802  the name is TFDS's
+        """Every question with the published rounds."""
+        return list(CONFIGS.values())

@@ -1,0 +1,176 @@
+"""The network of VQA-MNIST: an encoder, intermediate modules in a tree of calls, a classifier."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES, QUESTIONS
+from modtf.models.architectures import register_architecture
+from modtf.models.architectures.vqa_library import FIND, Bank, Library
+from modtf.models.architectures.vqa_modules import KINDS, Modules, weight_of
+from modtf.models.base import ModularModel
+from modtf.models.kernels.hard_routing import hard_routing, mixture
+
+GIVEN = "gt_modular"  # the router of variants whose modules are told what they answer
+
+
+@register_architecture("vqa")
+class VQANetwork(ModularModel):
+    """Modules of a library; at a place that is "routed", the variant's router weighs as many as groups.
+
+    Args:
+        library: its name: the degrees at encoder, module and classifier, see `Library`.
+    """
+
+    has_members_axis, compiled_by_xla = False, False
+
+    def make_layers(self, library: str = "routed_all_all"):
+        task = self.population.task
+        self.places = frozenset(task.places)
+        scales = np.random.standard_normal([task.num_rules, self.width])  # the same for every library
+        self.question, self.library = QUESTIONS[task.question], Library.of(library, task.question)
+        self.banks: dict[str, list[tuple[Bank, Modules]]] = {place: [] for place in PLACES}
+        for place in PLACES:
+            for number, bank in enumerate(self.library.banks(place)):
+                layer = KINDS[bank.kind](
+                    self.initial,
+                    bank.num_modules,
+                    self.width,
+                    f"{place}_{number}",
+                    bn=self.library.bn,
+                    second=not self.question.roots,
+                    dtype=self.dtype_policy,
+                )
+                setattr(self, layer.name, layer)  # so that Keras knows it
+                self.banks[place].append((bank, layer))
+                if bank.routed:
+                    self._make_router(place, bank)
+                if bank.kind == FIND:
+                    self._make_scales(scales, bank)
+        if not self.routers and self.population.family.variant(self.variant).router != GIVEN:
+            raise ValueError(
+                f"The variant {self.variant!r} has a router, and library={library!r} no routed place. Take a "
+                f"library with one, such as 'routed_all_all', or variant={GIVEN!r}."
+            )
+
+    def _make_router(self, place: str, bank: Bank) -> None:
+        num_rules = len(bank.module_of)
+        router = self.make_router(num_rules, place=place, modules=bank.num_modules)
+        if router.num_modules != bank.num_modules:  # as its options say
+            layer = self.banks[place][-1][1]
+            bigger = type(layer)(
+                self.initial, router.num_modules, self.width, layer.name, bn=layer.bn, second=layer.second,
+                dtype=self.dtype_policy,
+            )  # fmt: skip
+            setattr(self, layer.name, bigger)
+            self.banks[place][-1] = (bank, bigger)
+        if router.needs_scores:
+            width = 2 if place == CLASSIFIER else self.width
+            score = Score(self.initial, router.num_modules, width + num_rules, f"scores_{place}")
+            setattr(self, score.name, score)
+
+    def _make_scales(self, drawn: np.ndarray, bank: Bank) -> None:
+        """g of every sub-task that a Find is called for."""
+        self.scaled = list(bank.module_of)
+        values = drawn[self.scaled].astype(np.float32)
+        self.scales = self.add_weight(
+            shape=values.shape,
+            initializer=lambda _, dtype: ops.convert_to_tensor(values, dtype),
+            name="scales",
+        )
+
+    def call(self, features, training=None):
+        self.training_now = bool(training)  # what Keras tells layers does not reach them under JAX
+        try:
+            return super().call(features, training)
+        finally:
+            self.training_now = False
+
+    def forward(self, inputs, rule):
+        calls, roots = {}, bool(self.question.roots)
+        leaves = rule[:, :2] if roots else rule
+        images = ops.reshape(inputs, [-1, *self.question.shape[-3:]])
+        if roots and len(self.question.shape) == 3:  # both leaves see the same image
+            images = ops.repeat(images, 2, axis=0)
+        seen, calls[ENCODER] = self._at(ENCODER, leaves, [images])
+        seen, calls[MODULE] = self._at(MODULE, leaves, [seen])
+        if roots:
+            both = ops.reshape(seen, [-1, 2, *seen.shape[1:]])
+            seen, last = self._at(MODULE, rule[:, 2:], [both[:, 0], both[:, 1]], -1)
+            calls[MODULE] = tuple(
+                None if a is None else ops.concatenate([a, b], axis=1)
+                for a, b in zip(calls[MODULE], last, strict=True)
+            )
+        target, calls[CLASSIFIER] = self._at(CLASSIFIER, rule[:, -1:], [seen])
+        outputs = {"target": target}
+        for place, (p, scores) in calls.items():
+            outputs |= {f"activation_{n}": p for n in (place, f"{place}_groups") if n in self.places}
+            if scores is not None:
+                outputs[f"scores_{place}"] = scores
+        return outputs
+
+    def _at(self, place: str, rule, inputs: Sequence[Any], number: int = 0):
+        """What the modules of a place answer to calls [B, N], G = B x N; and (p [B, N, M], scores or None).
+
+        Args:
+            inputs: [G, ...] each.
+            number: of the place's bank.
+        """
+        bank, layer = self.banks[place][number]
+        flat = ops.reshape(rule, [-1])
+        if bank.kind == FIND:
+            rows = self._table(dict(zip(self.scaled, range(len(self.scaled)), strict=True)))
+            inputs = [ops.take(ops.cast(self.scales, inputs[0].dtype), ops.take(rows, flat), axis=0), *inputs]
+        modules, keep = layer.functions(self.training_now)
+        scores = None
+        if bank.routed:
+            answers = [module(*inputs) for module in modules]
+            score = self._scores(place, answers, rule, bank)
+            p, scores = self.route_with_scores(rule, None, score, place)
+            found = mixture(answers, ops.cast(ops.reshape(p, [-1, len(modules)]), answers[0].dtype))
+        else:
+            choice = ops.take(self._table(bank.module_of), flat)
+            found = hard_routing(modules, inputs, choice)
+            sizes = [other.num_modules for _, other in self.banks[place]]
+            before = sum(sizes[:-1]) if number else 0
+            p = ops.reshape(ops.one_hot(choice + before, sum(sizes)), [-1, rule.shape[1], sum(sizes)])
+        keep()
+        return found, (p, scores)
+
+    def _table(self, of_rule: dict[int, int]):
+        """Integers by the family's rules, 0 where a rule has none."""
+        return ops.convert_to_tensor(np.array([of_rule.get(r, 0) for r in range(self.num_rules)], np.int32))
+
+    def _scores(self, place: str, answers: Sequence[Any], rule, bank: Bank) -> Callable[[], Any]:
+        """Of every module's pooled answer and the sub-task: an encoder's own hardly knows the sub-task."""
+
+        def scores():
+            rows = self._table(dict(zip(bank.module_of, range(len(bank.module_of)), strict=True)))
+            asked = ops.one_hot(ops.take(rows, ops.reshape(rule, [-1])), len(bank.module_of))
+            pooled = [ops.mean(a, axis=(1, 2)) if len(a.shape) == 4 else a for a in answers]
+            features = ops.stack([ops.concatenate([a, ops.cast(asked, a.dtype)], 1) for a in pooled], 1)
+            found = getattr(self, f"scores_{place}")(features)
+            return ops.reshape(found, [-1, rule.shape[1], len(answers)])
+
+        return scores
+
+    def forward_flops(self, num_tokens: int | None = None) -> int:
+        """Two per multiplication with a weight, of one example."""
+        return 2 * self.library.macs(self.width)
+
+
+class Score(keras.layers.Layer):
+    """M dense layers of one output: features [G, M, F] -> [G, M]."""
+
+    def __init__(self, initial, num_modules: int, width: int, name: str):
+        super().__init__(name=name)
+        values = initial.uniform(name, [num_modules, width + 1], width)[0]
+        self.both = weight_of(self, values, "both")
+        self.built = True
+
+    def call(self, features):
+        both = ops.cast(self.both, features.dtype)
+        return ops.sum(features * both[:, :-1], axis=-1) + both[:, -1]

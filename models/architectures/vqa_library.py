@@ -1,0 +1,152 @@
+"""Libraries of modules: which module answers which sub-task, at encoder, module and classifier."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES, QUESTIONS
+
+BN, FIND, RESIDUAL, ROUTED = "bn", "find", "residual", "routed"
+#: what a place may have: one module for all sub-tasks, one per group, one per sub-task, or all of which a
+#: router weighs the groups' number. The intermediate module of a sub-task alone is a Residual, or a Find;
+#: "mixed" has Residuals for leaves and Finds for groups of roots, "mixedone" one Find for all roots
+DEGREES: dict[str, tuple[str, ...]] = dict.fromkeys(PLACES, ("all", "group", "sub", ROUTED))
+DEGREES[MODULE] = (*DEGREES[MODULE], "subfind", "mixed", "mixedone")
+IMAGE = 3  # channels
+HIDDEN, LAST, ANSWERS = 8, 16, 2  # of a classifier, in widths; and answers
+CONVOLUTIONS = 6
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Modules of one kind.
+
+    Args:
+        kind: "encoder", "find", "residual" or "classifier".
+        module_of: sub-task -> the number of its module.
+        routed: whether a router weighs them; `module_of` then says the groups that are their number.
+    """
+
+    kind: str
+    module_of: dict[int, int]
+    routed: bool = False
+
+    @property
+    def num_modules(self) -> int:
+        return max(self.module_of.values()) + 1
+
+
+@dataclass(frozen=True)
+class Library:
+    """The modules of every place; leaves' and roots' banks are two where they are of two kinds."""
+
+    name: str
+    question: str
+    degrees: tuple[str, ...]
+    bn: bool
+
+    @classmethod
+    def of(cls, name: str, question: str) -> "Library":
+        """Reads a name: ENCODER_MODULE_CLASSIFIER, and "_bn" for batch normalisation.
+
+        Raises:
+            ValueError: on another, or one that the question cannot have.
+
+        Example:
+            >>> Library.of("group_all_all", "comparison").num_parameters(64)
+            1352578
+        """
+        degrees, bn = name.removesuffix(f"_{BN}").split("_"), name.endswith(f"_{BN}")
+        known = len(degrees) == len(PLACES) and all(
+            degree in DEGREES[place] for degree, place in zip(degrees, PLACES, strict=True)
+        )
+        if not known:
+            expected = "_".join(f"({'|'.join(DEGREES[place])})" for place in PLACES)
+            raise ValueError(f"library={name!r} is none; expected {expected}, and _bn behind it if you like.")
+        if degrees[1].startswith("mixed") and question != "comparison":
+            raise ValueError(
+                f"library={name!r} is one of question='comparison', received question={question!r}. Take "
+                "another module than 'mixed'."
+            )
+        return cls(name, question, tuple(degrees), bn)
+
+    def banks(self, place: str, called: bool = True) -> tuple[Bank, ...]:
+        """The modules at a place, in order.
+
+        Args:
+            called: those that something calls; else also what the released trees hold for nothing.
+        """
+        asked, degree = QUESTIONS[self.question], self.degrees[PLACES.index(place)]
+        here = asked.sub_tasks_at(place if called else MODULE)
+        kind = place if place != MODULE else RESIDUAL if degree == "sub" else FIND
+        if degree.startswith("mixed"):
+            leaves = [rule for rule in here if rule < asked.num_leaves or not called]
+            roots = [rule for rule in here if rule >= asked.num_leaves]
+            first = asked.group_of[roots[0]]
+            groups = {r: 0 if degree == "mixedone" else asked.group_of[r] - first for r in roots}
+            return Bank(RESIDUAL, {rule: n for n, rule in enumerate(leaves)}), Bank(FIND, groups)
+        first = asked.group_of[here[0]]
+        numbers = {
+            rule: 0 if degree == "all" else n if degree.startswith("sub") else asked.group_of[rule] - first
+            for n, rule in enumerate(here)
+        }
+        return (Bank(kind, numbers, degree == ROUTED),)
+
+    def num_parameters(self, width: int, called: bool = True) -> int:
+        """Trainable numbers, a router's not counted.
+
+        Args:
+            called: of the modules that something calls; else of all that the released code registers.
+        """
+        banks = [bank for place in PLACES for bank in self.banks(place, called)]
+        finds = {rule for bank in banks if bank.kind == FIND for rule in bank.module_of}
+        scales = len(finds) if called or not finds else len(QUESTIONS[self.question].sub_tasks)
+        sizes = (bank.num_modules * module_parameters(bank.kind, width, self.bn) for bank in banks)
+        return scales * width + sum(sizes)
+
+    def macs(self, width: int) -> int:
+        """Multiplications with weights for one example; of routed modules, all are computed."""
+        asked = QUESTIONS[self.question]
+        side = asked.shape[-2]
+        total = 0
+        for place in PLACES:
+            for number in asked.calls_at(place):
+                bank = self.banks(place)[-1 if number == 2 else 0]
+                images = 2 if number == 2 else 1  # what the call sees
+                total += module_macs(bank.kind, width, side, images) * (
+                    bank.num_modules if bank.routed else 1
+                )
+        return total
+
+
+def encoder_layers(width: int) -> Iterator[tuple[int, int, int]]:
+    """(input channels, how often the side was halved before, and after) of every convolution."""
+    for number in range(CONVOLUTIONS):
+        yield IMAGE if number == 0 else width, int(number >= 2) + int(number >= 4), number
+
+
+def module_parameters(kind: str, width: int, bn: bool) -> int:
+    """Trainable numbers of a module; batch normalisation has two per channel in place of a bias."""
+    e, bias = width, 2 if bn else 1
+    conv = 9 * e * e + e
+    if kind == ENCODER:
+        return sum(9 * inner * e + bias * e for inner, _, _ in encoder_layers(e))
+    if kind == CLASSIFIER:
+        first = e * HIDDEN * e + bias * HIDDEN * e
+        return first + HIDDEN * e * LAST * e + bias * LAST * e + LAST * e * ANSWERS + ANSWERS
+    projection = 2 * e * e + e
+    return projection + conv * (2 if kind == RESIDUAL else 1)
+
+
+def module_macs(kind: str, width: int, side: int, images: int) -> int:
+    """Multiplications with weights of a module on one example.
+
+    Args:
+        side: of the image.
+        images: how many encodings it sees; what is 0 is not multiplied.
+    """
+    e, places = width, (side // 4) ** 2
+    if kind == ENCODER:
+        return sum(9 * inner * e * (side >> halved) ** 2 for inner, halved, _ in encoder_layers(e))
+    if kind == CLASSIFIER:
+        return places * e * HIDDEN * e + HIDDEN * e * LAST * e + LAST * e * ANSWERS
+    return places * (images * e * e + 9 * e * e * (2 if kind == RESIDUAL else 1))

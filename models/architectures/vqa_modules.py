@@ -1,0 +1,207 @@
+"""The modules of VQA-MNIST: encoders, Finds, Residuals and classifiers, each M of one shape side by side."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from modtf.models.architectures.vqa_library import (
+    ANSWERS,
+    CLASSIFIER,
+    ENCODER,
+    FIND,
+    HIDDEN,
+    LAST,
+    RESIDUAL,
+    encoder_layers,
+)
+from modtf.models.initial import InitialWeights
+
+EPSILON, MOMENTUM = 1e-5, 0.1  # of batch normalisation, in PyTorch's sense
+
+
+class Modules(keras.layers.Layer):
+    """M modules of one shape, whose weights have an axis for them: what is trained has few names.
+
+    Args:
+        initial: draws initial weights, U(-1/sqrt(fan_in), 1/sqrt(fan_in)).
+        num_modules: M.
+        width: e.
+        bn: whether convolutions, and dense layers but the last, are normalised over the batch; without
+            biases then.
+        second: whether the only thing that is seen stands in the second place, and the first is 0.
+    """
+
+    def __init__(
+        self,
+        initial: InitialWeights,
+        num_modules: int,
+        width: int,
+        name: str,
+        *,
+        bn: bool = False,
+        second: bool = False,
+        dtype: Any = None,
+    ):
+        super().__init__(name=name, dtype=dtype)
+        self.second = second
+        self.initial, self.num_modules, self.width, self.bn = initial, num_modules, width, bn
+        self.parts: dict[str, Any] = {}
+        self.make()
+        self.built = True
+
+    def make(self) -> None:
+        """Creates the weights."""
+        raise NotImplementedError
+
+    def module(self, w: Mapping[str, Any], *inputs: Any) -> Any:
+        """One module, of its weights by name."""
+        raise NotImplementedError
+
+    def linear(self, name: str, shape: Sequence[int], normalised: bool = False) -> None:
+        """A kernel, and a bias or what normalises."""
+        drawn = {"kernel": shape} if normalised else {"kernel": shape, "bias": shape[-1:]}
+        for part, of in drawn.items():
+            whose, fan_in = f"{self.name}_{name}_{part}", int(np.prod(shape[:-1]))
+            values = self.initial.uniform(whose, [self.num_modules, *of], fan_in)[0]
+            self.parts[f"{name}_{part}"] = weight_of(self, values, f"{name}_{part}")
+        if not normalised:
+            return
+        for part, value in (("scale", 1.0), ("shift", 0.0), ("mean", 0.0), ("variance", 1.0)):
+            values = np.full([self.num_modules, shape[-1]], value, np.float32)
+            self.parts[f"{name}_{part}"] = weight_of(
+                self, values, f"{name}_{part}", trainable=part in ("scale", "shift")
+            )
+
+    def functions(self, training: bool) -> tuple[list[Callable[..., Any]], Callable[[], None]]:
+        """The M modules, and what is to be called when they were: it keeps the moving averages.
+
+        Args:
+            training: whether batches are normalised by themselves.
+        """
+        weights = {name: ops.unstack(ops.cast(v, self.compute_dtype)) for name, v in self.parts.items()}
+        of_module: list[dict[str, Any]] = [
+            {name: values[m] for name, values in weights.items()} for m in range(self.num_modules)
+        ]
+        for w in of_module:
+            w["training"], w["seen"], w["second"] = training, {}, self.second
+
+        def keep() -> None:
+            for name in of_module[0]["seen"]:
+                self.parts[name].assign(ops.stack([w["seen"].get(name, w[name]) for w in of_module]))
+
+        return [lambda *inputs, w=w: self.module(w, *inputs) for w in of_module], keep
+
+    def normalise(self, x: Any, w: dict[str, Any], name: str) -> Any:
+        """Bias, or batch normalisation over all axes but the last; then ReLU."""
+        if f"{name}_bias" in w:
+            return ops.relu(x + w[f"{name}_bias"])
+        mean, variance = w[f"{name}_mean"], w[f"{name}_variance"]
+        if w["training"]:
+            axes = list(range(len(x.shape) - 1))
+            count = ops.cast(ops.size(x), x.dtype) / x.shape[-1]
+            some = ops.maximum(count, 1.0)
+            now = ops.sum(x, axis=axes) / some
+            spread = ops.sum(ops.square(x - now), axis=axes) / some
+            unbiased = spread * some / ops.maximum(count - 1.0, 1.0)
+            for part, old, new in (("mean", mean, now), ("variance", variance, unbiased)):
+                kept = ops.where(count > 0, old + MOMENTUM * (new - old), old)
+                w["seen"][f"{name}_{part}"] = ops.stop_gradient(kept)
+            mean, variance = now, spread
+        scale = w[f"{name}_scale"] * ops.rsqrt(variance + EPSILON)
+        return ops.relu((x - mean) * scale + w[f"{name}_shift"])
+
+
+def weight_of(layer: keras.layers.Layer, values: np.ndarray, name: str, trainable: bool = True) -> Any:
+    """A new weight of a layer."""
+    return layer.add_weight(
+        shape=values.shape,
+        initializer=lambda _, dtype: ops.convert_to_tensor(values, dtype),
+        trainable=trainable,
+        name=name,
+    )
+
+
+def conv(x: Any, kernel: Any) -> Any:
+    return ops.conv(x, kernel, padding="same")
+
+
+class Encoders(Modules):
+    """Six 3 x 3 convolutions; the largest of 2 x 2 after the second and the fourth."""
+
+    def make(self):
+        for inner, _, number in encoder_layers(self.width):
+            self.linear(f"conv{number}", [3, 3, inner, self.width], self.bn)
+
+    def module(self, w, images):
+        """[B, rows, columns, 3] -> [B, rows / 4, columns / 4, e]."""
+        x = images
+        for _, _, number in encoder_layers(self.width):
+            x = self.normalise(conv(x, w[f"conv{number}_kernel"]), w, f"conv{number}")
+            if number in (1, 3):
+                x = ops.max_pool(x, 2, 2)
+        return x
+
+
+class Finds(Modules):
+    """h = relu(W2 * (g relu(W1 [x; y] + b1)) + b2), with a scale g of the sub-task."""
+
+    def make(self):
+        self.linear("projection", [2 * self.width, self.width])
+        self.linear("conv", [3, 3, self.width, self.width])
+
+    def module(self, w, scale, x, y=None):
+        return relu_of(w, "conv", scale[:, None, None] * ops.relu(project(w, x, y)))
+
+
+class Residuals(Modules):
+    """t = relu(P [x; y] + p), h = relu(t + W2 * relu(W1 * t + b1) + b2)."""
+
+    def make(self):
+        self.linear("projection", [2 * self.width, self.width])
+        self.linear("conv1", [3, 3, self.width, self.width])
+        self.linear("conv2", [3, 3, self.width, self.width])
+
+    def module(self, w, x, y=None):
+        first = ops.relu(project(w, x, y))
+        return relu_of(w, "conv2", relu_of(w, "conv1", first), first)
+
+
+class Classifiers(Modules):
+    """A 1 x 1 convolution, the largest over places, and two dense layers."""
+
+    def make(self):
+        e = self.width
+        self.linear("first", [e, HIDDEN * e], self.bn)
+        self.linear("second", [HIDDEN * e, LAST * e], self.bn)
+        self.linear("last", [LAST * e, ANSWERS])
+
+    def module(self, w, x):
+        """[B, rows, columns, e] -> [B, 2]."""
+        x = ops.max(self.normalise(ops.matmul(x, w["first_kernel"]), w, "first"), axis=(1, 2))
+        x = self.normalise(ops.matmul(x, w["second_kernel"]), w, "second")
+        return ops.matmul(x, w["last_kernel"]) + w["last_bias"]
+
+
+def relu_of(w: Mapping[str, Any], name: str, x: Any, more: Any = 0.0) -> Any:
+    return ops.relu(conv(x, w[f"{name}_kernel"]) + w[f"{name}_bias"] + more)
+
+
+def project(w: Mapping[str, Any], x: Any, y: Any = None) -> Any:
+    """W [x; y] + b; of one thing seen alone, without the products with 0."""
+    kernel, width = w["projection_kernel"], x.shape[-1]
+    if y is not None:
+        x = ops.concatenate([x, y], axis=-1)
+    else:
+        kernel = kernel[width:] if w["second"] else kernel[:width]
+    return ops.matmul(x, kernel) + w["projection_bias"]
+
+
+KINDS: dict[str, type[Modules]] = {
+    ENCODER: Encoders,
+    FIND: Finds,
+    RESIDUAL: Residuals,
+    CLASSIFIER: Classifiers,
+}

@@ -1,0 +1,24 @@
+"""How modular module networks should be: libraries of modules on questions about pictures of digits."""
+
+MAIN = ("all_all_all", "all_group_group", "group_all_all", "group_group_group", "sub_sub_sub")
+#: what is drawn together -> libraries, as the seed's figures have them
+SETS = {
+    "main": MAIN,
+    "encoder": ("all_all_all", "group_all_all", "sub_all_all", "routed", "all_mixed_all", "sub_mixed_all"),
+    "module": ("all_all_all", "group_all_all", "all_sub_all", "all_all_all_bn", "all_sub_all_bn"),
+    "sub": ("group_all_all", "sub_sub_sub", "sub_subfind_sub"),
+    "classifier": ("all_all_all", "all_all_group", "all_all_sub", "group_all_all"),
+}
+FAMILY = "vqa_mnist"
+PUBLISHED_EXAMPLES = 210_000
+
+
+def number(options: str, name: str, default: float) -> float:
+    """The value of a number among options as results name them.
+
+    Example:
+        >>> number("question=attribute,rounds=5", "rounds", 2)
+        5.0
+    """
+    given = dict(pair.split("=") for pair in options.split(",") if "=" in pair)
+    return float(given.get(name, default))

@@ -1,0 +1,139 @@
+"""The claims of the study of libraries: gains in error, in points, paired by data seed.
+
+What is said of combinations never seen counts only where those seen in training are answered: where both
+libraries' accuracy in distribution is at least 90%.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+
+from modtf.analysis.claims.evidence import Evidence, mean_evidence
+from modtf.analysis.claims.registry import Find, register_claim
+from modtf.analysis.pairs import match_members
+from modtf.analysis.rows import IN, OUT
+from modtf.analysis.trained import TrainedModels
+from modtf.experiments.vqa import FAMILY, MAIN, PUBLISHED_EXAMPLES, number
+
+LEARNED = 10.0  # % of error in distribution: more, and nothing is said of other combinations
+CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points: ours
+SEED = ["data_seed", "seed"]
+MODULAR = ("group_all_all", "group_group_group", "sub_sub_sub")  # the main ones whose encoder is
+Found = Iterator[Evidence]
+
+
+def claim(*variants: str, figure: str = "novel_accuracy_vs_combinations") -> Callable[[Find], Find]:
+    """`register_claim` under the function's name; its documentation is the claim."""
+
+    def add(find: Find) -> Find:
+        return register_claim(
+            find.__name__,
+            text=str(find.__doc__).rstrip("."),
+            figure=figure,
+            statistic="gain in points of error",
+            variants=variants,
+            families=[FAMILY],
+        )(find)
+
+    return add
+
+
+def errors(study: TrainedModels, distribution: str, *names: str) -> pd.DataFrame:
+    """The error of every data seed and seed, a column for each variant."""
+    rows = study.performance
+    rows = rows[(rows["distribution"] == distribution) & rows["variant"].isin(names)]
+    table = rows.pivot_table("value", SEED, "variant", observed=True)
+    return table.reindex(columns=list(names)).dropna().reset_index()
+
+
+def over(study: TrainedModels, first: str, second: str, where: str = OUT, **bounds: float | None) -> Found:
+    """By how much the first is better; out of distribution nothing, where the rest is not learned either."""
+    seen = errors(study, IN, first, second)
+    name = f"{first} over {second}"
+    if where == OUT and len(seen) and seen[[first, second]].mean().max() > LEARNED:
+        yield Evidence(name, lacking=f"accuracy in distribution is below {100 - LEARNED:g}%")
+        return
+    rows = study.performance
+    pairs = match_members(rows[rows["distribution"] == where], first, second)
+    yield mean_evidence(pairs, "gain", name, level=study.level, **bounds)  # type: ignore[arg-type]
+
+
+def gaps(study: TrainedModels) -> Evidence:
+    """How much worse the main libraries are on combinations never seen."""
+    found = [errors(study, where, *MAIN).set_index(SEED) for where in (IN, OUT)]
+    gap = (found[1] - found[0]).mean(axis=1).rename("gap").reset_index()
+    return mean_evidence(gap, "gap", "out of less in distribution", above=GAP, level=study.level)
+
+
+@claim("all_all_all", "group_all_all")
+def group_encoders_beat_one(study: TrainedModels) -> Found:
+    """encoders per group beat one for all on combinations never seen."""
+    yield from over(study, "group_all_all", "all_all_all")
+
+
+@claim("sub_all_all", "group_all_all")
+def group_encoders_beat_those_per_sub_task(study: TrainedModels) -> Found:
+    """encoders per group beat encoders per sub-task on combinations never seen."""
+    yield from over(study, "group_all_all", "sub_all_all")
+
+
+@claim("all_all_all", "sub_all_all")
+def encoders_per_sub_task_beat_one(study: TrainedModels) -> Found:
+    """encoders per sub-task beat one for all on combinations never seen."""
+    yield from over(study, "sub_all_all", "all_all_all")
+
+
+@claim("all_all_all", "all_all_group", "all_all_sub")
+def classifiers_gain_nothing(study: TrainedModels) -> Found:
+    """modular classifiers gain less than 2 points over one for all."""
+    for name in ("all_all_group", "all_all_sub"):
+        # the gain of the one classifier is above -2: that of the others is below 2
+        yield from over(study, "all_all_all", name, above=-SMALL)
+
+
+@claim(*MAIN, figure="iid_accuracy_vs_combinations")
+def libraries_are_alike_in_distribution(study: TrainedModels) -> Found:
+    """in distribution the main libraries are within 2 points, and over 5 better than out of it."""
+    for name in MAIN[1:]:
+        yield from over(study, name, MAIN[0], IN, within=CLOSE)
+    yield gaps(study)
+
+
+@claim("group_all_all", "all_sub_all", "all_all_all_bn", "all_sub_all_bn")
+def group_encoders_beat_the_usual(study: TrainedModels) -> Found:
+    """encoders per group beat modules per sub-task, and batch normalisation."""
+    for name in ("all_sub_all", "all_all_all_bn", "all_sub_all_bn"):
+        yield from over(study, "group_all_all", name)
+
+
+@claim("group_all_all", "sub_sub_sub", "sub_subfind_sub")
+def residual_or_find_is_alike(study: TrainedModels) -> Found:
+    """modules all per sub-task are within 3 points with Residual or Find, and worse than group encoders."""
+    yield from over(study, "sub_sub_sub", "sub_subfind_sub", within=RESIDUAL)
+    for name in ("sub_sub_sub", "sub_subfind_sub"):
+        yield from over(study, "group_all_all", name)
+
+
+@claim("all_mixed_all", "sub_mixed_all")
+def modular_encoders_beat_one_of_mixed_modules(study: TrainedModels) -> Found:
+    """with mixed modules, too, encoders per sub-task beat one for all."""
+    yield from over(study, "sub_mixed_all", "all_mixed_all")
+
+
+@claim(*MAIN, figure="libraries_bars")
+def more_data_do_not_close_the_gap(study: TrainedModels) -> Found:
+    """with ten times the data the gap stays over 5 points, and the best library has modular encoders."""
+    options = ",".join(study.results["task_options"].unique())
+    if number(options, "examples", PUBLISHED_EXAMPLES) <= PUBLISHED_EXAMPLES:
+        return
+    yield gaps(study)
+    if "question=attribute" in options:
+        for name in MAIN:
+            if name != "group_group_group":
+                yield from over(study, "group_group_group", name)
+        return
+    table = errors(study, OUT, *MAIN)
+    others = [name for name in MAIN if name not in MODULAR]
+    best = table[others].min(axis=1) - table[list(MODULAR)].min(axis=1)
+    name = "the best modular encoder over the best one for all"
+    yield mean_evidence(table.assign(gain=best), "gain", name, level=study.level)

@@ -1,0 +1,106 @@
+"""Accuracy against the share of combinations that training sees, and bars of libraries."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from modtf.analysis.figures.averages import means, performance
+from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.layout import Look
+from modtf.analysis.figures.marks import SMALL, whiskers
+from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.rows import IN, OUT
+from modtf.analysis.trained import TrainedModels
+from modtf.datasets.families.vqa_combinations import find_combinations
+from modtf.experiments.vqa import FAMILY, PUBLISHED_EXAMPLES, SETS, number
+from modtf.families.vqa_questions import VALUES
+
+COMBINATIONS = VALUES[0] * VALUES[1] * VALUES[2] * VALUES[3]
+
+
+def accuracies(study: TrainedModels, distribution: str) -> pd.DataFrame:
+    """Accuracy in % of every model, with its question, rounds, examples and the share of combinations seen:
+    the mean over the data seeds that were run with these."""
+    rows = performance(study.results)
+    rows = rows[rows["distribution"] == distribution]
+    options = rows["task_options"].astype(str)
+    rows = rows.assign(
+        value=100 - rows["value"],
+        question=options.str.extract(r"question=(\w+?)(?:,|$)", expand=False),
+        rounds=[int(number(text, "rounds", 2)) for text in options],
+        examples=[f"{number(text, 'examples', PUBLISHED_EXAMPLES):,.0f} examples" for text in options],
+    )
+    asked = ["question", "rounds"]
+    seen = rows[[*asked, "data_seed"]].drop_duplicates()
+    shares = [
+        100 * len(find_combinations(q, r, s)[0]) / COMBINATIONS for q, r, s in seen.itertuples(index=False)
+    ]
+    mean = seen.assign(share=shares).groupby(asked)["share"].mean().round(2)
+    return rows.merge(mean.reset_index(), on=asked)
+
+
+def against_combinations(study: TrainedModels, distribution: str, name: str) -> Pictures:
+    """One picture for each set of libraries of which several were run."""
+    rows, drawn = accuracies(study, distribution), 0
+    for part, names in SETS.items():
+        some = rows[rows["variant"].isin(names)]
+        if some["variant"].nunique() > 1:
+            drawn += 1
+            title = f"Accuracy {distribution}, %: {part}"
+            yield means(
+                study, some, points, "share", f"{name}_{part}", title, row="examples", column="question"
+            )
+    if not drawn:
+        raise NothingToDraw(f"no two libraries of {', '.join(SETS)} were run")
+
+
+@register_figure("novel_accuracy_vs_combinations", families=[FAMILY])
+def novel(study: TrainedModels, choice: Choice) -> Pictures:
+    """On combinations never seen."""
+    return against_combinations(study, OUT, "novel_accuracy_vs_combinations")
+
+
+@register_figure("iid_accuracy_vs_combinations", families=[FAMILY])
+def iid(study: TrainedModels, choice: Choice) -> Pictures:
+    """On those seen in training."""
+    return against_combinations(study, IN, "iid_accuracy_vs_combinations")
+
+
+@register_figure("libraries_bars", families=[FAMILY])
+def libraries(study: TrainedModels, choice: Choice) -> Pictures:
+    """Every library side by side, at every number of examples."""
+    for distribution, name in ((OUT, "novel"), (IN, "iid")):
+        rows = accuracies(study, distribution)
+        title = f"Accuracy {distribution}, %"
+        yield means(
+            study, rows, beside, None, f"libraries_bars_{name}", title, row="examples", column="question"
+        )
+
+
+def points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
+    """Mean and interval of every library against the share of combinations."""
+    for name, look in looks.items():
+        line = data[data["variant"] == name].sort_values(x)
+        if len(line):
+            style: dict[str, Any] = {
+                "color": look.colour,
+                "marker": look.marker,
+                "linestyle": look.line,
+                "label": name,
+            }
+            axes.errorbar(line[x], line["mean"], yerr=whiskers(line), linewidth=1.4, **style, **SMALL)
+    axes.set_xlabel("combinations in training, %")
+
+
+def beside(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """A mark with its interval for every library."""
+    for place, (name, look) in enumerate(looks.items()):
+        line = data[data["variant"] == name]
+        for share, one in enumerate(line.itertuples(index=False)):
+            row = line.iloc[share : share + 1]
+            label = name if share == 0 else None
+            axes.bar(place, one.mean, 0.75, yerr=whiskers(row), color=look.colour, label=label, capsize=2.5)
+    axes.set_xticks([])
+    axes.set_ylim(bottom=40)

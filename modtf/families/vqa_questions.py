@@ -1,0 +1,95 @@
+"""What VQA-MNIST asks: questions, their sub-tasks, and the groups of these. No TensorFlow here."""
+
+from dataclasses import dataclass
+
+Groups = tuple[tuple[str, ...], ...]
+
+ATTRIBUTES: Groups = (
+    tuple("0123456789"),
+    ("red", "green", "blue", "yellow", "pink"),
+    ("dark", "half", "bright"),
+    ("small", "medium", "large"),
+)
+TYPES = ("category", "color", "light", "size")  # of attributes, in the order of a tuple
+VALUES = tuple(map(len, ATTRIBUTES))
+ENCODER, MODULE, CLASSIFIER = PLACES = ("encoder", "module", "classifier")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A kind of question: what is shown, and which sub-tasks are called.
+
+    Args:
+        shape: of an example's images.
+        leaves: sub-tasks, by groups, of the calls that see an image.
+        roots: those of the call that sees what two leaves answer; none where one call is all.
+    """
+
+    shape: tuple[int, ...]
+    leaves: Groups
+    roots: Groups = ()
+
+    @property
+    def num_calls(self) -> int:
+        """Left, right and root; or one."""
+        return 3 if self.roots else 1
+
+    @property
+    def groups(self) -> Groups:
+        """All of them, in the order of sub-tasks."""
+        return self.leaves + self.roots
+
+    @property
+    def sub_tasks(self) -> tuple[str, ...]:
+        """The names of all R."""
+        return sum(self.groups, ())
+
+    @property
+    def num_leaves(self) -> int:
+        """Sub-tasks of the leaves: the first ones."""
+        return sum(map(len, self.leaves))
+
+    @property
+    def num_questions(self) -> int:
+        """What can be asked: sub-tasks of the last call."""
+        return sum(map(len, self.roots or self.leaves))
+
+    @property
+    def group_of(self) -> tuple[int, ...]:
+        """The group of every sub-task."""
+        return tuple(number for number, group in enumerate(self.groups) for _ in group)
+
+    def sub_tasks_at(self, place: str) -> range:
+        """The numbers of the sub-tasks that are called at a place.
+
+        Example:
+            >>> QUESTIONS["comparison"].sub_tasks_at("classifier")
+            range(4, 16)
+        """
+        leaves, everything = self.num_leaves, len(self.sub_tasks)
+        if place == ENCODER:
+            return range(leaves)
+        return range(leaves if self.roots and place == CLASSIFIER else 0, everything)
+
+    def calls_at(self, place: str) -> tuple[int, ...]:
+        """The calls at a place: encoders see images, the classifier is the last."""
+        if not self.roots:
+            return (0,)
+        return {ENCODER: (0, 1), MODULE: (0, 1, 2), CLASSIFIER: (2,)}[place]
+
+
+QUESTIONS = {
+    "attribute": Question((28, 28, 3), ATTRIBUTES),
+    "multiple": Question((64, 64, 3), ATTRIBUTES),
+    "comparison": Question(
+        (2, 28, 28, 3),
+        tuple((name,) for name in TYPES),
+        (
+            ("same_size", "different_size", "smaller", "larger"),
+            ("same_color", "different_color"),
+            ("same_category", "different_category"),
+            ("same_light", "different_light", "brighter", "darker"),
+        ),
+    ),
+    "spatial": Question((64, 64, 3), ATTRIBUTES, (("left_of", "right_of", "above", "below"),)),
+}

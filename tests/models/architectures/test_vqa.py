@@ -1,0 +1,240 @@
+"""The networks of VQA-MNIST: sizes as published, hard routing equal to the mixture, a plain form."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import modtf
+from modtf.families.vqa_questions import QUESTIONS
+from modtf.models.architectures.vqa_library import Library
+from modtf.models.kernels.hard_routing import hard_routing, mixture
+
+WIDTH = 4
+#: library -> the released parameters at width 64, less one dead scalar: attribute, comparison, spatial
+PUBLISHED = {
+    "all_all_all": (793_602, 793_282, 793_858),
+    "all_group_group": (2_611_080, 5_034_064, 3_217_162),
+    "group_all_all": (1_352_898, 2_098_306, 1_539_586),
+    "group_group_group": (3_170_376, 6_339_088, 3_962_890),
+    "sub_sub_sub": (17_412_906, 13_266_976, 20_729_650),
+    "all_sub_all": (2_471_426, 2_060_866, 2_799_874),
+    "all_all_all_bn": (795_522, 795_202, 795_778),
+    "all_sub_all_bn": (2_473_346, 2_062_786, 2_801_794),
+    "sub_all_all": (4_522_242, 3_589_762, 5_268_226),
+    "sub_subfind_sub": (16_638_762, 12_677_152, 19_808_050),
+    "all_all_group": (2_475_528, 4_717_776, 3_036_426),
+    "all_all_sub": (12_006_442, 9_202_912, 14_249_266),
+    "all_mixedone_all": (None, 2_107_074, None),
+    "sub_mixedone_all": (None, 4_903_554, None),
+}
+ASKED = ("attribute", "comparison", "spatial")
+NAMED = [(q, n, v) for n, row in PUBLISHED.items() for q, v in zip(ASKED, row, strict=True) if v]
+
+
+def task_of(question):
+    return modtf.Task("vqa_mnist", question=question, examples=2520)
+
+
+def batch(question, size=12):
+    return next(iter(modtf.stream(task_of(question), size)))
+
+
+def library(question, name, variant="gt_modular", **options):
+    return modtf.build(task_of(question), variant, WIDTH, library=name, **options)
+
+
+@pytest.mark.parametrize(("question", "name", "expected"), NAMED)
+def test_published_parameters(question, name, expected):
+    """All 38. What is called alone is no more; roots' Finds by groups are three more than the code's one."""
+    found = Library.of(name, question)
+    assert found.num_parameters(64, called=False) == expected
+    assert found.num_parameters(64) <= expected
+    assert len(NAMED) == 38
+    if question == "attribute":
+        assert Library.of(name, "multiple").num_parameters(64, called=False) == expected
+    if "mixedone" in name:
+        by_group = Library.of(name.replace("mixedone", "mixed"), question)
+        assert by_group.num_parameters(64, called=False) == expected + 3 * 45_184
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("attribute", "all_group_group"),
+        ("multiple", "all_all_all_bn"),
+        ("comparison", "sub_mixed_all"),
+        ("comparison", "sub_subfind_sub"),
+        ("spatial", "all_sub_all_bn"),
+    ],
+)
+def test_models_are_as_large_as_their_library_says(question, name):
+    model = library(question, name)
+    assert model.num_parameters == Library.of(name, question).num_parameters(WIDTH)
+    features, target = batch(question)
+    outputs = model(features)
+    assert outputs["target"].shape == (len(target), 2)
+    for place in task_of(question).places.values():
+        p = outputs[place.output]
+        assert p.shape[:2] == (len(target), len(place.tokens))
+        np.testing.assert_array_equal(np.sum(p, axis=-1), 1)
+
+
+@pytest.mark.parametrize("choice", [[0, 1, 2, 3] * 3, [2] * 12, [3, 3, 0, 3, 0, 0, 3, 0, 0, 3, 3, 0]])
+def test_hard_routing_is_the_mixture_with_one_module(choice):
+    """Values and gradients, also where modules are not chosen."""
+    generator = np.random.default_rng(0)
+    x = tf.constant(generator.normal(size=[12, 5, 5, 2]), tf.float32)
+    kernels = tf.Variable(generator.normal(size=[4, 3, 3, 2, 3]), dtype=tf.float32)
+    modules = [lambda x, m=m: tf.reduce_max(tf.nn.conv2d(x, kernels[m], 1, "SAME"), [1, 2]) for m in range(4)]
+
+    def run(function):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            found = function()
+            loss = tf.reduce_sum(found**2)
+        return found, *tape.gradient(loss, [x, kernels])
+
+    ours = run(tf.function(lambda: hard_routing(modules, [x], tf.constant(choice))))
+    one_hot = tf.one_hot(choice, 4)
+    theirs = run(lambda: mixture([module(x) for module in modules], one_hot))
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, tf.convert_to_tensor(other), atol=1e-5)
+
+
+def plain(weights, x, name):
+    """A 3 x 3 convolution of one module, by hand."""
+    return tf.nn.conv2d(x, weights[f"{name}_kernel"][0], 1, "SAME") + weights[f"{name}_bias"][0]
+
+
+def test_one_call_is_what_the_equations_say():
+    model = library("attribute", "all_all_all")
+    features, _ = batch("attribute")
+    encoder, find, last = (model.banks[place][0][1].parts for place in ("encoder", "module", "classifier"))
+    x = features["inputs"]
+    for number in range(6):
+        x = tf.nn.relu(plain(encoder, x, f"conv{number}"))
+        if number in (1, 3):
+            x = tf.nn.max_pool2d(x, 2, 2, "VALID")
+    both = tf.concat([tf.zeros_like(x), x], -1)
+    u = tf.nn.relu(both @ find["projection_kernel"][0] + find["projection_bias"][0])
+    scales = tf.gather(tf.convert_to_tensor(model.scales), features["rule"][:, 0])
+    h = tf.nn.relu(plain(find, scales[:, None, None] * u, "conv"))
+    first = tf.reduce_max(tf.nn.relu(h @ last["first_kernel"][0] + last["first_bias"][0]), [1, 2])
+    second = tf.nn.relu(first @ last["second_kernel"][0] + last["second_bias"][0])
+    logits = second @ last["last_kernel"][0] + last["last_bias"][0]
+    np.testing.assert_allclose(model(features)["target"], logits, rtol=1e-4, atol=1e-5)
+
+
+def test_a_tree_of_residuals_is_what_the_equations_say():
+    """The root of "comparison": left and right by the Residuals of their own sub-tasks."""
+    model = library("comparison", "all_sub_all")
+    layer = model.banks["module"][0][1]
+    generator = np.random.default_rng(0)
+    left, right = (tf.constant(generator.normal(size=[1, 7, 7, WIDTH]), tf.float32) for _ in range(2))
+    modules, _ = layer.functions(training=False)
+    w = {name: value[9:10] for name, value in ((n, tf.convert_to_tensor(v)) for n, v in layer.parts.items())}
+    both = tf.concat([left, right], -1)
+    t = tf.nn.relu(both @ w["projection_kernel"][0] + w["projection_bias"][0])
+    h = tf.nn.relu(t + plain(w, tf.nn.relu(plain(w, t, "conv1")), "conv2"))
+    np.testing.assert_allclose(modules[9](left, right), h, rtol=1e-4, atol=1e-5)
+
+
+def test_batch_normalisation_is_keras_own():
+    model = library("attribute", "all_all_all_bn")
+    layer = model.banks["encoder"][0][1]
+    x = tf.constant(np.random.default_rng(0).normal(1, 2, size=[6, 3, 3, WIDTH]), tf.float32)
+    theirs = keras.layers.BatchNormalization(epsilon=1e-5, momentum=0.9)
+    w = {name: value[0] for name, value in layer.parts.items()} | {"training": True, "seen": {}}
+    found = layer.normalise(x, w, "conv0")
+    np.testing.assert_allclose(found, tf.nn.relu(theirs(x, training=True)), atol=1e-5)
+    np.testing.assert_allclose(w["seen"]["conv0_mean"], theirs.moving_mean, atol=1e-6)
+    unbiased = 0.9 + 0.1 * np.var(x, axis=(0, 1, 2), ddof=1)  # as PyTorch has it
+    np.testing.assert_allclose(w["seen"]["conv0_variance"], unbiased, rtol=1e-5)
+    features, _ = batch("attribute")
+    before = [np.array(v) for v in model.non_trainable_variables]
+    model(features)
+    assert all(np.array_equal(a, b) for a, b in zip(before, model.non_trainable_variables, strict=True))
+    model(features, training=True)
+    assert not all(np.array_equal(a, b) for a, b in zip(before, model.non_trainable_variables, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("variant", "name", "modules"),
+    [
+        ("modular_op", "routed_all_all", 4),
+        ("modular", "routed_routed_routed", 4),
+        ("top_k", "all_all_routed", 4),
+        ("switch", "all_routed_group", 8),
+    ],
+)
+def test_any_router_at_any_place(variant, name, modules):
+    model = library("comparison", name, variant)
+    features, _ = batch("comparison")
+    with tf.GradientTape() as tape:
+        outputs = model(features, training=True)
+        loss = tf.reduce_sum(outputs["target"] ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    place = next(iter(model.routers))
+    p = np.array(outputs[f"activation_{place}"])
+    assert p.shape[-1] == modules
+    np.testing.assert_allclose(p.sum(axis=-1), 1, atol=1e-5)
+    of_router = {w.path for router in model.routers.values() for w in router.trainable_variables}
+    seen = {w.path for w, g in zip(model.trainable_variables, gradients, strict=True) if g is not None}
+    assert of_router <= seen
+
+
+def test_a_router_may_have_other_numbers_of_modules():
+    model = library("attribute", "routed_all_all", "modular_op", router={"modules": 6})
+    assert model(batch("attribute")[0])["activation_encoder"].shape[-1] == 6
+
+
+def test_libraries_share_what_they_have_in_common(tmp_path):
+    one, other = library("attribute", "all_all_all"), library("attribute", "group_all_all")
+    for place in ("module", "classifier"):
+        ours, theirs = (model.banks[place][0][1].variables for model in (one, other))
+        assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    np.testing.assert_array_equal(one.scales, other.scales)
+    path = tmp_path / "model.keras"
+    other.save(path)
+    features, _ = batch("attribute")
+    np.testing.assert_array_equal(
+        keras.saving.load_model(path)(features)["target"], other(features)["target"]
+    )
+
+
+def test_flops_of_an_example():
+    """By hand, for one image and two calls of Residual and Find."""
+    e, side = WIDTH, 28
+    encoder = 9 * 3 * e * side**2 + 9 * e * e * (side**2 + 2 * 14**2 + 2 * 7**2)
+    find, classifier = 49 * (e * e + 9 * e * e), 49 * 8 * e * e + 128 * e * e + 32 * e
+    assert library("attribute", "group_all_all").forward_flops() == 2 * (encoder + find + classifier)
+    routed = library("attribute", "routed_all_all", "modular_op").forward_flops()
+    assert routed == 2 * (4 * encoder + find + classifier)
+    root = 49 * (2 * e * e + 9 * e * e)
+    assert library("comparison", "all_all_all").forward_flops() == 2 * (
+        2 * encoder + 2 * find + root + classifier
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "variant", "message"),
+    [
+        ("attribute", "some_all_all", "gt_modular", r"library='some_all_all' is none; expected \(all\|group"),
+        ("attribute", "all_all", "gt_modular", "is none"),
+        ("spatial", "all_mixed_all", "gt_modular", "is one of question='comparison', received"),
+        ("attribute", "all_all_all", "modular", "has a router, and library='all_all_all' no routed place"),
+    ],
+)
+def test_bad_input(question, name, variant, message):
+    with pytest.raises(ValueError, match=message):
+        library(question, name, variant)
+
+
+def test_every_named_variant_of_the_family_is_a_library():
+    family = task_of("comparison").family
+    for variant in family.variants:
+        name = (variant.model or {}).get("library", "routed_all_all")
+        for question in QUESTIONS if "mixed" not in name else ["comparison"]:
+            assert Library.of(name, question).num_parameters(64) > 0
+    assert [v.name for v in family.variants if v.by_default][-1] == "routed"
