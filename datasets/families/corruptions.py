@@ -58,7 +58,7 @@ class Corruptions(RuleData):
         """Of every view: where it is cropped, and whether it is mirrored."""
         return 3 * num_tokens
 
-    def examples(
+    def examples(  # type: ignore[override]  # options of its own
         self,
         index: Any,
         uniforms: Any,
@@ -83,7 +83,7 @@ class Corruptions(RuleData):
         image, epoch = index % number, index // number
         chosen = ops.gather(parameters[self.split], image)
         x = ops.cast(ops.gather(parameters["images"], chosen), uniforms.dtype)
-        moves = ops.reshape(uniforms.inputs, [count, num_views, 3]) if moved != "no" else None
+        moves: Any = ops.reshape(uniforms.inputs, [count, num_views, 3]) if moved != "no" else None
         if moved == "all":
             x = self._moved(x, moves[:, 0])
         rule = self.rules(uniforms)

@@ -27,7 +27,7 @@ def claim(figure: str, statistic: str) -> Callable[[Find], Find]:
     def add(find: Find) -> Find:
         text = str(find.__doc__).rstrip(".")
         said = {"text": text, "figure": figure, "statistic": statistic, "families": ("corruptions",)}
-        return register_claim(find.__name__, **said)(find)  # type: ignore[arg-type]
+        return register_claim(find.__name__, **said)(find)
 
     return add
 
@@ -108,7 +108,7 @@ def _correlated(study: TrainedModels, first: str, second: str, sign: float = 1.0
     found = found.assign(r=sign * found["r"])
     for variant in METHODS:
         of = found[found["variant"] == variant]
-        yield mean_evidence(of, "r", variant, level=study.level, **bounds)  # type: ignore[arg-type]
+        yield mean_evidence(of, "r", variant, level=study.level, **bounds)
 
 
 @claim("corruptions_invariance", "correlation of I_e with accuracy, over compositions")

@@ -151,7 +151,7 @@ class Clock(keras.callbacks.Callback):
 
     def __init__(self):
         super().__init__()
-        self.seconds, self._began = 0.0, None
+        self.seconds = self._began = 0.0
 
     def on_epoch_begin(self, epoch, logs=None):
         self._began = time.perf_counter()

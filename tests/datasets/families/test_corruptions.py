@@ -168,12 +168,12 @@ def test_all_conditions_share_one_pipeline(toy):
         traced.append(1)
         return examples(self, *args, **options)
 
-    Corruptions.examples = counted
+    Corruptions.examples = counted  # type: ignore[method-assign]
     try:
         with source.first(1) as iterator:
             found = [next(iterator)[0]["rule"].numpy()[0, 0] for _ in range(167)]
     finally:
-        Corruptions.examples = examples
+        Corruptions.examples = examples  # type: ignore[method-assign]
     assert found == [code(order) for order in orders()]
     assert len(traced) <= 2  # once for its types, once for itself
 

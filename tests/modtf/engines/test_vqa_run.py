@@ -1,5 +1,7 @@
 """A cell of VQA-MNIST from start to results, with the rows of its places."""
 
+from typing import Any
+
 import pytest
 
 import modtf
@@ -10,7 +12,13 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("variant", ["group_all_all", "all_all_all_bn", "routed"])
 def test_a_cell(variant, tmp_path):
     task = modtf.Task("vqa_mnist", question="attribute", examples=2520)
-    sizes = {"batch_size": 42, "activation_batch_size": 42, "tokens": 420, "draws": 1, "tokens_per_draw": 42}
+    sizes: Any = {
+        "batch_size": 42,
+        "activation_batch_size": 42,
+        "tokens": 420,
+        "draws": 1,
+        "tokens_per_draw": 42,
+    }
     protocol = modtf.Protocol(
         modtf.Training(steps=4, batch_size=42, evaluations=2), modtf.Evaluation(batches=2, **sizes)
     )

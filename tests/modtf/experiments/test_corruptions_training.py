@@ -1,6 +1,7 @@
 """How many steps every stage takes, and that all four methods run, resume and leave results."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ VARIANTS = ("erm", "contrastive", "modular", "routed")
 
 def test_steps_are_the_published_ones():
     task = Task("corruptions", dataset="emnist")
-    context = SimpleNamespace(task=task, training=Protocol.published(task).training)
+    context: Any = SimpleNamespace(task=task, training=Protocol.published(task).training)
     epochs = _epochs(context)
     found = {len(rules): Views(context, rules, "fresh", "all", {}) for rules in (ALL, (0,), (1, 0))}
     assert {n: views.batch_size for n, views in found.items()} == {7: 36, 1: 256, 2: 128}
