@@ -26,8 +26,10 @@ def claim(figure: str, statistic: str) -> Callable[[Find], Find]:
 
     def add(find: Find) -> Find:
         text = str(find.__doc__).rstrip(".")
-        said = {"text": text, "figure": figure, "statistic": statistic, "families": ("corruptions",)}
-        return register_claim(find.__name__, **said)(find)
+        given = register_claim(
+            find.__name__, text=text, figure=figure, statistic=statistic, families=("corruptions",)
+        )
+        return given(find)
 
     return add
 

@@ -20,7 +20,7 @@ def test_a_cell(variant, tmp_path):
         "tokens_per_draw": 42,
     }
     protocol = modtf.Protocol(
-        modtf.Training(steps=4, batch_size=42, evaluations=2), modtf.Evaluation(batches=2, **sizes)
+        modtf.Training(steps=4, batch_size=42, evaluations=2), modtf.Evaluation(batches=2, draws=1, **sizes)
     )
     modtf.run_cell(modtf.Cell(task, 4, variant, ((0, 0),), protocol), tmp_path)
     found = modtf.load_results([str(tmp_path)]).query("checkpoint == 'last'")
