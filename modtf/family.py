@@ -52,7 +52,7 @@ class Option:
         if self.choices is None:
             return check_number(self.name, value, self.low, self.high)
         check_choice(self.name, value, self.choices)
-        return value
+        return next(choice for choice in self.choices if choice == value)  # not a NumPy number that equals it
 
     def show(self, value: Any) -> str:
         """How the value stands in a task's name: "v2", "noise0.1"."""
