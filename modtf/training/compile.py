@@ -1,6 +1,7 @@
 """How a model is compiled for training: the same for `modtf.train`, benchmarks and steps on arrays."""
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -17,6 +18,15 @@ from modtf.xla.switches import use_precision
 STEPS_PER_EXECUTION = 100  # by then Keras's work between them is lost in the steps
 
 
+@dataclass(frozen=True)
+class CompiledFor:
+    """An optimizer, and what is part of programs. No tuple: Keras, which saves what it finds in tuples too,
+    would write the optimizer as a part of the loss."""
+
+    optimizer: keras.optimizers.Optimizer
+    settings: Hashable
+
+
 @keras.saving.register_keras_serializable("modtf")
 class SettingLoss(keras.losses.Loss):
     """The loss of a setting, such as L1 for regression, averaged over everything.
@@ -30,8 +40,8 @@ class SettingLoss(keras.losses.Loss):
     def __init__(self, setting: str, name: str = "loss", **kwargs):
         super().__init__(name=name, **kwargs)
         self.setting = setting
-        #: with what `compile_model` compiled a model for it: an optimizer, and what is part of programs
-        self.compiled_for: tuple[keras.optimizers.Optimizer, Hashable] | None = None
+        #: with what `compile_model` compiled a model for it
+        self.compiled_for: CompiledFor | None = None
         #: training functions that were traced since, by what tells them apart
         self.programs: dict[Hashable, Callable[[Any], Any]] = {}
 
@@ -46,7 +56,7 @@ def own_loss(model: keras.Model) -> SettingLoss | None:
     """A model's loss, if `compile_model` was the last that has compiled it: a user may have done so since."""
     loss = model.loss.get("target") if model.compiled and isinstance(model.loss, dict) else None
     compiled_for = getattr(loss, "compiled_for", None)
-    return loss if compiled_for is not None and compiled_for[0] is model.optimizer else None
+    return loss if compiled_for is not None and compiled_for.optimizer is model.optimizer else None
 
 
 def state_of(model: keras.Model) -> list[keras.Variable]:
@@ -90,7 +100,7 @@ def compile_model(
         (training.optimizer, training.momentum, training.weight_decay, training.schedule, *numbers),
     )
     before = own_loss(model)
-    if loss is None and before is not None and before.compiled_for == (model.optimizer, settings):
+    if loss is None and before is not None and before.compiled_for == CompiledFor(model.optimizer, settings):
         for variable in model.optimizer.variables:
             variable.assign(ops.zeros_like(variable))
         if training.schedule is None:
@@ -100,7 +110,7 @@ def compile_model(
     optimizer = make_optimizer(training, len(population))
     if loss is None:
         loss = SettingLoss(setting, dtype=model.variable_dtype)
-        loss.compiled_for = optimizer, settings
+        loss.compiled_for = CompiledFor(optimizer, settings)
     model.compile(
         optimizer=optimizer,
         loss=loss if isinstance(loss, dict) else {"target": loss},

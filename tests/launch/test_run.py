@@ -83,7 +83,7 @@ def test_another_configuration_is_refused(finished):
 
 
 BAD = {
-    "--arch=cnn": "flag --arch=cnn: value should be one of <mlp|mha|rnn>",
+    "--arch=cnn": "flag --arch=cnn: value should be one of <mlp|mha|rnn|",
     "--variant=modular,gt": "--variant='gt' is not known; expected one of monolithic, modular, ",
     "--rules=1": "--rules=1 is not valid; expected an integer of at least 2",
     "--rules=many": "flag --rules=many",

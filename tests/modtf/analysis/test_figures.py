@@ -8,13 +8,17 @@ from matplotlib.figure import Figure
 from simulated_results import study_of
 
 from modtf.analysis import Study, performance_rows, random_baseline, summarise
-from modtf.analysis.figures import FIGURES, NothingToDraw, Picture, panels, performance
+from modtf.analysis.figures import NothingToDraw, Picture, panels, performance
 from modtf.analysis.figures.averages import average
 from modtf.analysis.figures.layout import looks
+from modtf.analysis.figures.registry import MODULES
 from modtf.protocol import Training
 from modtf.results import VARIANTS
 
 FEW = {"data_seeds": [0], "seeds": [0]}
+
+#: less what other experiments draw of their own families
+SHARED = [name for name, module in MODULES.items() if ".modarch." in module or module.startswith("analysis")]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,7 @@ def legend(picture):
     return [text.get_text() for found in body.legends for text in found.get_texts()]
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", SHARED)
 def test_every_figure_says_what_it_stands_on(name, drawn):
     pictures = drawn(name)
     assert len({picture.name for picture in pictures}) == len(pictures) > 0
@@ -73,7 +77,7 @@ def test_every_figure_says_what_it_stands_on(name, drawn):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", SHARED)
 def test_partial_grids_are_drawn_and_say_so(name, partial):
     complete = name.startswith(("activation", "against", "paired", "performance_vs_seq_len"))
     if name == "measures_judged":
@@ -84,7 +88,7 @@ def test_partial_grids_are_drawn_and_say_so(name, partial):
         assert complete or "Incomplete: " in first.note
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if not name.startswith("activation")])
+@pytest.mark.parametrize("name", [name for name in SHARED if not name.startswith("activation")])
 def test_variants_of_no_common_size_and_one_model_are_a_figure_or_a_reason(name, partial, scattered, undrawn):
     if name == "collapse_and_specialisation_bars":
         with pytest.raises(NothingToDraw, match="all of modular, sparse; choose with --variant"):

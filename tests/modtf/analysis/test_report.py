@@ -60,7 +60,11 @@ def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
         "learning_rate 0.0001",
         "<th>MLP regression</th><th>RNN regression</th>",
         "1 task; at least 3 tasks are needed",
-        *(CLAIMS[claim].text.replace("<=", "&lt;=").replace("'", "&#39;") for claim in CLAIMS),
+        *(
+            CLAIMS[claim].text.replace("<=", "&lt;=").replace("'", "&#39;")
+            for claim in CLAIMS
+            if not CLAIMS[claim].families
+        ),
     ):
         assert words in text
     assert (pd.read_csv(report / "tables" / "missing.csv")["num_rules"] == 32).sum() == 4
