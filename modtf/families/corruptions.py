@@ -122,6 +122,6 @@ class CorruptionsFamily(Family):
 def smoke(task: "Task") -> Protocol:
     """For tests: everything once, in seconds. Its numbers mean nothing."""
     training = {"steps": 4, "batch_size": 14, "evaluations": 2}
-    sizes = {"batches": 1, "tokens": 10, "activation_batch_size": 10}
+    sizes = {"batches": 1, "tokens": 200, "activation_batch_size": 50}
     protocol = Protocol.quick(task).replace(**training, **sizes, conditions=("id", "co", "gb", "co_gb"))
     return Protocol(protocol.training, Evaluation(**{**vars(protocol.evaluation), "batch_size": 10}))
