@@ -27,7 +27,7 @@ class BaseImages:
 
 @cache
 def load(name: str) -> BaseImages:
-    """The images of that name: "digits", "emnist" or "cifar10"; those of TFDS are downloaded once.
+    """The images of that name: "digits", "emnist" or "cifar10"; TFDS must have prepared the last two.
 
     Raises:
         ValueError: in one line, where they are not there.
@@ -57,15 +57,14 @@ def _of_tfds(name: str) -> BaseImages:
     try:
         logging.disable(logging.ERROR)  # of what cannot be reached: one line is enough
         builder = tfds.builder(known)
-        builder.download_and_prepare()
         for split in ("train", "test"):
             found = builder.as_dataset(split=split, batch_size=BATCH, shuffle_files=False)
             parts[split] = list(tfds.as_numpy(found))
     except Exception as error:  # whatever a download fails with
         words = " ".join(str(error).split())[:120]
         raise ValueError(
-            f"dataset={name} is not on this machine, and tfds.load({known!r}) failed ({words}). Run that "
-            "where there is a network, or take dataset=digits, which needs none."
+            f"dataset={name} is not on this machine ({words}). Prepare it once where there is a network, by "
+            f"tensorflow_datasets.load({known!r}), or take dataset=digits, which needs none."
         ) from None
     finally:
         logging.disable(before)
