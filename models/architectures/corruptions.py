@@ -131,12 +131,13 @@ class CorruptionsNetwork(ModularModel):
         rules = [rule for rule, place in self.placed.items() if place == site]
         here = {rule: getattr(self, _attribute(RULES[rule])) for rule in rules}
         places = {rule: self._turn(rule, orders) for rule in here}
-        for turn in range(len(here)):
+
+        def following(place: Any, x: Any) -> tuple[Any, Any]:
             for rule, module in here.items():
-                before = sum(ops.cast(places[other] < places[rule], "int32") for other in here)
-                now = ops.logical_and(places[rule] < LONGEST, ops.equal(before, turn))
-                x = self._where(now, module, x)
-        return x
+                x = self._where(ops.equal(places[rule], place), module, x)
+            return place + 1, x
+
+        return ops.while_loop(lambda place, _: place < LONGEST, following, (0, x))[1] if here else x
 
     def _where(self, now: Any, module: layers.Layer, x: Any) -> Any:
         chosen = ops.reshape(now, [-1, *[1] * (len(x.shape) - 1)])

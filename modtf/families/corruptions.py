@@ -115,6 +115,8 @@ class CorruptionsFamily(Family):
             batch_size=batch_size,
             tokens=of.num_test,
             activation_batch_size=batch_size,
+            draws=20,
+            tokens_per_draw=500,
         )
         return Preset(len(RULES), width, 3, 1, Protocol(training, evaluation))
 
@@ -122,6 +124,6 @@ class CorruptionsFamily(Family):
 def smoke(task: "Task") -> Protocol:
     """For tests: everything once, in seconds. Its numbers mean nothing."""
     training = {"steps": 4, "batch_size": 14, "evaluations": 2}
-    sizes = {"batches": 1, "tokens": 200, "activation_batch_size": 50}
+    sizes = {"batches": 1, "tokens": 200, "activation_batch_size": 50, "draws": 2, "tokens_per_draw": 50}
     protocol = Protocol.quick(task).replace(**training, **sizes, conditions=("id", "co", "gb", "co_gb"))
     return Protocol(protocol.training, Evaluation(**{**vars(protocol.evaluation), "batch_size": 10}))
