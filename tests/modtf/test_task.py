@@ -136,6 +136,6 @@ GROUND_FLOOR = "task, registry, randomness, population, protocol, cell, plugins,
 def test_imports_nothing_heavy():
     code = f"import sys, modtf; from modtf import {GROUND_FLOOR}"
     code += "\nmodtf.Cell(modtf.Task('rnn'), 8, 'modular', ((0, 0),))"
-    code += "\nprint([name for name in ('tensorflow', 'keras', 'pandas') if name in sys.modules])"
+    code += "\nprint([name for name in ('tensorflow', 'keras', 'pandas', 'numpy') if name in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "[]"

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,28 +26,25 @@ def as_table(values: NDArray[np.float64], names: Sequence[str] | None = None, **
     return pd.DataFrame({"rule": rules, "module": module, "probability": values.ravel(), **columns})
 
 
-def heat_maps(tables: list[pd.DataFrame], *drawn: Any, rows: str = "rule", largest: float = 1.0) -> Picture:
+def heat_maps(tables: list[pd.DataFrame], *drawn: Any) -> Picture:
     """A picture of matrices with a colour bar.
 
     Args:
-        tables: from `as_table`. `rule` and `module` may be categories, shown by their names and in their
-            order; a column `said` is written below a matrix instead of its alignment.
+        tables: from `as_table`; `rule` may be categories, shown by their names and in their order.
         *drawn: as in `panels`.
-        rows: what a reader calls the rows.
-        largest: probability that has the last colour.
     """
-    picture = panels(partial(heat_map, largest=largest), pd.concat(tables, ignore_index=True), *drawn)
+    picture = panels(heat_map, pd.concat(tables, ignore_index=True), *drawn)
     (body,) = picture.figure.subfigs
-    colours = ScalarMappable(Normalize(0, largest), COLOURS)
-    body.colorbar(colours, ax=body.axes, label=f"p(module | {rows})", aspect=30, fraction=0.04)
+    colours = ScalarMappable(Normalize(0, 1), COLOURS)
+    body.colorbar(colours, ax=body.axes, label="p(module | rule)", aspect=30, fraction=0.04)
     return picture
 
 
-def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], largest: float = 1.0) -> None:
+def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """Rules downwards, modules to the right."""
     values = data.pivot(index="rule", columns="module", values="probability")
     aspect: Any = "equal" if values.shape[0] == values.shape[1] else "auto"
-    axes.imshow(values, COLOURS, vmin=0, vmax=largest, interpolation="nearest", aspect=aspect)
+    axes.imshow(values, COLOURS, vmin=0, vmax=1, interpolation="nearest", aspect=aspect)
     for axis, index, most in zip((axes.yaxis, axes.xaxis), values.axes, NAMES, strict=True):
         every = 1 if len(index) <= 8 else len(index) - 1  # of many numbers the ends, names as there is room
         every = math.ceil(len(index) / most) if isinstance(index, pd.CategoricalIndex) else every
@@ -56,5 +52,4 @@ def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], largest:
     axes.grid(False)
     axes.set_anchor("W")
     axes.tick_params(labelsize=7, length=2, rotation=0)
-    said = data["said"].iloc[0] if "said" in data else f"alignment {alignment(values):.2f}"
-    axes.set(xlabel=said, ylabel="")
+    axes.set(xlabel=f"alignment {alignment(values):.2f}", ylabel="")

