@@ -13,10 +13,10 @@ from absl import flags
 from tqdm import tqdm
 
 from modtf.analysis import Study, print_judged
-from modtf.analysis.claims import print_claims
+from modtf.analysis.claims.judge import print_claims
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.figures.base import VECTOR
-from modtf.analysis.report import FOLDERS, write_report
+from modtf.analysis.report.write import FOLDERS, write_report
 from modtf.analysis.text import plural
 from modtf.analysis.trained import CHOICES
 from modtf.checks import check_choice

@@ -133,7 +133,7 @@ class Study(TrainedModels):
 
     def report(self, out: str | Path, figures: Sequence[str] = (), **choice: Any) -> Path:
         """Writes report.html, figures/ and tables/ to `out`, see `write_report`; the path of the page."""
-        from modtf.analysis.report import write_report
+        from modtf.analysis.report.write import write_report
 
         return write_report(self, Path(out), figures, **choice)
 

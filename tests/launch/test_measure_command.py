@@ -13,7 +13,7 @@ from absl import flags
 
 import modtf
 from modtf.analysis.routing_page import Names, Routing, write_atlas
-from modtf.analysis.routing_page.arrays import Arrays
+from modtf.analysis.routing_page.routing import Arrays
 from modtf.launch.measure import define_flags, main
 
 ROOT = Path(__file__).parents[2]

@@ -56,12 +56,10 @@ def _by_rules(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], limit: 
     named_rows(axes, [f"R = {number}" for number in rules], limit, inside=True)
 
 
-def pictures_against(study: TrainedModels, baseline: str) -> Pictures:
-    """One picture per kind: a row for every variant, a column for every score, panels for every R.
-
-    Raises:
-        NothingToDraw: if there is nothing to compare.
-    """
+@register_figure("against_modular")
+def against_modular(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture per kind: a row for every variant, a column for every score, panels for every R."""
+    baseline = "modular"
     if baseline not in study.variants:
         raise NothingToDraw(f"there is no {baseline} to compare with")
     table = against(study.results, baseline, study.level).dropna(subset="gain")

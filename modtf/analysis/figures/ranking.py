@@ -1,6 +1,7 @@
 """Who wins: the shares of the votes, overall and by kind."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -24,6 +25,15 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     table, text = shares(study)
     size = (4.9, 0.7 + 0.24 * table["kind"].nunique())
     yield panels(_mark, table, "ranking", "Ranking", text, row="field", column="distribution", size=size)
+
+
+@register_figure("ranking_pies")
+def ranking_pies(study: TrainedModels, choice: Choice) -> Pictures:
+    """One picture: a pie for every field of candidates and distribution."""
+    table, text = shares(study)
+    table = table[table["kind"] == OVERALL]
+    table = table.assign(panel=table["field"] + ": " + table["distribution"].astype(str))
+    yield panels(_pie, table, "ranking_pies", "Ranking, all cells together", text, None, "panel", (2.1, 2.1))
 
 
 def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
@@ -71,3 +81,14 @@ def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     axes.set(xlim=(0, 1), ylim=(len(kinds) - 0.5, -0.5))
     axes.xaxis.set_major_formatter("{x:.0%}")
     axes.grid(False)
+
+
+def _pie(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    shares = data.set_index("variant")["share"]
+    names = [name for name in looks if shares.get(name, 0) > 0]
+    style: dict[str, Any] = {"startangle": 90, "counterclock": False, "wedgeprops": {"edgecolor": "white"}}
+    style |= {"textprops": {"color": "white"}, "autopct": lambda p: f"{p:.0f}%" * bool(p >= 8)}
+    axes.pie(shares[names], colors=[looks[name].colour for name in names], **style)
+    for name in names:
+        axes.bar(0, 0, color=looks[name].colour, label=name)  # for the legend
+    axes.set_xlabel(f"n = {int(data['num_votes'].iloc[0])} votes")

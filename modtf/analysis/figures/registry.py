@@ -13,9 +13,9 @@ if TYPE_CHECKING:  # matplotlib and pandas take seconds, and names are asked for
 Draw = Callable[[Any, "Choice"], "Pictures"]
 MODULES = {
     "ranking": "analysis.figures.ranking",
-    "ranking_pies": "experiments.modarch.figures",
+    "ranking_pies": "analysis.figures.ranking",
     "paired_comparisons": "analysis.figures.pairs",
-    "against_modular": "experiments.modarch.figures",
+    "against_modular": "analysis.figures.pairs",
     "performance_vs_num_rules": "analysis.figures.performance",
     "performance_vs_width": "analysis.figures.performance",
     "performance_vs_seq_len": "analysis.figures.performance",

@@ -13,8 +13,8 @@ from PIL import Image
 
 import modtf
 from modtf.analysis.routing_page import Names, print_atlas, write_atlas
-from modtf.analysis.routing_page.pictures import draw_labels, draw_layers, pixels, short, shown_labels
 from modtf.analysis.routing_page.tables import glance_table, special_modules, warning_lines
+from modtf.analysis.routing_page.write import draw_labels, draw_layers, pixels, short, shown_labels
 
 LABELS, LAYERS = ("letter", "<b>digit</b>", "space"), ("below", "above")
 FILES = {"measures.html", "measures.csv", "modules.csv", "activation.csv", "layers.png", "labels.png"}
