@@ -26,9 +26,8 @@ from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_fl
 from modtf.launch.cli import run_command
 from modtf.launch.settings import define_best, define_settings, with_best
 from modtf.models.own import MODELS
-from modtf.protocol import PLACES
+from modtf.protocol import PLACES, STRATEGIES
 from modtf.training.requirements import check_cell
-from modtf.training.strategy import STRATEGIES
 
 RUN = "run.json"
 

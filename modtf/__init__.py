@@ -37,7 +37,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.protocol import Training as Training
     from modtf.results import load_results as load_results
     from modtf.task import Task as Task
-    from modtf.training.loading import load_model as load_model
+    from modtf.training.train import load_model as load_model
     from modtf.training.train import train as train
 
 

@@ -17,6 +17,7 @@ SCHEDULES = ("cosine",)
 PRECISIONS = ("float32", "tf32", "mixed_bfloat16")
 MIXED = "mixed_bfloat16"
 PLACES = ("auto", "host", "device")  # where data are made; not part of a protocol
+STRATEGIES = ("auto", "mirrored", "members")  # how devices share training; nor is this
 KERNELS = ("cpu", "accelerator")  # for what they are written; not part of a protocol either
 LARGEST = sys.float_info.max
 

@@ -11,7 +11,8 @@ from modtf.models.kernels.by_device import on_cpu
 from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit
 from modtf.training.batches import Batches
 from modtf.training.compile import STEPS_PER_EXECUTION, own_loss
-from modtf.training.steps import in_shares, training_program
+from modtf.training.steps import training_program
+from modtf.training.strategy import in_shares
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
 

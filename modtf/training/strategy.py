@@ -1,10 +1,17 @@
-"""Where a model trains: one device, or several of this machine."""
+"""Where a model trains: one device, or several of this machine, over which members may be split."""
 
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
-from modtf.checks import check_choice
+import tensorflow as tf
 
-STRATEGIES = ("auto", "mirrored", "members")
+from modtf.checks import check_choice
+from modtf.models.base import ModularModel
+from modtf.protocol import STRATEGIES
+from modtf.training.batches import Batches
+from modtf.training.compile import state_of
+from modtf.training.steps import compiled_part, training_program
 
 
 def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
@@ -24,8 +31,6 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
     Raises:
         ValueError: on another name, or a batch that cannot be shared.
     """
-    import tensorflow as tf
-
     check_choice("strategy", name, STRATEGIES)
     gpus = tf.config.list_logical_devices("GPU")
     devices = [device.name for device in gpus or tf.config.list_logical_devices("CPU")]
@@ -39,3 +44,65 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
     if batch_size % len(devices):
         raise ValueError(f"batch_size={batch_size} must be divisible by the {len(devices)} devices.")
     return tf.distribute.MirroredStrategy(devices)
+
+
+def bounds(num_members: int, num_devices: int) -> list[tuple[int, int]]:
+    """The first and the last member + 1 of every share, as even as can be; no more shares than members.
+
+    Example:
+        >>> bounds(5, 2)
+        [(0, 3), (3, 5)]
+    """
+    count = min(num_members, num_devices)
+    return list(pairwise(-(-num_members * n // count) for n in range(count + 1)))
+
+
+def in_shares(
+    model: ModularModel, batches: Batches, count: int, devices: Sequence[str]
+) -> tuple[Callable[[], None], Callable[[Any], None], Callable[[], None]]:
+    """Members split over devices: each trains its share, and they never meet.
+
+    Before and after, the model of all members holds everything: so callbacks, checkpoints and evaluations
+    see one population, on its own device, as if it alone had been trained.
+
+    Args:
+        model: of all members, compiled.
+        batches: of all members.
+        count: steps per program.
+        devices: their names, such as "GPU:0".
+
+    Returns:
+        What gives the shares the model's state; a program, as that of `training_program`; and what puts what
+        the shares have learnt into the model.
+    """
+    cuts, parts, programs = bounds(model.num_members, len(devices)), [], []
+    for device, (first, last) in zip(devices, cuts, strict=False):
+        with tf.device(device):
+            parts.append(compiled_part(model, first, last))
+            programs.append(training_program(parts[-1], batches.share(first, last), count))
+
+    def receive() -> None:
+        for part, (first, last) in zip(parts, cuts, strict=True):
+            for ours, its in zip(state_of(model), state_of(part), strict=True):
+                its.assign(ours.value if ours.shape == its.shape else ours.value[first:last])
+            for metric in part.metrics_variables:
+                metric.assign(tf.zeros_like(metric.value))
+
+    def train(given: Any) -> None:
+        for device, program, cut in zip(devices, programs, cuts, strict=False):  # nothing orders them
+            with tf.device(device):
+                program(batches.cut(given, *cut))
+
+    def hand_back() -> None:
+        for ours, *its in zip(state_of(model), *map(state_of, parts), strict=True):
+            same = ours.shape == its[0].shape
+            ours.assign(its[0].value if same else tf.concat([share.value for share in its], axis=0))
+        # each share has the mean loss of its members, whatever it counted
+        for ours, *its in zip(model.metrics, *(part.metrics for part in parts), strict=True):
+            counted = sum(mean.count.value for mean in its)
+            means = [mean.total.value / mean.count.value for mean in its]
+            sums = [part.num_members * mean for part, mean in zip(parts, means, strict=True)]
+            ours.total.assign_add(counted * sum(sums) / model.num_members)
+            ours.count.assign_add(counted)
+
+    return receive, train, hand_back

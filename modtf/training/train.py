@@ -1,4 +1,4 @@
-"""`modtf.train`: what users call."""
+"""`modtf.train` and `modtf.load_model`: what users call."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,10 +7,11 @@ from typing import Any
 
 import keras
 
-from modtf.checks import check_choice, check_integer, check_names, check_type
+from modtf.checks import check_choice, check_integer, check_names, check_path, check_type
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.outputs import find_outputs
 from modtf.files import check_file_writable
+from modtf.models.architectures import ARCHITECTURES
 from modtf.models.base import ModularModel
 from modtf.population import Population
 from modtf.protocol import PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
@@ -135,6 +136,40 @@ def train(
         verbose=verbose,
         label=label,
     )
+
+
+def load_model(path: str | Path) -> keras.Model:
+    """Reads a model that `model.save("x.keras")` wrote, whatever has been imported so far.
+
+    `keras.saving.load_model` finds a class only after the module that registers it was imported. This
+    imports those of modtf, then calls it; in a process that has built or loaded a model of the same
+    architecture, the two are the same.
+
+    Args:
+        path: an archive `*.keras`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not a whole model that this version knows, or holds code.
+
+    Example:
+        >>> model = modtf.load_model("runs/mlp/.../best.keras")
+    """
+    check_path("path", path)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"There is no file {str(path)!r}. Give one that model.save('x.keras') wrote.")
+    for name in ARCHITECTURES:
+        ARCHITECTURES[name]  # looking it up imports it
+    try:
+        return keras.saving.load_model(path, safe_mode=True)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # whatever a damaged file makes Keras, HDF5 or zip raise
+        reason = " ".join(str(error).split())[:500] or type(error).__name__
+        raise ValueError(
+            f"{path} cannot be read as a model ({reason}). Expected what model.save('x.keras') wrote; code "
+            "in it is never run."
+        ) from error
 
 
 def _check_callbacks(callbacks: Any) -> None:

@@ -147,7 +147,7 @@ class TrainerContext:
             **self._how,
         )
         if not (own and measured):
-            self.seconds += clock.seconds
+            self.seconds += sum(clock.seconds)
             if judge is not None:
                 best.restore()
         if own:

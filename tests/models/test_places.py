@@ -13,7 +13,7 @@ from modtf.models.architectures import ARCHITECTURES
 from modtf.models.build import build
 from modtf.observed import Place
 from modtf.task import Task
-from modtf.training.loading import load_model
+from modtf.training.train import load_model
 from modtf.variants import Variant
 
 R, CLASSES = 3, 5

@@ -12,7 +12,35 @@ from modtf.evaluation.scores import Scores, from_arrays, mean_scores, row_name, 
 from modtf.protocol import tail_length
 
 
-class EvaluateCallback(keras.callbacks.Callback):
+class Clock(keras.callbacks.Callback):
+    """Seconds of training, by epoch, in `seconds`; those before an interruption inside one count."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds: list[float] = []
+        self._began: float | None = None  # the epoch, on the clock
+        self._before = 0.0  # seconds of it in a run that was interrupted
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._began, self._before = time.perf_counter() - self._before, 0.0
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seconds.append(self._running())
+        self._began = None
+
+    def _running(self) -> float:
+        return 0.0 if self._began is None else time.perf_counter() - self._began
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything recorded, as arrays, for a checkpoint."""
+        return {"seconds": np.array(self.seconds), "running": np.array(self._running())}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> None:
+        """Continues where `state` was taken."""
+        self.seconds, self._before = state["seconds"].tolist(), float(state["running"])
+
+
+class EvaluateCallback(Clock):
     """Before training and at the end of every epoch: loss, error, activation matrix and measures, per member.
 
     They reach `history` as means over members (`val_loss`, `alignment`, ...; not those of step 0, for which
@@ -34,9 +62,6 @@ class EvaluateCallback(keras.callbacks.Callback):
         self.begin = 0
         self.steps: list[int] = []
         self.found: list[Scores] = []
-        self.seconds: list[float] = []
-        self._began: float | None = None  # the epoch, on the clock
-        self._before = 0.0  # seconds of it in a run that was interrupted
 
     @property
     def records(self) -> dict[str, list[np.ndarray]]:
@@ -53,12 +78,8 @@ class EvaluateCallback(keras.callbacks.Callback):
         if not self.steps:  # else training resumes
             self._measure(self.begin)
 
-    def on_epoch_begin(self, epoch, logs=None):
-        self._began, self._before = time.perf_counter() - self._before, 0.0
-
     def on_epoch_end(self, epoch, logs=None):
-        self.seconds.append(self._running())
-        self._began = None
+        super().on_epoch_end(epoch)
         self._measure(self.begin + (epoch + 1) * self.params["steps"])
         if logs is not None:
             family = self.evaluator.population.family
@@ -68,24 +89,16 @@ class EvaluateCallback(keras.callbacks.Callback):
                     what = f"val_{measure}" if measure in ("loss", "error") else measure
                     logs[row_name(what, condition, place)] = float(np.mean(values))
 
-    def _running(self) -> float:
-        return 0.0 if self._began is None else time.perf_counter() - self._began
-
     def _measure(self, step: int) -> None:
         self.found.append(self.evaluator.run())
         self.steps.append(step)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything recorded, as arrays, for a checkpoint."""
-        arrays = {"steps": np.array(self.steps), "seconds": np.array(self.seconds)}
-        return {**arrays, "running": np.array(self._running()), **to_arrays(self.found)}
+        return {**super().state(), "steps": np.array(self.steps), **to_arrays(self.found)}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
-        """Continues where `state` was taken."""
-        self.steps = [int(step) for step in state["steps"]]
-        self.seconds = [float(s) for s in state["seconds"]]
-        self._before = float(state["running"])
-        self.found = from_arrays(state)
+        super().load_state(state)
+        self.steps, self.found = state["steps"].tolist(), from_arrays(state)
 
 
 class BestWeights(keras.callbacks.Callback):
@@ -144,28 +157,6 @@ class BestWeights(keras.callbacks.Callback):
         """Continues where `state` was taken."""
         self.value, self.step = state["value"], state["step"]
         self.weights = [state[f"weight_{i}"] for i in range(len(state) - 2)]
-
-
-class Clock(keras.callbacks.Callback):
-    """Seconds of a training that is not measured."""
-
-    def __init__(self):
-        super().__init__()
-        self.seconds = self._began = 0.0
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._began = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.seconds += time.perf_counter() - self._began
-
-    def state(self) -> dict[str, np.ndarray]:
-        """What a checkpoint keeps."""
-        return {"seconds": np.array(self.seconds)}
-
-    def load_state(self, state: dict[str, np.ndarray]) -> None:
-        """Continues where `state` was taken."""
-        self.seconds = float(state["seconds"])
 
 
 class TailCallback(keras.callbacks.Callback):

@@ -33,14 +33,11 @@ def trained(data, sizes, checkpoint=None, callbacks=()):
     return model, history, [variable.numpy() for variable in model.variables]
 
 
-@pytest.fixture(scope="module")
-def on_device(small_sizes):
-    return trained("device", small_sizes)
-
-
 @pytest.mark.slow
-def test_as_on_the_host(on_device, small_sizes):
-    (_, ours, found), (model, theirs, expected) = on_device, trained("host", small_sizes)
+def test_as_on_the_host_also_where_it_was_interrupted(small_sizes, tmp_path):
+    (_, ours, found), (model, theirs, expected) = (
+        trained(where, small_sizes) for where in ("device", "host")
+    )
     assert ours.keys() == theirs.keys()
     for name, values in theirs.items():
         np.testing.assert_allclose(ours[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
@@ -49,15 +46,11 @@ def test_as_on_the_host(on_device, small_sizes):
     places = (modtf.evaluate(model, TASKS, evaluation=small_sizes, data=data) for data in ("host", "device"))
     for host, device in zip(*places, strict=True):
         assert host == pytest.approx(device, abs=1e-6)
-
-
-@pytest.mark.slow
-def test_an_interrupted_training_ends_with_the_same_bits(on_device, small_sizes, tmp_path):
     path = tmp_path / "checkpoint.npz"
     with pytest.raises(KeyboardInterrupt):
         trained("device", small_sizes, path, [Kill()])
-    for ours, theirs in zip(trained("device", small_sizes, path)[2], on_device[2], strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    for one, other in zip(trained("device", small_sizes, path)[2], found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_where_data_are_made(monkeypatch, capsys):

@@ -59,15 +59,6 @@ def test_history_names_everything(often):
         assert all(values.shape == (2,) for values in per_member)
 
 
-@pytest.mark.slow
-def test_evaluating_less_often_does_not_change_the_training(often, small_sizes):
-    seldom = build(TASKS, "modular", 8, [0, 1])
-    how: Any = {"batch_size": 32, "learning_rate": 1e-2, "evaluations": 2, "evaluation": small_sizes}
-    train(seldom, TASKS, STEPS, verbose=False, **how)
-    for a, b in zip(often.model.trainable_variables, seldom.trainable_variables, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 class OwnModel(keras.Model):
     """A user's own model of an mlp task, which knows nothing of modtf and has no weights before its call."""
 
@@ -85,21 +76,9 @@ class OwnModel(keras.Model):
         return {"target": ops.sum(activation * self.experts(self.hidden(x)), -1), "activation": activation}
 
 
-def functional(num_rules, num_modules):
-    """A user's own functional model."""
-    rule = keras.Input([], dtype="int32", name="rule")
-    features = {"inputs": keras.Input([2], name="inputs"), "rule": rule}
-    rule = keras.layers.CategoryEncoding(num_rules, output_mode="one_hot")(features["rule"][:, None])
-    x = keras.layers.Concatenate()([features["inputs"], rule])
-    hidden = keras.layers.Dense(8, activation="relu")(x)
-    activation = keras.layers.Dense(num_modules, activation="softmax")(x)
-    target = keras.layers.Dot(1)([keras.layers.Dense(num_modules)(hidden), activation])
-    return keras.Model(features, {"target": target[:, 0], "activation": activation})
-
-
 def test_own_models_get_every_metric(small_sizes):
     task = Task(setting="classification", num_rules=3)
-    model = functional(3, 3)
+    model = OwnModel(3, 3)
     options = {"batch_size": 16, "evaluations": 2, "evaluation": small_sizes, "verbose": False}
     history = train(model, task, 4, **options).history
     measures = {measure.name for measure in activation_measures()}

@@ -9,8 +9,7 @@ import pytest
 
 from modtf.engines.cell import run_cell
 from modtf.families import with_free_rules
-from modtf.training.steps import bounds
-from modtf.training.strategy import choose_strategy
+from modtf.training.strategy import bounds, choose_strategy
 
 TWO_DEVICES = """
 import json
