@@ -139,7 +139,8 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
     from modtf.engines.processors import default_workers, processors
     from modtf.engines.state import state_of
     from modtf.studies.estimate import estimate, on_accelerator
-    from modtf.training.provenance import accelerators, processor_name
+    from modtf.training.processor import processor_name
+    from modtf.training.provenance import accelerators
 
     found = estimate(cells, say=lambda line: print(line, flush=True))
     states = {cell.folder: state_of(cell, out).name for cell in cells}

@@ -1,20 +1,10 @@
 """With what something was made: software, processor, devices. It enters no hash and no random number."""
 
 import platform
-from pathlib import Path
 from typing import Any
 
+from modtf.training.processor import processor_name
 from modtf.version import __version__
-
-
-def processor_name() -> str:
-    """Its model, as the system names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = min((line for line in lines if line.startswith("model name")), default="").partition(":")[2]
-    return named.strip() or platform.processor()
 
 
 def accelerators() -> list[str]:
