@@ -2,9 +2,7 @@
 
 import contextlib
 import json
-import math
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,22 +15,13 @@ from modtf.engines.lock import held
 from modtf.engines.members_in_turn import check_source, make_member, recorded_source, run_members
 from modtf.engines.state import finish, state_of
 from modtf.engines.train_and_write import train_and_write
-from modtf.evaluation.evaluator import Evaluator
 from modtf.files import check_writable, remove_unfinished, write_text
-from modtf.models.base import ModularModel
 from modtf.models.build import build_cell, trains_alone
-from modtf.models.kernels.by_device import kernels
-from modtf.population import Population
 from modtf.results.schema import CONFIG
 from modtf.training.provenance import provenance
 from modtf.training.requirements import check_cell
 from modtf.training.trainer import trainer_of
 from modtf.version import __version__
-
-KEPT = 8  # models: the variants of a comparison, and as many again
-LARGEST = 1 << 22  # weights; tracing is nothing beside the training of a larger model
-
-_kept: OrderedDict[Hashable, tuple[keras.Model, Evaluator]] = OrderedDict()
 
 
 def run_cell(
@@ -100,10 +89,6 @@ def prepare(
     with scope():
         model = _model(cell)
 
-    def run(part: Cell, population: Population, model: keras.Model, folder: Path) -> None:
-        with lend(part, population, model, data) as lent:
-            train_and_write(part, population, *lent, folder, **how)
-
     def train() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         remove_unfinished(folder)
@@ -112,9 +97,9 @@ def prepare(
         write_text(folder / CONFIG, json.dumps(record, indent=1))
         with scope():
             if in_turn:
-                run_members(cell, folder, run)
+                run_members(cell, folder, **how)
             else:
-                run(cell, cell.population, model, folder)
+                train_and_write(cell, cell.population, model, folder, **how)
 
     return train
 
@@ -130,45 +115,3 @@ def _model(cell: Cell) -> keras.Model:
     if trains_alone(cell):
         return make_member(cell, cell.population.alone(0))
     return build_cell(cell, cell.population)
-
-
-@contextlib.contextmanager
-def lend(
-    cell: Cell, population: Population, model: keras.Model, data: str
-) -> Iterator[tuple[keras.Model, Evaluator]]:
-    """A model to train in place of a new one: one that was trained before, with the new one's weights; and
-    what measures it.
-
-    Tracing, which is most of what a short training costs, then need not be done anew; and what TensorFlow
-    keeps of every traced program does not pile up over many cells. Cells that differ in their members, the
-    learning rate or the number of steps share one.
-    """
-    key = _shape(cell, model, data)
-    if key in _kept:
-        kept, evaluator = _kept.pop(key)
-        kept.become(model)
-        lent = kept, evaluator.of(population)
-    else:
-        lent = model, Evaluator(model, population, cell.protocol.evaluation, data=data)
-    yield lent
-    if key is not None and sum(math.prod(variable.shape) for variable in model.variables) <= LARGEST:
-        _kept[key] = lent  # only now: one that was interrupted is in no known state
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
-
-
-def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
-    """What cells that can share a model have in common; None if this one's cannot be shared."""
-    if not isinstance(model, ModularModel) or keras.backend.backend() != "tensorflow":
-        return None
-    if cell.task.family.variant(cell.variant).trainer is not None:  # who knows what it leaves frozen
-        return None
-    if model.distribute_strategy.num_replicas_in_sync > 1:
-        return None
-    config = cell.to_dict()
-    config["cell"]["members"] = len(cell.members)
-    for name in ("learning_rate", "steps", "evaluations"):
-        del config["training"][name]
-    # the classes: a name may have been registered anew
-    routers = tuple(type(router) for router in model.routers.values())
-    return type(model), routers, data, kernels(), json.dumps(config, sort_keys=True)

@@ -4,7 +4,6 @@ Beside a cell of a registered model stands what its file said: the name alone do
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.cell import Cell
+from modtf.engines.train_and_write import train_and_write
 from modtf.evaluation.outputs import check_conditions, find_outputs
 from modtf.models.build import build_cell
 from modtf.models.own import MODELS, explained, source_of
@@ -24,9 +24,6 @@ from modtf.training import archive
 
 MEMBERS = "members"  # of a cell's folder: a folder for every member
 SOURCE = "source"  # in the config: what the model's file said
-
-#: trains and writes one member: (its cell, its population, its model, its folder)
-RunMember = Callable[[Cell, Population, keras.Model, Path], None]
 
 
 def make_member(cell: Cell, population: Population) -> keras.Model:
@@ -44,7 +41,7 @@ def make_member(cell: Cell, population: Population) -> keras.Model:
     return model
 
 
-def run_members(cell: Cell, folder: Path, run_member: RunMember) -> None:
+def run_members(cell: Cell, folder: Path, **how: Any) -> None:
     """Runs the members that are not finished, then writes the cell's results from theirs.
 
     Raises:
@@ -58,7 +55,7 @@ def run_members(cell: Cell, folder: Path, run_member: RunMember) -> None:
             model = make_member(one, population)
             part.mkdir(parents=True, exist_ok=True)
             with explained(cell.variant, MODELS.get(cell.runs, type(model))):
-                run_member(one, population, model, part)
+                train_and_write(one, population, model, part, **how)
         archive.remove_checkpoints(part)
         parts.append(part)
     arrays = [read_activations(part) for part in parts]

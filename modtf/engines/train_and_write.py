@@ -1,6 +1,10 @@
 """Trains one population, measures it, and writes what it found as the files that `modtf.results` reads."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import json
+import math
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,21 +20,26 @@ from modtf.families import IID
 from modtf.files import atomic_path
 from modtf.models.base import ModularModel
 from modtf.models.build import parameters_of_member
+from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
 from modtf.results.schema import DIVERGED, write_activations, write_history, write_results
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.trainer import TrainerContext, trainer_of
 
 MEASURED = ("measure", "condition", "place", "value")
+KEPT = 8  # models: the variants of a comparison, and as many again
+LARGEST = 1 << 22  # weights; tracing is nothing beside the training of a larger model
+
+_kept: OrderedDict[Hashable, tuple[keras.Model, Evaluator]] = OrderedDict()
 
 
 def train_and_write(
     cell: Cell,
     population: Population,
     model: keras.Model,
-    evaluator: Evaluator,
     folder: Path,
     *,
+    data: str = "auto",
     callbacks: Sequence[keras.callbacks.Callback] = (),
     **how: Any,
 ) -> None:
@@ -39,40 +48,42 @@ def train_and_write(
     Args:
         cell: whose protocol it is.
         population: the cell's members, or the one of them that is trained.
-        model, evaluator: of the population.
+        model: of the population; one of the same shape that was trained before may be used in its place.
         folder: to write to.
-        callbacks, how: more arguments of `modtf.train`.
+        data, callbacks, how: more arguments of `modtf.train`.
     """
     label = cell.label if population.has_axis else f"{cell.label} {folder.name}"
-    context = TrainerContext(cell, population, model, evaluator, folder, callbacks, label, **how)
-    evaluation = context.evaluation
-    board = TensorBoardWriter(folder / "tensorboard", _settings(cell), evaluation)
-    context.measuring.append(board)
-    trainer_of(cell)(context)
-    scores, best = {"tail": context.tail.scores()}, context.best
-    scores["last"] = evaluator.run()
-    _save(model, folder, "last")
-    if (best.step == context.steps).all():
-        scores["best"] = scores["last"]  # of the same weights: a second evaluation would find the same
-    else:
-        best.restore()
-        scores["best"] = evaluator.run()
-    _save(model, folder, "best")
-    scores = {name: replace(found, rows={**found.rows, **context.rows}) for name, found in scores.items()}
-    board.final(context.steps, {k: float(np.mean(v)) for k, v in scores["last"].named().items()})
-    write_activations(
-        folder,
-        **{name: found.activation for name, found in scores.items() if name != "tail"},
-        history={
-            place: np.stack([found.activation[place] for found in evaluation.found])
-            for place in evaluator.num_modules
-        },
-        steps=evaluation.steps,
-        data_seeds=[task.data_seed for task in population.tasks],
-        seeds=population.seeds,
-    )
-    write_history(folder, _history(context, cell))
-    write_results(folder, _results(context, cell, evaluator.num_modules, scores))
+    with lend(cell, population, model, data) as (model, evaluator):
+        how |= {"data": data}
+        context = TrainerContext(cell, population, model, evaluator, folder, callbacks, label, **how)
+        evaluation = context.evaluation
+        board = TensorBoardWriter(folder / "tensorboard", _settings(cell), evaluation)
+        context.measuring.append(board)
+        trainer_of(cell)(context)
+        scores, best = {"tail": context.tail.scores()}, context.best
+        scores["last"] = evaluator.run()
+        _save(model, folder, "last")
+        if (best.step == context.steps).all():
+            scores["best"] = scores["last"]  # of the same weights: a second evaluation would find the same
+        else:
+            best.restore()
+            scores["best"] = evaluator.run()
+        _save(model, folder, "best")
+        scores = {name: replace(found, rows={**found.rows, **context.rows}) for name, found in scores.items()}
+        board.final(context.steps, {k: float(np.mean(v)) for k, v in scores["last"].named().items()})
+        write_activations(
+            folder,
+            **{name: found.activation for name, found in scores.items() if name != "tail"},
+            history={
+                place: np.stack([found.activation[place] for found in evaluation.found])
+                for place in evaluator.num_modules
+            },
+            steps=evaluation.steps,
+            data_seeds=[task.data_seed for task in population.tasks],
+            seeds=population.seeds,
+        )
+        write_history(folder, _history(context, cell))
+        write_results(folder, _results(context, cell, evaluator.num_modules, scores))
 
 
 def _results(
@@ -130,3 +141,45 @@ def _save(model: keras.Model, folder: Path, name: str) -> None:
     whole = isinstance(model, ModularModel)
     with atomic_path(folder / f"{name}.{'keras' if whole else 'weights.h5'}") as temporary:
         (model.save if whole else model.save_weights)(temporary)
+
+
+@contextlib.contextmanager
+def lend(
+    cell: Cell, population: Population, model: keras.Model, data: str
+) -> Iterator[tuple[keras.Model, Evaluator]]:
+    """A model to train in place of a new one: one that was trained before, with the new one's weights; and
+    what measures it.
+
+    Tracing, which is most of what a short training costs, then need not be done anew; and what TensorFlow
+    keeps of every traced program does not pile up over many cells. Cells that differ in their members, the
+    learning rate or the number of steps share one.
+    """
+    key = _shape(cell, model, data)
+    if key in _kept:
+        kept, evaluator = _kept.pop(key)
+        kept.become(model)
+        lent = kept, evaluator.of(population)
+    else:
+        lent = model, Evaluator(model, population, cell.protocol.evaluation, data=data)
+    yield lent
+    if key is not None and sum(math.prod(variable.shape) for variable in model.variables) <= LARGEST:
+        _kept[key] = lent  # only now: one that was interrupted is in no known state
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+
+
+def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
+    """What cells that can share a model have in common; None if this one's cannot be shared."""
+    if not isinstance(model, ModularModel) or keras.backend.backend() != "tensorflow":
+        return None
+    if cell.task.family.variant(cell.variant).trainer is not None:  # who knows what it leaves frozen
+        return None
+    if model.distribute_strategy.num_replicas_in_sync > 1:
+        return None
+    config = cell.to_dict()
+    config["cell"]["members"] = len(cell.members)
+    for name in ("learning_rate", "steps", "evaluations"):
+        del config["training"][name]
+    # the classes: a name may have been registered anew
+    routers = tuple(type(router) for router in model.routers.values())
+    return type(model), routers, data, kernels(), json.dumps(config, sort_keys=True)

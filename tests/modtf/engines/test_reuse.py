@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from modtf.cell import Cell
-from modtf.engines import cell as reuse
+from modtf.engines import train_and_write as reuse
 from modtf.engines.cell import run_cell
 from modtf.models.build import build_cell
 from modtf.models.routers import ROUTERS
