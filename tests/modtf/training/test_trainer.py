@@ -110,7 +110,7 @@ def test_killed_between_and_inside_stages_it_ends_the_same(run, whole, cell, tmp
     for step in (2, 0, 6):  # inside the first stage; at its end; inside the second
         with pytest.raises(Terminated):
             run(tmp_path / "killed", step)
-    with pytest.raises(ValueError, match=r"another training: trainer.rate is None there and 0.2 here"):
+    with pytest.raises(ValueError, match=r"learning_rate is 0.1 there and 0.2 here; trainer is None"):
         run(tmp_path / "killed", cell=replace(cell, trainer={"rate": 0.2}))
     again, found = run(tmp_path / "killed")
     for ours, its in zip(found, expected, strict=True):
