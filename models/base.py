@@ -13,6 +13,7 @@ from modtf.models.initial import InitialWeights, blank_examples, reproducible
 from modtf.models.layers import Mixture, product_flops
 from modtf.models.options import check_options, options_of
 from modtf.models.routed import RoutedModel
+from modtf.models.routers.base import shared_loss, whole_batch
 from modtf.population import Population
 from modtf.task import Task
 
@@ -144,7 +145,7 @@ class ModularModel(RoutedModel):
         routers = self.routers
         with contextlib.ExitStack() as during:
             for router in routers.values():
-                during.enter_context(router.during(bool(training)))
+                during.enter_context(router.during(bool(training), ops.shape(features["rule"])[0]))
             outputs, activation, scores = answer(self, features)
         for place, p in activation.items():
             router, priced = routers[place], self.priced(place, scores)
@@ -152,9 +153,9 @@ class ModularModel(RoutedModel):
                 # the mean over members, as of the loss: the optimizer undoes the division of both; and in the
                 # dtype in which Keras adds losses up, whatever the model's own
                 penalty = ops.mean(router.penalise(p, *priced))
-                self.add_loss(ops.cast(penalty, keras.config.floatx()))
-            if training:
-                router.advance(ops.stop_gradient(p))
+                self.add_loss(shared_loss(ops.cast(penalty, keras.config.floatx())))
+            if training:  # gathering waits for all replicas: by then they have added their losses
+                router.advance(whole_batch(ops.stop_gradient(p)))
         return outputs
 
     def build(self, input_shape=None):

@@ -109,10 +109,15 @@ def explained(name: str, made_by: Any) -> Iterator[None]:
 
 def source_of(name: str) -> str | None:
     """Names what the file of a registered model says, comments and layout apart; None if there is no file."""
-    import ast
-
     try:
-        text = inspect.getsource(inspect.getmodule(MODELS[name]) or MODELS[name])
-        return science_hash(ast.unparse(ast.parse(text)), 8)
+        return hash_of_source(inspect.getsource(inspect.getmodule(MODELS[name]) or MODELS[name]))
     except (OSError, TypeError, SyntaxError):
         return None
+
+
+def hash_of_source(text: str) -> str:
+    """Names what Python code says, comments and layout apart."""
+    import ast
+    import textwrap
+
+    return science_hash(ast.unparse(ast.parse(textwrap.dedent(text))), 8)

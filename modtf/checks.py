@@ -80,6 +80,22 @@ def check_names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def differences(there: Any, here: Any, name: str = "") -> list[str]:
+    """Where two descriptions, JSON-able, differ: one text for every value in them.
+
+    Example:
+        >>> differences({"cell": {"width": 32, "seeds": [0]}}, {"cell": {"width": 64, "seeds": [0]}})
+        ['cell.width is 32 there and 64 here']
+    """
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        pairs = [(f"{name}.{key}".lstrip("."), there.get(key), here.get(key)) for key in {**there, **here}]
+    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        pairs = [(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(there, here, strict=True))]
+    else:
+        return [] if there == here else [f"{name} is {there!r} there and {here!r} here"]
+    return [text for pair_name, *pair in pairs for text in differences(*pair, pair_name)]
+
+
 def check_options(name: str, value: Any) -> dict[str, Any]:
     """`value` as a dict that JSON can write; raises `ValueError` unless it is names with such values."""
     try:

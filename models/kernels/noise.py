@@ -30,18 +30,18 @@ def threefry(key, counter):
     return x, y
 
 
-def uniform_noise(key, step, num_rows: int, num_tokens):
-    """Numbers in (0, 1), float32 [P, num_rows, num_tokens]: of member, step, row and token alone.
+def uniform_noise(key, step, num_rows: int, tokens):
+    """Numbers in (0, 1), float32 [P, num_rows, T]: of member, step, row and token alone.
 
     Args:
         key: int32 [P, 2].
         step: int32 [P].
         num_rows: below 128.
-        num_tokens: below 2**24.
+        tokens: their numbers, int32 [T], below 2**24.
     """
     key, step = ops.cast(key, "uint32"), ops.cast(step, "uint32")
     rows = ops.arange(num_rows, dtype="int32")[:, None] * (1 << TOKENS)
-    place = ops.cast(rows + ops.arange(num_tokens, dtype="int32"), "uint32")[None]
+    place = ops.cast(rows + tokens, "uint32")[None]
     words = key[:, 0][:, None, None], key[:, 1][:, None, None]
     bits, _ = threefry(words, (ops.zeros_like(place) + step[:, None, None], place))
     numbers = ops.cast(ops.cast(ops.right_shift(bits, _word(32 - BITS)), "int32"), "float32")

@@ -11,6 +11,8 @@ from keras import ops
 
 from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
+from modtf.models.kernels.gradients import noted
+from modtf.xla.replicas import replica_context
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,25 @@ class RouterSetup:
     use_bias: bool = True
     dtype: Any = None
     name: str = "router"  # unique within the model; names the weights' random numbers
+
+
+def whole_batch(values):
+    """Values [P, K, T] of a batch's tokens, of all replicas that share it; with their gradient."""
+    replica = replica_context()
+    if replica is None:
+        return values
+    with noted():  # gathering has a gradient of its own
+        gathered = replica.all_gather(values, axis=2)
+    return ops.reshape(gathered, [*values.shape[:2], -1])  # it has forgotten its shape
+
+
+def shared_loss(loss):
+    """What a replica adds to the model's losses: all replicas add to one list, and each, once all have, reads
+    the whole of it, though it has a gradient of its own loss alone."""
+    replica = replica_context()
+    if replica is None:
+        return loss
+    return loss - ops.stop_gradient(loss) * (1.0 - 1.0 / replica.num_replicas_in_sync)
 
 
 class Router(keras.layers.Layer):
@@ -81,7 +102,7 @@ class Router(keras.layers.Layer):
         self.num_members, self.num_rules = len(setup.initial.members), setup.num_rules
         self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.kept: list[Any] = []
-        self._trains = False
+        self._trains, self._batch_size = False, None
         self.built = True
 
     def keep(self, name: str, values: Any, dtype: str | None = None) -> Any:
@@ -148,16 +169,27 @@ class Router(keras.layers.Layer):
     # What models and evaluation call: the same, with the shapes checked.
 
     @contextlib.contextmanager
-    def during(self, training: bool) -> Iterator[None]:
-        """While the model's forward pass is written down: whether it is one of a training step.
+    def during(self, training: bool, batch_size: Any = None) -> Iterator[None]:
+        """While the model's forward pass is written down: whether it is one of a training step, and of how
+        many examples.
 
         (What Keras tells layers inside a model does not reach them in `stateless_call`, as JAX trains.)
         """
-        self._trains = training
+        self._trains, self._batch_size = training, batch_size
         try:
             yield
         finally:
             self._trains = False
+
+    def token_numbers(self, num_tokens: Any):
+        """Where T tokens stand in their batch, int32 [T]: where replicas share it, in all of it. Tokens lie
+        [N, B], the first of every example before the second of any."""
+        numbers, replica = ops.arange(num_tokens, dtype="int32"), replica_context()
+        if replica is None:
+            return numbers
+        own = ops.cast(self._batch_size, "int32")
+        first = own * ops.cast(replica.replica_id_in_sync_group, "int32")
+        return numbers // own * (own * replica.num_replicas_in_sync) + first + numbers % own
 
     def with_extra(self, rule):
         """The rules, and `extra_input` below them, [P, R + K, T]: what a recurrence goes through."""
@@ -194,7 +226,8 @@ class Router(keras.layers.Layer):
 
     def penalise(self, activation, scores=None):
         """`penalty`; raises `ValueError` where it is not one number per member."""
-        penalty = self.penalty(activation, *([scores] if self.penalises_scores else []))
+        given = [activation, *([scores] if self.penalises_scores else [])]
+        penalty = self.penalty(*map(whole_batch, given))
         if tuple(penalty.shape) != (self.num_members,):
             raise ValueError(
                 f"{type(self).__name__}.penalty gave the shape {tuple(penalty.shape)}; expected one number "

@@ -6,7 +6,7 @@ from keras import ops
 from modtf.checks import check_number
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
-from modtf.models.routers.base import Router, RouterSetup
+from modtf.models.routers.base import Router, RouterSetup, whole_batch
 
 
 @register_router("expert_choice")
@@ -32,10 +32,12 @@ class ExpertChoice(Router):
         self.capacity = check_number("capacity", capacity, 1e-3, self.num_modules)
 
     def call(self, rule=None, rule_features=None, scores=None, extra=None):
-        shares, num_tokens = softmax(scores), ops.shape(scores)[2]
+        shares = softmax(scores)
+        of_batch = whole_batch(ops.stop_gradient(shares))
+        num_tokens = ops.shape(of_batch)[2]
         taken = ops.cast(ops.cast(num_tokens, "float32") * (self.capacity / self.num_modules), "int32")
         taken = ops.clip(taken, 1, num_tokens)
-        order = ops.sort(ops.stop_gradient(shares), axis=2)
+        order = ops.sort(of_batch, axis=2)
         least = ops.take(order, ops.reshape(num_tokens - taken, [1]), axis=2)
         chosen = ops.cast(shares >= least, shares.dtype)
         nobody = ops.cast(ops.sum(chosen, axis=1, keepdims=True) == 0, shares.dtype)

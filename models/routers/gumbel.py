@@ -25,8 +25,8 @@ class Gumbel(Router):
     """p is 1 for the module whose score plus Gumbel noise is largest, which draws from the softmax of the
     scores; scores learn as if p were the softmax of the noisy scores over a temperature (straight through).
 
-    Noise is drawn in training alone, every number from (task, seed, step, token, module); in evaluation p is
-    1 for the largest score. Replicas that share a batch draw the same noise for different tokens.
+    Noise is drawn in training alone, every number from (task, seed, step, token, module), whatever replica
+    has the token; in evaluation p is 1 for the largest score.
 
     Args:
         modules: M, at most 127; R by default.
@@ -45,7 +45,7 @@ class Gumbel(Router):
     def extra_input(self, rule, training):
         if not training:
             return None
-        uniform = uniform_noise(self.key, self.step, self.num_modules, ops.shape(rule)[2])
+        uniform = uniform_noise(self.key, self.step, self.num_modules, self.token_numbers(ops.shape(rule)[2]))
         return -ops.log(-ops.log(uniform))
 
     def call(self, rule=None, rule_features=None, scores=None, extra=None):

@@ -20,6 +20,7 @@ from modtf.models.build import build_cell, trains_alone
 from modtf.results.schema import CONFIG
 from modtf.training.provenance import provenance
 from modtf.training.requirements import check_cell
+from modtf.training.strategy import name_of
 from modtf.training.trainer import trainer_of
 from modtf.version import __version__
 
@@ -92,7 +93,7 @@ def prepare(
     def train() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         remove_unfinished(folder)
-        made_with = provenance(cell.protocol.training.precision)
+        made_with = {**provenance(cell.protocol.training.precision), "strategy": name_of(strategy)}
         record = {**cell.to_dict(), "version": __version__, **recorded_source(cell), "provenance": made_with}
         write_text(folder / CONFIG, json.dumps(record, indent=1))
         with scope():

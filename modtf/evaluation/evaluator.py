@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import keras
@@ -160,6 +161,11 @@ class Evaluator:
         family = self.population.family
         self.conditions = [family.condition(name) for name in dict.fromkeys([IID, *evaluation.names(family)])]
         self.evaluation, self.split = evaluation, split
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What it reads, JSON-able."""
+        return {"split": self.split, "seeds": self.population.seeds, **asdict(self.evaluation)}
 
     def run(self) -> Scores:
         """Performance under every condition, and on average over those of a group; the activation matrix of

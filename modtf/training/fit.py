@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from modtf.training.batches import Batches, DeviceBatches, HostBatches, Stream
 from modtf.training.callbacks.checkpoint import CheckpointCallback, skip_steps
 from modtf.training.compile import compile_model
 from modtf.training.execution import can_use_large_programs, steps_of_seconds, use_large_programs
+from modtf.training.identity import identity_of
 
 
 def fit(
@@ -37,6 +38,7 @@ def fit(
     label: str | None = None,
     batches: Stream = None,
     loss: Any = None,
+    whose: Mapping[str, Any] | None = None,
 ) -> keras.callbacks.History:
     """What `train` does with checked arguments; the evaluation is the first of the callbacks.
 
@@ -44,6 +46,7 @@ def fit(
         batches: what it is trained on in place of its task's "train" stream: an endless dataset of
             (features, target) or (features, {output: target}), or a function from the first step to one.
         loss: see `compile_model`.
+        whose: what else a checkpoint is known by, JSON-able.
 
     Raises:
         ValueError: as `train`.
@@ -74,12 +77,8 @@ def fit(
         )
     done, saver = 0, None
     if checkpoint is not None:
-        settings: dict[str, float] = {"steps": steps, "steps_per_epoch": per_epoch, "batch_size": batch_size}
-        settings |= {"learning_rate": training.learning_rate, "clipnorm": training.clipnorm or 0.0}
-        settings |= {"momentum": training.momentum} if training.optimizer == "sgd" else {}
-        settings |= {"weight_decay": training.weight_decay} if training.weight_decay else {}
-        settings |= {f"schedule_{training.schedule}": 1.0} if training.schedule else {}
-        saver = CheckpointCallback(checkpoint, callbacks, settings)
+        identity = identity_of(model, population, training, **(whose or {}))
+        saver = CheckpointCallback(checkpoint, callbacks, identity)
         done = saver.restore(model)
         callbacks = [*callbacks, saver]
     begun = saver.begun if saver is not None else 0  # steps of the epoch after those done

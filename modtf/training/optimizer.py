@@ -7,6 +7,7 @@ from keras import ops
 
 from modtf.models.kernels.gradients import noted
 from modtf.protocol import Training
+from modtf.xla.replicas import replica_context
 
 
 class MemberOptimizer(keras.optimizers.Optimizer):
@@ -54,7 +55,7 @@ class MemberOptimizer(keras.optimizers.Optimizer):
             grads = self._clip_members(grads)
         if self.coupled_decay:
             variables = self._trainable_variables if trainable_variables is None else trainable_variables
-            context = _several_replicas()
+            context = replica_context()
             decay = self.coupled_decay / (1 if context is None else context.num_replicas_in_sync)
             grads = [
                 None if grad is None else grad + ops.cast(decay * variable, grad.dtype)
@@ -73,7 +74,7 @@ class MemberOptimizer(keras.optimizers.Optimizer):
         self.diverged_at.assign(ops.where(first, ops.cast(self.iterations, known.dtype), known))
 
     def _clip_members(self, grads):
-        context, replicas = _several_replicas(), 1
+        context, replicas = replica_context(), 1
         if context is not None:  # the optimizer will sum over them once more
             replicas = context.num_replicas_in_sync
             summed = iter(context.all_reduce("sum", [grad for grad in grads if grad is not None]))
@@ -142,13 +143,3 @@ def _dense(grad):
     import tensorflow as tf
 
     return tf.convert_to_tensor(grad)
-
-
-def _several_replicas() -> Any:
-    """TensorFlow's context of the replica that runs here; None where there are no others."""
-    if keras.backend.backend() != "tensorflow":
-        return None
-    import tensorflow as tf
-
-    context = tf.distribute.get_replica_context()
-    return context if context is not None and context.num_replicas_in_sync > 1 else None

@@ -46,6 +46,19 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
     return tf.distribute.MirroredStrategy(devices)
 
 
+def name_of(strategy: Any) -> str:
+    """How a result's provenance names what `choose_strategy` gives.
+
+    Example:
+        >>> name_of(("CPU:0", "CPU:1"))
+        'members on 2 devices'
+    """
+    if isinstance(strategy, tuple):
+        return f"members on {len(strategy)} devices"
+    count = 1 if strategy is None else strategy.num_replicas_in_sync
+    return "one device" if count == 1 else f"mirrored on {count} devices"
+
+
 def bounds(num_members: int, num_devices: int) -> list[tuple[int, int]]:
     """The first and the last member + 1 of every share, as even as can be; no more shares than members.
 

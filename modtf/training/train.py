@@ -74,7 +74,9 @@ def train(
         checkpoint: a file `*.npz`; a killed run, started again with the same arguments, resumes from it
             and ends with the same weights. It is written after every evaluation, and when training is
             interrupted by Ctrl-C or `SystemExit`; the one before it is kept beside it, `*.previous.npz`, and
-            used where it is damaged. It stays when training ends: training again then returns at once.
+            used where it is damaged. It stays when training ends: training again then returns at once. It
+            says whose it is, tasks, seeds, model, protocol: another's is refused, and kept. What may differ
+            is `modtf.training.identity.MAY_DIFFER`.
         callbacks: more Keras callbacks; the checkpoint keeps those that have `state()` and
             `load_state(state)`.
         steps_per_execution: steps between two returns to Python (progress bar, callbacks, Ctrl-C); by

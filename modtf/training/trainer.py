@@ -72,6 +72,11 @@ class TrainerContext:
         **how: Any,
     ):
         self.sizes = sizes = cell.protocol.evaluation
+        described = cell.to_dict()
+        self._whose = {
+            "protocol": described.pop("training"),
+            **described,
+        }  # stages have trainings of their own
         self.model, self.population, self.task = model, population, population.task
         self.training, self.options = cell.protocol.training, _options(cell)
         self.steps, self.seconds = 0, 0.0
@@ -144,6 +149,7 @@ class TrainerContext:
             checkpoint=self._folder / (f"checkpoint_{stage}.npz" if stage else "checkpoint.npz"),
             callbacks=callbacks,
             label=" ".join(filter(None, (self._label, stage))),
+            whose={"stage": stage, **self._whose},
             **self._how,
         )
         if not (own and measured):

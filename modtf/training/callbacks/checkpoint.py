@@ -1,5 +1,6 @@
 """Resumes a killed run exactly where its last checkpoint was written."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,12 @@ from typing import Any
 import keras
 import numpy as np
 
+from modtf.checks import differences
 from modtf.training import archive
 from modtf.training.compile import state_of
+from modtf.training.identity import MAY_DIFFER
+
+SHOWN = 3  # differences, in an error
 
 
 class CheckpointCallback(keras.callbacks.Callback):
@@ -21,7 +26,7 @@ class CheckpointCallback(keras.callbacks.Callback):
     Args:
         path: the file, `*.npz`.
         callbacks: those among them that have `state()` and `load_state(state)` are kept too.
-        settings: numbers that must be the same when training resumes, such as the batch size.
+        identity: whose it is, see `identity_of`: must be the same when training resumes.
 
     Attributes:
         epochs: how many are done.
@@ -32,10 +37,10 @@ class CheckpointCallback(keras.callbacks.Callback):
         self,
         path: str | Path,
         callbacks: Sequence[keras.callbacks.Callback] = (),
-        settings: Mapping[str, float] | None = None,
+        identity: Mapping[str, Any] | None = None,
     ):
         super().__init__()
-        self.path, self.settings = Path(path), dict(settings or {})
+        self.path, self.identity = Path(path), dict(identity or {})
         self.kept: list[Any] = [
             one for one in callbacks if hasattr(one, "state") and hasattr(one, "load_state")
         ]
@@ -47,7 +52,7 @@ class CheckpointCallback(keras.callbacks.Callback):
         """Puts the last whole checkpoint, if any, into a compiled model; returns the epochs already done.
 
         Raises:
-            ValueError: if it was written with other settings or callbacks, or by another model.
+            ValueError: if it is of another training, before anything is loaded; nothing is overwritten.
         """
         arrays = archive.load(self.path)
         if arrays is None:
@@ -55,33 +60,30 @@ class CheckpointCallback(keras.callbacks.Callback):
         model.optimizer.build(model.trainable_variables)
         before = archive.previous(self.path).name
         try:
-            problem = self._put(model, arrays)
+            there, here = (json.loads(text) for text in (str(arrays["identity"]), self._identity(model)))
+            if not (differ := differences(there, here)):
+                self._put(model, arrays)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise ValueError(
                 f"{self.path} is the checkpoint of another training, or of another version of modtf: "
                 f"{type(error).__name__}: {error}. Delete it and {before}."
             ) from error
-        if problem is not None:
+        if differ:
+            shown = "; ".join([*differ[:SHOWN], *(["..."] if len(differ) > SHOWN else [])])
             raise ValueError(
-                f"{self.path} is the checkpoint of another training: {problem}. Train with the same "
-                f"arguments to resume it, or delete it and {before}."
+                f"{self.path} is the checkpoint of another training: {shown}. Train with the same arguments "
+                f"to resume it ({', '.join(MAY_DIFFER)} may differ), or give another file, or delete it and "
+                f"{before}."
             )
         return self.epochs
 
-    def _put(self, model: keras.Model, arrays: archive.Arrays) -> str | None:
-        """None, or what is of another training."""
-        variables = state_of(model)
-        settings = {name: value for name, value in arrays.items() if name.startswith("setting_")}
-        written = {name.removeprefix("setting_"): float(value) for name, value in settings.items()}
-        shapes = [arrays[f"variable_{i}"].shape for i in range(int(arrays["num_variables"]))]
-        kept, names = arrays["callbacks"].tolist(), self._names()
-        if (written, kept) != (self.settings, names) or shapes != [tuple(v.shape) for v in variables]:
-            return (
-                f"its settings are {written}, these are {self.settings}; its model has {len(shapes)} "
-                f"variables, this has {len(variables)}; it keeps the callbacks "
-                f"{', '.join(kept) or 'none'}, these are {', '.join(names) or 'none'}"
-            )
-        for i, variable in enumerate(variables):
+    def _identity(self, model: keras.Model) -> str:
+        kept = [(type(one).__name__, getattr(one, "identity", None)) for one in self.kept]
+        shapes = [list(variable.shape) for variable in state_of(model)]
+        return json.dumps({**self.identity, "callbacks": kept, "shapes": shapes}, default=str)
+
+    def _put(self, model: keras.Model, arrays: archive.Arrays) -> None:
+        for i, variable in enumerate(state_of(model)):
             variable.assign(arrays[f"variable_{i}"])
         for i, callback in enumerate(self.kept):
             prefix = f"callback_{i}_"
@@ -89,7 +91,6 @@ class CheckpointCallback(keras.callbacks.Callback):
             callback.load_state(state)
         self.epochs, self.begun = int(arrays["epoch"]), int(arrays["begun"])
         self._means = [arrays[f"mean_{i}"] for i in range(int(arrays["num_means"]))]
-        return None
 
     def on_epoch_begin(self, epoch, logs=None):
         means = self.model.metrics_variables
@@ -129,15 +130,11 @@ class CheckpointCallback(keras.callbacks.Callback):
     def _write(self, epoch: int, begun: int, states: Mapping[str, np.ndarray]) -> None:
         variables = state_of(self.model)
         means = self.model.metrics_variables if begun else []
-        numbers = {"epoch": epoch, "begun": begun, "num_variables": len(variables), "num_means": len(means)}
+        numbers = {"epoch": epoch, "begun": begun, "num_means": len(means)}
         arrays = {name: np.array(number) for name, number in numbers.items()}
-        arrays |= {f"setting_{name}": np.array(value) for name, value in self.settings.items()}
         arrays |= {f"variable_{i}": v.numpy() for i, v in enumerate(variables)}
         arrays |= {f"mean_{i}": v.numpy() for i, v in enumerate(means)}
-        archive.save(self.path, {**arrays, **states, "callbacks": np.array(self._names(), str)})
-
-    def _names(self) -> list[str]:
-        return [type(callback).__name__ for callback in self.kept]
+        archive.save(self.path, {**arrays, **states, "identity": np.array(self._identity(self.model))})
 
 
 def _follows_steps(callback: keras.callbacks.Callback) -> bool:

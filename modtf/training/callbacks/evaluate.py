@@ -59,6 +59,7 @@ class EvaluateCallback(Clock):
     def __init__(self, evaluator: Evaluator):
         super().__init__()
         self.evaluator = evaluator
+        self.identity = evaluator.identity  # for a checkpoint
         self.begin = 0
         self.steps: list[int] = []
         self.found: list[Scores] = []
@@ -172,6 +173,7 @@ class TailCallback(keras.callbacks.Callback):
         super().__init__()
         self.evaluator = evaluator
         self.found: list[Scores] = []
+        self.identity = evaluator.identity  # for a checkpoint
 
     def on_epoch_end(self, epoch, logs=None):
         if epoch >= self.params["epochs"] - tail_length(self.params["epochs"]):

@@ -32,15 +32,17 @@ def test_known_answers(key, counter, expected):
 
 def test_uniform_numbers():
     keys, steps = np.array([[1, 2], [3, 4]], np.int32), np.array([5, 5], np.int32)
-    found = np.asarray(uniform_noise(keys, steps, 4, 5000))
+    found = np.asarray(uniform_noise(keys, steps, 4, np.arange(5000, dtype=np.int32)))
     assert found.shape == (2, 4, 5000)
     assert 0 < found.min() < 0.001
     assert 0.999 < found.max() < 1
     assert abs(found.mean() - 0.5) < 0.01
     assert abs(found.std() - 12**-0.5) < 0.01
     assert np.abs(np.corrcoef(found.reshape([8, -1])) - np.eye(8)).max() < 0.06
-    np.testing.assert_array_equal(uniform_noise(keys[1:], steps[1:], 3, 70), found[1:, :3, :70])
-    later = np.asarray(uniform_noise(keys, steps + 1, 4, 5000))
+    np.testing.assert_array_equal(
+        uniform_noise(keys[1:], steps[1:], 3, np.arange(7, 70, dtype=np.int32)), found[1:, :3, 7:70]
+    )
+    later = np.asarray(uniform_noise(keys, steps + 1, 4, np.arange(5000, dtype=np.int32)))
     assert np.mean(later == found) < 0.001
 
 

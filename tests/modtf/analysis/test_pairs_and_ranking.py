@@ -44,40 +44,29 @@ def test_a_comparison_by_hand():
     assert row["gain_high"] - row["gain"] == pytest.approx(12.706 * 0.25 / np.sqrt(2) / np.sqrt(2), rel=1e-3)
 
 
-def test_models_without_a_partner_are_left_out():
+def test_models_without_a_partner_are_left_out_and_those_that_diverged_are_counted():
     frame = rows(TWO)
     frame = frame[~((frame["variant"] == "modular") & (frame["seed"] == 1))]
     assert compare_pairs(frame, pairs=PAIR).iloc[0]["num_models"] == 2
     assert compare_pairs(frame).shape[0] == 1  # the other pairs are not there
     assert compare_pairs(frame[frame["variant"] == "modular"]).empty
-
-
-def test_a_model_that_diverged_is_counted_and_wins_nothing():
-    frame = rows({**TWO, "modular": [[np.nan, 2.0], [3.0, 5.0]]})
-    row = compare_pairs(frame, pairs=PAIR).iloc[0]
+    row = compare_pairs(rows({**TWO, "modular": [[np.nan, 2.0], [3.0, 5.0]]}), pairs=PAIR).iloc[0]
     assert (row["num_models"], row["num_missing"]) == (3, 1)
     assert row["wins"] == pytest.approx((0.5 + (1 + 0) / 2) / 2)  # of the tasks
 
 
-def test_one_vote_per_task_for_the_smallest_mean():
-    cast = votes(rows(TWO), ["monolithic", "modular"])
+@pytest.mark.parametrize("task", [{}, {"setting": "classification", "measure": "error"}])
+def test_one_vote_per_task_for_the_smallest_mean(task):
+    cast = votes(rows(TWO, **task), ["monolithic", "modular"])
     won = cast.pivot(index="data_seed", columns="variant", values="vote")
     assert won["modular"].tolist() == [1.0, 0.5]  # means 1.25 < 1.5, and 4 = 4: the vote is shared
     assert cast.groupby("data_seed")["vote"].sum().tolist() == [1.0, 1.0]
 
 
-def test_error_not_accuracy_wins():
-    cast = votes(rows(TWO, setting="classification", measure="error"), ["monolithic", "modular"])
-    assert cast[cast["variant"] == "modular"]["vote"].sum() == 1.5
-
-
-def test_only_shared_seeds_count():
+def test_only_tasks_with_all_candidates_vote_and_only_shared_seeds_count():
     losses = {"monolithic": [[1.0, 0.1]], "modular": [[0.9]]}  # seed 1 is easy, modular does not have it
     cast = votes(rows(losses), ["monolithic", "modular"]).set_index("variant")["vote"]
     assert cast["modular"] == 1.0
-
-
-def test_tasks_without_all_candidates_do_not_vote():
     assert votes(rows(TWO)).empty
     with pytest.raises(ValueError, match="more than once"):
         votes(pd.concat([rows(TWO), rows(TWO, checkpoint="best")]), ["monolithic", "modular"])

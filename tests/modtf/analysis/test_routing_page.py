@@ -62,6 +62,8 @@ def test_the_page_and_its_files(atlas, layers):
     ):
         assert words in text
     assert "Test loss" not in text, "there is no performance here"
+    assert "<b>digit" not in text
+    assert "&lt;b&gt;digit" in text
     assert text.count("modules have fewer than 15 tokens") == 1
     found = layers[1].mass.values["alignment"]
     assert f"<td>{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]</td>" in text
@@ -111,30 +113,18 @@ def test_the_page_at_the_size_of_a_large_model(tmp_path):
     assert one + 60 * (two - one) < 2_000_000
 
 
-def test_names_are_text(atlas):
-    text = (atlas / "measures.html").read_text()
-    assert "<b>digit" not in text
-    assert "&lt;b&gt;digit" in text
-
-
-def test_the_measures(atlas, layers):
-    frame = pd.read_csv(atlas / "measures.csv")
+def test_the_tables(atlas, layers):
+    measures, modules, activation = (
+        pd.read_csv(atlas / f"{name}.csv") for name in ("measures", "modules", "activation")
+    )
     expected = pd.DataFrame([row for layer in layers for row in layer.to_rows()])
-    assert list(frame["layer_name"].drop_duplicates()) == list(LAYERS)
-    pd.testing.assert_frame_equal(frame.drop(columns="layer_name"), expected)
-
-
-def test_the_modules(atlas):
-    frame = pd.read_csv(atlas / "modules.csv")
-    assert len(frame) == 2 * 2 * 5
-    hard = frame[(frame["by"] == "hard") & (frame["layer"] == 1)].set_index("module")
+    assert list(measures["layer_name"].drop_duplicates()) == list(LAYERS)
+    pd.testing.assert_frame_equal(measures.drop(columns="layer_name"), expected)
+    assert len(modules) == 2 * 2 * 5
+    hard = modules[(modules["by"] == "hard") & (modules["layer"] == 1)].set_index("module")
     assert hard.loc[1:3, "top_label_name"].tolist() == list(LABELS)
     assert hard["too_few"].tolist() == [True, False, False, False, True]
-
-
-def test_the_activation(atlas, layers):
-    frame = pd.read_csv(atlas / "activation.csv")
-    one = frame[(frame["by"] == "mass") & (frame["layer_name"] == "above")]
+    one = activation[(activation["by"] == "mass") & (activation["layer_name"] == "above")]
     matrix = one.pivot(index="label", columns="module", values="probability").to_numpy()
     np.testing.assert_allclose(matrix, layers[1].mass.activation)
     assert one["label_name"].iloc[5] == LABELS[1]
@@ -157,11 +147,6 @@ def test_without_names_there_are_no_columns_of_them(layers, tmp_path):
         assert not [name for name in pd.read_csv(tmp_path / file) if name.endswith("_name")]
 
 
-def test_no_layer_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"no layer; expected what modtf\.measure_activations returns"):
-        write_atlas([], tmp_path)
-
-
 def test_a_bare_matrix(tmp_path):
     """No tokens: neither counts nor intervals, and a page all the same."""
     layers = modtf.measure_activations(np.eye(3))
@@ -170,6 +155,8 @@ def test_a_bare_matrix(tmp_path):
     assert "nan" not in text
     assert "alignment" in print_atlas(layers)
     assert "[" not in print_atlas(layers)
+    with pytest.raises(ValueError, match=r"no layer; expected what modtf\.measure_activations returns"):
+        write_atlas([], tmp_path)
 
 
 def test_many_labels_are_cut_to_the_most_frequent():

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -141,14 +139,3 @@ def test_missing_cells_are_told_apart(tmp_path):
         ("modular", "modules=4"): "absent",
     }
     assert (64, "modular", "modules=4") not in missing.index
-
-
-def test_the_analysis_loads_no_tensorflow(small_folder, small_study):
-    assert small_study.missing.empty
-    code = (
-        "import sys; sys.modules['tensorflow'] = sys.modules['keras'] = None\n"
-        f"import modtf; study = modtf.Study.read({str(small_folder)!r})\n"
-        "print(len(study.claims(['gt_modular_wins'])), study.table()[:3])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr

@@ -39,8 +39,6 @@ def test_a_mean_over_different_things_is_refused(frame, small_folder):
     table = summarise(rows, by=["variant", "setting"], over=["num_rules"])
     assert len(table) == 6
     assert (table["num_tasks"] == 3).all()  # tasks of different numbers of rules are the same tasks
-    with pytest.raises(ValueError, match="'depth'"):
-        summarise(frame, by=["depth"])
     placed = pd.concat([rows.assign(place="encoder"), rows.assign(place="root")])
     with pytest.raises(ValueError, match="'place'"):
         summarise(placed, by=["variant", "setting", "num_rules"])
@@ -48,6 +46,22 @@ def test_a_mean_over_different_things_is_refused(frame, small_folder):
     with pytest.raises(ValueError, match="'step'"):
         summarise(history, by=[*CELL, "measure"])
     assert set(summarise(history, by=[*CELL, "measure", "step"])["num_models"]) == {6}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"frame": [1, 2]}, "is no table; expected what modtf.load_results gives"),
+        ({"by": ["depth"]}, "no column 'depth'; it has"),
+        ({"by": 3}, "by=3"),
+        ({"by": ["value"]}, "for every value of 'value'"),
+        ({"value": "folder"}, "'folder' holds no numbers"),
+        ({"level": 95}, "level=95"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(frame, wrong, words):
+    with pytest.raises(ValueError, match=words):
+        summarise(**{"frame": frame, **wrong})
 
 
 def test_performance_is_loss_or_error_in_two_conditions(frame):

@@ -41,10 +41,10 @@ def test_files(folder, small_cell):
     assert config == {**small_cell.to_dict(), "version": modtf.__version__}
     versions = {module.__name__: module.__version__ for module in (modtf, tf, keras, np)}
     assert versions.items() <= made_with.items()
-    others = "python backend system processor accelerators precision"
+    others = "python backend system processor accelerators precision strategy"
     assert set(made_with) - set(versions) == set(others.split())
     assert all(isinstance(value, str) and value for value in made_with.values())
-    assert made_with["precision"] == "float32"
+    assert (made_with["precision"], made_with["strategy"]) == ("float32", "one device")
 
 
 def test_results(folder, small_cell):

@@ -20,6 +20,7 @@ class PrescribedEvaluator:
         activation: np.ndarray | None = None,
         penalty_name: str | None = None,
     ):
+        self.identity = None
         self.population, self.penalties = population, {"": penalty_name} if penalty_name else {}
         self.series: dict[tuple[str, str, str], Iterator[Any]] = {
             (*name, "") if isinstance(name, tuple) else (name, "iid", ""): iter(values)

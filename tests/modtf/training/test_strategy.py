@@ -9,7 +9,15 @@ import pytest
 
 from modtf.engines.cell import run_cell
 from modtf.families import with_free_rules
+from modtf.models.routers import ROUTERS
 from modtf.training.strategy import bounds, choose_strategy
+
+#: every router, and those that draw, or look at the batch, where tokens come in sequences
+ROUTED = [("mlp", name) for name in ROUTERS] + [
+    ("rnn", "gumbel"),
+    ("mha", "switch"),
+    ("mha", "expert_choice"),
+]
 
 TWO_DEVICES = """
 import json
@@ -28,16 +36,16 @@ from modtf.training.execution import use_large_programs
 from modtf.training.fit import training_batches
 from modtf.training.strategy import choose_strategy
 
-STEPS, EVERY = 40, 4
+STEPS, EVERY, ROUTED = 40, 4, json.loads(sys.argv[2])
 results = {"errors": []}
 mirrored, members = choose_strategy("mirrored", 8), choose_strategy("members", 7, 3)
 results["devices"] = members
 
 
-def trained(arch, how, data="host"):
+def trained(arch, how, data="host", variant="modular", steps=STEPS):
     tasks = [modtf.Task(arch, num_rules=2, data_seed=i) for i in range(3)]
     with mirrored.scope() if how == "mirrored" else contextlib.nullcontext():
-        model = modtf.build(tasks, "modular", 4, [0, 1, 2])
+        model = modtf.build(tasks, variant, 4, [0, 1, 2])
         training = modtf.Training(steps=STEPS, learning_rate=3e-3, clipnorm=0.5)
         by_keras = how in ("one", "mirrored")
         compile_model(
@@ -46,7 +54,7 @@ def trained(arch, how, data="host"):
         )
     batches = training_batches(model, model.population, 8, data=data)
     elements = use_large_programs(model, batches, members if how == "members" else ())
-    how_long = {"epochs": STEPS // EVERY, "steps_per_epoch": EVERY}
+    how_long = {"epochs": steps // EVERY, "steps_per_epoch": EVERY}
     losses = model.fit(elements, **how_long, verbose=0, shuffle=False).history["loss"]
     weights = [v.numpy().tolist() for v in [*model.trainable_variables, *model.optimizer.variables]]
     return {"losses": losses, "weights": weights}
@@ -55,6 +63,9 @@ def trained(arch, how, data="host"):
 for arch in with_free_rules():
     for how in ("one", "mirrored", "in one program", "members"):
         results[f"{arch} {how}"] = trained(arch, how)
+for arch, variant in ROUTED:
+    for how in ("one", "mirrored"):
+        results[f"{arch} {variant} {how}"] = trained(arch, how, variant=variant, steps=12)
 results["mlp on both devices"] = trained("mlp", "members", "device")
 
 sizes = modtf.Evaluation(batches=1, batch_size=8, activation_batch_size=8, tokens=8, conditions=())
@@ -81,7 +92,7 @@ print("RESULTS" + json.dumps(results))
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    command = [sys.executable, "-c", TWO_DEVICES, str(tmp_path_factory.mktemp("runs"))]
+    command = [sys.executable, "-c", TWO_DEVICES, str(tmp_path_factory.mktemp("runs")), json.dumps(ROUTED)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
     printed, found = ran.stdout.split("RESULTS")
@@ -89,7 +100,6 @@ def results(tmp_path_factory):
 
 
 def assert_trained_as(one, two, tolerance):
-    assert len(one["losses"]) == 10
     assert one["losses"][-1] < one["losses"][0]
     np.testing.assert_allclose(two["losses"], one["losses"], rtol=tolerance)
     for a, b in zip(one["weights"], two["weights"], strict=True):
@@ -108,6 +118,15 @@ def test_two_devices_train_as_one(results):
     assert set(results["printed"].strip().splitlines()) == {line}
     for how in ("members", "mirrored"):
         assert {"results.csv", "last.keras", "best.keras"} <= set(results[how])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arch", "variant"), ROUTED)
+def test_every_router_draws_and_balances_over_the_whole_batch(results, arch, variant):
+    one, two = (results[f"{arch} {variant} {how}"] for how in ("one", "mirrored"))
+    np.testing.assert_allclose(two["losses"], one["losses"], rtol=1e-5)
+    for a, b in zip(one["weights"], two["weights"], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-4)
 
 
 def test_a_cell_is_trained_on_its_devices(monkeypatch, tmp_path, small_cell):

@@ -72,7 +72,7 @@ def run(cell):
     initial = [variable.numpy() for variable in model.variables]
     evaluator = Evaluator(model, cell.population, SMALL)
 
-    def run(folder, step=None):
+    def run(folder, step=None, cell=cell):
         for variable, value in zip(model.variables, initial, strict=True):
             variable.assign(value)
         how: Any = {"verbose": False, "jit_compile": False, "steps_per_execution": 2}
@@ -105,11 +105,13 @@ def test_stages_are_measured_and_counted(whole):
         context.record("norm", 1.0, "dark")
 
 
-def test_killed_between_and_inside_stages_it_ends_the_same(run, whole, tmp_path):
+def test_killed_between_and_inside_stages_it_ends_the_same(run, whole, cell, tmp_path):
     context, expected, _ = whole
     for step in (2, 0, 6):  # inside the first stage; at its end; inside the second
         with pytest.raises(Terminated):
             run(tmp_path / "killed", step)
+    with pytest.raises(ValueError, match=r"learning_rate is 0.1 there and 0.2 here; trainer is None"):
+        run(tmp_path / "killed", cell=replace(cell, trainer={"rate": 0.2}))
     again, found = run(tmp_path / "killed")
     for ours, its in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, its)

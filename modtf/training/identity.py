@@ -1,0 +1,44 @@
+"""Whose a checkpoint is: what must be the same where a training is resumed."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import keras
+
+from modtf.models.base import ModularModel
+from modtf.models.own import hash_of_source
+from modtf.population import Population
+from modtf.protocol import Training
+
+#: what need not be the same, as arguments of `modtf.train`: where and how it runs, not what comes of it
+MAY_DIFFER = ("data", "devices", "jit_compile", "steps_per_execution", "verbose", "label")
+
+
+def identity_of(
+    model: keras.Model, population: Population, training: Training, **more: Any
+) -> dict[str, Any]:
+    """What defines a training scientifically, JSON-able: data and seeds, model, and numbers of training.
+
+    Args:
+        model: one of modtf's is known by its architecture, variant, options, width and seeds; another by its
+            name and what its class says, comments apart. Shapes of weights are compared besides.
+        **more: what else tells it from others.
+    """
+    return {**more, "data": _members(population), "model": _model(model), "training": asdict(training)}
+
+
+def _members(population: Population) -> dict[str, Any]:
+    return {"tasks": [task.name for task in population.tasks], "seeds": list(population.seeds)}
+
+
+def _model(model: keras.Model) -> Mapping[str, Any]:
+    if isinstance(model, ModularModel):
+        config = {**model.get_config(), **_members(model.population), "architecture": type(model).__name__}
+        return {name: value for name, value in config.items() if name not in ("population", "name")}
+    try:
+        source = hash_of_source(inspect.getsource(type(model)))
+    except (OSError, TypeError):  # it has no file
+        source = None
+    return {"name": type(model).__qualname__, "source": source}

@@ -1,0 +1,107 @@
+"""A checkpoint says whose it is: another training's is refused before anything is loaded, and kept."""
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+
+from modtf.models.build import build
+from modtf.protocol import Evaluation
+from modtf.task import Task
+from modtf.training.train import train
+
+SIZES = Evaluation(batches=1, batch_size=4, tokens=8, activation_batch_size=4, conditions=())
+MODEL = {"task": Task(num_rules=3), "variant": "top_k", "width": 4, "seed": 0, "router": {"k": 2}}
+HOW = {
+    "steps": 4,
+    "batch_size": 4,
+    "evaluations": 2,
+    "evaluation": SIZES,
+    "jit_compile": False,
+    "steps_per_execution": 1,
+    "verbose": False,
+}
+
+
+def trained(path, given=None, **changes):
+    """A training with its checkpoint in `path`, of a new model unless one is given."""
+    model = {name: changes.pop(name, value) for name, value in MODEL.items()}
+    options = {"task": model["task"], "checkpoint": path, **HOW, **changes}
+    return train(given or build(**model), **options)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """The checkpoint of a training that has ended."""
+    path = tmp_path_factory.mktemp("trained") / "checkpoint.npz"
+    trained(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"task": MODEL["task"].replace(data_seed=1)}, "r3_task0' there and 'mlp_regression_r3_task1' here"),
+        ({"task": MODEL["task"].replace(setting="classification")}, r"data.tasks\[0\] is 'mlp_regression"),
+        ({"seed": 1}, r"data.seeds\[0\] is 0 there and 1 here; model.seeds"),
+        ({"variant": "switch", "router": {}}, "model.variant is 'top_k' there and 'switch' here"),
+        ({"router": {"k": 1}}, "model.router.k is 2 there and 1 here"),
+        ({"width": 5}, "model.width is 4 there and 5 here"),
+        ({"learning_rate": 0.5}, "training.learning_rate is 0.0001 there and 0.5 here"),
+        ({"optimizer": "sgd"}, "training.optimizer is 'adam' there"),
+        ({"evaluation": replace(SIZES, batches=2)}, r"callbacks\[0\]\[1\].batches is 1 there and 2 here"),
+    ],
+)
+def test_another_is_refused(path, changes, named):
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=f"is the checkpoint of another training: .*{named}.* may differ"):
+        trained(path, **changes)
+    assert path.read_bytes() == before
+    assert len(list(path.parent.iterdir())) == 2
+
+
+def test_where_and_how_it_runs_may_differ(path):
+    model = build(**MODEL)
+    assert trained(path, model, data="device", steps_per_execution=2, verbose=True, label="again").epoch == []
+    with np.load(path) as saved:
+        for i, weight in enumerate(model.weights):
+            np.testing.assert_array_equal(weight, saved[f"variable_{i}"])
+
+
+def functional(units):
+    """A user's, whose class says nothing of it."""
+    features = {
+        "inputs": keras.Input([2], name="inputs"),
+        "rule": keras.Input([], dtype="int32", name="rule"),
+    }
+    hidden = keras.layers.Dense(units)(features["inputs"])
+    return keras.Model(features, {"target": keras.layers.Dense(1)(hidden)[:, 0]})
+
+
+class Own(keras.Model):
+    """A user's."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, features):
+        return {"target": self.dense(features["inputs"])[..., 0]}
+
+
+class Other(Own):
+    """Of the same shapes."""
+
+
+def test_a_users_model_is_known_by_its_name_source_and_shapes(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    trained(path, Own())
+    assert trained(path, Own()).epoch == []
+    with pytest.raises(ValueError, match=r"model.name is 'Own' there and 'Other' here; model.source is"):
+        trained(path, Other())
+    path = tmp_path / "functional.npz"
+    trained(path, functional(2))
+    assert trained(path, functional(2)).epoch == []
+    with pytest.raises(ValueError, match=r"another training: shapes\[0\]\[1\] is 2 there and 3 here"):
+        trained(path, functional(3))
