@@ -5,6 +5,7 @@ import re
 import sys
 import tempfile
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.abc import MetaPathFinder
@@ -37,6 +38,7 @@ def run_command(
     hint = "; the same command resumes where it was" if resumes else ""
     name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
     quiet_tensorflow()
+    warnings.formatwarning = lambda message, *_: f"{name}: warning: {message}\n"
     try:
         with exit_on_sigterm():
             for location in plugins_given(arguments):

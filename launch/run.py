@@ -99,11 +99,6 @@ def main(given: flags.FlagValues) -> None:
         flush=True,
     )
     own = [cell for cell in cells if cell.runs in MODELS]
-    if own:
-        from modtf.engines.members_in_turn import check_source
-
-        for cell in own:
-            check_source(cell, out)
     for name in dict.fromkeys(name for cell in asked for name in cell.router):
         users = [cell.variant for cell in asked if name in cell.router]
         if len(users) < len(cells):

@@ -53,19 +53,21 @@ def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) ->
 
 
 def find_missing(directory: Source) -> pd.DataFrame:
-    """The cells that are unfinished, lack members, or are absent from the grid that the others span.
+    """The cells that are unfinished, damaged, lack members, or are absent from the grid that the others span.
 
     The grid of a kind of task is every number of rules x every width x every variant that was found there.
     Members are compared with all that any of its cells has.
 
     Returns:
-        One row per such cell: the columns of `CELL`, `status` ("unfinished", "fewer models" or "absent") and
-        `detail`. No rows when nothing is missing.
+        One row per such cell: the columns of `CELL`, "" and 0 where a damaged config does not tell, `status`
+        ("damaged", "unfinished", "fewer models" or "absent") and `detail`. No rows when nothing is missing.
 
     Raises:
         FileNotFoundError, ValueError: as `find_cells`.
     """
-    cells = find_cells(directory)
+    found = find_cells(directory)
+    rows = [(*cell.cell.values(), "damaged", f"{cell.path}: {cell.damage}") for cell in found if cell.damage]
+    damaged, cells = {row[: len(CELL)] for row in rows}, [cell for cell in found if not cell.damage]
     members: dict[tuple[object, ...], set[tuple[int, int]]] = {}
     started: dict[tuple[object, ...], CellFolder] = {}
     for cell in cells:
@@ -74,7 +76,6 @@ def find_missing(directory: Source) -> pd.DataFrame:
             members.setdefault(key, set()).update(cell.members)
         else:
             started[key] = cell
-    rows = []
     for kind in dict.fromkeys(_values(cell, *KIND) for cell in cells):
         of_kind = [cell for cell in cells if _values(cell, *KIND) == kind]
         everyone = set().union(*(cell.members for cell in of_kind))
@@ -86,7 +87,7 @@ def find_missing(directory: Source) -> pd.DataFrame:
             if key in started and key not in members:
                 rows.append((*key, "unfinished", str(started[key].path)))
             elif key not in members:
-                rows.append((*key, "absent", ""))
+                rows += [] if key in damaged else [(*key, "absent", "")]
             elif lacking:
                 detail = f"{len(lacking)} of {len(everyone)} (task, seed) pairs lack"
                 rows.append((*key, "fewer models", detail))

@@ -53,7 +53,7 @@ class Study(TrainedModels):
         level: float = LEVEL,
         progress: Progress = iter,
     ) -> "Study":
-        """The study of all finished cells in one folder or several.
+        """The study of all finished cells in one folder or several; damaged ones are named and left out.
 
         Args:
             folders: where training wrote, or archives of it; cells may lie at any depth.
@@ -62,16 +62,16 @@ class Study(TrainedModels):
 
         Raises:
             FileNotFoundError: if a folder does not exist or holds no cell.
-            ValueError: if no cell is finished, a file is not what training writes, or the cells cannot be
-                compared.
+            ValueError: if no cell is finished, or the cells cannot be compared.
         """
         cells = find_cells(folders)
         finished = [cell for cell in cells if cell.is_finished]
         if not finished:
             names = [folders] if isinstance(folders, str | Path) else folders
+            damaged = [f"{cell.path} is damaged: {cell.damage}" for cell in cells if cell.damage][:1]
             raise ValueError(
                 f"None of the {len(cells)} cells in {', '.join(map(str, names))} is finished. "
-                "Let training end, then try again."
+                f"{damaged[0] if damaged else 'Let training end, then try again.'}"
             )
         shared = {"checkpoint": checkpoint, "protocols": protocols, "level": level, "progress": progress}
         return cls(load_results(finished, progress), cells=cells, **shared)  # type: ignore[arg-type]

@@ -12,8 +12,8 @@ import keras
 from modtf.cell import Cell
 from modtf.checks import check_path, check_type
 from modtf.engines.lock import held
-from modtf.engines.members_in_turn import check_source, make_member, recorded_source, run_members
-from modtf.engines.state import finish, state_of
+from modtf.engines.members_in_turn import make_member, run_members
+from modtf.engines.state import finish, recorded_source, state_of
 from modtf.engines.train_and_write import train_and_write
 from modtf.files import check_writable, remove_unfinished, write_text
 from modtf.models.build import build_cell, trains_alone
@@ -64,7 +64,6 @@ def run_cell(
     check_type("cell", cell, Cell)
     check_path("out", out)
     if state_of(cell, out).name == "finished":
-        check_source(cell, out)
         return Path(out, cell.folder)
     check_writable(out)
     train = prepare(cell, out, strategy=strategy, data=data, verbose=verbose, callbacks=callbacks)
@@ -81,7 +80,6 @@ def prepare(
 
     Arguments and errors are those of `run_cell`.
     """
-    check_source(cell, out)
     check_cell(cell)
     folder, in_turn = Path(out, cell.folder), trains_alone(cell)
     devices = strategy if isinstance(strategy, tuple) else ()

@@ -1,9 +1,5 @@
-"""A cell without members axis: its members train one after the other, each as a cell of its own would.
+"""A cell without members axis: its members train one after the other, each as a cell of its own would."""
 
-Beside a cell of a registered model stands what its file said: the name alone does not say what it was.
-"""
-
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +12,13 @@ from modtf.cell import Cell
 from modtf.engines.train_and_write import train_and_write
 from modtf.evaluation.outputs import check_conditions, find_outputs
 from modtf.models.build import build_cell
-from modtf.models.own import MODELS, explained, source_of
+from modtf.models.own import MODELS, explained
 from modtf.population import Population
 from modtf.results import schema
-from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
+from modtf.results.schema import HISTORY, RESULTS, read_activations, read_values
 from modtf.training import archive
 
 MEMBERS = "members"  # of a cell's folder: a folder for every member
-SOURCE = "source"  # in the config: what the model's file said
 
 
 def make_member(cell: Cell, population: Population) -> keras.Model:
@@ -66,21 +61,3 @@ def run_members(cell: Cell, folder: Path, **how: Any) -> None:
     schema.save_activations(folder, {**joined, "steps": arrays[0]["steps"]})
     for name, write in ((HISTORY, schema.write_history), (RESULTS, schema.write_results)):
         write(folder, pd.concat([read_values(part / name) for part in parts], ignore_index=True))
-
-
-def recorded_source(cell: Cell) -> dict[str, Any]:
-    """What is recorded beside the cell; nothing for a model of modtf."""
-    return {SOURCE: source_of(cell.runs)} if cell.runs in MODELS else {}
-
-
-def check_source(cell: Cell, out: str | Path) -> None:
-    """Raises `ValueError` where the cell's folder in `out` is of a file that said something else."""
-    path = Path(out, cell.folder, CONFIG)
-    now = recorded_source(cell)
-    if now and path.exists():
-        before = json.loads(path.read_text(encoding="utf-8"))
-        if before.get(SOURCE) != now[SOURCE]:
-            raise ValueError(
-                f"{path.parent} holds results of a model {cell.variant!r} whose file has changed since. "
-                "Register the new one under another name, choose another --out, or remove that folder."
-            )

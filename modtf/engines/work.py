@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 from modtf.cell import Cell
 from modtf.engines.lock import HeldError, NoLocksError, held, this_process
-from modtf.engines.state import State, diverged, finish, state_of, write_error
+from modtf.engines.state import State, finish, state_of, write_error
 from modtf.files import FULL
 from modtf.plugins import load_plugin
 from modtf.registry import resolve
+from modtf.results.manifest import diverged
 
 Report = Callable[[int], None]  # is told how many steps of a cell are done
 #: trains a cell: (cell, folder to make the cell's folder in, report)

@@ -18,13 +18,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from modtf.files import atomic_path
-from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, RESULTS, read_activations
+from modtf.results.manifest import MANIFEST, READ, write_manifest
+from modtf.results.schema import ACTIVATION, read_activations
+from modtf.version import __version__
 
 if TYPE_CHECKING:
     from modtf.results.cells import CellFolder
 
 SUFFIX = ".zip"
-FILES = (CONFIG, RESULTS, HISTORY, ACTIVATION)  # all that tables and figures need: no models
+FILES = (*READ, MANIFEST)
 PARTS = 2048  # of 1: float16 has all their multiples from 0 to 1
 LARGEST = 8 << 30  # bytes of an archive, unpacked
 DAMAGED = (zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, RuntimeError, OSError)
@@ -49,14 +51,23 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
             taken[cell.path.name] += 1
             again = taken[cell.path.name]  # cells of two folders may have one name
             folder = cell.path.name + (f"~{again}" if again > 1 else "")
-            for name in FILES:
-                path = cell.path / name
-                if path.is_file():
-                    entry = zipfile.ZipInfo(f"{folder}/{name}", TIME)
-                    entry.compress_type = zipfile.ZIP_LZMA
-                    is_array = name == ACTIVATION
-                    content = compact(read_activations(cell.path)) if is_array else path.read_bytes()
-                    archive.writestr(entry, content)
+            for name, content in _contents(cell).items():
+                entry = zipfile.ZipInfo(f"{folder}/{name}", TIME)
+                entry.compress_type = zipfile.ZIP_LZMA
+                archive.writestr(entry, content)
+
+
+def _contents(cell: "CellFolder") -> dict[str, bytes]:
+    """What of a cell is archived, by file, and a manifest of just that."""
+    with tempfile.TemporaryDirectory(prefix="modtf-results-") as temporary:
+        folder = Path(temporary)
+        for name in READ:
+            if name == ACTIVATION and cell.has_activation:
+                (folder / name).write_bytes(compact(read_activations(cell.path)))
+            elif (cell.path / name).is_file():
+                shutil.copyfile(cell.path / name, folder / name)
+        write_manifest(folder, version=str(cell.config.get("version", __version__)))
+        return {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
 
 
 def check_archive_name(name: str, path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,18 +12,22 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.results.archive import SUFFIX, is_archive, unpacked
-from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, PRIVATE, RESULTS
+from modtf.results.check import check_files
+from modtf.results.manifest import MANIFEST, damage_of
+from modtf.results.schema import ACTIVATION, CELL, CONFIG, HISTORY, PRIVATE, RESULTS
 from modtf.task import science_hash
+from modtf.training.archive import DamagedError
 
 Folder = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
 class CellFolder:
-    """One cell on disk, finished or not."""
+    """One cell on disk, finished or not, or damaged: then `damage` says how, and nobody counts it."""
 
     path: Path
-    config: dict[str, Any]
+    config: dict[str, Any]  # empty where it is damaged itself
+    damage: str = ""
 
     @cached_property
     def definition(self) -> Cell:
@@ -31,13 +36,14 @@ class CellFolder:
 
     @cached_property
     def cell(self) -> dict[str, Any]:
-        """The values of `CELL`."""
-        return self.definition.columns
+        """The values of `CELL`; "" and 0 where the config is damaged."""
+        unknown = {name: 0 if name in ("num_rules", "width") else "" for name in CELL}
+        return self.definition.columns if self.config else unknown
 
     @property
     def members(self) -> tuple[tuple[int, int], ...]:
         """(data_seed, seed) of every member."""
-        return self.definition.members
+        return self.definition.members if self.config else ()
 
     @cached_property
     def protocol(self) -> str:
@@ -45,13 +51,16 @@ class CellFolder:
 
         The same for cells that may be compared; after tuning variants may differ in what follows the "@".
         """
+        if not self.config:
+            return ""
         config = self.definition.protocol.to_dict()
         learning_rate = config["training"].pop("learning_rate")
         return f"{science_hash(config, 4)}@{learning_rate}"
 
     @property
     def is_finished(self) -> bool:
-        return (self.path / RESULTS).is_file()
+        """Whether it is trained to its end, and nothing of it is damaged."""
+        return not self.damage and is_finished(self.path)
 
     @property
     def has_history(self) -> bool:
@@ -62,19 +71,26 @@ class CellFolder:
         return (self.path / ACTIVATION).is_file()
 
 
+def is_finished(folder: Path) -> bool:
+    """Whether a cell has its manifest, or, from before there were any, its results and no checkpoint."""
+    old = (folder / RESULTS).is_file() and not any(folder.glob("checkpoint*.npz"))
+    return old or (folder / MANIFEST).is_file()
+
+
 Source = Folder | Sequence[Folder] | Sequence[CellFolder]
 
 
 def find_cells(directory: Source) -> list[CellFolder]:
     """Every cell under one folder or several, at any depth, in the order of their paths.
 
-    An archive that `modtf report --archive` has written is read as a folder. Cells that were found before
-    pass through, so that a caller may choose among them.
+    An archive that `modtf report --archive` has written is read as a folder. Finished cells are held against
+    their manifest, or where there is none against what training writes; of what is damaged a warning speaks.
+    Cells that were found before pass through, so that a caller may choose among them.
 
     Raises:
         FileNotFoundError: if a folder does not exist or holds no cell.
-        ValueError: if a config cannot be read, is of a family that is not registered, or two folders hold
-            the same cell, members and protocol.
+        ValueError: if a config is of a family that is not registered, or two folders hold the same cell,
+            members and protocol.
     """
     cells: dict[Path, CellFolder] = {}
     single = isinstance(directory, str | bytes | os.PathLike) or not isinstance(directory, Iterable)
@@ -104,27 +120,30 @@ def _config_files(folder: Path) -> Iterable[Path]:
     for parent, folders, files in os.walk(folder):
         if PRIVATE in folders:
             folders.remove(PRIVATE)
-        if CONFIG in files:
+        if CONFIG in files or {RESULTS, MANIFEST} <= set(files):
             yield Path(parent, CONFIG)
             folders.clear()  # a cell holds no cells, but may hold many TensorBoard files
         folders.sort()
 
 
-def _read(path: Path) -> CellFolder | None:
+def read_config(folder: Path) -> dict[str, Any]:
+    """What `config.json` says, which describes a cell; empty where it is another program's.
+
+    Raises:
+        DamagedError: where it cannot be read, or describes no cell of this version.
+        ValueError: where nobody has registered the cell's family.
+    """
+    path = folder / CONFIG
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{path} cannot be read ({error}). Remove the folder and run its cell again."
-        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedError(f"{path} cannot be read ({error}). Run its cell again.") from error
     if not isinstance(config, dict) or "cell" not in config:
-        return None  # another program's config.json
-    found = CellFolder(path.parent, config)
+        return {}
     try:
-        _ = found.cell
+        Cell.from_dict(config).columns  # noqa: B018
     except ValueError as error:
-        cell = config["cell"]
-        task = cell.get("task") if isinstance(cell, dict) else None
+        task = config["cell"].get("task") if isinstance(config["cell"], dict) else None
         arch = task.get("arch") if isinstance(task, dict) else None
         if arch is not None and arch not in FAMILIES:
             raise ValueError(
@@ -132,10 +151,47 @@ def _read(path: Path) -> CellFolder | None:
                 f"{', '.join(FAMILIES)}). Load what registers it: --plugin=FILE_OR_MODULE, or "
                 "modtf.load_plugin."
             ) from error
-        raise ValueError(
-            f"{path} describes no cell of this version ({error}). Remove the folder and run its cell again."
+        raise DamagedError(
+            f"{path} describes no cell of this version ({error}). Run its cell again."
         ) from error
-    return found
+    return config
+
+
+def damage_in(folder: Path, weights: bool = True) -> str:
+    """What is damaged of a finished cell, in one line: see `modtf.results.manifest`; "" where nothing is.
+
+    Without a manifest its files must be what training writes.
+    """
+    if (folder / MANIFEST).exists():
+        return damage_of(folder, weights)
+    try:
+        config = read_config(folder)
+    except DamagedError as error:
+        return str(error)
+    try:
+        check_files(folder, Cell.from_dict(config))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _read(path: Path) -> CellFolder | None:
+    """The cell whose config, if all is well, lies at `path`; None where it is another program's."""
+    folder, config = path.parent, dict[str, Any]()
+    damage = damage_in(folder, weights=False) if is_finished(folder) else ""
+    if not damage.startswith(CONFIG):
+        try:
+            config = read_config(folder)
+        except DamagedError as error:
+            damage = damage or str(error)
+        else:
+            damage = damage if config or (folder / RESULTS).exists() else ""
+    if not config and not damage:
+        return None
+    damage = damage.removeprefix(f"{folder}{os.sep}")
+    if damage:
+        warnings.warn(f"{folder} is damaged, and left out: {damage}", stacklevel=3)
+    return CellFolder(folder, config, damage)
 
 
 def _refuse_copies(cells: Iterable[CellFolder]) -> None:

@@ -1,24 +1,28 @@
-"""Reads the tables of many cells as one pandas DataFrame."""
+"""Reads the tables of many cells as one pandas DataFrame, and their activation matrices."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
+from modtf.checks import check_choice
 from modtf.families import FAMILIES
 from modtf.metrics import MEASURES
+from modtf.protocol import tail_length
 from modtf.results.cells import CellFolder, Source, find_cells
+from modtf.results.check import read_matrices, read_table
 from modtf.results.schema import (
     CELL,
     CHECKPOINTS,
     COLUMNS,
     HISTORY,
     HISTORY_COLUMNS,
-    NOT_KEYS,
     RESULTS,
     VARIANTS,
-    read_values,
     with_place,
 )
 
@@ -35,19 +39,19 @@ def load_results(directory: Source, progress: Progress = iter) -> pd.DataFrame:
     Returns:
         One row per member, checkpoint, measure, condition and place: `modtf.results.COLUMNS`, then
         `protocol`, equal for cells that were trained and evaluated in the same way, and `folder`. Columns of
-        text are categories, in the order of the registries. No rows if no cell is finished. Unfinished cells:
-        `modtf.analysis.find_missing`.
+        text are categories, in the order of the registries. No rows if no cell is finished. A warning names
+        what is damaged, and `modtf.analysis.find_missing` that and what is not finished.
 
     Raises:
         FileNotFoundError: if a folder does not exist or holds no cell.
-        ValueError: if a file is not what training writes, or a model is there twice.
+        ValueError: if a model is there twice, or of a family that is not registered.
 
     Example:
         >>> frame = load_results("runs/study")  # doctest: +SKIP
         >>> frame.query("measure == 'alignment'").groupby("variant").value.mean()  # doctest: +SKIP
     """
     cells = [cell for cell in find_cells(directory) if cell.is_finished]
-    tables = [(cell, _results(cell)) for cell in progress(cells)]
+    tables = [(cell, read_table(cell.path, RESULTS, cell.definition)) for cell in progress(cells)]
     return _concatenate(tables, {**COLUMNS, **JOINED})
 
 
@@ -62,8 +66,76 @@ def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
         FileNotFoundError, ValueError: as `load_results`.
     """
     cells = [cell for cell in find_cells(directory) if cell.is_finished and cell.has_history]
-    tables = [(cell, _read(cell, HISTORY, HISTORY_COLUMNS)) for cell in progress(cells)]
+    tables = [(cell, read_table(cell.path, HISTORY, cell.definition)) for cell in progress(cells)]
     return _concatenate(tables, {**{name: COLUMNS[name] for name in CELL}, **HISTORY_COLUMNS, **JOINED})
+
+
+@dataclass(frozen=True)
+class Activations:
+    """The activation matrices of one cell at one place, rows p(module | rule), one per member."""
+
+    cell: dict[str, Any]  # the values of CELL
+    last: NDArray[np.float64]  # [P, R, M]
+    best: NDArray[np.float64]  # [P, R, M]
+    history: NDArray[np.float64]  # [E, P, R, M]
+    steps: NDArray[np.int64]  # [E]
+    data_seeds: NDArray[np.int64]  # [P]
+    seeds: NDArray[np.int64]  # [P]
+    place: str = ""  # "" of a model with a single routed layer
+    rule_names: tuple[str, ...] | None = None  # what a reader calls the rows
+
+    def index(self, data_seed: int, seed: int) -> int | None:
+        """The place of a member, None if the cell does not have it."""
+        found = np.flatnonzero((self.data_seeds == data_seed) & (self.seeds == seed))
+        return int(found[0]) if found.size else None
+
+    def evaluations(self, checkpoint: str) -> NDArray[np.float64]:
+        """The matrices `[E, P, R, M]` over which a checkpoint's measures are averaged.
+
+        Raises:
+            ValueError: if there is no such checkpoint.
+        """
+        check_choice("checkpoint", checkpoint, (*CHECKPOINTS, "pooled"))
+        if checkpoint == "tail":
+            trained = self.history[self.steps > 0]
+            return trained[-tail_length(len(trained)) :]
+        if checkpoint == "pooled":
+            return np.stack([self.last, self.best])
+        return (self.last if checkpoint == "last" else self.best)[None]
+
+    def at(self, checkpoint: str) -> NDArray[np.float64]:
+        """The mean of the matrices of a checkpoint, `[P, R, M]`; of "tail" over the last evaluations.
+
+        Raises:
+            ValueError: if there is no such checkpoint.
+        """
+        return np.asarray(self.evaluations(checkpoint).mean(axis=0))
+
+
+def load_activations(directory: Source, place: str = "", **where: Any) -> list[Activations]:
+    """The activation matrices of the finished cells under `directory` that match `where`.
+
+    Args:
+        directory: one folder or several, or cells that were found before.
+        place: of a model with several routed layers; cells that have no such place are left out.
+        **where: values of the cells to read, for example `variant="modular", num_rules=8`; all by default.
+            Matrices of a whole grid take much memory: name what you need.
+
+    Raises:
+        FileNotFoundError: if a folder does not exist or holds no cell.
+        ValueError: if a file cannot be read, or `where` names what is no column of a cell.
+    """
+    wanted = []
+    for cell in find_cells(directory):
+        unknown = set(where) - set(cell.cell)
+        if unknown:
+            raise ValueError(f"A cell has no {unknown.pop()!r}; it has {', '.join(cell.cell)}.")
+        if cell.is_finished and cell.has_activation and all(cell.cell[k] == v for k, v in where.items()):
+            known = cell.definition.task.places.get(place)
+            arrays = {} if known is None else read_matrices(cell.path, cell.definition, known)
+            if known and arrays:
+                wanted.append(Activations(cell.cell, **arrays, place=place, rule_names=known.rule_names))
+    return wanted
 
 
 def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
@@ -74,36 +146,6 @@ def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
     frame = with_place(frame)
     texts = [name for name in frame if frame[name].dtype != "category" and name in (*TEXTS, *JOINED)]
     return frame.assign(**{name: _in_order(name, pd.Categorical(frame[name])) for name in texts})
-
-
-def _results(cell: CellFolder) -> pd.DataFrame:
-    frame = _read(cell, RESULTS, COLUMNS)
-    for name, value in cell.cell.items():
-        others = set(frame[name].unique().tolist()) - {value}
-        if others:
-            raise ValueError(
-                f"{cell.path / RESULTS} speaks of {name}={others.pop()!r}, its config of {value!r}. "
-                "One of them was copied or edited; run the cell again."
-            )
-    return frame
-
-
-def _read(cell: CellFolder, name: str, columns: Mapping[str, str]) -> pd.DataFrame:
-    path = cell.path / name
-    dtypes = {column: "category" if kind == "str" else kind for column, kind in columns.items()}
-    try:
-        frame = read_values(path, dtypes)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        raise ValueError(f"{path} is not a table ({error}). Remove it and run its cell again.") from error
-    if list(frame) != list(columns):
-        raise ValueError(
-            f"{path} has the columns {', '.join(map(str, frame))}, expected {', '.join(columns)}. "
-            "Remove its folder and run the cell again."
-        )
-    key = [column for column in columns if column not in (*NOT_KEYS, *CELL)]
-    if frame.duplicated(key).any():
-        raise ValueError(f"{path} gives a value twice. Remove its folder and run the cell again.")
-    return frame
 
 
 def _concatenate(tables: list[tuple[CellFolder, pd.DataFrame]], dtypes: Mapping[str, str]) -> pd.DataFrame:

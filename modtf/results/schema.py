@@ -15,12 +15,13 @@ from modtf.cell import VARIANTS as VARIANTS
 from modtf.files import atomic_path, write_text
 from modtf.observed import at_place
 
-RESULTS = "results.csv"  # its presence means that all is there that reports read
+RESULTS = "results.csv"
 HISTORY = "history.csv"
 #: a measure of the history: 1 at the step after which a member's weights were no numbers
 DIVERGED = "diverged"
 CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance": what ran it last
 ACTIVATION = "activation.npz"
+LOGS = "tensorboard"  # a folder
 MATRICES = ("last", "best", "history")  # of it, at every place: "last_encoder", "last" at the only one
 NUMBERS = ("steps", "data_seeds", "seeds")
 PRIVATE = ".modtf"  # in a study's folder: locks, logs, cells that were set aside

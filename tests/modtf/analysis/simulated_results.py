@@ -151,7 +151,8 @@ def _performance(cell: Cell, world: World, progress: float, condition: str) -> d
         diverged = (variant, data_seed, seed) in world.diverged
         values.append(np.nan if diverged and progress > 0 else loss * np.exp(of_task + of_seed))
     losses = np.array(values)
-    return {"loss": losses, **({"error": 40 * losses} if task.performance == "error" else {})}
+    errors = {"error": np.minimum(40 * losses, 100.0)} if task.performance == "error" else {}
+    return {"loss": losses, **errors}
 
 
 def _activation(cell: Cell, world: World, progress: float) -> np.ndarray:

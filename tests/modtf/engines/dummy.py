@@ -1,5 +1,6 @@
 """Cell functions without training, for real processes: referred to as "dummy:NAME" from their folder."""
 
+import json
 import os
 import signal
 import time
@@ -35,7 +36,7 @@ def steps(cell, out, report, seconds=0.0, at=None):
             report(step)
             if at is not None:
                 at(step)
-    write_text(folder / "config.json", cell.label)
+    write_text(folder / "config.json", json.dumps(cell.to_dict()))
     write_text(folder / "results.csv", f"{cell.label},{total}\n")
     checkpoint.unlink()
     return folder

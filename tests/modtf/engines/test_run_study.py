@@ -37,7 +37,7 @@ def test_remarks_on_what_is_there(run, cells, tmp_path, monkeypatch):
     path.write_bytes(path.read_bytes()[:-2])
     counts, said, _ = run("steps")
     assert counts == {"skipped": 3, "finished": 1}
-    assert f"{cells[1].folder} is damaged: results.csv is missing or has another size" in said
+    assert f"{cells[1].folder} is damaged: results.csv has another size" in said
     assert path.read_text() == f"{cells[1].label},20\n"
     monkeypatch.setattr("modtf.engines.state.__version__", "7.1.0")
     counts, said, _ = run("steps")

@@ -1,0 +1,136 @@
+"""Reads the files of a cell, and refuses what its config does not speak of, or what no training can give."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from modtf.cell import Cell
+from modtf.metrics import MEASURES, collapse_avg, collapse_worst
+from modtf.observed import Place, at_place
+from modtf.results.schema import (
+    ACTIVATION,
+    CELL,
+    CHECKPOINTS,
+    COLUMNS,
+    HISTORY,
+    HISTORY_COLUMNS,
+    MATRICES,
+    NOT_KEYS,
+    NUMBERS,
+    RESULTS,
+    SCORE,
+    read_activations,
+    read_values,
+)
+
+ROUNDING = 1e-4  # of a measure, over which a table may lie outside its range
+ROUNDED = 1 / 500  # how far from one the sum of a row may be; archives round every number to a 2048th
+
+
+def check_files(folder: Path, cell: Cell) -> None:
+    """Raises `ValueError` unless the tables and matrices in a folder are those of a cell."""
+    results = read_table(folder, RESULTS, cell)
+    if (folder / HISTORY).exists():
+        read_table(folder, HISTORY, cell)
+    if (folder / ACTIVATION).exists():
+        for place in cell.task.places.values():
+            arrays = read_matrices(folder, cell, place)
+            if arrays and not place.name:
+                _check_same(folder / ACTIVATION, arrays["last"], results, cell)
+
+
+def read_table(folder: Path, name: str, cell: Cell) -> pd.DataFrame:
+    """`results.csv` or `history.csv`, texts as categories.
+
+    Raises:
+        ValueError: if it is no such table, or not the cell's: of other members, say, or out of range.
+    """
+    path, columns = folder / name, COLUMNS if name == RESULTS else HISTORY_COLUMNS
+    dtypes = {column: "category" if kind == "str" else kind for column, kind in columns.items()}
+    try:
+        frame = read_values(path, dtypes)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, OSError, ValueError) as error:
+        raise ValueError(f"{path} is not a table ({error}). Remove it and run its cell again.") from error
+    if list(frame) != list(columns):
+        raise _wrong(path, f"has the columns {', '.join(map(str, frame))}, expected {', '.join(columns)}")
+    key = [column for column in columns if column not in (*NOT_KEYS, *CELL)]
+    if frame.duplicated(key).any():
+        raise _wrong(path, "gives a value twice")
+    for column, value in cell.columns.items() if name == RESULTS else ():
+        others = set(frame[column].unique().tolist()) - {value}
+        if others:
+            raise ValueError(
+                f"{path} speaks of {column}={others.pop()!r}, its config of {value!r}. "
+                "One of them was copied or edited; run the cell again."
+            )
+    found = set(zip(frame["data_seed"].tolist(), frame["seed"].tolist(), strict=True))
+    if found != set(cell.members):
+        one = min(found ^ set(cell.members))
+        how = "lacks" if one in cell.members else "speaks of"
+        raise _wrong(path, f"{how} the member (task {one[0]}, seed {one[1]}), its config does not")
+    if name == RESULTS:
+        counts = frame.groupby(list(SCORE), observed=True).size()
+        lacking = counts[counts != len(cell.members)]
+        if len(lacking) or not set(frame["checkpoint"].cat.categories) <= set(CHECKPOINTS):
+            raise _wrong(path, f"does not give every score of every member: {counts.idxmin()}")
+    _check_ranges(path, frame)
+    return frame
+
+
+def _check_ranges(path: Path, frame: pd.DataFrame) -> None:
+    for name, values in frame.groupby("measure", observed=True)["value"]:
+        low, high = MEASURES[str(name)].range if name in MEASURES else (-np.inf, np.inf)
+        outside = values[(values < low - ROUNDING) | (values > high + ROUNDING)]
+        if len(outside):
+            raise _wrong(path, f"gives {name}={outside.iloc[0]:g}, expected {low:g} to {high:g}")
+
+
+def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[Any]]:
+    """The arrays of `activation.npz` at a place, by `MATRICES` and `NUMBERS`; none if the model lacks it.
+
+    Raises:
+        ValueError: if they cannot be read, or are not those of the cell.
+    """
+    path, found = folder / ACTIVATION, read_activations(folder)
+    names = {name: at_place(name, place.name) for name in MATRICES}
+    if place.name and names["last"] not in found:
+        return {}
+    arrays: dict[str, Any] = {name: found[name].astype(np.int64) for name in NUMBERS}
+    arrays |= {name: found[stored].astype(np.float64) for name, stored in names.items() if stored in found}
+    members, steps = (len(cell.members),), arrays["steps"].shape[:1]
+    matrices = (*members, place.num_rules, *arrays.get("last", np.ones(1)).shape[2:3])
+    expected = {"last": matrices, "best": matrices, "history": (*steps, *matrices), "steps": steps}
+    for name in (*MATRICES, *NUMBERS):
+        shape = arrays[name].shape if name in arrays else None
+        if shape != expected.get(name, members):
+            raise _unread(path, f"{name} has shape {shape}; expected {expected.get(name, members)}")
+    if list(zip(arrays["data_seeds"], arrays["seeds"], strict=True)) != list(cell.members):
+        raise _unread(path, "its members are not those of the config")
+    for name in MATRICES:
+        sums, known = arrays[name].sum(axis=-1), np.isfinite(arrays[name]).all(axis=-1)  # else it diverged
+        if (arrays[name] < -ROUNDED).any() or (np.abs(sums - 1)[known] > ROUNDED).any():
+            raise _unread(path, f"rows of {name} are no shares whose sum is 1")
+    return arrays
+
+
+def _check_same(path: Path, last: NDArray[np.float64], results: pd.DataFrame, cell: Cell) -> None:
+    """Measures the matrices [P, R, M] again: those of another cell may have the same shape."""
+    rows = results[(results["checkpoint"] == "last") & (results["place"] == "")]
+    for name, measure in {"collapse_avg": collapse_avg, "collapse_worst": collapse_worst}.items():
+        said = rows[rows["measure"] == name].set_index(["data_seed", "seed"])["value"]
+        for member, matrix in zip(cell.members, last, strict=True):
+            if member in said.index and np.isfinite(matrix).all():  # else it diverged
+                found = measure(matrix / matrix.sum(axis=-1, keepdims=True))
+                if abs(found - said[member]) > matrix.shape[-1] * ROUNDED:
+                    raise _unread(path, f"its {name} is not that of {RESULTS}")
+
+
+def _wrong(path: Path, what: str) -> ValueError:
+    return ValueError(f"{path} {what}. Remove its folder and run the cell again.")
+
+
+def _unread(path: Path, what: str) -> ValueError:
+    return ValueError(f"{path} cannot be read ({what}). Remove its folder and run the cell again.")

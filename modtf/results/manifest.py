@@ -1,0 +1,104 @@
+"""What the files of a finished cell were when they were written: `manifest.json`, the last of them.
+
+Of tables, matrices and config it holds the checksums, of weights and logs the sizes: weights are checked when
+they are loaded. Cells from before there were manifests have none.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtf.files import WRITING, write_text
+from modtf.results.schema import (
+    ACTIVATION,
+    CONFIG,
+    DIVERGED,
+    HISTORY,
+    HISTORY_COLUMNS,
+    LOGS,
+    RESULTS,
+    read_values,
+)
+from modtf.task import science_hash
+from modtf.version import __version__
+
+MANIFEST = "manifest.json"
+READ = (CONFIG, RESULTS, HISTORY, ACTIVATION)  # all that tables and figures need: no models
+CHECKSUM, DIGEST = "blake2b", "digest"
+
+
+def write_manifest(folder: Path, but: Iterable[Path] = (), version: str = __version__) -> None:
+    """Records the files of a finished cell, without those in `but`, and its members that diverged."""
+    left_out = {folder / MANIFEST, *but}
+    files: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and path not in left_out and not path.name.startswith(WRITING):
+            files[name] = {"size": path.stat().st_size} | (
+                {CHECKSUM: _checksum(path)} if name in READ else {}
+            )
+    record = {"version": version, "diverged": diverged(folder), "files": files}
+    write_text(folder / MANIFEST, json.dumps({**record, DIGEST: science_hash(record)}, indent=1))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON file's dict; empty where there is none, or none that can be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def damage_of(folder: Path, weights: bool = True) -> str:
+    """What is not as the manifest says, in a few words; "" where all is.
+
+    What is missing of the logs is no damage, nor, without `weights`, of the weights: some copy without them.
+    """
+    record = read_json(folder / MANIFEST)
+    changed = f"{MANIFEST} is not as it was written"
+    if record.pop(DIGEST, None) not in (None, science_hash(record)):  # the first ones had none
+        return changed
+    try:
+        files = record["files"]
+        if not {CONFIG, RESULTS} <= set(files):
+            return changed
+        for name in {*files, *(name for name in READ if (folder / name).exists())}:
+            path = folder / name
+            if name not in files:
+                return f"{name} is none of its files"
+            if not path.is_file():
+                if name in READ or (weights and f"/{LOGS}/" not in f"/{name}"):
+                    return f"{name} is missing"
+            elif path.stat().st_size != files[name]["size"]:
+                return f"{name} has another size than when it was written"
+            elif name in READ and _checksum(path) != files[name][CHECKSUM]:
+                return f"{name} has another content than when it was written"
+    except (AttributeError, KeyError, TypeError, ValueError, OSError):  # somebody changed the list
+        return changed
+    return ""
+
+
+def diverged(folder: Path) -> list[dict[str, int]]:
+    """The members of a cell whose numbers are none any more: data_seed, seed and step of the first such."""
+    path = folder / HISTORY
+    if not path.exists():
+        return []
+    frame = read_values(path)
+    if not set(HISTORY_COLUMNS) <= set(frame):
+        return []
+    # "loss" stands there whatever the setting; other measures may have no value for good reasons. An outcome
+    # may be no number where the weights still are some, and at evaluations alone
+    no_number = (frame["measure"] == "loss") & ~np.isfinite(frame["value"])
+    lost = frame[no_number | (frame["measure"] == DIVERGED)]
+    first = lost.groupby(["data_seed", "seed"])["step"].min()
+    return [{"data_seed": int(d), "seed": int(s), "step": int(step)} for (d, s), step in first.items()]
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -1,0 +1,170 @@
+"""Finished cells whose files are flipped, cut, removed or swapped: nothing wrong is read, and all is named.
+
+`MODTF_FUZZ=1000` tries a thousand damages in place of ten of every kind of file.
+"""
+
+import random
+import shutil
+
+import pytest
+from hostile import EXAMPLES
+from simulated_results import simulate
+
+import modtf
+from modtf.analysis import find_missing
+from modtf.engines.cell import run_cell
+from modtf.engines.state import state_of
+from modtf.engines.work import Work, work_on
+from modtf.results import find_cells, load_activations, load_history, load_results
+from modtf.results.archive import write_archive
+from modtf.results.manifest import MANIFEST, READ, write_manifest
+
+FILES = (*READ, MANIFEST, "last.keras", "tensorboard/events")
+SMALL = {"settings": ["regression"], "rules": [2], "data_seeds": [0], "num_evaluations": 1}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Two variants of one shape and two widths, with manifests, weights and logs."""
+    out = simulate(tmp_path_factory.mktemp("out"), widths=[8, 9], variants=["modular", "modular_op"], **SMALL)
+    for folder in sorted(out.iterdir()):
+        (folder / "last.keras").write_bytes(folder.name.encode() * 5)
+        (folder / "tensorboard").mkdir()
+        (folder / "tensorboard" / "events").write_bytes(folder.name.encode() * 3)
+        write_manifest(folder)
+    return out
+
+
+def numbers(out):
+    """Everything that is read of every cell."""
+    found = {
+        str(name): [frame.to_csv(index=False)]
+        for name, frame in load_results(out).groupby("folder", observed=True)
+    }
+    for name, frame in load_history(out).groupby("folder", observed=True):
+        found[str(name)].append(frame.to_csv(index=False))
+    for one in load_activations(out):
+        key = next(str(cell.path) for cell in find_cells(out) if cell.is_finished and cell.cell == one.cell)
+        found[key] += [one.last.tobytes(), one.best.tobytes(), one.history.tobytes()]
+    return found
+
+
+def damage(chance, path, other):
+    """Changes a file, or swaps it with another cell's; says how."""
+    how, content = chance.choice(["flipped", "cut off", "emptied", "removed", "swapped"]), path.read_bytes()
+    if how == "swapped":
+        path.write_bytes(other.read_bytes())
+        other.write_bytes(content)
+    elif how == "removed":
+        path.unlink()
+    elif how == "flipped":
+        changed = bytearray(content)
+        for _ in range(chance.choice([1, 1, 1, 5])):
+            changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+        path.write_bytes(changed)
+    else:
+        path.write_bytes(content[: chance.randrange(len(content)) if how == "cut off" else 0])
+    return how
+
+
+@pytest.mark.filterwarnings("ignore:.* is damaged, and left out")
+@pytest.mark.parametrize("name", FILES)
+def test_no_damage_is_wrong_silently(finished, tmp_path, name):
+    out, chance = tmp_path / "out", random.Random(name)
+    shutil.copytree(finished, out)
+    cells = {str(cell.path): cell.definition for cell in find_cells(out)}
+    whole = numbers(out)
+    assert len(whole) == 4
+    for number in range(EXAMPLES):
+        one, other = (out / part for part in chance.sample(sorted(path.name for path in out.iterdir()), 2))
+        was = {path: path.read_bytes() for path in (one / name, other / name)}
+        how = damage(chance, one / name, other / name)
+        hurt = [path.parent if name in READ else out / path.relative_to(out).parts[0] for path in was]
+        hurt = [folder for folder, path in zip(hurt, was, strict=True)
+                if not path.exists() or path.read_bytes() != was[path]]  # fmt: skip
+        found = numbers(out)
+        assert {key: found[key] for key in found} == {key: whole[key] for key in found}, (number, how)
+        left = {str(folder) for folder in hurt} - set(found)
+        assert set(whole) - set(found) == left
+        named = find_missing(out).query("status == 'damaged'")["detail"].tolist()
+        assert sorted(text.partition(": ")[0] for text in named) == sorted(left)
+        if name in READ or (name == MANIFEST and how != "removed"):  # then it looks like one of long ago
+            assert left == set(map(str, hurt)), (number, how)
+        for folder in left:
+            assert state_of(cells[folder], out).name == "damaged"
+        for path, content in was.items():
+            path.write_bytes(content)
+
+
+def test_a_folder_under_another_name_is_refused(small_cell, finished, tmp_path):
+    """Renamed or copied: neither reused, nor resumed, nor overwritten, nor counted."""
+    source = next(finished.iterdir())
+    for what in ("config.json", "*"):  # not begun yet, and finished
+        out = tmp_path / what.replace("*", "all")
+        folder = out / small_cell.folder
+        folder.mkdir(parents=True)
+        for path in source.glob(what):
+            if path.is_file():
+                shutil.copy(path, folder)
+        if what == "*":
+            shutil.copytree(source / "tensorboard", folder / "tensorboard")
+        before = (folder / "config.json").read_bytes()
+        with pytest.raises(ValueError, match=r"holds another cell than its name .*copied\. Move it away"):
+            run_cell(small_cell, out, verbose=False)
+        with pytest.raises(ValueError, match="holds another cell"):
+            work_on(small_cell, Work(str(out)), lambda *_: None)
+        assert (folder / "config.json").read_bytes() == before
+
+
+def test_archives_carry_checksums_and_copies_without_weights_are_whole(finished, tmp_path):
+    write_archive(find_cells(finished), tmp_path / "study.zip")
+    shutil.unpack_archive(tmp_path / "study.zip", tmp_path / "all")
+    shutil.copytree(finished, tmp_path / "light", ignore=shutil.ignore_patterns("*.keras", "tensorboard"))
+    for out in ("all", "light"):
+        assert len(modtf.Study.read(tmp_path / out).cells) == 4
+        folder = sorted((tmp_path / out).iterdir())[0]
+        text = (folder / "results.csv").read_text()
+        (folder / "results.csv").write_text(text.replace("1", "2", 1))
+        with pytest.warns(UserWarning, match=r"is damaged, and left out: results\.csv has another content"):
+            study = modtf.Study.read(tmp_path / out)
+        assert study.missing["status"].tolist() == ["damaged"]
+
+
+OTHER = {
+    "lacks the member": lambda text: "\n".join(
+        line for line in text.split("\n") if ",0,1,35000," not in line
+    ),
+    "speaks of the member": lambda text: text + text.split("\n")[1].replace(",0,0,35000,", ",0,7,35000,"),
+    "gives alignment=-5, expected 0 to 1": lambda text: _replace_value(text, "alignment", "-5"),
+    "gives alignment=inf": lambda text: _replace_value(text, "alignment", "1e999"),
+    "does not give every score": lambda text: text.replace(",last,loss,iid,", ",last,loss,iie,", 1),
+}
+
+
+def _replace_value(text, measure, value):
+    lines = text.split("\n")
+    first = next(i for i, line in enumerate(lines) if f",{measure}," in line)
+    lines[first] = lines[first].rpartition(",")[0] + f",{value}"
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("words", OTHER)
+def test_without_a_manifest_the_schema_is_checked(words, finished, tmp_path):
+    """As in folders and archives of older versions."""
+    (folder,) = find_cells(finished)[:1]
+    shutil.copytree(folder.path, tmp_path / "cell")
+    (tmp_path / "cell" / MANIFEST).unlink()
+    path = tmp_path / "cell" / "results.csv"
+    assert len(load_results(tmp_path))
+    path.write_text(OTHER[words](path.read_text()))
+    with pytest.warns(UserWarning, match=rf"left out: results\.csv {words}"):
+        assert load_results(tmp_path).empty
+
+
+def test_another_variants_matrices_have_other_measures(finished, tmp_path):
+    cells = {cell.cell["variant"]: cell.path for cell in find_cells(finished) if cell.cell["width"] == 8}
+    shutil.copytree(cells["modular"], tmp_path / "cell")
+    (tmp_path / "cell" / MANIFEST).unlink()
+    shutil.copy(cells["modular_op"] / "activation.npz", tmp_path / "cell")
+    with pytest.warns(UserWarning, match=r"activation\.npz cannot be read \(its collapse_\w+ is not that"):
+        assert not load_activations(tmp_path)
