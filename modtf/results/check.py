@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from modtf.cell import Cell
-from modtf.metrics import MEASURES, collapse_avg, collapse_worst
+from modtf.metrics import MEASURES
 from modtf.observed import Place, at_place
 from modtf.results.schema import (
     ACTIVATION,
@@ -119,7 +119,9 @@ def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[A
 def _check_same(path: Path, last: NDArray[np.float64], results: pd.DataFrame, cell: Cell) -> None:
     """Measures the matrices [P, R, M] again: those of another cell may have the same shape."""
     rows = results[(results["checkpoint"] == "last") & (results["place"] == "")]
-    for name, measure in {"collapse_avg": collapse_avg, "collapse_worst": collapse_worst}.items():
+    for name in ("collapse_avg", "collapse_worst"):  # quick, and little changed by the rounding of archives
+        measure = MEASURES[name].function
+        assert measure is not None  # of the activation, that is
         said = rows[rows["measure"] == name].set_index(["data_seed", "seed"])["value"]
         for member, matrix in zip(cell.members, last, strict=True):
             if member in said.index and np.isfinite(matrix).all():  # else it diverged

@@ -1,5 +1,6 @@
 """Trials without training, for other processes too: referred to as "cheap:train" from this folder."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ def forgiving(cell, out, report):
     ]
     columns = ["step", "data_seed", "seed", "measure", "condition", "value"]
     write_history(folder, pd.DataFrame(rows, columns=columns))
+    (folder / "config.json").write_text(json.dumps(cell.to_dict()))
     (folder / "results.csv").write_text("results\n")
     report(steps)
     return folder
