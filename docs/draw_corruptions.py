@@ -1,4 +1,8 @@
-"""Draws docs/images/corruptions.png: digits under every corruption, and under compositions in both orders."""
+"""Draws docs/images/corruptions.png, digits under every corruption and under compositions in both orders, and
+what docs/corruptions.md shows of docs/study/corruptions.zip; prints its tables.
+
+    python docs/draw_corruptions.py
+"""
 
 import argparse
 from pathlib import Path
@@ -6,15 +10,45 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+import modtf
+from modtf.analysis.figures.base import png_of
 from modtf.datasets.streaming import stream
+from modtf.experiments.corruptions.accuracy import table_1
 from modtf.families.orders import CORRUPTIONS, name_of
 from modtf.task import Task
 
+HERE = Path(__file__).parent
 IMAGES = 4
+FIGURES = ("corruptions_accuracy", "corruptions_invariance")
 COMPOSED = ("CO_GB", "GB_CO", "GB_IM", "IM_GB", "R90_SW", "SW_R90", "IM_SW_CO")
 
 
-def main(out: Path, dataset: str) -> None:
+def read() -> modtf.Study:
+    """All trained models."""
+    return modtf.Study.read(HERE / "study" / "corruptions.zip")
+
+
+def grids(study: modtf.Study) -> list[modtf.Study]:
+    """What was run whole."""
+    return [study.of_kind(*kind) for kind in study.kinds]
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """The tables of the page."""
+    return {"corruptions.md": [table_1(part) for part in grids(study)]}
+
+
+def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
+    """Writes the pictures of the contrast that was run."""
+    paths = []
+    for name in FIGURES:
+        paths.append(folder / f"{name}.png")
+        paths[-1].write_bytes(png_of(grids(study)[0].figure(name)[0]))
+    return paths
+
+
+def samples(out: Path, dataset: str) -> None:
+    """The contact sheet."""
     task = Task("corruptions", dataset=dataset)
     columns = ["id", *(name_of((name,)) for name in CORRUPTIONS), *(name.lower() for name in COMPOSED)]
     figure = Figure(figsize=(0.95 * len(columns), 0.95 * IMAGES + 0.3), dpi=100)
@@ -30,7 +64,10 @@ def main(out: Path, dataset: str) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "images" / "corruptions.png")
+    parser.add_argument("--out", type=Path, default=HERE / "images" / "corruptions.png")
     parser.add_argument("--dataset", default="digits")
     given = parser.parse_args()
-    main(given.out, given.dataset)
+    samples(given.out, given.dataset)
+    trained = read()
+    draw(trained)
+    print("\n\n".join(texts(trained)["corruptions.md"]))

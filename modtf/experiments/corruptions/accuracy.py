@@ -66,13 +66,25 @@ def chance(frame: pd.DataFrame) -> float:
     return 100.0 / DATASETS[dataset_of(frame)].classes
 
 
+def methods(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with variants by the name of their method, where one set of options stands for it: the defaults,
+    or the only one that was run."""
+    names = {str(name): str(name).partition(" (")[0] for name in rows["variant"].unique()}
+    plain = {
+        name: base
+        for name, base in names.items()
+        if name == base or (base not in names and list(names.values()).count(base) == 1)
+    }
+    return rows.assign(variant=rows["variant"].astype(str).replace(plain))
+
+
 def ceiling(study: TrainedModels) -> float:
     """What a network of clean images reaches on them, in %; NaN where nothing says it."""
     known = CEILING.get(dataset_of(study.results))
     if known is not None:
         return known
-    rows = by_condition(study)
-    clean = rows[(rows["variant"].astype(str) == "modular") & (rows["condition"] == name_of(()))]
+    rows = methods(by_condition(study))
+    clean = rows[(rows["variant"] == "modular") & (rows["condition"] == name_of(()))]
     return float(clean["accuracy"].mean()) if len(clean) else float("nan")
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
 from modtf.analysis.claims.registry import Find, register_claim
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.corruptions.accuracy import SIZES, by_parts, ceiling, chance, with_invariance
+from modtf.experiments.corruptions.accuracy import SIZES, by_parts, ceiling, chance, methods, with_invariance
 from modtf.results.schema import KIND
 
 METHODS = ("erm", "contrastive", "modular")
@@ -49,7 +49,7 @@ def _of(rows: pd.DataFrame, variant: str, parts: int) -> pd.DataFrame:
 @claim("corruptions_accuracy", "points of accuracy that modular is ahead")
 def modular_composes(study: TrainedModels) -> Found:
     """with two to four corruptions modular is better than erm and than contrastive."""
-    rows = by_parts(study)
+    rows = methods(by_parts(study))
     for parts in (2, 3, 4):
         for other in METHODS[:2]:
             pairs = _gain(rows[rows["parts"] == parts], "modular", other)
@@ -59,7 +59,7 @@ def modular_composes(study: TrainedModels) -> Found:
 @claim("corruptions_accuracy", "points of accuracy between contrastive and erm")
 def invariance_changes_little(study: TrainedModels) -> Found:
     """contrastive is within 3.5 points of erm, with any number of corruptions."""
-    rows = by_parts(study)
+    rows = methods(by_parts(study))
     for parts in SIZES:
         pairs = _gain(rows[rows["parts"] == parts], "contrastive", "erm")
         yield mean_evidence(pairs, "gain", f"k = {parts}", within=LITTLE, level=study.level)
@@ -68,7 +68,7 @@ def invariance_changes_little(study: TrainedModels) -> Found:
 @claim("corruptions_accuracy", "points of accuracy lost by one more corruption; above chance")
 def accuracy_falls(study: TrainedModels) -> Found:
     """accuracy falls with every corruption, of erm and contrastive to within 2 points of chance at five."""
-    rows = by_parts(study)
+    rows = methods(by_parts(study))
     for variant in METHODS:
         for parts in SIZES[:-1]:
             here, more = _of(rows, variant, parts), _of(rows, variant, parts + 1)
@@ -86,7 +86,7 @@ def accuracy_falls(study: TrainedModels) -> Found:
 @claim("corruptions_accuracy", "points of accuracy below a network of clean images")
 def single_corruptions_are_learned(study: TrainedModels) -> Found:
     """under single corruptions every method is within 4 points of a network trained on clean images."""
-    rows = by_parts(study)
+    rows = methods(by_parts(study))
     for variant in METHODS:
         found = _of(rows, variant, 1)
         found = found.assign(below=ceiling(study) - found["accuracy"])
@@ -105,7 +105,7 @@ def correlations(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
 
 
 def _correlated(study: TrainedModels, first: str, second: str, sign: float = 1.0, **bounds: float) -> Found:
-    rows = with_invariance(study)
+    rows = methods(with_invariance(study))
     found = correlations(rows[rows["parts"] >= SEVERAL], first, second)
     found = found.assign(r=sign * found["r"])
     for variant in METHODS:
@@ -134,7 +134,7 @@ def elemental_invariance_does_not_compose(study: TrainedModels) -> Found:
 @claim("corruptions_invariance", "gain of I_e by the contrastive loss; what lacks to 0.1")
 def contrastive_raises_invariance(study: TrainedModels) -> Found:
     """the contrastive loss raises invariance to single corruptions, by less than 0.1."""
-    pairs = _gain(with_invariance(study), "contrastive", "erm", "elemental")
+    pairs = _gain(methods(with_invariance(study)), "contrastive", "erm", "elemental")
     yield mean_evidence(pairs, "gain", "raised", level=study.level)
     rest = pairs.assign(rest=LITTLE_INVARIANCE - pairs["gain"])
     yield mean_evidence(rest, "rest", "by less than 0.1", level=study.level)
@@ -143,7 +143,7 @@ def contrastive_raises_invariance(study: TrainedModels) -> Found:
 @claim("corruptions_accuracy", "points that a model is further from the mean of its variant, at k = 3")
 def modular_spreads_at_three(study: TrainedModels) -> Found:
     """with three corruptions modular differs more between seeds than erm and contrastive do."""
-    rows = by_parts(study)
+    rows = methods(by_parts(study))
     rows = rows[rows["parts"] == 3]
     mean = rows.groupby([*KIND, "width", "variant"], observed=True)["accuracy"].transform("mean")
     rows = rows.assign(distance=(rows["accuracy"] - mean).abs())

@@ -2,8 +2,10 @@
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 
+from modtf.experiments.corruptions.accuracy import methods
 from modtf.experiments.corruptions.contrast import TEMPERATURE, ContrastiveLoss
 from modtf.experiments.corruptions.invariance import ClassActivation, invariance_rows, invariance_scores
 from modtf.task import Task
@@ -63,3 +65,9 @@ def test_what_is_refused():
     ):
         ContrastiveLoss(1.0, "all")
     assert isinstance(ContrastiveLoss(1.0), keras.losses.Loss)
+
+
+def test_a_method_is_its_defaults_or_the_only_options_that_were_run():
+    names = ["erm", "erm (longer=4)", "modular (search=0.2)", "routed (site=3)", "routed (site=4)"]
+    found = methods(pd.DataFrame({"variant": pd.Categorical(names)}))["variant"].tolist()
+    assert found == [*names[:2], "modular", *names[3:]]
