@@ -1,6 +1,7 @@
 """A checkpoint says whose it is: another training's is refused before anything is loaded, and kept."""
 
 from dataclasses import replace
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,8 +13,14 @@ from modtf.task import Task
 from modtf.training.train import train
 
 SIZES = Evaluation(batches=1, batch_size=4, tokens=8, activation_batch_size=4, conditions=())
-MODEL = {"task": Task(num_rules=3), "variant": "top_k", "width": 4, "seed": 0, "router": {"k": 2}}
-HOW = {
+MODEL: dict[str, Any] = {
+    "task": Task(num_rules=3),
+    "variant": "top_k",
+    "width": 4,
+    "seed": 0,
+    "router": {"k": 2},
+}
+HOW: dict[str, Any] = {
     "steps": 4,
     "batch_size": 4,
     "evaluations": 2,
