@@ -93,7 +93,7 @@ def differences(there: Any, here: Any, name: str = "") -> list[str]:
         pairs = [(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(there, here, strict=True))]
     else:
         return [] if there == here else [f"{name} is {there!r} there and {here!r} here"]
-    return [text for its, there_, here_ in pairs for text in differences(there_, here_, its)]
+    return [text for name, one, other in pairs for text in differences(one, other, name)]
 
 
 def check_options(name: str, value: Any) -> dict[str, Any]:

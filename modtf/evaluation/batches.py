@@ -23,8 +23,6 @@ from modtf.models.kernels.by_device import on_cpu
 from modtf.population import Population
 from modtf.protocol import PLACES
 
-KEPT = 64  # pipelines of a process; cells of other variants and widths have the same
-
 
 def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
     """Where the data of a family are made: "host" or "device".
@@ -65,8 +63,22 @@ def alike(conditions: Sequence[Condition]) -> list[tuple[Condition, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
-@lru_cache(KEPT)
-def evaluation_batches(
+@lru_cache(1)
+def _pipelines(population: Population) -> dict[Any, Source]:
+    """Those of one population, which its variants and widths share. What waits in them holds threads and
+    memory, 28 and 22 MB a cell, so those of the population before are forgotten."""
+    return {}
+
+
+def evaluation_batches(population: Population, *which: Any) -> Source:
+    """`make_batches`, built once for all models of a population."""
+    known = _pipelines(population)
+    if which not in known:
+        known[which] = make_batches(population, *which)
+    return known[which]
+
+
+def make_batches(
     population: Population,
     output: str,
     batch_size: int,

@@ -11,7 +11,7 @@ from modtf.datasets.device import DeviceStream
 from modtf.datasets.families.base import RuleData
 from modtf.datasets.random import shuffled
 from modtf.datasets.streaming import stream
-from modtf.evaluation.batches import alike, evaluation_batches
+from modtf.evaluation.batches import alike, make_batches
 from modtf.families import Condition, Family
 from modtf.families.mlp import MLP
 from modtf.population import Population
@@ -118,7 +118,7 @@ def test_conditions_of_one_shape_share_a_pipeline(task, draw, on_device):
     population, (plain, *shifted) = Population.of(task, 9), task.family.conditions
     assert alike(task.family.conditions) == [(plain,), tuple(shifted)]
     options = {"batch_size": 8, "split": "test"}
-    source = evaluation_batches(population, "target", *options.values(), tuple(shifted), on_device=on_device)
+    source = make_batches(population, "target", 8, "test", tuple(shifted), on_device=on_device)
     make = tf.function(source.make, autograph=False) if on_device else lambda element: element
     with source.first(2) as iterator:
         made = [make(next(iterator))[0] for _ in range(2 * len(shifted))]

@@ -1,12 +1,15 @@
 """What evaluations read: the stream, with what the metric of an output needs; built once."""
 
 import weakref
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from modtf.condition import Condition
+from modtf.engines.cell import run_cell
 from modtf.evaluation.batches import alike, evaluation_batches
 from modtf.evaluation.source import LARGEST_KEPT, Source, _waiting
 from modtf.population import Population
@@ -86,3 +89,19 @@ def test_large_batches_are_not_kept_in_memory():
     assert another is not iterator
     with pytest.raises(StopIteration):
         next(another)
+
+
+def resources():
+    """Threads of this process, and its memory in MB."""
+    lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return int(lines["Threads"]), int(lines["VmRSS"].split()[0]) // 1024
+
+
+@pytest.mark.slow
+def test_cells_of_one_shape_leave_no_threads_and_little_memory(small_cell, tmp_path):
+    found = []
+    for i in range(10):
+        run_cell(replace(small_cell, members=((i, 0), (i, 1))), tmp_path, verbose=False)
+        found.append(resources())
+    assert found[-1][0] <= found[1][0] + 5
+    assert found[-1][1] <= found[1][1] + 120  # 14 MB a cell, of libraries' caches

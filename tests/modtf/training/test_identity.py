@@ -20,7 +20,7 @@ MODEL: dict[str, Any] = {
     "seed": 0,
     "router": {"k": 2},
 }
-HOW = {
+HOW: dict[str, Any] = {
     "steps": 4,
     "batch_size": 4,
     "evaluations": 2,
