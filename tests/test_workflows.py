@@ -57,3 +57,9 @@ def test_a_form_asks_something(path):
     assert form["description"]
     assert len({field["id"] for field in fields}) == len(fields) >= 3
     assert all(field["attributes"]["label"] for field in fields)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_what_a_script_names_exists(script):
+    named = re.findall(r"(?<![\w/])(?:tests|launch|docs|examples)/[\w/.]+", SCRIPTS[script])
+    assert [path for path in named if not (ROOT / path).exists()] == []
