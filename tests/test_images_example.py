@@ -1,11 +1,14 @@
-"""An experiment with images in one file outside the tree: run and reported."""
+"""An experiment with images in one file outside the tree: run, killed between stages, resumed, reported."""
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_plugin_example import REPORT, RUN, finish, results
+from test_plugin_example import REPORT, RUN, finish, results, start
 
 pytestmark = pytest.mark.slow
 PLUGIN = Path(__file__).parents[1] / "examples" / "images" / "images.py"
@@ -40,6 +43,22 @@ def test_places_groups_probes_and_stages_are_results(straight):
     assert np.isfinite(frame["value"].astype(float)).all()
     matrices = np.load(next(out.glob("*taught*")) / "activation.npz")
     assert (matrices["last_encoder"].shape, matrices["last_answer"].shape) == ((2, 4, 4), (2, 2, 2))
+
+
+def test_a_killed_run_resumes_at_its_stage(straight, tmp_path):
+    command = [RUN, *SMALL, "--variant=taught", f"--out={tmp_path}"]
+    process = start(*command)
+    deadline = time.monotonic() + 600
+    while not list(tmp_path.glob("*/members/*/checkpoint_let_go.npz")):
+        assert process.poll() is None, process.communicate()[1][-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    finish(*command)
+    frame = results(straight[0])
+    mine = frame[frame["variant"] == "taught"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(results(tmp_path).reset_index(drop=True), mine)
 
 
 def test_the_report_draws_and_judges_what_it_registers(straight, tmp_path):

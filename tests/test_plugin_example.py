@@ -136,3 +136,35 @@ def test_the_report_shows_all_of_it(report):
     assert list(drawn["variant"]) == ["modular", "my_router (strength=0.5)"]
     bars = pd.read_csv(report / "tables" / "collapse_and_specialisation_bars.csv")
     assert "my_measure" in set(bars["measure"])
+
+
+ROUTER = """
+import modtf
+from modtf.models import Router
+
+@modtf.register_router("{name}")
+class Mine(Router):
+    {body}
+"""
+BAD = {
+    "raises": ("import modtf\n\nfast = 1 / 0\n", "failed in line 3: ZeroDivisionError: division by zero"),
+    "clashes": (
+        ROUTER.format(name="modular", body="def call(self, rule=None, rule_features=None, scores=None): ..."),
+        "The variant 'modular', registered by clashes:Mine, is there already",
+    ),
+    "lacks": (ROUTER.format(name="mine", body="needs_scores = True"), "The router 'mine' lacks call("),
+}
+
+
+@pytest.mark.parametrize(("command", "name"), [*((RUN, name) for name in BAD), (REPORT, "raises")])
+def test_a_bad_plugin_is_one_clear_line(command, name, tmp_path):
+    text, expected = BAD[name]
+    (tmp_path / f"{name}.py").write_text(text)
+    process = start(command, f"--plugin={tmp_path / name}.py", f"--out={tmp_path / 'out'}", cwd=tmp_path)
+    printed, said = process.communicate()
+    assert (process.returncode, printed) == (1, "")
+    (line,) = said.splitlines()
+    assert line.startswith(f"{Path(command).name}: error: The plug-in '{tmp_path / name}.py' failed")
+    assert expected in line
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix) == [f"{name}.py"]
+    assert not (tmp_path / "out").exists()

@@ -13,7 +13,7 @@ from modtf.condition import IID
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
 from modtf.evaluation.measures import measure_members, rates
-from modtf.evaluation.outputs import check_conditions, find_outputs
+from modtf.evaluation.outputs import failures_explained, find_outputs
 from modtf.evaluation.scores import Rows, Scores
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
@@ -62,9 +62,7 @@ def evaluate(
     population = Population.of(task)
     evaluation = Evaluation() if evaluation is None else evaluation
     check_type("evaluation", evaluation, Evaluation)
-    evaluator = Evaluator(model, population, evaluation, split, seed, data)
-    check_conditions(model, population, evaluation)
-    scores = evaluator.run()
+    scores = Evaluator(model, population, evaluation, split, seed, data).run()
     members = [scores.member(i) for i in range(len(population))]
     return members if population.has_axis else members[0]
 
@@ -169,9 +167,15 @@ class Evaluator:
 
     def run(self) -> Scores:
         """Performance under every condition, and on average over those of a group; the activation matrix of
-        every place and its measures; the router's penalty; what probes find."""
-        activation, of_places = self._activation()
-        return Scores({**self._performance(), **of_places}, activation)
+        every place and its measures; the router's penalty; what probes find.
+
+        Raises:
+            ValueError: if a user's model fails on some of the data.
+        """
+        with failures_explained(self.model, self.population, self.evaluation):
+            rows = self._performance()
+            activation, of_places = self._activation()
+        return Scores({**rows, **of_places}, activation)
 
     def _performance(self) -> Rows:
         states: dict[str, State] = {}

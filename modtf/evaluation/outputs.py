@@ -1,5 +1,7 @@
 """What a model must return: `{"target": [B, ...], "activation": [B, ..., M]}`; activation may be left out."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -47,9 +49,7 @@ def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
 
 def check_conditions(model: keras.Model, population: Population, evaluation: Evaluation) -> None:
     """Raises `ValueError` where a user's model does not return what it must under a condition of evaluation,
-    such as sequences of another length; one of modtf does."""
-    if isinstance(model, ModularModel):
-        return
+    such as sequences of another length."""
     family = population.family
     for condition, *_ in alike([family.condition(name) for name in evaluation.names(family)]):
         try:
@@ -57,6 +57,22 @@ def check_conditions(model: keras.Model, population: Population, evaluation: Eva
         except Exception as error:
             said = f"Under the condition {condition.name!r} the model fails: {_words(error)}"
             raise ValueError(said) from error
+
+
+@contextlib.contextmanager
+def failures_explained(model: keras.Model, population: Population, evaluation: Evaluation) -> Iterator[None]:
+    """Says in one line where a user's model fails in an evaluation, though it passed on two examples."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(model, ModularModel) or isinstance(error, OSError):  # errors of files are nobody's
+            raise
+        check_conditions(model, population, evaluation)
+        raise ValueError(
+            "The model returns what it must on two examples, but fails on the batches of an evaluation, as a "
+            f"compiled program: {type(error).__name__}: {_words(error)}. Write it with keras.ops alone, for "
+            "any number of examples."
+        ) from error
 
 
 def _check_outputs(model: keras.Model, population: Population, **condition: Any) -> dict[str, int]:

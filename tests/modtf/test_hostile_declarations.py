@@ -114,7 +114,7 @@ def test_every_public_name_is_tried_somewhere():
         "test_hostile_models": "stream build train load_model",
         "test_hostile_outputs": "evaluate",
         "test_hostile_files": "load_results Study",
-        "test_summary": "summarise",
+        "test_hostile_tables": "summarise",
         "test_hostile_cells": "run_cell",
     }
     source = inspect.getsource(modtf)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from modtf.analysis import holm, intervals, t_interval
+from modtf.analysis import data_seed_means, holm, intervals, t_interval
 
 
 def table(values, **columns):
@@ -78,11 +78,19 @@ def test_categories_stay_and_absent_ones_have_no_row():
     assert found["variant"].cat.categories.tolist() == ["b", "a"]
 
 
+def test_the_sample_is_one_value_per_task():
+    found = data_seed_means(table([[1.0, 3.0], [5.0]], variant="a"), ["variant"])
+    assert found.to_dict("list") == {"variant": ["a", "a"], "data_seed": [0, 1], "value": [2.0, 5.0]}
+
+
+def test_holm_is_that_of_statistics():
+    p = [0.01, 0.04, np.nan, 0.03, 0.005]
+    assert holm(p) == pytest.approx([0.03, 0.06, np.nan, 0.06, 0.02], nan_ok=True)  # by hand
+    assert holm([]) == []
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_keeps_the_order_and_lies_between_the_p_value_and_that_times_their_number(p):
-    assert holm([0.01, 0.04, np.nan, 0.03]) == pytest.approx(
-        [0.03, 0.06, np.nan, 0.06], nan_ok=True
-    )  # by hand
     corrected = holm(p)
     assert all(a <= b <= min(1.0, len(p) * a) for a, b in zip(p, corrected, strict=True))
     assert (np.diff(np.array(corrected)[np.argsort(p, kind="stable")]) >= 0).all()

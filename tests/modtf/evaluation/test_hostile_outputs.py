@@ -69,6 +69,16 @@ outputs = anything | tensors() | st.dictionaries(
 )  # fmt: skip
 
 
+def is_right(returned):
+    """Whether it is what a model of TASK must return, on two examples."""
+    target, activation = returned["target"], returned.get("activation")
+    good = [tuple(target.shape) == (2,), target.dtype in (np.float16, np.float32, np.float64)]
+    if activation is not None:
+        p = np.asarray(activation, np.float64)
+        good += [p.ndim == 2, len(p) == 2, p.min() >= -1e-3, np.allclose(p.sum(1), 1, atol=1.1e-3)]
+    return all(good)
+
+
 @few
 @given(returned=outputs)
 def test_outputs(returned):
@@ -77,12 +87,7 @@ def test_outputs(returned):
         patched.setattr(Evaluator, "run", lambda self: self)
         patched.setattr(Evaluator, "member", lambda self, i: "passed", raising=False)
         found = survives(lambda: evaluate(lambda features: returned), "odel")
-    if found is not None:
-        target, p = returned["target"], np.asarray(returned.get("activation", [[1.0]] * 2), np.float64)
-        assert (tuple(target.shape), len(p), p.ndim) == ((2,), 2, 2)
-        assert target.dtype in (np.float16, np.float32, np.float64)
-        assert p.min() >= -1e-3
-        np.testing.assert_allclose(p.sum(1), 1, atol=1.1e-3)
+    assert found is None or is_right(returned)
 
 
 @pytest.mark.parametrize("name", inspect.signature(modtf.evaluate).parameters)
@@ -123,6 +128,25 @@ def test_without_activation_there_is_performance_alone(batches):
     found = evaluate(lambda features: {"target": sums(features)})
     assert np.isfinite(found["loss"])
     assert all(np.isnan(found[name]) for name in MEASURES)
+
+
+def in_numpy(features):
+    return {"target": tf.constant(features["inputs"].numpy().sum(-1))}
+
+
+def of_two(features):
+    return {"target": tf.reshape(features["inputs"], [2, 2])[:, 0]}
+
+
+def odd_beyond_two(features):
+    p = tf.where(tf.shape(features["rule"])[0] > 2, 0.25, 0.5) * tf.ones([tf.shape(features["rule"])[0], 2])
+    return {"target": sums(features), "activation": p}
+
+
+@pytest.mark.parametrize("function", [in_numpy, of_two, odd_beyond_two])
+def test_what_passes_on_two_examples_alone_is_explained(function):
+    with pytest.raises(ValueError, match=r"returns what it must on two examples, but fails .* keras\.ops"):
+        evaluate(function)
 
 
 def test_a_condition_under_which_a_model_fails_is_named():

@@ -59,6 +59,15 @@ def test_history_names_everything(often):
         assert all(values.shape == (2,) for values in per_member)
 
 
+@pytest.mark.slow
+def test_evaluating_less_often_does_not_change_the_training(often, small_sizes):
+    seldom = build(TASKS, "modular", 8, [0, 1])
+    how: Any = {"batch_size": 32, "learning_rate": 1e-2, "evaluations": 2, "evaluation": small_sizes}
+    train(seldom, TASKS, STEPS, verbose=False, **how)
+    for a, b in zip(often.model.trainable_variables, seldom.trainable_variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 class OwnModel(keras.Model):
     """A user's own model of an mlp task, which knows nothing of modtf and has no weights before its call."""
 

@@ -102,8 +102,15 @@ def test_sgd_with_coupled_weight_decay_is_that_of_pytorch(momentum):
         buffer = momentum * buffer + clipped + decay * w
         w = w - rate * buffer
     np.testing.assert_allclose(found[0], w, rtol=1e-4, atol=1e-5)
-    once = apply(make_optimizer(Training(steps=1, learning_rate=0.1, weight_decay=0.5), 1), [[w * 0]], [w])
-    np.testing.assert_allclose(once[0], adam([0.5 * w], w, 0.1), rtol=1e-4)  # through Adam, too
+
+
+def test_coupled_weight_decay_goes_through_adam():
+    w, gradients = np.array([[1.0, -2.0]]), [np.array([[0.3, 0.1]]), np.array([[-0.2, 0.4]])]
+    optimizer = make_optimizer(Training(steps=2, learning_rate=0.1, weight_decay=0.5), 1)
+    found = apply(optimizer, [[g.astype(np.float32)] for g in gradients], [w.astype(np.float32)])
+    after = adam([gradients[0] + 0.5 * w], w, 0.1)
+    expected = adam([gradients[0] + 0.5 * w, gradients[1] + 0.5 * after], w, 0.1)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4)
 
 
 def test_the_cosine_schedule():

@@ -100,7 +100,7 @@ def results(tmp_path_factory):
 
 
 def assert_trained_as(one, two, tolerance):
-    assert min(one["losses"]) < one["losses"][0]
+    assert len(one["losses"]) == 10
     np.testing.assert_allclose(two["losses"], one["losses"], rtol=tolerance)
     for a, b in zip(one["weights"], two["weights"], strict=True):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
@@ -111,6 +111,8 @@ def test_two_devices_train_as_one(results):
     """Three members, with clipping active: per member, after the sum over replicas. As shares (two members on
     the first, one on the second) with data of the host, or made there; the loss is the mean over all."""
     for arch in with_free_rules():
+        losses = results[f"{arch} one"]["losses"]
+        assert (min(losses) if arch == "rnn" else losses[-1]) < losses[0]  # the rnn's ends above its first
         assert_trained_as(results[f"{arch} one"], results[f"{arch} mirrored"], 2e-3)
         assert_trained_as(results[f"{arch} in one program"], results[f"{arch} members"], 1e-6)
     assert_trained_as(results["mlp one"], results["mlp on both devices"], 2e-3)

@@ -1,14 +1,17 @@
 """A trainer's stages: what they do, and that one killed anywhere ends with the same numbers."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
 from modtf.cell import Cell
+from modtf.engines.cell import run_cell
 from modtf.evaluation.evaluator import Evaluator
 from modtf.models.build import build_cell
 from modtf.protocol import Evaluation, Protocol, Training
@@ -122,6 +125,18 @@ def test_killed_between_and_inside_stages_it_ends_the_same(run, whole, cell, tmp
         assert ours.keys() == its.keys()
         for key, values in its.items():
             np.testing.assert_array_equal(ours[key], values)
+
+
+@pytest.mark.slow
+def test_a_cell_of_stages(cell, tmp_path):
+    """Compiled, with members in turn, some of whose layers are frozen."""
+    folder = run_cell(replace(cell, trainer={"warm_up": 6}), tmp_path, verbose=False)
+    frame = pd.read_csv(folder / "results.csv")
+    assert set(frame["steps"]) == {12}
+    assert (frame["measure"] == "norm").sum() == 3 * 2  # of every checkpoint and member
+    assert sorted(set(pd.read_csv(folder / "history.csv")["step"])) == [0, 6, 9, 12]
+    assert json.loads((folder / "config.json").read_text())["trainer"] == {"warm_up": 6}
+    assert not list(folder.glob("checkpoint*"))
 
 
 def test_options_are_checked(cell):
