@@ -98,7 +98,6 @@ def main(given: flags.FlagValues) -> None:
         f"(preset {given.preset}). Writing to {out}",
         flush=True,
     )
-    own = [cell for cell in cells if cell.runs in MODELS]
     for name in dict.fromkeys(name for cell in asked for name in cell.router):
         users = [cell.variant for cell in asked if name in cell.router]
         if len(users) < len(cells):
@@ -114,7 +113,7 @@ def main(given: flags.FlagValues) -> None:
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
         for remark in filter(None, (state.remark(name) for name, state in states.items())):
             print(remark, flush=True)
-        for cell in sorted(unfinished, key=lambda cell: cell not in own):  # theirs may fail
+        for cell in sorted(unfinished, key=lambda cell: cell.runs not in MODELS):  # theirs may fail
             run_cell(cell, out, strategy=strategy, data=given.data)
     from modtf.analysis import results_table, table_note
     from modtf.results import load_results

@@ -108,16 +108,16 @@ def explained(name: str, made_by: Any) -> Iterator[None]:
 
 
 def source_of(name: str) -> str | None:
-    """Names what the file of a registered model says, comments and layout apart; None if there is no file."""
-    try:
-        return hash_of_source(inspect.getsource(inspect.getmodule(MODELS[name]) or MODELS[name]))
-    except (OSError, TypeError, SyntaxError):
-        return None
+    """Names what the file of a registered model says, see `hash_of_source`; None if there is no file."""
+    return hash_of_source(inspect.getmodule(MODELS[name]) or MODELS[name])
 
 
-def hash_of_source(text: str) -> str:
-    """Names what Python code says, comments and layout apart."""
+def hash_of_source(thing: Any) -> str | None:
+    """Names what a module, class or function says, comments and layout apart; None if it has no file."""
     import ast
     import textwrap
 
-    return science_hash(ast.unparse(ast.parse(textwrap.dedent(text))), 8)
+    try:
+        return science_hash(ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(thing)))), 8)
+    except (OSError, TypeError, SyntaxError):
+        return None

@@ -49,16 +49,17 @@ def state_of(cell: Cell, out: str | Path) -> State:
     """
     folder = Path(out, cell.folder)
     finished = is_finished(folder)
-    damage = damage_in(folder) if finished else ""
+    damage, config = damage_in(folder) if finished else "", dict[str, Any]()
     if not damage and (folder / CONFIG).exists():
         try:
-            check_identity(cell, folder, read_config(folder))
+            config = read_config(folder)
+            check_identity(cell, folder, config)
         except archive.DamagedError as error:
             damage = str(error)
     if damage:
         return State("damaged", damage)
     if finished:
-        version = read_json(folder / MANIFEST).get("version") or read_json(folder / CONFIG).get("version")
+        version = read_json(folder / MANIFEST).get("version") or config.get("version")
         return State("finished", version=str(version or __version__))
     if (folder / ERROR).exists():
         record = read_json(folder / ERROR)

@@ -22,7 +22,7 @@ from modtf.models.base import ModularModel
 from modtf.models.build import parameters_of_member
 from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
-from modtf.results.schema import DIVERGED, write_activations, write_history, write_results
+from modtf.results.schema import DIVERGED, LOGS, write_activations, write_history, write_results
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.trainer import TrainerContext, trainer_of
 
@@ -57,7 +57,7 @@ def train_and_write(
         how |= {"data": data}
         context = TrainerContext(cell, population, model, evaluator, folder, callbacks, label, **how)
         evaluation = context.evaluation
-        board = TensorBoardWriter(folder / "tensorboard", _settings(cell), evaluation)
+        board = TensorBoardWriter(folder / LOGS, _settings(cell), evaluation)
         context.measuring.append(board)
         trainer_of(cell)(context)
         scores, best = {"tail": context.tail.scores()}, context.best

@@ -1,6 +1,5 @@
 """Whose a checkpoint is: what must be the same where a training is resumed."""
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -37,8 +36,4 @@ def _model(model: keras.Model) -> Mapping[str, Any]:
     if isinstance(model, ModularModel):
         config = {**model.get_config(), **_members(model.population), "architecture": type(model).__name__}
         return {name: value for name, value in config.items() if name not in ("population", "name")}
-    try:
-        source = hash_of_source(inspect.getsource(type(model)))
-    except (OSError, TypeError):  # it has no file
-        source = None
-    return {"name": type(model).__qualname__, "source": source}
+    return {"name": type(model).__qualname__, "source": hash_of_source(type(model))}

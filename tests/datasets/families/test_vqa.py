@@ -10,7 +10,6 @@ import modtf
 from modtf.datasets.families.vqa_combinations import answers, draw_combinations, find_combinations
 from modtf.families.vqa_questions import ATTRIBUTES, QUESTIONS, TYPES, VALUES
 
-ROUNDS = (1, 2, 5, 8, 10, 20)
 OFFSETS = np.cumsum([0, *VALUES[:-1]])
 
 

@@ -15,7 +15,6 @@ from modtf.families.vqa_questions import TYPES, VALUES
 from modtf.task import SPLITS
 
 ROUNDS = (1, 2, 5, 8, 10, 20)
-OFFSETS = np.cumsum([0, *VALUES[:-1]])
 
 
 def reference_rounds(seed, rounds):
