@@ -4,6 +4,7 @@ Examples:
     python launch/measure.py --activations=x.npz --out=atlas       # arrays: activations, labels
     python launch/measure.py --activations=x.npz --logits --top_k=2 --out=atlas
     python launch/measure.py --activations=gates.npy --labels=domains.npy --out=atlas
+    python launch/measure.py --activations=routed.parquet --num_experts=64 --out=atlas      # experts, weights
 """
 
 from dataclasses import replace
@@ -35,7 +36,8 @@ def define_flags(values: flags.FlagValues) -> None:
     text(
         "activations",
         None,
-        "An .npz file; or a folder of .npy files; or one .npy file, its labels beside it.",
+        "An .npz, .safetensors or .parquet file; a folder of .npy files; one .npy file, its labels beside "
+        "it; or router traces of Megatron Core, a .jsonl file or a folder of them.",
     )
     text("out", None, "The folder to write measures.html, its tables and pictures to.")
     flags.DEFINE_integer(
@@ -51,6 +53,12 @@ def define_flags(values: flags.FlagValues) -> None:
         "for each, with commas between.",
     )
     text("array", "activations", "Name of the array of gates, [tokens, M] or [layers, tokens, M].")
+    text("experts", None, "In place of gates: name of the array of the experts of each token, [tokens, k] or "
+         "[layers, tokens, k]; -1 for one that was dropped.")  # fmt: skip
+    text("weights", None, "With experts: name of the array of what they weigh, or of the scores of all.")
+    flags.DEFINE_integer("num_experts", None, "With experts: how many there are.", flag_values=values)
+    words = "With experts: those that every token goes to; left out."
+    flags.DEFINE_list("shared", [], words, flag_values=values)
     text("labels", "labels", "Name of the array of labels, integers from 0 or names; or an .npy file.")
     text(
         "documents",
@@ -81,8 +89,9 @@ def main(given: flags.FlagValues) -> None:
     check_integer("--permutations", given.permutations, 0)
     check_number("--confidence", given.confidence, 0.5, 0.9999)
     routing = Routing.read(
-        given.activations, given.array, given.labels, given.documents, given.label_names, given.layer_names
-    )
+        given.activations, given.array, given.labels, given.documents, given.label_names, given.layer_names,
+        given.experts, given.weights, given.num_experts, [_expert(one) for one in given.shared],
+    )  # fmt: skip
     routing.check_top_k(given.top_k)
     routing.check_label_probs(probs)
     try:
@@ -101,6 +110,12 @@ def main(given: flags.FlagValues) -> None:
     layers = [replace(layer, warnings=tuple(map(in_flags, layer.warnings))) for layer in layers]
     print(print_atlas(layers, routing.names))
     print(f"Wrote {write_atlas(layers, out, routing.names)}")
+
+
+def _expert(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"--shared={text} is no number of an expert; expected numbers with commas between.")
+    return int(text)
 
 
 def in_flags(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from modtf.metrics.tokens.accumulator import ActivationAccumulator
 from modtf.metrics.tokens.activations import measure_activations
+from modtf.metrics.tokens.experts import Experts
 from modtf.metrics.tokens.layer import Estimate, LayerMeasures, View
 
-__all__ = ["ActivationAccumulator", "Estimate", "LayerMeasures", "View", "measure_activations"]
+__all__ = ["ActivationAccumulator", "Estimate", "Experts", "LayerMeasures", "View", "measure_activations"]

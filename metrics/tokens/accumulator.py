@@ -1,6 +1,6 @@
 """Sums over tokens, chunk by chunk, in memory that does not grow with the number of tokens."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 
 import numpy as np
@@ -10,7 +10,8 @@ from modtf.checks import check_integer, check_number
 from modtf.metrics.measure import GROUPS
 from modtf.metrics.tokens.checks import Ints, as_layers, check_labels
 from modtf.metrics.tokens.documents import Documents, Pairs
-from modtf.metrics.tokens.gates import Tokens, read_gates
+from modtf.metrics.tokens.experts import ChosenExperts, Experts
+from modtf.metrics.tokens.gates import Gates, Tokens
 from modtf.metrics.tokens.groups import count_within, deal, group_documents
 from modtf.metrics.tokens.layer import LayerMeasures
 from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS, Options, Progress, measure_layer
@@ -49,6 +50,7 @@ class ActivationAccumulator:
         self.from_logits = from_logits
         self.top_k = None if top_k is None else check_integer("top_k", top_k, 1)
         self.num_groups = check_integer("num_groups", num_groups, 2)
+        self._are_chosen = False  # experts, and no gates
         self.groups: list[np.ndarray] = []  # of every layer [2, groups, R, M], activations added up
         self.documents: list[Documents] = []
         self.counts = np.zeros(0, np.int64)  # [R], tokens
@@ -60,12 +62,14 @@ class ActivationAccumulator:
         self._seen: set[int] = set()  # documents
         self._open: tuple[int, Ints] | None = None  # the last document, and its labels
 
-    def update(self, activations: ArrayLike, labels: ArrayLike, documents: ArrayLike | None = None) -> None:
+    def update(
+        self, activations: ArrayLike | Experts, labels: ArrayLike, documents: ArrayLike | None = None
+    ) -> None:
         """Adds a chunk of tokens, of any length.
 
         Args:
             activations: gates or logits `[tokens, M]` or `[layers, tokens, M]`; or a list of `[tokens, M]`,
-                one a layer, where M differs.
+                one a layer, where M differs; or `Experts`.
             labels: integers from 0, or names, `[tokens]`.
             documents: the same. Tokens of one document stay in one group, so that the intervals hold for new
                 documents, and labels are permuted over documents. Without them neighbouring tokens of one
@@ -75,26 +79,37 @@ class ActivationAccumulator:
             ValueError: if these are not what they should be, or of another size than the chunks before. Part
                 of the chunk may have been added then: start anew.
         """
-        gates = as_layers(activations)
-        num_tokens = len(gates[0])
+        layers = self._layers(activations)
+        num_tokens = len(layers[0])
         classes = self._numbers(labels, num_tokens, "labels")
         ids = None if documents is None else self._numbers(documents, num_tokens, "documents")
-        if self.top_k is not None and self.top_k > min(values.shape[1] for values in gates):
-            raise ValueError(
-                f"top_k={self.top_k}, but there are only {min(v.shape[1] for v in gates)} modules."
-            )
         if num_tokens == 0:
             return
-        self._make_room([values.shape[1] for values in gates], int(classes.max()) + 1, ids is not None)
+        self._make_room([layer.num_modules for layer in layers], int(classes.max()) + 1, ids is not None)
         order = slice(None) if ids is None else self._in_pieces(ids)
         before = int(self.counts.sum())  # errors count tokens from the first of all chunks
         for start in range(0, num_tokens, SLICE):
             part = slice(start, start + SLICE)
             some = part if isinstance(order, slice) else order[part]
-            views = [
-                read_gates(values[some], self.from_logits, self.top_k, before + start) for values in gates
-            ]
+            views = [layer.read(some, before + start) for layer in layers]
             self._add(views, classes[some], None if ids is None else ids[some])
+
+    def _layers(self, activations: ArrayLike | Experts) -> Sequence[Gates | ChosenExperts]:
+        """The layers of a chunk, each to be read by parts."""
+        if isinstance(activations, Experts):
+            known = self.top_k if self.groups else self.top_k or activations.top_k
+            if self.from_logits or known != activations.top_k:
+                raise ValueError(
+                    f"Experts, {activations.top_k} of each token, are no logits and say themselves how many "
+                    "there are: leave from_logits and top_k out, and hand in chunks of one kind."
+                )
+            self.top_k, self._are_chosen = known, True
+            return activations.layers
+        gates = as_layers(activations)
+        fewest = min(values.shape[1] for values in gates)
+        if self.top_k is not None and self.top_k > fewest:
+            raise ValueError(f"top_k={self.top_k}, but there are only {fewest} modules.")
+        return [Gates(values, self.from_logits, self.top_k) for values in gates]
 
     def _numbers(self, values: ArrayLike, num_tokens: int, name: str) -> Ints:
         """Labels or documents as numbers; names are numbered as chunks bring them."""
@@ -213,7 +228,7 @@ class ActivationAccumulator:
     def _how(self, label_probs: ArrayLike | None, confidence: float) -> str:
         probs = "observed" if label_probs is None else label_probs
         return (
-            ("Logits" if self.from_logits else "Gates")
+            ("Experts" if self._are_chosen else "Logits" if self.from_logits else "Gates")
             + (f", the {self.top_k} largest of each token" if self.top_k else "")
             + f". Labels as frequent as {probs if isinstance(probs, str) else np.asarray(probs).tolist()}. "
             f"Intervals: {confidence:.0%}. "

@@ -1,6 +1,6 @@
 """Measure a mixture of experts from anywhere: `measure_activations`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -9,14 +9,19 @@ from modtf.metrics.activation_matrix import check_activation_matrix
 from modtf.metrics.measure import GROUPS
 from modtf.metrics.tokens.accumulator import NUM_GROUPS, ActivationAccumulator
 from modtf.metrics.tokens.checks import as_layers, dimensions
+from modtf.metrics.tokens.experts import Experts
 from modtf.metrics.tokens.layer import LayerMeasures
 from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS, Progress, measure_matrix
 
 
 def measure_activations(
-    activations: Any,
+    activations: Any = None,
     labels: ArrayLike | None = None,
     *,
+    experts: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    num_experts: int | None = None,
+    shared: Sequence[int] = (),
     documents: ArrayLike | None = None,
     from_logits: bool = False,
     top_k: int | None = None,
@@ -53,10 +58,13 @@ def measure_activations(
               where no module took a token, as it was beyond their capacity: these are counted (`dropped`);
             - logits of the same shapes, with `from_logits=True`;
             - a list of `[tokens, M]`, one a layer, where M differs;
+            - `Experts` (`modtf.metrics.tokens`), as `experts` below make them;
             - chunks (activations, labels) or (activations, labels, documents), of any lengths, in a list or
               any iterable: of any number of tokens, in memory that does not grow with it;
             - without labels: an activation matrix `[R, M]`, or `[layers, R, M]`, rows p(module | label).
         labels: integers from 0, or names, `[tokens]`.
+        experts, weights, num_experts, shared: in place of activations: which experts every token was sent to,
+            `[tokens, k]` or `[layers, tokens, k]`, and what these weigh, see `Experts`.
         documents: the same: which tokens belong together. They should stand one after the other.
         from_logits: whether activations are logits, before the softmax.
         top_k: the number of modules that a token is sent to. Only these gates count then, renormalised.
@@ -81,11 +89,23 @@ def measure_activations(
     Example:
         >>> import numpy as np
         >>> labels = np.arange(1000) % 4
+        >>> chosen = np.stack([labels, labels + 4], axis=1)  # the experts of every token, of eight
+        >>> (layer,) = measure_activations(labels=labels, experts=chosen, num_experts=8, permutations=20)
+        >>> round(layer.hard.values["adjusted_mutual_information"].value, 3)
+        1.0
         >>> gates = 0.6 * np.eye(4)[labels] + 0.1
         >>> (layer,) = measure_activations(gates, labels, permutations=20)
         >>> round(layer.mass.values["alignment"].value, 3), layer.hard.values["alignment"].value
         (0.3, 0.0)
     """
+    if (experts is None) == (activations is None):
+        raise ValueError("Give activations, or experts and num_experts; one of the two.")
+    if experts is not None:
+        activations = Experts(experts, num_experts, weights, shared)
+        if labels is None:
+            raise ValueError("Give labels [tokens] with experts.")
+    elif weights is not None or num_experts is not None or len(shared):
+        raise ValueError("weights, num_experts and shared belong to experts; give these, too.")
     if labels is None and not _is_stream(activations):
         if documents is not None or from_logits or top_k is not None:
             raise ValueError(

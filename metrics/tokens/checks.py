@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
+BFLOAT16 = np.dtype("V2")  # files do not know it: they say two bytes
 NO_NUMBERS = {"c": "complex", "S": "text", "U": "text"}  # though NumPy would make numbers of some
 
 
@@ -41,6 +42,13 @@ def dimensions(thing: Any) -> int:
         return np.ndim(thing)
     except ValueError:
         return -1
+
+
+def from_bfloat16(values: NDArray[Any]) -> NDArray[Any]:
+    """What a file calls two bytes, as the float32 whose upper half they are; other numbers as they are."""
+    if values.dtype != BFLOAT16:
+        return values
+    return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
 def _numbers(values: ArrayLike) -> NDArray[Any]:

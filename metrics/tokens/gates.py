@@ -43,6 +43,27 @@ class Tokens:
         return Tokens(self.weights[:length], modules, self.num_modules)
 
 
+@dataclass(frozen=True)
+class Gates:
+    """Gates or logits `[T, M]` of one layer, and how they are read, see `read_gates`."""
+
+    values: NDArray[Any]
+    from_logits: bool
+    top_k: int | None
+
+    @property
+    def num_modules(self) -> int:
+        """M."""
+        return int(self.values.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def read(self, some: slice | Ints, first_token: int = 0) -> tuple[Tokens, Tokens]:
+        """`read_gates` of some of the tokens."""
+        return read_gates(self.values[some], self.from_logits, self.top_k, first_token)
+
+
 def read_gates(
     values: NDArray[Any], from_logits: bool, top_k: int | None, first_token: int = 0
 ) -> tuple[Tokens, Tokens]:

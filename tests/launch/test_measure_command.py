@@ -226,7 +226,7 @@ def test_bad_input_is_refused_before_anything_is_written(name, arrays, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("absent.npz", "does not exist"), ("x.txt", "is no .npz or .npy")]
+    ("name", "words"), [("absent.npz", "does not exist"), ("x.txt", "holds nothing of .npz, .npy")]
 )
 def test_what_is_no_array_is_one_line(name, words, tmp_path):
     (tmp_path / "x.txt").write_text("nothing")

@@ -1,114 +1,44 @@
-"""What a router did with tokens, as its user saved it: in an .npz file, .npy files, a folder of them."""
+"""What a router did with tokens, as its user saved it: gates, logits, or the experts of every token."""
 
-import struct
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from modtf.analysis.routing_page.arrays import Arrays
 from modtf.analysis.routing_page.tables import Names
 from modtf.checks import check_integer
-from modtf.metrics.tokens.checks import Ints, as_layers, check_labels
+from modtf.metrics.tokens import Experts
+from modtf.metrics.tokens.checks import BFLOAT16, Ints, as_layers, check_labels, from_bfloat16
 
-BFLOAT16 = np.dtype("V2")  # files do not know it: they say two bytes
 CHUNK = 2**16  # tokens between two steps of a progress bar
-LOCAL_HEADER = 30  # bytes of a file's header inside a zip file, before its name and its extra field
 
 
-class Arrays(Mapping[str, NDArray[Any]]):
-    """The arrays of a file or folder. Nothing is read before it is asked for, and little then.
+@dataclass(frozen=True)
+class Sent:
+    """Where tokens were sent: see `Experts`."""
 
-    Arrays of .npy files and those that `np.savez` wrote are mapped into memory: what is used of them is read
-    when it is used. One that `np.savez_compressed` wrote is decompressed as a whole.
+    experts: NDArray[Any]
+    num_experts: int
+    weights: NDArray[Any] | None
+    shared: tuple[int, ...]
 
-    Args:
-        path: an .npz file; a folder of .npy files, by their names; or one .npy file, by the name
-            "activations".
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[layers, tokens, E]"""
+        return (*self.experts.shape[:2], self.num_experts)
 
-    Raises:
-        ValueError: if there is nothing of that kind.
-    """
-
-    def __init__(self, path: str | Path):
-        self.path = Path(path)
-        if self.path.is_dir():
-            self.files = {file.stem: file for file in sorted(self.path.glob("*.npy"))}
-        elif self.path.suffix == ".npy" and self.path.is_file():
-            self.files = {"activations": self.path}
-        elif self.path.is_file() and zipfile.is_zipfile(self.path):
-            with zipfile.ZipFile(self.path) as archive:
-                inside = [name for name in archive.namelist() if name.endswith(".npy")]
-            self.files = {name.removesuffix(".npy"): self.path for name in inside}
-        else:
-            what = "is no .npz or .npy file" if self.path.exists() else "does not exist"
-            raise ValueError(
-                f"{self.path} {what}. Write arrays with numpy.savez('x.npz', activations=..., labels=...), "
-                "or each with numpy.save into one folder."
-            )
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        """The array, read-only.
-
-        Raises:
-            KeyError: if there is none of that name.
-            ValueError: if it cannot be read without running what is in it (an array of objects), or at all.
-        """
-        file = self.files[name]
-        try:
-            return _of_archive(file, name) if file.suffix != ".npy" else _of_npy(file)
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"The array {name!r} of {file} cannot be read: {error}") from error
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.files)
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-
-def _of_npy(path: Path) -> NDArray[Any]:
-    """The array of an .npy file, mapped into memory.
-
-    Raises:
-        ValueError: if it is no such file, or holds objects.
-    """
-    with path.open("rb") as file:
-        return _mapped(path, file)
-
-
-def _of_archive(path: Path, name: str) -> NDArray[Any]:
-    with zipfile.ZipFile(path) as archive:
-        member = archive.getinfo(f"{name}.npy")
-        if member.compress_type != zipfile.ZIP_STORED:
-            with archive.open(member) as packed:
-                return np.lib.format.read_array(packed, allow_pickle=False)
-    with path.open("rb") as file:
-        file.seek(member.header_offset)
-        *_, name_length, extra_length = struct.unpack("<26s2H", file.read(LOCAL_HEADER))
-        file.seek(name_length + extra_length, 1)
-        return _mapped(path, file)
-
-
-def _mapped(path: Path, file: IO[bytes]) -> NDArray[Any]:
-    """The array whose .npy header the file stands at."""
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, is_fortran, dtype = read(file)
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects. Save numbers, and names as text: numpy.array(names, str)")
-    if 0 in shape:
-        return np.zeros(shape, dtype)
-    order: Literal["C", "F"] = "F" if is_fortran else "C"
-    return np.memmap(path, dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+    def __getitem__(self, part: tuple[slice, slice]) -> Experts:
+        weights = None if self.weights is None else self.weights[part]
+        return Experts(self.experts[part], self.num_experts, weights, self.shared)
 
 
 @dataclass(frozen=True)
 class Routing:
-    """Activations `[layers, tokens, M]`, the label of every token `[tokens]`, its document; names.
+    """Activations `[layers, tokens, M]` or experts, the label of every token `[tokens]`, its document; names.
 
     Example:
         >>> routing = Routing.read("x.npz")  # doctest: +SKIP
@@ -116,7 +46,7 @@ class Routing:
         >>> write_atlas(layers, "folder", routing.names)  # doctest: +SKIP
     """
 
-    activations: NDArray[Any]
+    activations: NDArray[Any] | Sent
     labels: Ints
     documents: Ints | None
     names: Names
@@ -130,6 +60,10 @@ class Routing:
         documents: str | None = None,
         label_names: str | None = None,
         layer_names: str | None = None,
+        experts: str | None = None,
+        weights: str | None = None,
+        num_experts: int | None = None,
+        shared: Sequence[int] = (),
     ) -> "Routing":
         """Reads all but the activations, and checks the shapes of these.
 
@@ -140,22 +74,37 @@ class Routing:
             documents: of integers from 0 or names, `[tokens]`; None: the array "documents", if there is one.
             label_names: of names, in the order of the numbers of labels; None as above.
             layer_names: of one name for each layer; None as above.
+            experts: in place of activations, of the experts that tokens were sent to, `[tokens, k]` or
+                `[layers, tokens, k]`; None: the array "experts", if there are no activations.
+            weights: of what these weigh; None: the array "weights", if there is one.
+            num_experts: E; None: as the array "num_experts" says.
+            shared: experts that every token goes to, which are left out.
 
         Raises:
             ValueError: if one is missing or does not fit the others.
         """
         arrays = Arrays(path)
-        given = _find(arrays, activations)
-        if given.dtype.kind not in "fiub" and given.dtype != BFLOAT16:
-            raise ValueError(
-                f"The array {activations!r} of {path} is of type {given.dtype}; expected numbers."
+        if experts is None and activations not in arrays and "experts" in arrays:
+            experts = "experts"
+        if experts is None:
+            given: NDArray[Any] | Sent = _gates(arrays, activations)
+        else:
+            number = arrays.get("num_experts") if num_experts is None else np.asarray(num_experts)
+            if number is None or number.size != 1:
+                raise ValueError(
+                    "Give --num_experts=E (num_experts=E): those that no token was sent to cannot be seen."
+                )
+            given = Sent(
+                _by_layer(_find(arrays, experts)),
+                int(number.ravel()[0]),
+                _by_layer(_find_optional(arrays, "weights", weights)),
+                tuple(shared),
             )
-        as_layers(given[..., :0, :].astype(np.float32) if given.ndim > 1 else given)  # refuses other shapes
-        gates = given[np.newaxis] if given.ndim == 2 else given
-        num_layers, num_tokens, _ = gates.shape
+            given[:, :0]  # refuses other shapes
+        num_layers, num_tokens, _ = given.shape
         classes, found = _numbers(_find(arrays, labels), num_tokens, "labels")
         chosen = _find_optional(arrays, "documents", documents)
-        ids = None if chosen is None else _numbers(chosen, num_tokens, "documents")[0]
+        ids_of_documents = None if chosen is None else _numbers(chosen, num_tokens, "documents")[0]
         names_of_labels = _names(_find_optional(arrays, "label_names", label_names))
         if found is not None and names_of_labels is not None:
             raise ValueError("labels are names themselves; leave out label_names, or number the labels.")
@@ -170,7 +119,7 @@ class Routing:
             raise ValueError(
                 f"There are {len(names_of_layers)} layer_names; expected {num_layers}, one a layer."
             )
-        return cls(gates, classes, ids, Names(names_of_labels, names_of_layers))
+        return cls(given, classes, ids_of_documents, Names(names_of_labels, names_of_layers))
 
     def check_top_k(self, top_k: int | None) -> None:
         """Raises `ValueError` unless tokens can be sent to that many modules."""
@@ -195,15 +144,26 @@ class Routing:
         """How many chunks there are."""
         return -(-len(self.labels) // CHUNK)
 
-    def chunks(self) -> Iterator[tuple[NDArray[Any], Ints, Ints | None]]:
+    def chunks(self) -> Iterator[tuple[NDArray[Any] | Experts, Ints, Ints | None]]:
         """(activations, labels, documents or None) of some tokens after others."""
         for start in range(0, len(self.labels), CHUNK):
             part = slice(start, start + CHUNK)
             ids = None if self.documents is None else self.documents[part]
-            gates = self.activations[:, part]
-            if gates.dtype == BFLOAT16:  # the upper half of a float32
-                gates = (gates.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-            yield gates, self.labels[part], ids
+            some = self.activations[:, part]
+            yield (some if isinstance(some, Experts) else from_bfloat16(some)), self.labels[part], ids
+
+
+def _by_layer(array: Any) -> Any:
+    return array[np.newaxis] if array is not None and array.ndim == 2 else array
+
+
+def _gates(arrays: Arrays, name: str) -> NDArray[Any]:
+    """Gates or logits `[layers, tokens, M]`."""
+    given = _find(arrays, name)
+    if given.dtype.kind not in "fiub" and given.dtype != BFLOAT16:
+        raise ValueError(f"The array {name!r} of {arrays.path} is of type {given.dtype}; expected numbers.")
+    as_layers(given[..., :0, :].astype(np.float32) if given.ndim > 1 else given)  # refuses other shapes
+    return _by_layer(given)
 
 
 def _find(arrays: Arrays, name: str) -> NDArray[Any]:
