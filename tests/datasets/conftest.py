@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modtf.datasets.streaming import stream
+from modtf import Task, stream
 from modtf.families import FAMILIES, Family, register_family
-from modtf.task import Task
 
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 

@@ -6,16 +6,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modtf import Condition, Family, Population, Task, stream
 from modtf.datasets import host_ops, philox
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.families.base import RuleData
 from modtf.datasets.random import shuffled
-from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import alike, make_batches
-from modtf.families import Condition, Family
 from modtf.families.mlp import MLP
-from modtf.population import Population
-from modtf.task import Task
 
 SIZES = {"train": 30, "validation": 7, "test": 23}
 

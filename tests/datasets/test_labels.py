@@ -64,8 +64,7 @@ def check(task, inputs, rule, target):
 
 
 @pytest.mark.parametrize(
-    ("num_rules", "split", "scale", "seq_len"),
-    [(5, "train", 2.0, 30), (2, "test", 2.0, 3)],
+    ("num_rules", "split", "scale", "seq_len"), [(5, "train", 2.0, 30), (2, "test", 2.0, 3)]
 )
 def test_stream_of_a_population(draw, any_task, num_rules, split, scale, seq_len):
     tasks = [any_task.replace(num_rules=num_rules, data_seed=data_seed) for data_seed in (0, 3)]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from modtf.datasets.streaming import stream
-from modtf.task import Task
+from modtf import Task, stream
 
 MLP, MHA = Task(num_rules=4), Task(arch="mha", num_rules=4)
 

@@ -10,13 +10,7 @@ from absl import flags
 
 from modtf.families import with_free_rules
 from modtf.launch import bench
-from modtf.launch.benchmark.requests import (
-    DEVICE_TABLE,
-    cells_of,
-    combinations,
-    key_of,
-    requests_of_flags,
-)
+from modtf.launch.benchmark.requests import DEVICE_TABLE, cells_of, combinations, key_of, requests_of_flags
 from modtf.launch.cli import define_plugin
 from modtf.protocol import KERNELS, PRECISIONS
 

@@ -49,10 +49,7 @@ def call(*arguments):
         (["--points=1"], "--points=1 is not valid; expected an integer of at least 2"),
         (["--trials=0"], "--trials=0 is not valid"),
         (["--space=learning_rate=2:1"], "the first number must be below the second"),
-        (
-            ["--space=learning_rate=1e-4,1e-3", "--learning_rate=0.1"],
-            "--space learning_rate and a single",
-        ),
+        (["--space=learning_rate=1e-4,1e-3", "--learning_rate=0.1"], "--space learning_rate and a single"),
         (["--learning_rate=0.1", "--variant=modular"], "Nothing can be tuned of 'modular'"),
         (["--space=router.k=1,2", "--variant=modular"], "--space router.k is not known"),
         (["--oracle=bayesian", "--shard=0/2"], "--shard is for grid and random: bayesian runs one trial at"),

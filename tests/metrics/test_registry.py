@@ -5,14 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from modtf.metrics import (
-    GROUPS,
-    MEASURES,
-    activation_measures,
-    measure_all,
-    measures,
-    smaller_is_better,
-)
+from modtf.metrics import GROUPS, MEASURES, activation_measures, measure_all, measures, smaller_is_better
 
 ACTIVATION = ["collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information", "adaptation"]
 DIAGNOSTIC = [

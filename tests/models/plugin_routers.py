@@ -66,9 +66,4 @@ class Frugal(Router):
         return -ops.mean(ops.sum(activation * ops.log(activation), axis=1), axis=1)
 
 
-PLUGINS = {
-    "plugin_even": Even,
-    "plugin_prior": Prior,
-    "plugin_learned": Learned,
-    "plugin_frugal": Frugal,
-}
+PLUGINS = {"plugin_even": Even, "plugin_prior": Prior, "plugin_learned": Learned, "plugin_frugal": Frugal}

@@ -8,12 +8,10 @@ import pytest
 from keras import ops
 
 import modtf
+from modtf import Task, build, load_model
 from modtf.models import ModularModel
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.build import build
 from modtf.observed import Place
-from modtf.task import Task
-from modtf.training.train import load_model
 from modtf.variants import Variant
 
 R, CLASSES = 3, 5

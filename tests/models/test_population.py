@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modtf.models.build import build
-from modtf.population import Population
-from modtf.task import Task
+from modtf import Population, Task, build
 from modtf.training.compile import SettingLoss
 from modtf.training.optimizer import MemberAdam
 

@@ -8,13 +8,12 @@ import pytest
 import tensorflow as tf
 import textbook
 
+from modtf import Task, build
 from modtf.cell import VARIANTS
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.build import build
 from modtf.models.cells import CELLS
 from modtf.models.kernels.rows import LANES
 from modtf.models.routers import ROUTERS
-from modtf.task import Task
 
 WIDTH = 5
 

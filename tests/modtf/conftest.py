@@ -5,10 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from modtf.cell import Cell
-from modtf.datasets.streaming import stream
-from modtf.protocol import Evaluation, Protocol, Training
-from modtf.task import Task
+from modtf import Cell, Evaluation, Protocol, Task, Training, stream
 
 SIZES = Evaluation(batches=2, tokens=160, draws=5, tokens_per_draw=80, batch_size=16, activation_batch_size=8)
 

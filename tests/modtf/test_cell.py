@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from modtf.cell import Cell
+from modtf import Cell, Task
 from modtf.families import FAMILIES
 from modtf.protocol import LATER, Evaluation, Protocol, Training
-from modtf.task import Task
 
 CELL = Cell(Task(num_rules=8), 32, "modular", ((0, 0), (1, 0), (1, 1)))
 

@@ -9,12 +9,9 @@ from hostile import anything, few, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modtf.cell import Cell
+from modtf import Cell, Evaluation, Population, Protocol, Task, Training
 from modtf.families import FAMILIES
-from modtf.population import Population
-from modtf.protocol import Evaluation, Protocol, Training
 from modtf.studies import Grid
-from modtf.task import Task
 
 OPTIONS = sorted({option.name for family in FAMILIES.values() for option in family.options})
 TASK_NAMES = [name for name in inspect.signature(Task).parameters if name != "options"]

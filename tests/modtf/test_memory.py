@@ -4,10 +4,8 @@ import os
 
 import pytest
 
-from modtf import memory
+from modtf import Population, Task, memory
 from modtf.memory import ACCELERATOR, check_fits, check_members, memory_here
-from modtf.population import Population
-from modtf.task import Task
 
 GB = 10**9
 

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modtf import Population, Task
 from modtf.families import FAMILIES
-from modtf.population import Population
-from modtf.task import Task
 
 
 @pytest.mark.parametrize("arch", FAMILIES)

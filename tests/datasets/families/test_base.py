@@ -6,11 +6,9 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 import modtf  # noqa: F401  registers the builder
+from modtf import Condition, Family, Option, Task, stream
 from modtf.datasets.families.base import RuleData
-from modtf.datasets.streaming import stream
-from modtf.families import Condition, Family, Option
 from modtf.families.mlp import MLP
-from modtf.task import Task
 
 
 class Gains(RuleData):

@@ -9,9 +9,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from modtf import Task, stream
 from modtf.datasets.modarch_rules.configs import RulesConfig
-from modtf.datasets.streaming import stream
-from modtf.task import Task
 
 COMPARED = {"validation", "test_scale2", "test_len3"}
 

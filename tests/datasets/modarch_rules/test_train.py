@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from modtf.datasets.streaming import stream
-from modtf.task import Task
+from modtf import Task, stream
 
 NAME = "modarch_rules/mha_v2_regression_r2_task0"
 

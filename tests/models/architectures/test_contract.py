@@ -9,11 +9,10 @@ import pytest
 from keras import ops
 
 import modtf
+from modtf import Task, build
 from modtf.models import ModularModel
 from modtf.models.architectures import ARCHITECTURES, register_architecture
-from modtf.models.build import build
 from modtf.models.options import options_of
-from modtf.task import Task
 
 WIDTH = 5
 

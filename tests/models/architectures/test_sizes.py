@@ -2,10 +2,9 @@
 
 import pytest
 
+from modtf import Task, build
 from modtf.cell import VARIANTS
 from modtf.models.architectures.sizes import check_width, least_parameters
-from modtf.models.build import build
-from modtf.task import Task
 
 # (arch, search, R, e) -> parameters of monolithic, modular, modular_op, gt_modular, as published
 PUBLISHED = {

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from modtf import Population, Task
 from modtf.models.cells import CELLS
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels import textbook
@@ -15,8 +16,6 @@ from modtf.models.kernels.scan_layout import ScanLayout
 from modtf.models.kernels.sums import softmax, weigh
 from modtf.models.kernels.vjp import vector_jacobian
 from modtf.models.layers import Mixture
-from modtf.population import Population
-from modtf.task import Task
 
 
 def draw(*shape, seed=0):

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from modtf import Population, Task
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.noise import threefry, uniform_noise
 from modtf.models.routers.gumbel import noise_keys
-from modtf.population import Population
-from modtf.task import Task
 
 ONES = 0xFFFFFFFF
 

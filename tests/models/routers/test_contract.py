@@ -9,12 +9,10 @@ import pytest
 from keras import ops
 
 import modtf
+from modtf import Population, Task, build
 from modtf.models import Router
-from modtf.models.build import build
 from modtf.models.options import options_of
 from modtf.models.routers import ROUTERS, register_router
-from modtf.population import Population
-from modtf.task import Task
 
 WIDTH = 5
 

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from modtf import Population, Task, build
 from modtf.cell import VARIANTS
-from modtf.models.build import build
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.choice import largest
 from modtf.models.routers import ROUTERS, default_variants, make_router
 from modtf.models.routers.base import RouterSetup
-from modtf.population import Population
-from modtf.task import Task
 
 WIDTH, RULES = 5, 3
 SCORES = np.random.default_rng(0).standard_normal([2, RULES, 6])

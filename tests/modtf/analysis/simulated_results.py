@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modtf.analysis import Study
-from modtf.cell import Cell
+from modtf import Cell, Evaluation, Protocol, Study, Training
 from modtf.families import IID
 from modtf.metrics import measure_population
-from modtf.protocol import Evaluation, Protocol, Training
 from modtf.results.schema import CONFIG, VARIANTS, write_activations, write_history, write_results
 from modtf.task import Task, science_hash
 

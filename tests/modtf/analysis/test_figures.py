@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 from simulated_results import study_of
 
 from modtf.analysis import Study, performance_rows, random_baseline, summarise
-from modtf.analysis.figures import NothingToDraw, Picture, panels, performance
-from modtf.analysis.figures.averages import average
+from modtf.analysis.figures import NothingToDraw, Picture, average, panels, performance
 from modtf.analysis.figures.layout import looks
 from modtf.analysis.figures.registry import MODULES
 from modtf.protocol import Training

@@ -8,11 +8,9 @@ import pandas as pd
 import pytest
 from simulated_results import World, study_of, write_cell
 
-from modtf.analysis import Study
+from modtf import Cell, Study, Task
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.report.page import MAX_ROWS, table
-from modtf.cell import Cell
-from modtf.task import Task
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,10 @@ import pandas as pd
 import pytest
 from simulated_results import TRAINING, World, simulate, write_cell
 
+from modtf import Cell, Task
 from modtf.analysis import Study, find_missing
-from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.results import find_cells, load_results
-from modtf.task import Task
 
 SMALL = {"settings": ["regression"], "rules": [2], "seeds": [0, 1], "num_evaluations": 2}
 

@@ -11,15 +11,11 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import modtf
-from modtf.cell import Cell
-from modtf.engines.cell import run_cell
+from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
 from modtf.engines.lock import HeldError, held
 from modtf.families import with_free_rules
 from modtf.metrics import activation_measures
-from modtf.protocol import Evaluation, Protocol, Training
-from modtf.results import load_results
-from modtf.results.schema import COLUMNS, HISTORY_COLUMNS
-from modtf.task import Task
+from modtf.results import COLUMNS, HISTORY_COLUMNS
 
 MEASURES = [measure.name for measure in activation_measures()]
 CLOCK = ("seconds", "members_times_steps_per_second")

@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 
 import modtf
-from modtf.engines.cell import run_cell
+from modtf import Evaluation, Protocol, Training, run_cell
 from modtf.engines.members_in_turn import make_member
 from modtf.models.own import MODELS, make_model, register_model
 from modtf.models.routers import ROUTERS
-from modtf.protocol import Evaluation, Protocol, Training
 
 CLOCK = ("seconds", "members_times_steps_per_second")
 

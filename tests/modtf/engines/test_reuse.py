@@ -9,14 +9,10 @@ import keras
 import numpy as np
 import pytest
 
-from modtf.cell import Cell
+from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
 from modtf.engines import train_and_write as reuse
-from modtf.engines.cell import run_cell
 from modtf.models.build import build_cell
 from modtf.models.routers import ROUTERS
-from modtf.protocol import Evaluation, Protocol, Training
-from modtf.results import load_results
-from modtf.task import Task
 
 SIZES = Evaluation(batches=1, batch_size=8, tokens=80, activation_batch_size=8, draws=2, tokens_per_draw=80)
 PROTOCOL = Protocol(Training(steps=4, batch_size=8, evaluations=1), replace(SIZES, conditions=()))

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modtf.condition import Condition
-from modtf.engines.cell import run_cell
+from modtf import Condition, Population, Task, run_cell
 from modtf.evaluation.batches import alike, evaluation_batches
 from modtf.evaluation.source import LARGEST_KEPT, Source, _waiting
-from modtf.population import Population
-from modtf.task import Task
 
 POPULATION = Population.of([Task("mha", num_rules=3, data_seed=i) for i in range(2)])
 

@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 
 import modtf
+from modtf import Evaluation, Population, Task, build
 from modtf.families import with_free_rules
 from modtf.metrics import activation_measures
-from modtf.models.build import build
-from modtf.population import Population
-from modtf.protocol import Evaluation
-from modtf.task import Task
 
 MEASURES = {measure.name for measure in activation_measures()}
 

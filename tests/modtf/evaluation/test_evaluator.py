@@ -5,13 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from modtf import Population, Task, build
 from modtf.evaluation.evaluator import Evaluator
 from modtf.families import with_free_rules
 from modtf.metrics import activation_measures, measure_all, rule_distributions
-from modtf.models.build import build
 from modtf.models.routers import ROUTERS
-from modtf.population import Population
-from modtf.task import Task
 
 MEASURES = {measure.name for measure in activation_measures()}
 TASK = Task(arch="rnn", setting="classification", num_rules=2)

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import modtf
+from modtf import Evaluation, Task
 from modtf.evaluation.evaluator import Evaluator
 from modtf.metrics import activation_measures
-from modtf.protocol import Evaluation
-from modtf.task import Task
 
 TASK, R = Task(num_rules=3), 3
 FEW = Evaluation(batches=2, batch_size=8, tokens=24, activation_batch_size=8, draws=1, conditions=("iid",))

@@ -6,13 +6,11 @@ import pandas as pd
 import pytest
 from simulated_results import simulate, write_cell
 
-from modtf.cell import Cell
+from modtf import Cell, Protocol, Task
 from modtf.families.mlp import MLP
 from modtf.observed import Place
-from modtf.protocol import Protocol
 from modtf.results import find_cells, load_activations, load_history, load_results
 from modtf.results.schema import CELL, COLUMNS, MEMBER, PRIVATE, write_activations
-from modtf.task import Task
 
 
 def one_cell(out, num_rules=2, variant="modular", members=((0, 0), (0, 1)), finished=True, **protocol):

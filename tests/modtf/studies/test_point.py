@@ -2,10 +2,9 @@
 
 import pytest
 
-from modtf.protocol import Protocol
+from modtf import Protocol, Task
 from modtf.studies import Grid
 from modtf.studies.point import cell_of
-from modtf.task import Task
 
 SMALL = {"arch": "mlp", "num_rules": 4, "width": 32, "variant": "modular"}
 

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from modtf.models.build import build
-from modtf.population import Population
+from modtf import Population, Task, build
 from modtf.protocol import TAIL, tail_length
-from modtf.task import Task
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, TailCallback
 from modtf.training.fit import ProgressCallback
 

@@ -5,15 +5,12 @@ import keras
 import numpy as np
 import pytest
 
+from modtf import Population, Task, build, train
 from modtf.evaluation.evaluator import Evaluator
-from modtf.models.build import build
-from modtf.population import Population
-from modtf.task import Task
 from modtf.termination import Terminated
 from modtf.training import archive
 from modtf.training.callbacks.checkpoint import CheckpointCallback
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback
-from modtf.training.train import train
 
 
 def compiled(task):

@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 from keras import ops
 
+from modtf import Population, Task, Training, build
 from modtf.evaluation.elementwise import loss_of
-from modtf.models.build import build
-from modtf.population import Population
-from modtf.protocol import Training
 from modtf.settings import SETTINGS
-from modtf.task import Task
 from modtf.training.compile import SettingLoss, compile_model, own_loss
 from modtf.training.optimizer import MemberSGD
 

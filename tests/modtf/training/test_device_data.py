@@ -5,12 +5,10 @@ import numpy as np
 import pytest
 
 import modtf
+from modtf import Task, build, train
 from modtf.evaluation import batches
 from modtf.evaluation.batches import choose_place
 from modtf.families import FAMILIES
-from modtf.models.build import build
-from modtf.task import Task
-from modtf.training.train import train
 
 TASKS = [Task(num_rules=2, data_seed=i) for i in range(2)]
 

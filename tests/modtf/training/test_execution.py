@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modtf import Task, build, stream
+from modtf import Task, Training, build, stream
 from modtf.models.kernels.by_device import use_kernels
-from modtf.protocol import Training
 from modtf.training import steps
 from modtf.training.arithmetic import BYTES_PER_PROGRAM, largest_divisor, steps_that_fit
 from modtf.training.batches import HostBatches

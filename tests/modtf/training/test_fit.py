@@ -9,15 +9,11 @@ import pytest
 from keras import ops
 
 import modtf
+from modtf import Population, Protocol, Task, build, train
 from modtf.evaluation.evaluator import Evaluator
 from modtf.families import with_free_rules
 from modtf.metrics import activation_measures
-from modtf.models.build import build
-from modtf.population import Population
-from modtf.protocol import Protocol
-from modtf.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
-from modtf.training.train import train
 
 TASKS = [Task(num_rules=3, data_seed=i) for i in range(2)]
 STEPS = 48

@@ -7,10 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from modtf.models.build import build
-from modtf.protocol import Evaluation
-from modtf.task import Task
-from modtf.training.train import train
+from modtf import Evaluation, Task, build, train
 
 SIZES = Evaluation(batches=1, batch_size=4, tokens=8, activation_batch_size=4, conditions=())
 MODEL: dict[str, Any] = {

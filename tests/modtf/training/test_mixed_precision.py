@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import modtf
+from modtf import Population, Training
 from modtf.families import with_free_rules
-from modtf.population import Population
-from modtf.protocol import Training
 from modtf.training.compile import compile_model
 
 STEPS = 3

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 import modtf
-from modtf.cell import Cell
+from modtf import Cell, Task
 from modtf.families import with_free_rules
 from modtf.protocol import PRESETS, Protocol, preset
 from modtf.studies import load_study
 from modtf.studies.check import check_memory
-from modtf.task import Task
 from modtf.training.requirements import check_cell
 
 TASK = Task("mha", num_rules=4)

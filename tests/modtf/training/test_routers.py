@@ -7,15 +7,11 @@ import numpy as np
 import plugin_routers
 import pytest
 
+from modtf import Evaluation, Population, Task, build, train
 from modtf.evaluation.evaluator import Evaluator
 from modtf.families import with_free_rules
-from modtf.models.build import build
 from modtf.models.routers import ROUTERS, register_router
-from modtf.population import Population
-from modtf.protocol import Evaluation
-from modtf.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
-from modtf.training.train import train
 
 SIZES = Evaluation(batches=1, batch_size=4, tokens=40, draws=1, tokens_per_draw=40, conditions=())
 HOW: dict[str, Any] = {"batch_size": 8, "evaluations": 2, "learning_rate": 1e-2, "verbose": False}

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from modtf.population import Population
-from modtf.task import Task
+from modtf import Population, Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.tensorboard import TensorBoardWriter, heat_maps
 

@@ -10,12 +10,9 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from modtf.cell import Cell
-from modtf.engines.cell import run_cell
+from modtf import Cell, Evaluation, Protocol, Task, Training, run_cell
 from modtf.evaluation.evaluator import Evaluator
 from modtf.models.build import build_cell
-from modtf.protocol import Evaluation, Protocol, Training
-from modtf.task import Task
 from modtf.termination import Terminated
 from modtf.training.trainer import TrainerContext, trainer_of
 from modtf.variants import Variant

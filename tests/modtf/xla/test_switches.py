@@ -5,10 +5,7 @@ import logging
 import pytest
 import tensorflow as tf
 
-from modtf.models.build import build
-from modtf.population import Population
-from modtf.protocol import Protocol
-from modtf.task import Task
+from modtf import Population, Protocol, Task, build
 from modtf.training.compile import compile_model
 from modtf.xla.switches import OPTION, no_retracing_advice, xla_alone
 
