@@ -30,14 +30,13 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
         raise ValueError(f"{name} has shape {array.shape}; expected {ndim or 'at least 1'} dimension(s).")
     if array.size == 0:
         raise ValueError(f"{name} is empty: its shape is {array.shape}.")
-    if not np.isfinite(array).all():
-        index = first_index(~np.isfinite(array))
-        raise ValueError(f"{name} holds {array[index]} at {show_index(index)}; every entry must be finite.")
-    if (array < 0).any():
-        index = first_index(array < 0)
-        raise ValueError(
-            f"{name} holds {array[index]:g} at {show_index(index)}; probabilities cannot be negative."
-        )
+    for wrong, words in (
+        (~np.isfinite(array), "every entry must be finite"),
+        (array < 0, "probabilities cannot be negative"),
+    ):
+        if wrong.any():
+            index = first_index(wrong)
+            raise ValueError(f"{name} holds {array[index]:g} at {show_index(index)}; {words}.")
     sums = array.sum(axis=-1, keepdims=True)
     wrong = np.abs(sums[..., 0] - 1.0) > TOLERANCE
     if wrong.any():

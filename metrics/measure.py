@@ -1,11 +1,11 @@
 """What is known of a measure: its range, its best value, which direction is better, how to name its axis."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from modtf.checks import is_number
+from modtf.checks import check_attributes, is_number
 
 # "performance" is what evaluation computes; the others are functions of an activation matrix. A "diagnostic"
 # is what practitioners look at besides: shown where it is asked for, so as not to crowd the main tables.
@@ -36,70 +36,58 @@ class Measure:
     function: Callable[..., float] | None = None
 
     def __post_init__(self) -> None:
-        self._check_kinds()
-        low, high = self.range
-        if self.group not in GROUPS:
-            raise ValueError(f"Measure {self.name!r}: group {self.group!r} is not in {', '.join(GROUPS)}.")
-        if not low < high:
-            raise ValueError(f"Measure {self.name!r}: range {self.range} is not (low, high) with low < high.")
-        self._check_direction()
-        if (self.function is None) != (self.group == "performance"):
-            raise ValueError(
-                f"Measure {self.name!r}: group {self.group!r} and function={self.function!r}; expected a "
-                "function of the activation matrix in every group but 'performance', and none there."
-            )
-        if self.function is not None:
-            self._check_signature()
+        what = f"Measure {self.name!r}"
+        check_attributes(what, self, name=str, group=str, description=str, axis_label=str)
+        fault = next(self._faults(), None)
+        if fault is not None:
+            raise ValueError(f"{what}: {fault}")
 
-    def _check_kinds(self) -> None:
-        for name in ("name", "group", "description", "axis_label"):
-            if not isinstance(getattr(self, name), str):
-                raise ValueError(f"Measure {self.name!r}: {name}={getattr(self, name)!r}; expected a text.")
+    def _faults(self) -> Iterator[str]:
+        """What is wrong; each is only looked for where nothing before is."""
+        smaller, perfect, function = self.smaller_is_better, self.perfect, self.function
         two = isinstance(self.range, tuple | list) and len(self.range) == 2
         if not two or not all(map(is_number, self.range)):
-            raise ValueError(f"Measure {self.name!r}: range {self.range!r} is not two numbers.")
-        if self.perfect is not None and not is_number(self.perfect):
-            raise ValueError(f"Measure {self.name!r}: perfect={self.perfect!r}; expected a number or None.")
-        if not (self.smaller_is_better is None or isinstance(self.smaller_is_better, bool)):
-            raise ValueError(
-                f"Measure {self.name!r}: smaller_is_better={self.smaller_is_better!r}; expected True, False "
-                "or None."
-            )
-        if self.function is not None and not callable(self.function):
-            raise ValueError(f"Measure {self.name!r}: function={self.function!r} cannot be called.")
-
-    def _check_direction(self) -> None:
+            yield f"range {self.range!r} is not two numbers."
+        if perfect is not None and not is_number(perfect):
+            yield f"perfect={perfect!r}; expected a number or None."
+        if not (smaller is None or isinstance(smaller, bool)):
+            yield f"smaller_is_better={smaller!r}; expected True, False or None."
+        if self.group not in GROUPS:
+            yield f"group {self.group!r} is not in {', '.join(GROUPS)}."
         low, high = self.range
-        if self.group != "diagnostic" and (self.smaller_is_better is None or self.perfect is None):
-            raise ValueError(
-                f"Measure {self.name!r}: perfect={self.perfect} and smaller_is_better="
-                f"{self.smaller_is_better}; in the group {self.group!r} there must be a best value. Without "
-                "one it is a 'diagnostic'."
+        if not low < high:
+            yield f"range {self.range} is not (low, high) with low < high."
+        if self.group != "diagnostic" and (smaller is None or perfect is None):
+            yield (
+                f"perfect={perfect} and smaller_is_better={smaller}; in the group {self.group!r} there must "
+                "be a best value. Without one it is a 'diagnostic'."
             )
-        if self.group == "diagnostic" and self.perfect is None:
-            return
-        best = None if self.smaller_is_better is None else low if self.smaller_is_better else high
-        if self.perfect != best:
-            raise ValueError(
-                f"Measure {self.name!r}: perfect is {self.perfect}, but with smaller_is_better="
-                f"{self.smaller_is_better} and range {self.range} the best value is {best}."
+        best = None if smaller is None else low if smaller else high
+        if perfect != best and not (self.group == "diagnostic" and perfect is None):
+            yield (
+                f"perfect is {perfect}, but with smaller_is_better={smaller} and range {self.range} the best "
+                f"value is {best}."
             )
+        if (function is None) != (self.group == "performance"):
+            yield (
+                f"group {self.group!r} and function={function!r}; expected a function of the activation "
+                "matrix in every group but 'performance', and none there."
+            )
+        if function is not None:
+            yield from self._faults_of(function)
 
-    def _check_signature(self) -> None:
-        assert self.function is not None  # asked for with a function alone
-        parameters = list(inspect.signature(self.function).parameters.values())
-        first, others = next(iter(parameters), None), parameters[1:]
+    def _faults_of(self, function: Callable[..., float]) -> Iterator[str]:
+        if not callable(function):
+            yield f"function={function!r} cannot be called."
+        first, *others = [*inspect.signature(function).parameters.values()] or [None]
         by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         if first is None or first.name != "A" or first.kind not in by_position:
-            raise ValueError(
-                f"Measure {self.name!r}: the first argument of its function is {first}; expected the "
-                "activation matrix, A."
-            )
-        for parameter in others:
-            if parameter.name not in ARGUMENTS or parameter.default is inspect.Parameter.empty:
-                raise ValueError(
-                    f"Measure {self.name!r}: its function has the argument '{parameter}'; expected A and, "
-                    f"with defaults, any of {', '.join(ARGUMENTS)}."
+            yield f"the first argument of its function is {first}; expected the activation matrix, A."
+        for other in others:
+            if other.name not in ARGUMENTS or other.default is inspect.Parameter.empty:
+                yield (
+                    f"its function has the argument '{other}'; expected A and, with defaults, any of "
+                    f"{', '.join(ARGUMENTS)}."
                 )
 
     def accepts(self, argument: str) -> bool:

@@ -85,25 +85,21 @@ def measure_population(
         [0.0, 0.5]
     """
     matrices = check_distributions(A, "The activation matrices [members, rules, modules]", ndim=3)
-    num_members = len(matrices)
-    if rule_probs is not None:
-        rule_probs = as_numbers(rule_probs, "rule_probs")
-        if rule_probs.ndim == 1:
-            rule_probs = np.tile(rule_probs, (num_members, 1))
-    usages = _per_member(usage, "usage", num_members)
-    probs = _per_member(rule_probs, "rule_probs", num_members)
-    frequencies = _per_member(rule_frequencies, "rule_frequencies", num_members)
+    num_members, by_member = len(matrices), {}
+    given = {"usage": usage, "rule_probs": rule_probs, "rule_frequencies": rule_frequencies}
+    for name, values in given.items():
+        if values is None:
+            continue
+        array = as_numbers(values, name)
+        if name == "rule_probs" and array.ndim == 1:
+            array = np.tile(array, (num_members, 1))
+        if array.ndim == 0 or len(array) != num_members:
+            raise ValueError(
+                f"{name} has shape {array.shape}; expected one entry per member ({num_members})."
+            )
+        by_member[name] = array
     rows = [
-        measure_all(matrices[i], usages[i], probs[i], rule_frequencies=frequencies[i], groups=groups)
-        for i in range(num_members)
+        measure_all(A, groups=groups, **{name: array[i] for name, array in by_member.items()})
+        for i, A in enumerate(matrices)
     ]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-
-
-def _per_member(values: ArrayLike | None, name: str, num_members: int) -> list[Array | None]:
-    if values is None:
-        return [None] * num_members
-    array = as_numbers(values, name)
-    if array.ndim == 0 or len(array) != num_members:
-        raise ValueError(f"{name} has shape {array.shape}; expected one entry per member ({num_members}).")
-    return list(array)

@@ -27,10 +27,7 @@ class ActivationAccumulator:
     """Adds up what a router does with tokens of known labels; `result()` measures it.
 
     Args:
-        from_logits: whether activations are logits, before the softmax.
-        top_k: how many modules a token is sent to: only the k largest gates count, renormalised, and the hard
-            assignment is to k modules, 1/k each. None: all gates count, the hard one is the largest.
-        num_groups: of tokens, over which the intervals are computed. Memory grows with it.
+        from_logits, top_k, num_groups: as for `measure_activations`; memory grows with the number of groups.
 
     Raises:
         ValueError: if top_k or num_groups is no positive integer.
@@ -70,10 +67,7 @@ class ActivationAccumulator:
         Args:
             activations: gates or logits `[tokens, M]` or `[layers, tokens, M]`; or a list of `[tokens, M]`,
                 one a layer, where M differs; or `Experts`.
-            labels: integers from 0, or names, `[tokens]`.
-            documents: the same. Tokens of one document stay in one group, so that the intervals hold for new
-                documents, and labels are permuted over documents. Without them neighbouring tokens of one
-                label are taken for a document (see `measure_activations`).
+            labels, documents: integers from 0, or names, `[tokens]`; see `measure_activations`.
 
         Raises:
             ValueError: if these are not what they should be, or of another size than the chunks before. Part

@@ -24,9 +24,7 @@ def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
             )
     else:
         array = _numbers(activations)
-        layers = list(array if array.ndim == 3 else array[np.newaxis])
-        if array.ndim not in (2, 3):
-            layers = [array]
+        layers = list(array) if array.ndim == 3 else [array]
     if not layers or any(layer.ndim != 2 or layer.shape[1] == 0 for layer in layers):
         raise ValueError(
             f"activations have shape {np.shape(activations)}; expected [tokens, modules] or [layers, tokens, "

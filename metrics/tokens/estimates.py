@@ -21,6 +21,7 @@ Source: F. M. T. A. Busing, E. Meijer and R. van der Leeden (1999), "Delete-m Ja
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,6 @@ from modtf.metrics.registry import MEASURES
 from modtf.metrics.tokens.checks import Ints
 from modtf.metrics.tokens.layer import Estimate
 
-NAN = float("nan")
 INVERSE, ADJUSTED = "inverse_mutual_information", "adjusted_mutual_information"
 
 
@@ -72,37 +72,30 @@ def estimates(
             value,
             float(np.clip(min(centre - half, value), low, high)),
             float(np.clip(max(centre + half, value), low, high)),
-            *_summary(chance),
+            *mean_and_range(chance).tolist(),
         )
         if name == INVERSE:
             found[ADJUSTED] = _adjusted(value, half, chance)
     return found
 
 
-def bare_estimates(values: Mapping[str, float]) -> dict[str, Estimate]:
-    """Values of which neither interval nor chance is known."""
-    return {name: Estimate(value, NAN, NAN, NAN, NAN, NAN) for name, value in values.items()}
-
-
 def _adjusted(value: float, half: float, chance: Array) -> Estimate:
     told, told_by_chance = 1.0 - value, 1.0 - chance
-    expected = float(told_by_chance.mean()) if chance.size else NAN
+    expected = float(told_by_chance.mean()) if chance.size else np.nan
     if not expected < 1.0:  # NaN, or chance tells all there is: one token a label
-        return Estimate(NAN, NAN, NAN, NAN, NAN, NAN)
+        return Estimate(np.nan)
     scale = 1.0 - expected
     centre, half = (told - expected) / scale, half / scale
     # The bias is gone already: the interval is around the value.
-    return Estimate(
-        centre, centre - half, min(centre + half, 1.0), *_summary((told_by_chance - expected) / scale)
-    )
+    by_chance = mean_and_range((told_by_chance - expected) / scale).tolist()
+    return Estimate(centre, centre - half, min(centre + half, 1.0), *by_chance)
 
 
-def _summary(chance: Array) -> tuple[float, float, float]:
-    """Mean, and the range of the middle 95%."""
-    if not chance.size or np.isnan(chance).any():
-        return NAN, NAN, NAN
-    low, high = np.quantile(chance, [0.025, 0.975])
-    return float(chance.mean()), float(low), float(high)
+def mean_and_range(values: Array) -> Any:
+    """Mean, and the range of the middle 95%, `[3, ...]`, over the first axis; NaN where there is none."""
+    if not len(values):
+        return np.full((3, *values.shape[1:]), np.nan)
+    return np.stack([values.mean(axis=0), *np.quantile(values, [0.025, 0.975], axis=0)])
 
 
 def jackknife(
@@ -128,7 +121,7 @@ def jackknife(
     values = measure(all_sums / all_counts[:, np.newaxis])
     names, num_groups = list(values), len(counts)
     if num_groups < 2:
-        return dict.fromkeys(names, (NAN, NAN))
+        return dict.fromkeys(names, (np.nan, np.nan))
     without = []
     for group_sums, group_counts in zip(sums, counts, strict=True):
         rest = all_counts - group_counts

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from modtf.metrics.distributions import Array
 from modtf.metrics.tokens.checks import Ints
 
@@ -20,11 +22,11 @@ class Estimate:
     """
 
     value: float
-    low: float
-    high: float
-    chance: float
-    chance_low: float
-    chance_high: float
+    low: float = np.nan
+    high: float = np.nan
+    chance: float = np.nan
+    chance_low: float = np.nan
+    chance_high: float = np.nan
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from modtf.metrics.activation_matrix import check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers
 from modtf.metrics.tokens.checks import Ints
 from modtf.metrics.tokens.documents import Documents
-from modtf.metrics.tokens.estimates import bare_estimates, estimates
+from modtf.metrics.tokens.estimates import estimates, mean_and_range
 from modtf.metrics.tokens.layer import TOKENS_PER_LABEL, Estimate, LayerMeasures, View
 from modtf.metrics.values import measure_all
 
@@ -89,7 +89,7 @@ def measure_matrix(
     labels = np.arange(num_rules)
     probs = _label_probs(label_probs, np.ones(num_rules, np.int64), labels, labels)
     order = _order(A, probs)
-    values = bare_estimates(measure_all(A[order], rule_probs=probs[order], groups=groups))
+    values = {name: Estimate(value) for name, value in _measured(order, groups, A, probs).items()}
     nothing = np.zeros((0, num_rules, num_modules)), np.zeros((0, num_rules))
     view = _view(BY[0], A, probs, labels, values, *nothing, np.zeros(num_modules, bool))
     note = "An activation matrix alone: no intervals, no chance level, no hard assignment, no token counts."
@@ -108,7 +108,7 @@ def _view(
     share = _shares(A, probs)
     excess, largest = np.full(A.shape, np.nan), np.full(len(chance), np.nan)
     shares = _shares(chance, chance_probs)
-    top_by_chance = _mean_over_defined(shares.max(axis=1))
+    top_by_chance = np.ma.masked_invalid(shares.max(axis=1)).mean(axis=0)  # of modules that are active
     if len(chance) > 1 and not too_few.all():
         centre, spread = shares.mean(axis=0), shares.std(axis=0)
         spread = np.where(spread > 0, spread, np.inf)
@@ -116,7 +116,6 @@ def _view(
         shares -= centre
         shares /= spread
         largest = shares[..., ~too_few].max(axis=(1, 2))
-    bits, bits_by_chance = _bits(A, probs), _bits(chance, chance_probs)
     return View(
         by=by,
         activation=A,
@@ -124,12 +123,12 @@ def _view(
         values=values,
         top_label=labels[(probs[:, np.newaxis] * A).argmax(axis=0)],
         top_label_share=share.max(axis=0),
-        top_label_chance=top_by_chance,
+        top_label_chance=top_by_chance.filled(np.nan),
         shares=share,
         excess=excess,
         largest_excess_by_chance=largest,
-        bits=bits,
-        bits_by_chance=_quantiles(bits_by_chance),
+        bits=_bits(A, probs),
+        bits_by_chance=mean_and_range(_bits(chance, chance_probs)),
         shuffled=chance[0] if len(chance) else None,
     )
 
@@ -175,49 +174,19 @@ def _bits(A: Array, probs: Array) -> Array:
     return np.asarray((A * np.log2(ratio)).sum(axis=-1))
 
 
-def _quantiles(values: Array) -> Array:
-    """Mean, and the range of the middle 95%, `[3, ...]`, over the first axis."""
-    if not len(values):
-        return np.full((3, *values.shape[1:]), np.nan)
-    return np.stack([values.mean(axis=0), *np.quantile(values, [0.025, 0.975], axis=0)])
-
-
-def _mean_over_defined(values: Array) -> Array:
-    """The mean over the first axis of what is not NaN; NaN if nothing is."""
-    defined = ~np.isnan(values)
-    count = defined.sum(axis=0)
-    total = np.where(defined, values, 0.0).sum(axis=0)
-    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
-
-
 def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints, alone: Ints) -> Iterator[str]:
-    need = TOKENS_PER_LABEL * len(labels)
-    if too_few.any():
-        yield (
-            f"{too_few.sum()} of {len(tokens)} modules have fewer than {need} tokens ({TOKENS_PER_LABEL} for "
-            f"each of {len(labels)} labels): what they specialise in cannot be judged. "
-            f"{_few(np.flatnonzero(too_few))}"
-        )
-    need = TOKENS_PER_LABEL * len(tokens)
-    rare = labels[counts.sum(axis=0) < need]
-    if rare.size:
-        yield (
-            f"{rare.size} of {len(labels)} labels have fewer than {need} tokens ({TOKENS_PER_LABEL} for each "
-            f"of {len(tokens)} modules): their rows of the activation matrix are noisy. {_few(rare)}"
-        )
-    grouped = labels[(counts > 0).sum(axis=0) == 1]
-    if grouped.size:
-        yield (
-            f"{grouped.size} of {len(labels)} labels are in one group of tokens alone: the intervals take "
-            f"their rows as known. {_few(grouped)}"
-        )
-    if alone.size:
-        yield (
-            f"{alone.size} of {len(labels)} labels are in one document alone: what is theirs and what is the "
-            f"document's cannot be told apart. {_few(alone)}"
-        )
-
-
-def _few(numbers: Ints) -> str:
-    shown = ", ".join(map(str, numbers[:10]))
-    return f"They are {shown}, ..." if len(numbers) > 10 else f"They are {shown}."
+    by_module, by_label = f"{len(tokens)} modules", f"{len(labels)} labels"
+    enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(tokens)
+    for found, among, words in (
+        (np.flatnonzero(too_few), by_module, f"have fewer than {enough} tokens ({TOKENS_PER_LABEL} for each "
+         f"of {by_label}): what they specialise in cannot be judged."),
+        (labels[counts.sum(axis=0) < frequent], by_label, f"have fewer than {frequent} tokens "
+         f"({TOKENS_PER_LABEL} for each of {by_module}): their rows of the activation matrix are noisy."),
+        (labels[(counts > 0).sum(axis=0) == 1], by_label, "are in one group of tokens alone: the intervals "
+         "take their rows as known."),
+        (alone, by_label, "are in one document alone: what is theirs and what is the document's cannot be "
+         "told apart."),
+    ):  # fmt: skip
+        if found.size:
+            shown = ", ".join(map(str, found[:10])) + (", ..." if found.size > 10 else ".")
+            yield f"{found.size} of {among} {words} They are {shown}"
