@@ -22,19 +22,6 @@ LARGEST_SCALE = float(np.finfo(np.float32).max)
 STEP_FIELDS, INDEX_FIELDS = ("rule", "inputs"), ("example", "order")
 
 
-def rule_data(population: Population, ops: Any, split: str = "train") -> RuleData:
-    """What makes and labels the tokens of a population.
-
-    Args:
-        population: whose.
-        ops: what it computes with, `host_ops` or `device_ops`.
-        split: of what.
-    """
-    data = data_class(population.family)(population.tasks)
-    data.ops, data.split = ops, split
-    return data
-
-
 @dataclass(frozen=True)
 class StreamPlan:
     """A stream's numbers come in blocks of some steps: of one block, and one field, a member has one seed."""
@@ -65,6 +52,9 @@ class StreamPlan:
     ) -> "StreamPlan":
         """Checks what `modtf.stream` is given.
 
+        Args:
+            ops: what data are made with, `host_ops` or `device_ops`.
+
         Raises:
             ValueError: on a value out of range, or a batch that cannot fit into memory.
         """
@@ -75,7 +65,8 @@ class StreamPlan:
                 raise ValueError(f"condition={condition!r} says scale, seq_len and options; leave them out.")
             said = family.condition(condition)
             scale, seq_len, options = said.scale, said.seq_len, said.options
-        data = rule_data(population, ops, split)
+        data = data_class(family)(population.tasks)
+        data.ops, data.split = ops, split
         data.batch_size = batch_size = check_integer("batch_size", batch_size, 1)
         if not is_number(scale) or not 0.0 < scale <= LARGEST_SCALE:
             raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0, in float32.")
@@ -149,12 +140,9 @@ class StreamPlan:
         shapes = task.example_shapes(self.num_tokens)
         for (name, shape), tensor in zip(shapes.items(), made, strict=True):
             check_shape(f"{type(data).__name__}.examples: {name}", tensor, [position.shape[0], *shape])
-        inputs, rule, target = made
-        return (
-            ops.cast(inputs, task.input_dtype),
-            ops.cast(rule, "int32"),
-            ops.cast(target, task.target_dtype),
-        )
+        types = task.input_dtype, "int32", task.target_dtype
+        inputs, rule, target = map(ops.cast, made, types)
+        return inputs, rule, target
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Those of all members, [P, ...] by name; floating-point numbers in the dtype of the data."""

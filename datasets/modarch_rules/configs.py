@@ -23,7 +23,7 @@ from modtf.task import Task
 PUBLISHED_RULES = (2, 4, 8, 16, 32)
 PUBLISHED_DATA_SEEDS = range(5)
 NAME = re.compile(r"(?P<task>.+?)(_validation(?P<num_validation>\d{1,12})_test(?P<num_test>\d{1,12}))?")
-NUMBER = r"[-+.\de]+|inf"
+NUMBER = r"(?:[-+.\de]+|inf)"
 BATCH_SIZE = 256  # of the stream the examples come from; another size gives other examples
 FRAME = 60  # bytes, of names and of the file format
 
@@ -106,20 +106,19 @@ def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> in
 
 
 @cache
-def family_configs(family: Family) -> dict[str, RulesConfig]:
-    """Options that are always named x settings x R x data seeds, by name; other options at their default.
+def published_names(family: Family) -> list[str]:
+    """Options that are always named x settings x R x data seeds; other options at their default.
 
     What makes no task, such as a number of rules that the family does not have, is left out.
     """
-    named = [option for option in family.options if option.always_named]
-    values = itertools.product(*(option.choices or (option.default,) for option in named))
+    named = {o.name: o.choices or (o.default,) for o in family.options if o.always_named}
+    values = itertools.product(*named.values())
     grid = itertools.product(values, family.settings, PUBLISHED_RULES, PUBLISHED_DATA_SEEDS)
-    found = {}
+    found = []
     for chosen, setting, num_rules, data_seed in grid:
-        options = {option.name: value for option, value in zip(named, chosen, strict=True)}
+        options = dict(zip(named, chosen, strict=True))
         with contextlib.suppress(ValueError):
-            config = RulesConfig(task=Task(family.name, setting, num_rules, data_seed, **options))
-            found[config.name] = config
+            found.append(Task(family.name, setting, num_rules, data_seed, **options).name)
     return found
 
 
@@ -149,24 +148,19 @@ class ConfigsByName(Mapping[str, RulesConfig]):
     """The grid over R of every family registered by now (the tree's: 200); other tasks are found, too."""
 
     def __iter__(self) -> Iterator[str]:
-        return itertools.chain.from_iterable(family_configs(family) for family in with_free_rules().values())
+        return itertools.chain.from_iterable(map(published_names, with_free_rules().values()))
 
     def __len__(self) -> int:
-        return sum(len(family_configs(family)) for family in with_free_rules().values())
+        return sum(1 for _ in self)
 
     def __getitem__(self, name: str) -> RulesConfig:
         match = NAME.fullmatch(name)
-        task = task_from_name(match["task"]) if match else None
-        if match is None or task is None:
-            raise KeyError(name)
-        listed = family_configs(task.family).get(name)
-        if listed is not None:
-            return listed
-        with contextlib.suppress(ValueError):
+        if match is not None and (task := task_from_name(match["task"])) is not None:
             sizes = {key: int(match[key]) for key in ("num_validation", "num_test") if match[key]}
-            config = RulesConfig(task=task, **sizes)
-            if config.name == name:
-                return config
+            with contextlib.suppress(ValueError):
+                config = RulesConfig(task=task, **sizes)
+                if config.name == name:
+                    return config
         raise KeyError(name)
 
 
@@ -178,49 +172,38 @@ def task_from_name(name: str) -> Task | None:
         Task(arch='rnn', setting='regression', num_rules=3, data_seed=7, target='state')
     """
     for family in FAMILIES.values():
-        if (match := name_pattern(family).fullmatch(name)) is None:
+        match = name_pattern(family).fullmatch(name)
+        if match is None:
             continue
-        found = match.groupdict()
-        options = {o.name: _value(o, text) for o in family.options if (text := found[_group(o)])}
-        try:
-            task = Task(
-                family.name, found["setting"], int(found["num_rules"]), int(found["data_seed"]), **options
-            )
-        except ValueError:
-            continue
-        if task.name == name:
-            return task
+        *texts, setting, num_rules, data_seed = match.groups()
+        shown = zip(family.options, texts, strict=True)
+        with contextlib.suppress(ValueError):
+            options = {option.name: _value(option, text) for option, text in shown if text is not None}
+            task = Task(family.name, setting, int(num_rules), int(data_seed), **options)
+            if task.name == name:
+                return task
     return None
 
 
 @cache
 def name_pattern(family: Family) -> re.Pattern[str]:
-    """FAMILY(_OPTION)..._SETTING_rRULES_taskSEED."""
-    options = (f"(_(?P<{_group(option)}>{_values(option)}))?" for option in family.options)
+    """FAMILY(_OPTION)..._SETTING_rRULES_taskSEED, with a group for each of the latter."""
+    options = "".join(f"(?:_({_values(option)}))?" for option in family.options)
     settings = "|".join(map(re.escape, family.settings))
-    return re.compile(
-        rf"{re.escape(family.name)}{''.join(options)}_(?P<setting>{settings})"
-        r"_r(?P<num_rules>\d{1,6})_task(?P<data_seed>\d{1,10})"
-    )
-
-
-def _group(option: Option) -> str:
-    return f"option_{option.name}"
+    return re.compile(rf"{re.escape(family.name)}{options}_({settings})_r(\d{{1,6}})_task(\d{{1,10}})")
 
 
 def _values(option: Option) -> str:
+    """A pattern of what `Option.show` shows."""
     if option.choices is None:
-        return f"{re.escape(option.name)}({NUMBER})"
+        return re.escape(option.name) + NUMBER
     return "|".join(re.escape(option.show(choice)) for choice in option.choices)
 
 
 def _value(option: Option, text: str) -> object:
     """The value that `Option.show` shows as `text`."""
     if option.choices is None:
-        try:
-            return float(text.removeprefix(option.name))
-        except ValueError:
-            return None
+        return float(text.removeprefix(option.name))
     return next(choice for choice in option.choices if option.show(choice) == text)
 
 

@@ -1,6 +1,7 @@
 """The TFDS builder `modarch_rules`: `train` is generated while it is read, the other splits are prepared."""
 
 import copy
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
@@ -200,12 +201,12 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         """The examples of a split with their index, in the order of the stream."""
         options = split.condition.stream_options()
         batches = stream(self.builder_config.task, BATCH_SIZE, split.split, seed=0, **options)
-        for first, (features, target) in zip(
-            range(0, split.num_examples, BATCH_SIZE), batches.as_numpy_iterator(), strict=False
-        ):
-            rows = zip(features["inputs"], features["rule"], target, strict=True)
-            for index, row in zip(range(first, split.num_examples), rows, strict=False):
-                yield index, dict(zip(("inputs", "rule", "target"), row, strict=True))
+        rows = itertools.chain.from_iterable(
+            zip(features["inputs"], features["rule"], target, strict=True)
+            for features, target in batches.as_numpy_iterator()
+        )
+        for index, row in enumerate(itertools.islice(rows, split.num_examples)):
+            yield index, dict(zip(("inputs", "rule", "target"), row, strict=True))
 
     def as_dataset(self, split: Any = None, *, seed: int = 0, **kwargs: Any) -> Any:
         """`tf.data.Dataset`s, as for every TFDS builder.
