@@ -186,10 +186,6 @@ class ModularModel(RoutedModel):
             **self.options,
         }
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "ModularModel":
-        return cls(**config)
-
     @property
     def num_parameters(self) -> int:
         """Trainable numbers of one member."""

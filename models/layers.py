@@ -137,7 +137,8 @@ class Mixture(MemberLayer):
     def scores(self, h):
         """h [P, M * hidden, T] -> each module's score of itself [P, M, T]."""
         kernel = ops.transpose(self.score_kernel, [0, 1, 3, 2])
-        return ops.matmul(kernel, self._by_module(h))[:, :, 0] + self.score_bias
+        by_module = ops.reshape(h, [self.num_members, self.num_modules, self.hidden, -1])
+        return ops.matmul(kernel, by_module)[:, :, 0] + self.score_bias
 
     def call(self, h, activation):
         """h [P, M * hidden, T] and p [P, M, T] -> [P, outputs, T]."""
@@ -145,9 +146,5 @@ class Mixture(MemberLayer):
             return ops.matmul(self.kernel, h) + self.bias
         each = [self.num_members * self.num_modules, -1, ops.shape(h)[2]]
         weighted = weigh(ops.reshape(h, each), ops.reshape(activation, [each[0], each[2]]))
-        return ops.matmul(self.kernel, ops.reshape(weighted, ops.shape(h))) + ops.matmul(
-            self.bias, activation
-        )
-
-    def _by_module(self, h):
-        return ops.reshape(h, [self.num_members, self.num_modules, self.hidden, -1])
+        weighted = ops.reshape(weighted, ops.shape(h))
+        return ops.matmul(self.kernel, weighted) + ops.matmul(self.bias, activation)

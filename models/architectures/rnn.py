@@ -1,5 +1,7 @@
 """Modular recurrence: R cells that propose the next value of one shared state."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -33,15 +35,9 @@ class ModularRNN(ModularModel):
             self.initial, CELLS[cell], modules, h, self.router, dtype=self.variable_dtype
         )
         alone = self.shared_state.use_bias  # the cell of PyTorch, all of it uniform in +-1/sqrt(h)
-        self.from_input = Dense(
-            self.initial,
-            e,
-            modules * self.shared_state.gates,
-            "from_input",
-            use_bias=alone,
-            fan_in=h if alone else None,
-            **shared,
-        )
+        bias: dict[str, Any] = {"use_bias": alone, "fan_in": h if alone else None}
+        outputs = modules * self.shared_state.gates
+        self.from_input = Dense(self.initial, e, outputs, "from_input", **bias, **shared)
         self.loop = keras.layers.RNN(self.shared_state, return_sequences=True, dtype=self.variable_dtype)
         self.decoder = TwoLayer(
             self.initial, h, h, self.target_width or 1, "decoder", **shared, last_dtype=self.variable_dtype

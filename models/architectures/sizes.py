@@ -85,8 +85,7 @@ def least_parameters(architecture: str, width: int) -> int:
     Args:
         architecture: its name; of those that are not of this folder nothing is known.
     """
-    known = _LEAST.get(architecture)
-    return 0 if known is None else known * width * width
+    return _LEAST.get(architecture, 0) * width * width
 
 
 def _at_least_one(size: int, width: int, num_modules: int) -> int:
