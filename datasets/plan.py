@@ -92,17 +92,9 @@ class StreamPlan:
         numbers = data.num_uniforms(num_tokens)
         if type(data).examples is not RuleData.examples:
             numbers = max(numbers, *map(math.prod, task.example_shapes(num_tokens).values()))
-        return cls(
-            population,
-            data,
-            batch_size,
-            num_tokens,
-            "float32" if split == "train" else "float64",
-            given,
-            thresholds,
-            np.array(keys, np.int64),
-            max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * numbers))),
-        )
+        steps = max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * numbers)))
+        dtype, seeds = "float32" if split == "train" else "float64", np.array(keys, np.int64)
+        return cls(population, data, batch_size, num_tokens, dtype, given, thresholds, seeds, steps)
 
     @property
     def width(self) -> int:

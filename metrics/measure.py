@@ -16,7 +16,7 @@ ARGUMENTS = ("rule_probs", "usage", "rule_frequencies", "num_draws")
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """What a table, a figure or a test needs to know of one measure.
+    """What a table, a figure or a test needs to know of one measure; see `register_measure`.
 
     Raises:
         ValueError: if the group is unknown; if range, perfect value and direction contradict each other; or
@@ -25,15 +25,12 @@ class Measure:
 
     name: str
     group: str  # one of GROUPS
-    range: tuple[float, float]  # smallest and largest possible value; the largest may be infinite
-    # None for a diagnostic whose best value depends on M, or that has no better direction at all.
+    range: tuple[float, float]
     perfect: float | None
     smaller_is_better: bool | None
-    description: str  # one line
+    description: str
     axis_label: str
-    # Of the activation matrix `A [R, M]`; NaN where the measure has no meaning. May ask for what is in
-    # ARGUMENTS by having arguments of these names, with defaults. None for performance measures.
-    function: Callable[..., float] | None = None
+    function: Callable[..., float] | None = None  # none for performance measures
 
     def __post_init__(self) -> None:
         what = f"Measure {self.name!r}"

@@ -86,14 +86,6 @@ def task_features(task: Task, num_tokens: int | None = None) -> tfds.features.Fe
     )
 
 
-def task_metadata(task: Task) -> tfds.core.MetadataDict:
-    """The task and the parameters of its rules as JSON: `Task(**metadata["task"])` is the task again."""
-    parameters = data_class(task.family).parameters(task)
-    return tfds.core.MetadataDict(
-        task=task.to_dict(), **{name: value.tolist() for name, value in parameters.items()}
-    )
-
-
 class RulesInfo(tfds.core.DatasetInfo):
     """`DatasetInfo` of data that no bucket has."""
 
@@ -159,8 +151,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         return builder_config
 
     def _info(self) -> RulesInfo:
-        task = self.builder_config.task
-        texts = self.get_metadata()
+        task, texts = self.builder_config.task, self.get_metadata()
+        parameters = {n: v.tolist() for n, v in data_class(task.family).parameters(task).items()}
         return RulesInfo(
             builder=self,
             description=texts.description,
@@ -168,7 +160,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             homepage=self.HOMEPAGE,
             features=task_features(task),
             supervised_keys=SUPERVISED_KEYS,
-            metadata=task_metadata(task),
+            metadata=tfds.core.MetadataDict(task=task.to_dict(), **parameters),
             disable_shuffling=True,  # a split is the start of the stream
         )
 

@@ -57,7 +57,7 @@ class ActivationAccumulator:
         self._names: dict[str, dict[str, int]] = {"labels": {}, "documents": {}}
         self._named: dict[str, bool] = {}
         self._seen: set[int] = set()  # documents
-        self._open: tuple[int, Ints] | None = None  # the last document, and its labels
+        self._open: tuple[int, Ints] = -1, np.zeros(0, np.int64)  # the last document, and its labels
 
     def update(
         self, activations: ArrayLike | Experts, labels: ArrayLike, documents: ArrayLike | None = None
@@ -155,7 +155,7 @@ class ActivationAccumulator:
         """An order of a chunk's tokens in which documents are in one piece; counts those seen before."""
         starts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
         found = set(ids[starts].tolist())
-        goes_on = -1 if self._open is None else self._open[0]
+        goes_on, _ = self._open
         self.came_back += len(found & self._seen - {goes_on})
         self._seen |= found
         return slice(None) if len(found) == len(starts) else np.lexsort((ids, ids != goes_on))
@@ -170,12 +170,11 @@ class ActivationAccumulator:
         cell = group * len(self.counts) + labels
         self.counts += np.bincount(labels, minlength=len(self.counts))
         new = np.diff(documents, prepend=documents[0]) != 0
-        before = np.zeros(0, np.int64)
-        if self._open is not None and self._open[0] == documents[0]:
-            before = self._open[1]
-        elif self._open is not None:
+        last, before = self._open
+        if last != documents[0]:
             for layer in self.documents:
-                layer.close(self._open[1])
+                layer.close(before)
+            before = before[:0]
         pairs = Pairs(np.cumsum(new), labels, before)
         self.num_documents += pairs.num_documents - bool(before.size)
         self._open = int(documents[-1]), pairs.label[pairs.document == pairs.num_documents - 1]
@@ -200,7 +199,7 @@ class ActivationAccumulator:
         Raises:
             ValueError: if there was no token yet, or an argument is not valid.
         """
-        if self._open is None:
+        if not self.num_documents:
             raise ValueError("There was no token yet: call update(activations, labels) first.")
         options = Options(
             label_probs=label_probs,
