@@ -101,12 +101,9 @@ def dataset(plan: StreamPlan, start_step: int = 0) -> tf.data.Dataset:
         uniforms = [host_ops.uniforms(key[n], index, shapes[n], plan.dtype) for n in range(2)]
         position = index * examples + tf.range(examples, dtype=tf.int64)
         words, made = tf.bitcast(key[2:], tf.uint32), {**parameters, **bank}
-        return plan.make(position, (uniforms[0], uniforms[1]), limits, words, made, read_options())
-
-    def read_options() -> dict[str, Any]:
-        """Arrays as tensors."""
-        arrays = (np.ndarray, tf.Tensor)
-        return {k: tf.convert_to_tensor(v) if isinstance(v, arrays) else v for k, v in plan.options.items()}
+        given = plan.options.items()
+        options = {k: tf.constant(v) if isinstance(v, np.ndarray) else v for k, v in given}
+        return plan.make(position, (uniforms[0], uniforms[1]), limits, words, made, options)
 
     def block(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """The blocks of all members: tensors [steps, B, (P,) ...], without the axis of one step."""

@@ -14,22 +14,16 @@ from modtf.registry import Registry
 F = TypeVar("F", bound=Callable[..., float])
 
 # The order is that of the columns in tables.
+BY_FILE = (
+    "collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information", "adaptation",
+    "load_variation", "routing_entropy", "effective_experts", "effective_rank", "expert_overlap",
+    "top_label_share",
+)  # fmt: skip
 MEASURES: Registry[Measure] = Registry(
     "measure",
     {
-        "loss": "modtf.metrics.performance",
-        "error": "modtf.metrics.performance",
-        "collapse_avg": "modtf.metrics.collapse_avg",
-        "collapse_worst": "modtf.metrics.collapse_worst",
-        "alignment": "modtf.metrics.alignment",
-        "inverse_mutual_information": "modtf.metrics.inverse_mutual_information",
-        "adaptation": "modtf.metrics.adaptation",
-        "load_variation": "modtf.metrics.load_variation",
-        "routing_entropy": "modtf.metrics.routing_entropy",
-        "effective_experts": "modtf.metrics.effective_experts",
-        "effective_rank": "modtf.metrics.effective_rank",
-        "expert_overlap": "modtf.metrics.expert_overlap",
-        "top_label_share": "modtf.metrics.top_label_share",
+        **dict.fromkeys(("loss", "error"), "modtf.metrics.performance"),
+        **{name: f"modtf.metrics.{name}" for name in BY_FILE},
     },
 )
 

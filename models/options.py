@@ -4,8 +4,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-REQUIRED = inspect.Parameter.empty  # the default of an option that must be given
-
 
 def options_of(owner: type, method: str, skip: int = 1) -> dict[str, Any]:
     """The options that `owner.method` takes, and their defaults.
@@ -43,5 +41,5 @@ def check_options(what: str, given: Mapping[str, Any], known: Mapping[str, Any])
         if name not in known:
             raise ValueError(f"{name}={value!r} is no option of {what}; {listed}.")
     for name, default in known.items():
-        if default is REQUIRED and name not in given:
+        if default is inspect.Parameter.empty and name not in given:
             raise ValueError(f"The option {name!r} of {what} has no default and was not given; {listed}.")

@@ -20,8 +20,7 @@ def is_train(split: Any) -> bool:
     Raises:
         ValueError: where it asks for a part of `train`, or joins it with something.
     """
-    text = split if isinstance(split, str) else repr(split)
-    if not re.search(r"(?<![\w-])train(?![\w-])", text):
+    if not re.search(r"(?<![\w-])train(?![\w-])", str(split)):
         return False
     if split in (TRAIN, ReadInstruction(TRAIN)):
         return True

@@ -138,7 +138,7 @@ def _is_stream(activations: Any) -> bool:
     return not hasattr(activations, "__array__") and isinstance(activations, Iterable)
 
 
-def _chunks_of(stream: Iterable[Any]) -> Iterator[tuple[Any, Any, Any]]:
+def _chunks_of(stream: Iterable[Any]) -> Iterator[Any]:
     """The chunks of an iterable of (activations, labels) or (activations, labels, documents).
 
     Raises:
@@ -150,8 +150,7 @@ def _chunks_of(stream: Iterable[Any]) -> Iterator[tuple[Any, Any, Any]]:
                 f"Chunk {number} is {_describe(chunk)}; expected (activations, labels) or (activations, "
                 "labels, documents). To hand in arrays at once, give labels=... as well."
             )
-        activations, labels, *documents = chunk
-        yield activations, labels, documents[0] if documents else None
+        yield chunk
 
 
 def _describe(thing: Any) -> str:
