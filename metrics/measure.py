@@ -76,7 +76,8 @@ class Measure:
     def _faults_of(self, function: Callable[..., float]) -> Iterator[str]:
         if not callable(function):
             yield f"function={function!r} cannot be called."
-        first, *others = [*inspect.signature(function).parameters.values()] or [None]
+        parameters = list(inspect.signature(function).parameters.values())
+        first, others = next(iter(parameters), None), parameters[1:]
         by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         if first is None or first.name != "A" or first.kind not in by_position:
             yield f"the first argument of its function is {first}; expected the activation matrix, A."

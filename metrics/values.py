@@ -85,7 +85,8 @@ def measure_population(
         [0.0, 0.5]
     """
     matrices = check_distributions(A, "The activation matrices [members, rules, modules]", ndim=3)
-    num_members, by_member = len(matrices), {}
+    num_members = len(matrices)
+    by_member: dict[str, Array] = {}
     given = {"usage": usage, "rule_probs": rule_probs, "rule_frequencies": rule_frequencies}
     for name, values in given.items():
         if values is None:
