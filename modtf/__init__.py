@@ -17,6 +17,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.study import Study as Study
     from modtf.analysis.summary import summarise as summarise
     from modtf.cell import Cell as Cell
+    from modtf.collecting.collect import collect as collect
     from modtf.datasets.streaming import stream as stream
     from modtf.engines.cell import run_cell as run_cell
     from modtf.evaluation.evaluator import evaluate as evaluate

@@ -56,6 +56,16 @@ def test_jax() -> None:
 
 
 @pytest.mark.slow
+def test_hugging_face() -> None:
+    pytest.importorskip("transformers")
+    printed = run("hugging_face.py")
+    for mass, hard in values(printed, "adjusted mutual information"):  # of both layers
+        assert mass > 0.05
+        assert hard > 0.05
+    assert "One expert off" in printed
+
+
+@pytest.mark.slow
 def test_a_language_model() -> None:
     printed = run("language_model.py")
     epochs = [float(loss) for loss in printed.splitlines()[0].split(":")[1].split()]

@@ -1,0 +1,50 @@
+"""What it costs to switch an expert off, against the model without the expert."""
+
+import numpy as np
+import pandas as pd
+import torch
+from small_models import make
+from torch.nn.functional import cross_entropy
+
+import modtf
+
+TOKENS = torch.randint(40, (5, 12), generator=torch.Generator().manual_seed(0))
+DOMAINS = ["a", "b", "a", "b", "b"]
+LAYER, EXPERT = 1, 3
+
+
+def losses(model):
+    with torch.inference_mode():
+        logits = model(TOKENS).logits
+    return cross_entropy(logits[:, :-1].transpose(1, 2), TOKENS[:, 1:], reduction="none").numpy()
+
+
+def test_an_expert_that_is_off_is_one_whose_weights_are_zero(tmp_path):
+    model = make("Mixtral").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():  # larger than a start at random, so that experts matter
+            parameter.mul_(3.0)
+    batches = [{"input_ids": TOKENS, "domain": DOMAINS}]
+    folder = modtf.collect(model, batches, tmp_path / "x", labels="domain", ablate=[(LAYER, EXPERT)])
+    found = pd.read_csv(folder / "ablation.csv").set_index("label")
+    before = losses(model)
+    with torch.no_grad():
+        model.model.layers[LAYER].mlp.experts.down_proj[EXPERT].zero_()
+    changes = losses(model) - before
+    sent = (np.load(folder / "experts.npy")[LAYER] == EXPERT).any(axis=-1).reshape(TOKENS.shape)
+    for label in "ab":
+        rows = np.array(DOMAINS) == label
+        row = found.loc[label]
+        np.testing.assert_allclose(row["loss"], before[rows].mean(), rtol=1e-5)
+        np.testing.assert_allclose(row["change"], changes[rows].mean(), rtol=1e-3)
+        assert row["low"] < row["change"] < row["high"]
+        assert row["sent"] == sent[rows].sum()
+        lift = sent[rows].sum() / sent.sum() / rows.mean()
+        np.testing.assert_allclose(row["bits"], np.log2(lift), rtol=1e-6)
+
+
+def test_all_experts_at_once(tmp_path):
+    folder = modtf.collect(make("Olmoe"), [TOKENS], tmp_path / "x", ablate=True)
+    found = pd.read_csv(folder / "ablation.csv")
+    assert found[["layer", "expert"]].to_numpy().tolist() == [[i, e] for i in range(2) for e in range(8)]
+    assert (found["tokens"] == TOKENS[:, 1:].numel()).all()
