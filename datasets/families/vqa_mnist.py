@@ -97,13 +97,9 @@ class Digits(RuleData):
 
     def _calls(self, numbers, tuples, asked):
         """The sub-task of every call, [G, N]."""
-        ops, name, leaves = self.ops, self.task.question, self.question.num_leaves
-        if not self.question.roots:
-            return asked[:, None]
-        if name == "comparison":
-            types = np.array([3] * 4 + [1] * 2 + [0] * 2 + [2] * 4, np.int32)
-            leaf = ops.gather(ops.cast(types, "int32"), asked)
-            return ops.stack([leaf, leaf, asked + leaves], 1)
+        ops, leaves = self.ops, self.question.num_leaves
+        if self.question.in_turn:
+            return ops.gather(ops.cast(np.array(self.question.in_turn), "int32"), asked)
         differ = ops.cast(tuples[:, 0] != tuples[:, 1], "int32")  # [G, 4]
         count = ops.sum(differ, axis=1)[:, None]
         rank = ops.minimum(ops.cast(ops.floor(numbers * ops.cast(count, numbers.dtype)), "int32"), count - 1)

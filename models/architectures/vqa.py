@@ -31,6 +31,7 @@ class VQANetwork(ModularModel):
         task = self.population.task
         self.places = frozenset(task.places)
         scales = np.random.standard_normal([task.num_rules, self.width])  # the same for every library
+        self.in_turn = QUESTIONS[task.question].in_turn if task.batches != "free" else ()
         self.question, self.library = QUESTIONS[task.question], Library.of(library, task.question)
         self.banks: dict[str, list[tuple[Bank, Modules]]] = {place: [] for place in PLACES}
         for place in PLACES:
@@ -124,7 +125,8 @@ class VQANetwork(ModularModel):
         if bank.kind == FIND:
             rows = self._table(dict(zip(self.scaled, range(len(self.scaled)), strict=True)))
             inputs = [ops.take(ops.cast(self.scales, inputs[0].dtype), ops.take(rows, flat), axis=0), *inputs]
-        modules, keep = layer.functions(self.training_now)
+        counted = layer.normalises and layer.num_modules > 1 and not bank.routed
+        modules, keep = layer.functions(self.training_now, counted)
         scores = None
         if bank.routed:
             answers = [module(*inputs) for module in modules]
@@ -133,12 +135,18 @@ class VQANetwork(ModularModel):
             found = mixture(answers, ops.cast(ops.reshape(p, [-1, len(modules)]), answers[0].dtype))
         else:
             choice = ops.take(self._table(bank.module_of), flat)
-            found = hard_routing(modules, inputs, choice)
+            found = hard_routing(modules, inputs, choice, self._in_turn(place, bank, number), counted)
             sizes = [other.num_modules for _, other in self.banks[place]]
             before = sum(sizes[:-1]) if number else 0
             p = ops.reshape(ops.one_hot(choice + before, sum(sizes)), [-1, rule.shape[1], sum(sizes)])
         keep()
         return found, (p, scores)
+
+    def _in_turn(self, place: str, bank: Bank, number: int) -> list[int]:
+        """The modules of the calls of one example of every question, if batches ask them in turn."""
+        calls = self.question.calls_at(place)
+        seen = calls if len(calls) < 3 else calls[2:] if number else calls[:2]
+        return [bank.module_of[rule[call]] for rule in self.in_turn for call in seen]
 
     def _table(self, of_rule: dict[int, int]):
         """Integers by the family's rules, 0 where a rule has none."""

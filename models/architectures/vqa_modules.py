@@ -1,6 +1,7 @@
 """The modules of VQA-MNIST: encoders, Finds, Residuals and classifiers, each M of one shape side by side."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -75,11 +76,19 @@ class Modules(keras.layers.Layer):
                 self, values, f"{name}_{part}", trainable=part in ("scale", "shift")
             )
 
-    def functions(self, training: bool) -> tuple[list[Callable[..., Any]], Callable[[], None]]:
+    @property
+    def normalises(self) -> bool:
+        """Whether what a module answers depends on which examples are its own."""
+        return any(name.endswith("_mean") for name in self.parts)
+
+    def functions(
+        self, training: bool, counted: bool = False
+    ) -> tuple[list[Callable[..., Any]], Callable[[], None]]:
         """The M modules, and what is to be called when they were: it keeps the moving averages.
 
         Args:
             training: whether batches are normalised by themselves.
+            counted: whether modules are last given 1 for the examples that count there, 0 for others.
         """
         weights = {name: ops.unstack(ops.cast(v, self.compute_dtype)) for name, v in self.parts.items()}
         of_module: list[dict[str, Any]] = [
@@ -92,7 +101,11 @@ class Modules(keras.layers.Layer):
             for name in of_module[0]["seen"]:
                 self.parts[name].assign(ops.stack([w["seen"].get(name, w[name]) for w in of_module]))
 
-        return [lambda *inputs, w=w: self.module(w, *inputs) for w in of_module], keep
+        def counting(w: dict[str, Any], *inputs: Any) -> Any:
+            w["counted"] = inputs[-1]
+            return self.module(w, *inputs[:-1])
+
+        return [partial(counting if counted else self.module, w) for w in of_module], keep
 
     def normalise(self, x: Any, w: dict[str, Any], name: str) -> Any:
         """Bias, or batch normalisation over all axes but the last; then ReLU."""
@@ -100,11 +113,13 @@ class Modules(keras.layers.Layer):
             return ops.relu(x + w[f"{name}_bias"])
         mean, variance = w[f"{name}_mean"], w[f"{name}_variance"]
         if w["training"]:
-            axes = list(range(len(x.shape) - 1))
-            count = ops.cast(ops.size(x), x.dtype) / x.shape[-1]
+            axes, weight = list(range(len(x.shape) - 1)), 1.0
+            if w.get("counted") is not None:
+                weight = ops.reshape(w["counted"], [-1, *[1] * (len(x.shape) - 1)])
+            count = ops.sum(ops.ones_like(x[..., :1]) * weight)
             some = ops.maximum(count, 1.0)
-            now = ops.sum(x, axis=axes) / some
-            spread = ops.sum(ops.square(x - now), axis=axes) / some
+            now = ops.sum(x * weight, axis=axes) / some
+            spread = ops.sum(ops.square(x - now) * weight, axis=axes) / some
             unbiased = spread * some / ops.maximum(count - 1.0, 1.0)
             for part, old, new in (("mean", mean, now), ("variance", variance, unbiased)):
                 kept = ops.where(count > 0, old + MOMENTUM * (new - old), old)

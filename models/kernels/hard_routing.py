@@ -1,38 +1,78 @@
 """Modules of which each example goes through one: their answers, without computing the others'."""
 
+import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
-from modtf.models.kernels.by_device import on_cpu
+from modtf.models.kernels.by_device import CPU, kernels, on_cpu
 
 Module = Callable[..., Any]
 
 
-def hard_routing(modules: Sequence[Module], inputs: Sequence[Any], choice: Any) -> Any:
+def hard_routing(
+    modules: Sequence[Module],
+    inputs: Sequence[Any],
+    choice: Any,
+    in_turn: Sequence[int] = (),
+    counted: bool = False,
+) -> Any:
     """What the chosen modules answer: equal to `mixture` of all answers with a one-hot p.
 
-    TensorFlow sorts examples by module and puts answers back in order. Elsewhere, and where XLA compiles,
-    which wants shapes that do not depend on data, all modules answer all.
+    On a core TensorFlow sorts examples by module and puts answers back in order. Elsewhere shapes must not
+    depend on data: where modules take turns as said, their examples are static slices; otherwise all modules
+    answer all.
 
     Args:
         modules: M functions of examples, [B, ...] each, to [B, ...]; they must not mix examples, but for
-            statistics of a module's batch.
+            statistics of those that are counted.
         inputs: the modules' arguments.
         choice: int32 [B], below M.
+        in_turn: the choice of Q examples, if batches mostly repeat it; where one does not, nothing is wrong.
+        counted: whether modules take a last argument, 1.0 [B] where an example is theirs and 0.0 elsewhere.
     """
     if len(modules) == 1:
         return modules[0](*inputs)
-    if keras.backend.backend() != "tensorflow" or not on_cpu():
-        p = ops.one_hot(choice, len(modules), dtype=inputs[0].dtype)
-        return mixture([module(*inputs) for module in modules], p)
+    if keras.backend.backend() == "tensorflow" and on_cpu() and kernels() == CPU:
+        return _sorted(modules, inputs, choice, counted)
+    everyone = partial(_masked, modules, inputs, choice, counted)
+    size, runs = inputs[0].shape[0], [(m, len(list(run))) for m, run in itertools.groupby(in_turn)]
+    if not runs or counted or size is None or size % len(in_turn) or len(runs) > len(set(in_turn)):
+        return everyone()
+    same = ops.all(ops.equal(choice, np.tile(np.array(in_turn, np.int32), size // len(in_turn))))
+    return ops.cond(same, partial(_slices, modules, inputs, runs), everyone)
+
+
+def _slices(modules: Sequence[Module], inputs: Sequence[Any], runs: Sequence[tuple[int, int]]) -> Any:
+    """Of each turn, the first `runs[0][1]` examples are of module `runs[0][0]`, and so on."""
+    ends = list(itertools.accumulate(length for _, length in runs))
+    turns = inputs[0].shape[0] // ends[-1]
+    parts = (ops.split(ops.reshape(x, [turns, ends[-1], *x.shape[1:]]), ends[:-1], axis=1) for x in inputs)
+    answers = []
+    for (module, length), *own in zip(runs, *parts, strict=True):
+        answer = modules[module](*(ops.reshape(x, [turns * length, *x.shape[2:]]) for x in own))
+        answers.append(ops.reshape(answer, [turns, length, *answer.shape[1:]]))
+    found = ops.concatenate(answers, axis=1)
+    return ops.reshape(found, [turns * ends[-1], *found.shape[2:]])
+
+
+def _masked(modules: Sequence[Module], inputs: Sequence[Any], choice: Any, counted: bool) -> Any:
+    p = ops.one_hot(choice, len(modules), dtype=inputs[0].dtype)
+    own = ([p[:, m]] if counted else [] for m in range(len(modules)))
+    return mixture([module(*inputs, *mine) for module, mine in zip(modules, own, strict=True)], p)
+
+
+def _sorted(modules: Sequence[Module], inputs: Sequence[Any], choice: Any, counted: bool) -> Any:
     import tensorflow as tf
 
     number, choice = len(modules), tf.convert_to_tensor(choice)
     places = tf.dynamic_partition(tf.range(tf.shape(choice)[0]), choice, number)
-    parts = zip(*(tf.dynamic_partition(x, choice, number) for x in inputs), strict=True)
+    given = [*inputs, tf.ones_like(choice, inputs[0].dtype)] if counted else inputs
+    parts = zip(*(tf.dynamic_partition(x, choice, number) for x in given), strict=True)
     answers = []
     for module, part, place in zip(modules, parts, places, strict=True):
         count = tf.shape(place)[0]
@@ -42,7 +82,7 @@ def hard_routing(modules: Sequence[Module], inputs: Sequence[Any], choice: Any) 
 
 
 def _not_empty(x: Any, count: Any) -> Any:
-    """A blank example where there is none: TensorFlow's convolutions crash on nothing."""
+    """A blank example, not counted, where there is none: TensorFlow's convolutions crash on nothing."""
     import tensorflow as tf
 
     blank = tf.cast(tf.equal(count, 0), tf.int32)

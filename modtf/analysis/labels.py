@@ -1,12 +1,14 @@
 """What a reader calls the kinds and variants of a study: written here, once."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from modtf.families import FAMILIES, Family
+from modtf.families import FAMILIES, Family, Option
 from modtf.results.schema import KIND
+from modtf.task import Task
 
 RANDOM = "random"  # the row of modules picked at random, behind all variants
 Key = tuple[str, ...]
@@ -43,15 +45,32 @@ def said_by_families(frame: pd.DataFrame, attribute: str) -> str:
 def family_label(arch: str, task_options: str = "") -> str:
     """A family and the options of its tasks: "MLP", "MHA v2"."""
     family = FAMILIES[arch]
-    options = {option.name: option for option in family.options}
-    shown = [family.title]
-    for part in filter(None, task_options.split(",")):
-        name, _, text = part.partition("=")
-        option = options.get(name)  # none, or other choices, in another version of the family
-        values = option.choices or [float(text)] if option else []
-        said = [option.show(v) for v in values if option and (not option.choices or str(v) == text)]
-        shown.append(said[0] if said else part)
-    return " ".join(shown)
+    read = dict(_options(family, task_options))
+    parts = {part: read.get(part.partition("=")[0]) for part in filter(None, task_options.split(","))}
+    said = (part if found is None else found[0].show(found[1]) for part, found in parts.items())
+    return " ".join([family.title, *said])
+
+
+def task_of(arch: str, setting: str, task_options: str, num_rules: int) -> Task:
+    """A task of a kind, as results name it.
+
+    Example:
+        >>> task_of("vqa_mnist", "categorical", "question=comparison", 16).question
+        'comparison'
+    """
+    options = {name: value for name, (_, value) in _options(FAMILIES[arch], task_options)}
+    return Task(arch, setting=setting, num_rules=num_rules, **options)
+
+
+def _options(family: Family, text: str) -> Iterator[tuple[str, tuple[Option, Any]]]:
+    """The options that a text says; not those that are none, or other choices, in another version."""
+    known = {option.name: option for option in family.options}
+    for name, _, said in (part.partition("=") for part in filter(None, text.split(","))):
+        option = known.get(name)
+        values = option.choices or [float(said)] if option else []
+        for value in values:
+            if option and (not option.choices or str(value) == said):
+                yield name, (option, value)
 
 
 def kind_label(arch: str, setting: str, task_options: str = "") -> str:

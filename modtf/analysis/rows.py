@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from modtf.analysis.labels import RANDOM
+from modtf.analysis.labels import RANDOM, task_of
 from modtf.families import FAMILIES, IID
 from modtf.metrics import activation_measures, measure_all, uniform_activation
 
@@ -49,6 +49,30 @@ def activation_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """The registered measures of activation, of the models that have several modules."""
     names = [measure.name for measure in activation_measures()]
     return frame[frame["measure"].isin(names) & (frame["num_modules"] > 1)]
+
+
+def random_at_places(frame: pd.DataFrame) -> pd.DataFrame:
+    """The measures of modules picked at random at the routed layers of models of one kind and R.
+
+    Args:
+        frame: rows of `activation_rows`.
+
+    Returns:
+        place, num_modules, measure, value: of every place's own R, and of every M that a model has there. Of
+        the only routed layer M is R.
+    """
+    first = frame[["arch", "setting", "task_options"]].astype(str).iloc[0]
+    num_rules = int(frame["num_rules"].iloc[0])
+    places = task_of(*first, num_rules=num_rules).places
+    seen = frame[["place", "num_modules"]].astype({"place": str}).drop_duplicates()
+    sizes = {(place, modules if place else num_rules) for place, modules in seen.itertuples(index=False)}
+    rows = [
+        (place, modules, name, value)
+        for place, modules in sorted(sizes)
+        if place in places
+        for name, value in measure_all(uniform_activation(places[place].num_rules, modules)).items()
+    ]
+    return pd.DataFrame(rows, columns=["place", "num_modules", "measure", "value"])
 
 
 def random_baseline(num_rules: Iterable[int]) -> pd.DataFrame:

@@ -7,7 +7,14 @@ import pandas as pd
 
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import RANDOM, at_place, kind_label, with_variants
-from modtf.analysis.rows import IN, OUT, headline_label, performance_rows, random_baseline
+from modtf.analysis.rows import (
+    IN,
+    OUT,
+    activation_rows,
+    headline_label,
+    performance_rows,
+    random_at_places,
+)
 from modtf.analysis.summary import summarise
 from modtf.analysis.text import listing, plural, text_table
 from modtf.families import FAMILIES
@@ -53,10 +60,23 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
         seconds = _interval(summary, variant, "seconds", 0).partition(" ")[0]
         parameters = frame.loc[frame["variant"] == variant, "num_parameters"].iloc[0]
         body.append([variant, *cells, f"{parameters:,}", seconds])
-    random = random_baseline([int(frame["num_rules"].iloc[0])]).set_index("measure")["value"]
-    cells = [f"{random[name]:.3f}" if name in random else "" for name in columns]  # of one place alone
-    body.append([RANDOM, *cells, "", ""])
+    body += _random_rows(frame, columns)
     return ["variant", *_header(judged, columns), "parameters", "seconds"], body
+
+
+def _random_rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[list[str]]:
+    """One of modules picked at random; one for every M, where places or variants have several."""
+    shown = activation_rows(frame)
+    shown = random_at_places(shown) if len(shown) else shown
+    numbers = sorted(shown["num_modules"].unique())
+    rows = []
+    for number in numbers or [0]:
+        some = shown[shown["num_modules"] == number]
+        names = [at_place(*pair) for pair in zip(some["measure"], some["place"], strict=True)]
+        values = dict(zip(names, some["value"], strict=True))
+        name = f"{RANDOM} ({number} modules)" if len(numbers) > 1 else RANDOM
+        rows.append([name, *(f"{values[c]:.3f}" if c in values else "" for c in columns), "", ""])
+    return rows
 
 
 def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:

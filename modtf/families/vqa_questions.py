@@ -12,6 +12,7 @@ ATTRIBUTES: Groups = (
 )
 TYPES = ("category", "color", "light", "size")  # of attributes, in the order of a tuple
 VALUES = tuple(map(len, ATTRIBUTES))
+ORDERED = {"smaller": "size", "larger": "size", "brighter": "light", "darker": "light"}  # what they compare
 ENCODER, MODULE, CLASSIFIER = PLACES = ("encoder", "module", "classifier")
 
 
@@ -28,6 +29,24 @@ class Question:
     shape: tuple[int, ...]
     leaves: Groups
     roots: Groups = ()
+
+    @property
+    def in_turn(self) -> tuple[tuple[int, ...], ...]:
+        """The sub-tasks of the calls of every question; nothing where those of leaves vary.
+
+        Example:
+            >>> QUESTIONS["comparison"].in_turn[4]  # same_color: both leaves tell colours
+            (1, 1, 8)
+        """
+        questions = range(self.num_questions)
+        if not self.roots:
+            return tuple((number,) for number in questions)
+        if self.num_leaves != len(TYPES):
+            return ()
+        roots, leaves = sum(self.roots, ()), self.sub_tasks
+        kinds = [ORDERED.get(root) or root.split("_")[1] for root in roots]
+        leaf = [leaves.index(kind) for kind in kinds]
+        return tuple((leaf[number], leaf[number], number + self.num_leaves) for number in questions)
 
     @property
     def num_calls(self) -> int:

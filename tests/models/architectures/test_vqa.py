@@ -8,6 +8,7 @@ import tensorflow as tf
 import modtf
 from modtf.families.vqa_questions import QUESTIONS
 from modtf.models.architectures.vqa_library import Library
+from modtf.models.kernels.by_device import use_kernels
 from modtf.models.kernels.hard_routing import hard_routing, mixture
 
 WIDTH = 4
@@ -80,26 +81,73 @@ def test_models_are_as_large_as_their_library_says(question, name):
         np.testing.assert_array_equal(np.sum(p, axis=-1), 1)
 
 
-@pytest.mark.parametrize("choice", [[0, 1, 2, 3] * 3, [2] * 12, [3, 3, 0, 3, 0, 0, 3, 0, 0, 3, 3, 0]])
-def test_hard_routing_is_the_mixture_with_one_module(choice):
-    """Values and gradients, also where modules are not chosen."""
+@pytest.mark.parametrize("kernels", ["cpu", "accelerator"])
+@pytest.mark.parametrize(
+    "choice", [[1, 1, 0, 3] * 3, [0, 1, 2, 3] * 3, [2] * 12, [3, 3, 0, 3, 0, 0, 3, 0, 0, 3, 3, 0]]
+)
+def test_hard_routing_is_the_mixture_with_one_module(choice, kernels):
+    """Values and gradients, also where modules are not chosen, or do not take turns as they mostly do."""
     generator = np.random.default_rng(0)
     x = tf.constant(generator.normal(size=[12, 5, 5, 2]), tf.float32)
-    kernels = tf.Variable(generator.normal(size=[4, 3, 3, 2, 3]), dtype=tf.float32)
-    modules = [lambda x, m=m: tf.reduce_max(tf.nn.conv2d(x, kernels[m], 1, "SAME"), [1, 2]) for m in range(4)]
+    scales = tf.constant(generator.normal(size=[12, 3]), tf.float32)
+    weights = tf.Variable(generator.normal(size=[4, 3, 3, 2, 3]), dtype=tf.float32)
+    modules = [
+        lambda x, scale, m=m: scale * tf.reduce_max(tf.nn.conv2d(x, weights[m], 1, "SAME"), [1, 2])
+        for m in range(4)
+    ]
 
     def run(function):
         with tf.GradientTape() as tape:
             tape.watch(x)
             found = function()
             loss = tf.reduce_sum(found**2)
-        return found, *tape.gradient(loss, [x, kernels])
+        return found, *tape.gradient(loss, [x, weights])
 
-    ours = run(tf.function(lambda: hard_routing(modules, [x], tf.constant(choice))))
+    with use_kernels(kernels):
+        ours = run(tf.function(lambda: hard_routing(modules, [x, scales], tf.constant(choice), [1, 1, 0, 3])))
     one_hot = tf.one_hot(choice, 4)
-    theirs = run(lambda: mixture([module(x) for module in modules], one_hot))
+    theirs = run(lambda: mixture([module(x, scales) for module in modules], one_hot))
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, tf.convert_to_tensor(other), atol=1e-5)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_batches_ask_in_turn_what_networks_take_for_granted(question):
+    asked = QUESTIONS[question]
+    features, _ = batch(question, 2 * asked.num_questions)
+    if question == "spatial":
+        assert asked.in_turn == ()  # what leaves tell differs
+    else:
+        np.testing.assert_array_equal(features["rule"], 2 * asked.in_turn)
+
+
+@pytest.mark.parametrize("question", ["attribute", "comparison"])
+def test_slices_answer_as_sorted_examples_do(question):
+    """In batches of questions in turn, and in others."""
+    features, _ = batch(question, 2 * QUESTIONS[question].num_questions)
+    mixed = {name: np.array(value)[::-1] for name, value in features.items()}
+    model = library(question, "group_sub_group")
+    for given in (features, mixed):
+        with use_kernels("cpu"):
+            ours = model(given)["target"]
+        with use_kernels("accelerator"):
+            np.testing.assert_allclose(model(given)["target"], ours, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernels", ["cpu", "accelerator"])
+def test_batch_normalisation_counts_a_modules_own_examples(kernels):
+    """A module that nothing asks keeps its moving averages; another's are those of its examples alone."""
+    model = library("attribute", "group_all_group_bn")
+    layer = model.banks["encoder"][0][1]
+    features, _ = batch("attribute", 21)
+    some = {name: value[:15] for name, value in features.items()}  # digits and colours, no light, no size
+    with use_kernels(kernels):
+        model(some, training=True)
+    mean = np.array(layer.parts["conv0_mean"])
+    np.testing.assert_array_equal(mean[2:], 0)
+    own = tf.nn.conv2d(features["inputs"][:10], layer.parts["conv0_kernel"][0], 1, "SAME")
+    np.testing.assert_allclose(mean[0], 0.1 * np.mean(own, axis=(0, 1, 2)), rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(layer.parts["conv0_variance"][3], 1)
 
 
 def plain(weights, x, name):

@@ -1,6 +1,7 @@
 """The table of `launch/run.py`."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from simulated_results import World, study_of
 
@@ -87,3 +88,19 @@ def test_small_losses_have_more_digits_and_a_column_without_rows_is_a_dash(tmp_p
     assert [len(part.partition(".")[2]) for part in measure.split(" ±")] == [3, 3]
     inside = frame[frame["condition"] != "scale2"]
     assert [cells(line)[2] for line in results_table(inside).splitlines()[2:6]] == ["-"] * 4
+
+
+def test_modules_picked_at_random_have_a_row_for_every_number_of_them(tmp_path):
+    """Of a place with R rules and M modules alignment is 1 - 1/M, whatever R."""
+    frame = one_cell(tmp_path, kinds=[("mlp", {})])
+    kept = frame[(frame["measure"] == "alignment") & frame["variant"].isin(["modular", "gt_modular"])]
+    errors = frame[(frame["measure"] == "loss") & frame["variant"].isin(["modular", "gt_modular"])]
+    modules = kept["variant"].astype(str).map({"modular": 4, "gt_modular": 21}).astype(int)
+    placed = [kept.assign(place=name, num_modules=modules) for name in ("encoder", "encoder_groups")]
+    both = pd.concat([errors, *placed]).assign(arch="vqa_mnist", num_rules=21, setting="categorical")
+    both = both.assign(
+        task_options="question=attribute", measure=both["measure"].astype(str).replace("loss", "error")
+    )
+    both["variant"] = pd.Categorical(both["variant"].astype(str), ["modular", "gt_modular"])
+    lines = [cells(line) for line in results_table(both).splitlines()[-2:]]
+    assert lines == [["random (4 modules)", "0.750", "0.750"], ["random (21 modules)", "0.952", "0.952"]]
