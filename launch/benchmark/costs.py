@@ -132,6 +132,8 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
             found.append(costs)
         if common["evaluation"]:
             return found
+        if data == MEMORY and common["backend"] == "tensorflow" and common["baseline"]:
+            runs |= programs.plain_run(model, clock)
         for name, call in programs.peak_calls(request["precision"], size).items():
             runs[name] = run_of(clock, call)
         if data == MEMORY:
@@ -195,6 +197,8 @@ def costs_of(cell: Request, known: Costs, samples: Mapping[str, list[float]], pr
         costs["train_ms"] = costs["step_ms"] + costs["data_ms"]
     if "monolithic step" in samples:
         costs["to_monolithic"] = paired_ratio(step, samples["monolithic step"])
+    if "plain step" in samples:
+        costs["to_plain"] = paired_ratio(step, samples["plain step"])
     if f"{variant} fit" in samples:
         costs["train_ms"] = 1e3 * median(samples[f"{variant} fit"]) / members
         costs["fit_overhead"] = paired_ratio(samples[f"{variant} cached fit"], step) - 1

@@ -16,6 +16,7 @@ import tensorflow as tf
 from modtf.datasets.streaming import stream
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.programs import programs_of
+from modtf.launch.benchmark.plain import plain_of
 from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, run_of, timed
 from modtf.models.base import ModularModel
 from modtf.population import Population
@@ -23,7 +24,7 @@ from modtf.protocol import MIXED, Protocol, Training
 from modtf.training.arithmetic import STEPS_PER_PROGRAM, steps_that_fit
 from modtf.training.batches import HostBatches
 from modtf.training.compile import compile_model
-from modtf.training.execution import training_program, use_large_programs
+from modtf.training.execution import can_use_large_programs, training_program, use_large_programs
 from modtf.training.fit import training_batches
 from modtf.training.processor import processor_name
 from modtf.training.provenance import accelerators
@@ -79,6 +80,8 @@ def step_program(model: ModularModel, training: Training, data: str, clock: Cloc
 
 
 def _from_memory(model: ModularModel) -> tuple[Callable[[int], object], int]:
+    if not can_use_large_programs(model):
+        return keras_steps(model, _batches(model.population)), 1
     source = HostBatches(_batches(model.population))
     count = steps_that_fit(source.bytes_per_step, STEPS_PER_PROGRAM)
     batches, program = source.read(iter(source.dataset), count), training_program(model, source, count)
@@ -92,6 +95,29 @@ def _from_memory(model: ModularModel) -> tuple[Callable[[int], object], int]:
         return tf.while_loop(lambda n: n < times, once, [0], parallel_iterations=1)[0]
 
     return lambda times: loop(tf.constant(times)).numpy(), count
+
+
+def keras_steps(model: keras.Model, data: tf.data.Dataset) -> Callable[[int], object]:
+    """So many steps of a compiled model by Keras's own program, from a batch that stays in memory."""
+    iterator = iter(data.take(1).cache().repeat())
+    model.steps_per_execution = 1
+    model.make_train_function(force=True)
+    function = model.train_function
+
+    def call(times: int) -> None:
+        for _ in range(times):
+            function(iterator)
+        model.optimizer.iterations.numpy()  # which waits for the steps that count it
+
+    return call
+
+
+def plain_run(model: ModularModel, clock: Clock) -> dict[str, Run]:
+    """The step of a network's plain form, on the same data; nothing where there is none."""
+    plain = plain_of(model)
+    return (
+        {} if plain is None else {"plain step": run_of(clock, keras_steps(plain, _batches(model.population)))}
+    )
 
 
 def _as_fit_does(model: ModularModel, data: str) -> tuple[Callable[[int], object], int]:

@@ -1,0 +1,47 @@
+"""Networks beside which routing is measured where there is no textbook form: the same layers without it."""
+
+import keras
+from keras import layers
+
+from modtf.models.architectures.vqa import VQANetwork
+from modtf.models.architectures.vqa_library import CONVOLUTIONS, HIDDEN, LAST
+from modtf.models.base import ModularModel
+
+
+class PlainVQA(keras.Model):
+    """Encoder, Find and classifier of Keras's own layers, one of each for all; for questions of one call.
+
+    Args:
+        width: e.
+        num_rules: of scales.
+    """
+
+    def __init__(self, width: int, num_rules: int):
+        super().__init__()
+        wide = {"padding": "same", "activation": "relu"}
+        self.encoder = [layers.Conv2D(width, 3, **wide) for _ in range(CONVOLUTIONS)]
+        self.pool = layers.MaxPooling2D()
+        self.scales = layers.Embedding(num_rules, width, "random_normal")
+        self.projection, self.find = layers.Dense(width, "relu"), layers.Conv2D(width, 3, **wide)
+        self.first, self.second = layers.Dense(HIDDEN * width, "relu"), layers.Dense(LAST * width, "relu")
+        self.largest, self.last = layers.GlobalMaxPooling2D(), layers.Dense(2)
+
+    def call(self, features):
+        x = features["inputs"]
+        for number, layer in enumerate(self.encoder):
+            x = layer(x)
+            if number in (1, 3):
+                x = self.pool(x)
+        scale = self.scales(features["rule"][:, 0])
+        x = self.find(self.projection(x) * scale[:, None, None])
+        return {"target": self.last(self.second(self.largest(self.first(x))))}
+
+
+def plain_of(model: ModularModel) -> keras.Model | None:
+    """The plain form of a network's layers, compiled; None where there is none."""
+    if not isinstance(model, VQANetwork) or model.question.roots:
+        return None
+    plain = PlainVQA(model.width, model.num_rules)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    plain.compile(keras.optimizers.Adam(1e-4), {"target": loss}, jit_compile=False)
+    return plain
