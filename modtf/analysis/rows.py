@@ -61,9 +61,9 @@ def random_at_places(frame: pd.DataFrame) -> pd.DataFrame:
         place, num_modules, measure, value: of every place's own R, and of every M that a model has there. Of
         the only routed layer M is R.
     """
-    first = frame[["arch", "setting", "task_options"]].astype(str).iloc[0]
+    arch, setting, options = frame[["arch", "setting", "task_options"]].astype(str).iloc[0]
     num_rules = int(frame["num_rules"].iloc[0])
-    places = task_of(*first, num_rules=num_rules).places
+    places = task_of(arch, setting, options, num_rules).places
     seen = frame[["place", "num_modules"]].astype({"place": str}).drop_duplicates()
     sizes = {(place, modules if place else num_rules) for place, modules in seen.itertuples(index=False)}
     rows = [
