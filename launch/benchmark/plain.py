@@ -3,7 +3,6 @@
 import keras
 from keras import layers
 
-from modtf.models.architectures.vqa import VQANetwork
 from modtf.models.architectures.vqa_library import CONVOLUTIONS, HIDDEN, LAST
 from modtf.models.base import ModularModel
 
@@ -37,11 +36,15 @@ class PlainVQA(keras.Model):
         return {"target": self.last(self.second(self.largest(self.first(x))))}
 
 
+PLAIN = {"vqa": PlainVQA}
+
+
 def plain_of(model: ModularModel) -> keras.Model | None:
     """The plain form of a network's layers, compiled; None where there is none."""
-    if not isinstance(model, VQANetwork) or model.question.roots:
+    task = model.population.task
+    if task.family.architecture not in PLAIN or task.family.num_tokens(task) > 1:
         return None
-    plain = PlainVQA(model.width, model.num_rules)
+    plain = PLAIN[task.family.architecture](model.width, model.num_rules)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     plain.compile(keras.optimizers.Adam(1e-4), {"target": loss}, jit_compile=False)
     return plain

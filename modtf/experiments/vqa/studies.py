@@ -1,4 +1,4 @@
-"""A study of libraries in 28 cells: some ten hours on two cores.
+"""A study of libraries in 28 cells: some thirteen hours of one core.
 
     python launch/sweep.py --study=vqa_quick --out=runs/vqa_quick
 

@@ -109,14 +109,25 @@ def test_digits_of_tfds(monkeypatch):
         return {**made, "label": labels}
 
     monkeypatch.setattr(tfds, "load", load)
-    monkeypatch.setattr(tfds, "as_numpy", lambda found: found)
+    monkeypatch.setattr(tfds, "as_numpy", lambda found: [found])
     images, starts = digits.__wrapped__("mnist", "validation")
-    assert asked == [("mnist", "train[50000:]", -1)]
+    assert asked == [("mnist", "train[50000:]", 1000)]
     assert images[:, 0, 0].tolist() == np.repeat(range(10), 2).tolist()
     assert starts.tolist() == list(range(0, 21, 2))
     monkeypatch.setattr(tfds, "load", lambda *_, **__: 1 / 0)
     with pytest.raises(ValueError, match=r"digits='mnist' cannot be loaded: .*ZeroDivisionError"):
         digits.__wrapped__("mnist", "train")
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_digits_of_a_mocked_data_set(split):
+    """As TFDS hands them out, no function replaced."""
+    tfds = pytest.importorskip("tensorflow_datasets")
+    with tfds.testing.mock_data(num_examples=60):
+        images, starts = digits.__wrapped__("mnist", split)
+    assert (images.shape, images.dtype) == ((60, 28, 28), np.uint8)
+    assert len(np.unique(images)) > 100
+    assert (starts[0], starts[-1], len(starts)) == (0, 60, 11)
 
 
 def test_digits_that_are_not_installed(monkeypatch):

@@ -1,7 +1,10 @@
 """A cell of VQA-MNIST from start to results, with the rows of its places."""
 
+from dataclasses import replace
 from typing import Any
 
+import keras
+import pandas as pd
 import pytest
 
 import modtf
@@ -9,24 +12,65 @@ import modtf
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("variant", ["group_all_all", "all_all_all_bn", "routed"])
-def test_a_cell(variant, tmp_path):
+def cell_of(variant, members=((0, 0),)):
     task = modtf.Task("vqa_mnist", question="attribute", examples=2520)
     sizes: Any = {
         "batch_size": 42,
         "activation_batch_size": 42,
         "tokens": 420,
-        "draws": 1,
         "tokens_per_draw": 42,
     }
     protocol = modtf.Protocol(
         modtf.Training(steps=4, batch_size=42, evaluations=2), modtf.Evaluation(batches=2, draws=1, **sizes)
     )
-    modtf.run_cell(modtf.Cell(task, 4, variant, ((0, 0),), protocol), tmp_path)
+    return modtf.Cell(task, 4, variant, members, protocol)
+
+
+@pytest.mark.parametrize("variant", ["group_all_all", "all_all_all_bn", "routed"])
+def test_a_cell(variant, tmp_path):
+    cell = cell_of(variant)
+    modtf.run_cell(cell, tmp_path)
     found = modtf.load_results([str(tmp_path)]).query("checkpoint == 'last'")
     assert set(found.query("measure == 'error'")["condition"]) == {"iid", "novel"}
     alignment = found.query("measure == 'alignment'").set_index("place")["value"]
-    assert set(alignment.index) == set(task.places)
+    assert set(alignment.index) == set(cell.task.places)
     assert alignment[["module", "classifier_groups"]].isna().all()  # one module
     if variant == "group_all_all":  # groups are uneven: perfect against them alone
         assert alignment["encoder_groups"] == 0 < alignment["encoder"]
+
+
+class Killed(keras.callbacks.Callback):
+    """Ends the second member's training after its first epoch."""
+
+    trained = 0
+
+    def on_train_end(self, logs=None):
+        self.trained += 1
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self.trained == 1 and epoch == 1:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("variant", ["group_all_all", "all_all_all_bn", "routed"])
+def test_a_killed_cell_goes_on_to_the_same_results(variant, tmp_path):
+    cell = cell_of(variant, ((0, 0), (1, 0)))
+    modtf.run_cell(cell, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        modtf.run_cell(cell, tmp_path / "again", callbacks=[Killed()])
+    assert (tmp_path / "again" / cell.folder / "members" / "task1_seed0" / "checkpoint.npz").exists()
+    modtf.run_cell(cell, tmp_path / "again")
+    whole, again = (modtf.load_results([str(tmp_path / name)]) for name in ("whole", "again"))
+    clock = ("seconds", "members_times_steps_per_second")
+    whole, again = (f[~f["measure"].isin(clock)].reset_index(drop=True) for f in (whole, again))
+    pd.testing.assert_frame_equal(whole, again, check_exact=True)
+
+
+def test_a_model_that_diverges_is_counted(tmp_path):
+    """At a rate without measure; the other libraries' rows are not touched by it."""
+    cell = cell_of("all_all_all")
+    wild = replace(cell.protocol.training, learning_rate=1e30)
+    modtf.run_cell(replace(cell, protocol=replace(cell.protocol, training=wild)), tmp_path)
+    study = modtf.Study.read(tmp_path)
+    assert study.diverged["variant"].tolist() == ["all_all_all"]
+    assert "(1 lost)" in study.table()
