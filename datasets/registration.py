@@ -1,10 +1,10 @@
-"""Makes the builders `modarch_rules` and `modarch_vqa` known to TensorFlow Datasets."""
+"""Makes the builders known to TensorFlow Datasets."""
 
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-NAMES = ("modarch_rules", "modarch_vqa")
+NAMES = ("modarch_rules", "modarch_vqa", "modarch_corruptions")
 
 
 class Provider:

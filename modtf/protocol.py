@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 OPTIMIZERS = ("adam", "sgd")
-SCHEDULES = ("cosine",)
+SCHEDULES = ("cosine", "cosine_epochs")
 PRECISIONS = ("float32", "tf32", "mixed_bfloat16")
 MIXED = "mixed_bfloat16"
 PLACES = ("auto", "host", "device")  # where data are made; not part of a protocol
@@ -54,7 +54,8 @@ class Training:
     precision: str = "float32"
     optimizer: str = "adam"
     momentum: float = 0.0  # of "sgd"
-    schedule: str | None = None  # of the learning rate; "cosine" ends at 0 with the last step
+    #: of the learning rate: "cosine" falls to 0 with every step, "cosine_epochs" with every evaluation
+    schedule: str | None = None
     weight_decay: float = 0.0  # coupled: so many times each weight is added to its gradient, after clipping
 
     def __post_init__(self) -> None:

@@ -61,25 +61,31 @@ def endless_train(
             "next(iter(tfds.load(..., split='train', batch_size=n)))."
         )
     read_config = read_config or tfds.ReadConfig()
+    dataset = stream(task, BATCH_SIZE if batch_size is None else batch_size, TRAIN, seed)
+    dataset = dataset.map(lambda features, target: arranged(features, target, as_supervised))
+    dataset = read_as(dataset.unbatch() if batch_size is None else dataset, decoders, read_config)
+    return dataset if read_config.skip_prefetch else dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def arranged(features: dict[str, tf.Tensor], target: tf.Tensor, as_supervised: bool = False) -> Any:
+    """An element of `modtf.stream` in the structure of TFDS."""
+    features = {"inputs": features["inputs"], "rule": tf.cast(features["rule"], tf.int64)}
+    return (features, target) if as_supervised else {**features, "target": target}
+
+
+def read_as(dataset: tf.data.Dataset, decoders: Any, read_config: tfds.ReadConfig) -> tf.data.Dataset:
+    """The part of a generated dataset, and its options, that a `tfds.ReadConfig` asks for.
+
+    Raises:
+        ValueError: on what concerns files.
+    """
     for name, value in (("decoders", decoders), ("read_config.add_tfds_id", read_config.add_tfds_id)):
         if value:
             raise ValueError(
-                f"{name} concerns examples read from files, but 'train' is generated while it is read. "
-                "Leave it out, or name a finite split."
+                f"{name} concerns examples read from files, but this split is generated while it is read. "
+                "Leave it out, or name a split that is prepared."
             )
-
-    def arrange(features: dict[str, tf.Tensor], target: tf.Tensor) -> Any:
-        features = {"inputs": features["inputs"], "rule": tf.cast(features["rule"], tf.int64)}
-        return (features, target) if as_supervised else {**features, "target": target}
-
-    dataset = stream(task, BATCH_SIZE if batch_size is None else batch_size, TRAIN, seed).map(arrange)
     context = read_config.input_context
-    if batch_size is None:
-        dataset = dataset.unbatch()
     if context is not None and context.num_input_pipelines > 1:
         dataset = dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
-    if read_config.options is not None:
-        dataset = dataset.with_options(read_config.options)
-    if not read_config.skip_prefetch:
-        dataset = dataset.prefetch(tf.data.AUTOTUNE)
-    return dataset
+    return dataset if read_config.options is None else dataset.with_options(read_config.options)

@@ -93,20 +93,20 @@ class CorruptionsFamily(Family):
             raise ValueError(f"contrast={task.contrast} has no meaning with severity=lowest; leave it out.")
 
     def published(self, task: "Task") -> Preset:
-        return self._preset(task, 64, EPOCHS, evaluations=EPOCHS)
+        return self._preset(task, 64, EPOCHS, "cosine_epochs")
 
     def quick(self, task: "Task") -> Preset:
-        return self._preset(task, 16, 10, evaluations=10)
+        return self._preset(task, 16, 10, "cosine")
 
-    def _preset(self, task: "Task", width: int, epochs: int, evaluations: int) -> Preset:
+    def _preset(self, task: "Task", width: int, epochs: int, schedule: str) -> Preset:
         of = DATASETS[task.dataset]
         training = Training(
             steps=epochs * (len(RULES) * of.classes * of.sizes[0] // 256),
             learning_rate=of.rate,
-            evaluations=evaluations,
+            evaluations=epochs,
             optimizer="sgd",
             momentum=0.9,
-            schedule="cosine",
+            schedule=schedule,
             weight_decay=5e-4,
         )
         batch_size = 250 if of.num_test % 250 == 0 else 200  # every test image once

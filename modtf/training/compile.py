@@ -94,7 +94,9 @@ def compile_model(
     jit_compile = with_xla(model, jit_compile)
     setting = population.task.setting
     trained = tuple(variable.path for variable in model.trainable_variables)  # the others may be frozen
-    numbers = () if training.schedule is None else (training.learning_rate, training.steps)
+    numbers = (
+        () if training.schedule is None else (training.learning_rate, training.steps, training.evaluations)
+    )
     settings = (
         (setting, len(population), training.clipnorm, training.precision, jit_compile, kernels(), trained),
         (training.optimizer, training.momentum, training.weight_decay, training.schedule, *numbers),

@@ -7,6 +7,7 @@ from keras import ops
 
 from modtf.models.kernels.gradients import noted
 from modtf.protocol import Training
+from modtf.training.arithmetic import largest_divisor
 from modtf.xla.replicas import replica_context
 
 
@@ -120,11 +121,29 @@ class MemberSGD(MemberOptimizer, keras.optimizers.SGD):
     the rate of its time."""
 
 
+@keras.saving.register_keras_serializable("modtf")
+class CosineByEpoch(keras.optimizers.schedules.CosineDecay):
+    """A cosine decay that holds its rate for so many steps; other arguments as Keras's."""
+
+    def __init__(self, initial_learning_rate: float, decay_steps: int, held: int = 1, **kwargs):
+        super().__init__(initial_learning_rate, decay_steps, **kwargs)
+        self.held = held
+
+    def __call__(self, step):
+        return super().__call__(step // self.held * self.held)
+
+    def get_config(self):
+        return {**super().get_config(), "held": self.held}
+
+
 def make_optimizer(training: Training, num_members: int) -> MemberOptimizer:
     """The optimizer that a protocol says, for one training from its first step to its last."""
     rate: Any = training.learning_rate
     if training.schedule == "cosine":
         rate = keras.optimizers.schedules.CosineDecay(rate, training.steps)
+    elif training.schedule == "cosine_epochs":
+        epochs = largest_divisor(training.steps, training.evaluations)
+        rate = CosineByEpoch(rate, training.steps, training.steps // epochs)
     options: dict[str, Any] = {
         "num_members": num_members,
         "member_clipnorm": training.clipnorm,

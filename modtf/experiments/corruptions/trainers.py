@@ -46,7 +46,7 @@ def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> 
     """
     check_choice("noise", noise, NOISE)
     views = Views(context, None, noise, "each", {"target": SettingLoss("categorical")})
-    steps = round(check_number("longer", longer, 0.0, math.inf) * context.training.steps)
+    steps = round(_times(longer) * context.training.steps)
     _train(context, "erm", context.model, views, max(1, steps))
 
 
@@ -55,6 +55,7 @@ def contrastive(
     strength: float = 0.1,
     denominator: str = DENOMINATORS[0],
     noise: str = "fresh",
+    longer: float = 1.0,
 ) -> None:
     """All seven views of every image, whose features are to be alike.
 
@@ -62,11 +63,16 @@ def contrastive(
         context: what is trained.
         strength: lambda, of the contrastive loss.
         denominator: see `ContrastiveLoss`.
-        noise: see `erm`.
+        noise, longer: see `erm`.
     """
     check_choice("noise", noise, NOISE)
     views = Views(context, ALL, noise, "all", _losses("features", strength, denominator))
-    _train(context, "contrastive", context.model, views, views.steps(_epochs(context)))
+    steps = views.steps(_epochs(context) * _times(longer))
+    _train(context, "contrastive", context.model, views, steps)
+
+
+def _times(longer: float) -> float:
+    return check_number("longer", longer, 0.0, math.inf)
 
 
 def _losses(output: str, strength: float, denominator: str) -> dict[str, Any]:

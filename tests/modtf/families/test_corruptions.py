@@ -38,6 +38,7 @@ def test_the_published_protocol(dataset, steps, batches):
     protocol = Protocol.published(task)
     assert (protocol.training.steps, protocol.evaluation.batches) == (steps, batches)
     assert protocol.training.weight_decay == 5e-4
+    assert (protocol.training.schedule, protocol.training.evaluations) == ("cosine_epochs", 200)
     assert task.name == f"corruptions_{dataset}_categorical_r7_task0"
     assert task.identity()["dataset"] == dataset
 

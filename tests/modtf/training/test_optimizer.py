@@ -113,11 +113,16 @@ def test_coupled_weight_decay_goes_through_adam():
     np.testing.assert_allclose(found[0], expected, rtol=1e-4)
 
 
-def test_the_cosine_schedule():
-    """From the rate to 0 with the last step: rate / 2 (1 + cos(pi t / steps))."""
-    optimizer = make_optimizer(Training(steps=8, learning_rate=0.4, schedule="cosine", optimizer="sgd"), 1)
+@pytest.mark.parametrize(("schedule", "held"), [("cosine", 1), ("cosine_epochs", 4)])
+def test_the_cosine_schedules(schedule, held):
+    """From the rate to 0 with the last step: rate / 2 (1 + cos(pi t / steps)), at t of the step, or as
+    PyTorch's `CosineAnnealingLR` once an epoch, at that of the epoch's first."""
+    training = Training(steps=8, learning_rate=0.4, schedule=schedule, optimizer="sgd", evaluations=2)
+    optimizer = make_optimizer(training, 1)
+    optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
     w = apply(optimizer, [[np.ones(1, np.float32)]] * 8, [np.zeros(1, np.float32)])
-    np.testing.assert_allclose(w[0], -sum(0.2 * (1 + np.cos(np.pi * np.arange(8) / 8))), rtol=1e-5)
+    at = np.arange(8) // held * held
+    np.testing.assert_allclose(w[0], -sum(0.2 * (1 + np.cos(np.pi * at / 8))), rtol=1e-5)
     assert float(optimizer.learning_rate) == 0.0
 
 

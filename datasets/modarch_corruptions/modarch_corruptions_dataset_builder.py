@@ -1,0 +1,170 @@
+"""The TFDS builder `modarch_corruptions`: that of `modarch_rules`, with splits that are made while read."""
+
+import dataclasses
+import re
+from itertools import permutations
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+from etils import epath
+from tensorflow_datasets.core import utils
+from tensorflow_datasets.core.splits import AbstractSplit
+
+from modtf.datasets.modarch_rules.configs import BATCH_SIZE, PreparedSplit, RulesConfig
+from modtf.datasets.modarch_rules.endless import TRAIN, arranged, endless_train, is_train, read_as
+from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder as RulesBuilder
+from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import task_features
+from modtf.datasets.streaming import stream
+from modtf.families import FAMILIES, Condition
+from modtf.families.base_images import DATASETS
+from modtf.families.orders import CORRUPTIONS, LONGEST, name_of, padded
+from modtf.task import Task
+
+FAMILY = "corruptions"
+NAME = re.compile(
+    r"(?P<dataset>[a-z\d]+)(_contrast(?P<contrast>[\d.]+)|_(?P<severity>lowest))?(_task(?P<data_seed>\d{1,10}))?"
+)
+
+
+@dataclasses.dataclass(eq=False)
+class CorruptionsConfig(RulesConfig):
+    """A task of the family `corruptions`; its splits have all images that there are.
+
+    Example:
+        >>> CorruptionsConfig(task=Task("corruptions", dataset="emnist", severity="lowest")).name
+        'emnist_lowest'
+    """
+
+    task: Task = dataclasses.field(default_factory=lambda: Task(FAMILY))
+
+    def __post_init__(self) -> None:
+        task, of = self.task, DATASETS[self.task.dataset]
+        self.num_validation, self.num_test = of.classes * of.sizes[1], of.num_test
+        parts = [task.dataset, *([f"contrast{task.contrast}"] if task.contrast != 0.3 else [])]
+        parts += ["lowest"] if task.severity == "lowest" else []
+        self.name = "_".join([*parts, *([f"task{task.data_seed}"] if task.data_seed else [])])
+        self.description = f"Images of {of.title} under corruptions and compositions of them."
+
+    @property
+    def splits(self) -> dict[str, PreparedSplit]:
+        """`validation`, `test`, and the images of `test` under the corruptions in every order: 1,957."""
+        validation, test = list(super().splits.values())[:2]
+        found = {split.name: split for split in (validation, test)}
+        for order in (order for size in range(LONGEST + 1) for order in permutations(CORRUPTIONS, size)):
+            name, options = name_of(order), {"order": np.array(padded(order), np.int32)}
+            condition = Condition(name, name, options=options)
+            found[name] = dataclasses.replace(test, name=name, condition=condition)
+        return found
+
+
+def find_config(name: str) -> CorruptionsConfig:
+    """The configuration of that name.
+
+    Raises:
+        ValueError: where there is none.
+    """
+    match = NAME.fullmatch(name)
+    given: dict[str, Any] = {k: v for k, v in (match.groupdict() if match else {}).items() if v}
+    given |= {
+        key: kind(given[key]) for key, kind in (("contrast", float), ("data_seed", int)) if key in given
+    }
+    try:
+        if match:
+            return CorruptionsConfig(task=Task(FAMILY, **given))
+        reason = "no such name"
+    except ValueError as error:
+        reason = str(error)
+    raise ValueError(
+        f"{name!r} is no configuration of modarch_corruptions ({reason}). Expected "
+        f"{', '.join(DATASETS)}; behind it _contrast0.2 or _lowest, and _taskSEED where you like."
+    )
+
+
+class Builder(RulesBuilder):
+    """Images under corruptions; see README.md.
+
+    Args:
+        task: a task of the family, with any options. Instead of `config`.
+        config: a name, such as "digits", or a `CorruptionsConfig`.
+        **kwargs: as for every TFDS builder.
+
+    Raises:
+        ValueError: in one line, where the images are not on this machine.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    DEFAULT_BUILDER_CONFIG_NAME = "digits"
+    HOMEPAGE: ClassVar[str] = "https://arxiv.org/abs/2306.09005"
+    pkg_dir_path = epath.Path(__file__).parent  # TFDS would take that of its parent
+    config_class = CorruptionsConfig
+    builder_configs: ClassVar[Any] = {name: find_config(name) for name in DATASETS}
+    find_config = staticmethod(find_config)
+
+    @utils.classproperty
+    @classmethod
+    def BUILDER_CONFIGS(cls) -> list[Any]:  # noqa: N802  the name is TFDS's
+        """One for every set of images."""
+        return list(cls.builder_configs.values())
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._splits = self.builder_config.splits
+        self._infos = {
+            name: tfds.core.SplitInfo(name=name, shard_lengths=[split.num_examples], num_bytes=0)
+            for name, split in self._splits.items()
+        }
+        shown = ("validation", "test", *FAMILIES[FAMILY].condition_names[1:])
+        self.info.set_splits(tfds.core.splits.SplitDict([self._infos[name] for name in shown]))
+
+    def _info(self) -> Any:
+        info = super()._info()
+        rule = tfds.features.Tensor(shape=(None,), dtype=np.int64)  # compositions are no classes
+        info._features = tfds.features.FeaturesDict({**task_features(self.builder_config.task), "rule": rule})
+        return info
+
+    def is_prepared(self) -> bool:
+        """Always: nothing is to be prepared."""
+        return True
+
+    def download_and_prepare(self, **kwargs: Any) -> None:
+        """Nothing: all splits are made while they are read."""
+
+    def as_dataset(self, split: Any = None, *, seed: int = 0, **kwargs: Any) -> Any:
+        """`tf.data.Dataset`s, as for every TFDS builder; arguments as those of `modarch_rules`."""
+        given = {"batch_size": None, "as_supervised": False, "decoders": None, "read_config": None, **kwargs}
+        given["shuffle_files"] = False
+        given["read_config"] = given["read_config"] or tfds.ReadConfig()
+
+        def one(part: Any) -> Any:
+            if not is_train(part):
+                return self._build_single_dataset(split=part, **given)
+            streamed = {name: value for name, value in given.items() if name != "shuffle_files"}
+            return endless_train(self.builder_config.task, seed=seed, **streamed)
+
+        return tf.nest.map_structure(one, split or {name: name for name in (TRAIN, *self.info.splits)})
+
+    def _as_dataset(
+        self, split: Any, decoders: Any = None, read_config: Any = None, **_: Any
+    ) -> tf.data.Dataset:
+        try:
+            parts = AbstractSplit.from_spec(split).to_absolute(self._infos)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise ValueError(
+                f"split={split!r} is not valid ({str(error)[:60]} ...). Expected train, validation, test, or "
+                "corruptions in their order, such as co_gb_im; id for none; and slices of all but train."
+            ) from None
+        whole = self._made(parts[0])
+        for part in parts[1:]:
+            whole = whole.concatenate(self._made(part))
+        return read_as(whole, decoders, read_config)
+
+    def _made(self, part: Any) -> tf.data.Dataset:
+        """The examples of a split, or of a slice of it, one by one."""
+        of = self._splits[part.splitname]
+        first, end = part.from_ or 0, of.num_examples if part.to is None else part.to
+        step, before = divmod(first, BATCH_SIZE)
+        options = of.condition.stream_options()
+        batches = stream(self.builder_config.task, BATCH_SIZE, of.split, seed=0, start_step=step, **options)
+        return batches.map(arranged).unbatch().skip(before).take(end - first)
