@@ -74,6 +74,11 @@ class TrainedModels:
         """The performance in the two headline conditions, see `performance_rows`."""
         return performance_rows(self.results)
 
+    @property
+    def whole(self) -> "TrainedModels":
+        """What it is a part of; itself, where it is none."""
+        return self if self._whole is None else self._whole[0].whole
+
     @cached_property
     def missing(self) -> pd.DataFrame:
         """What is missing from the grid that the cells span, see `find_missing`."""

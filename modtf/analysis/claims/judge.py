@@ -50,7 +50,10 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
         parts: dict[Sequence[str] | None, TrainedModels] = {None: whole}
         for name in names:
             only, families = CLAIMS[name].variants, CLAIMS[name].families
-            if (only is None or there & set(only)) and (families is None or kind[0] in families):
+            meant = only is None or len(there & set(only)) >= min(
+                2, len(only)
+            )  # one name alone may be another's
+            if meant and (families is None or kind[0] in families):
                 part = parts.get(only) or parts.setdefault(only, whole.of_variants(only or ()))
                 pieces = list(CLAIMS[name].evidence(part)) or [Evidence("no such models")]
                 found[name] += [(kind, piece) for piece in pieces]

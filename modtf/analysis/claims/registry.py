@@ -63,6 +63,7 @@ MODULES = {
         "composed_invariance_goes_with_accuracy",
         "elemental_invariance_does_not_compose",
         "contrastive_raises_invariance",
+        "lowest_severity_is_easier",
         "modular_spreads_at_three",
     ),
     "modtf.experiments.vqa.claims": (
@@ -99,7 +100,7 @@ def register_claim(
         figure: the name of the figure it stands on.
         statistic: what the numbers are.
         variants: the only ones that the function sees, as the study names them; it is not judged where the
-            family and the results have none of them. All by default.
+            family and the results have none of them, or one of several. All by default.
         families: the only ones that it is judged for; all by default.
 
     Returns:

@@ -66,15 +66,22 @@ def chance(frame: pd.DataFrame) -> float:
     return 100.0 / DATASETS[dataset_of(frame)].classes
 
 
-def methods(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with variants by the name of their method, where one set of options stands for it: the defaults,
-    or the only one that was run."""
-    names = {str(name): str(name).partition(" (")[0] for name in rows["variant"].unique()}
-    plain = {
-        name: base
-        for name, base in names.items()
-        if name == base or (base not in names and list(names.values()).count(base) == 1)
-    }
+def methods(rows: pd.DataFrame, study: TrainedModels) -> pd.DataFrame:
+    """Rows with variants by the name of their method, where one set of options stands for it: of those that
+    trained longest the defaults, or the only one.
+
+    Args:
+        rows: with a column `variant`.
+        study: that they are of.
+    """
+    steps = study.results.groupby("variant", observed=True)["steps"].max()
+    plain = {}
+    for method, of in steps.groupby(lambda name: str(name).partition(" (")[0]):
+        longest = [str(name) for name in of.index[of == of.max()]]
+        if method in longest or len(longest) == 1:
+            chosen = method if method in longest else longest[0]
+            # the plain name is now another's
+            plain |= {str(method): f"{method} (less)", chosen: str(method)}
     return rows.assign(variant=rows["variant"].astype(str).replace(plain))
 
 
@@ -83,7 +90,7 @@ def ceiling(study: TrainedModels) -> float:
     known = CEILING.get(dataset_of(study.results))
     if known is not None:
         return known
-    rows = methods(by_condition(study))
+    rows = methods(by_condition(study), study)
     clean = rows[(rows["variant"] == "modular") & (rows["condition"] == name_of(()))]
     return float(clean["accuracy"].mean()) if len(clean) else float("nan")
 

@@ -1,6 +1,7 @@
 """The claims of the paper, judged by median accuracies; data seeds are the units, margins are ours."""
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ LITTLE = 3.5  # points between erm and contrastive
 NEAR_CHANCE, NEAR_CEILING = 2.0, 4.0  # points
 NO_CORRELATION = 0.3
 LITTLE_INVARIANCE = 0.1
+LOWEST = "severity=lowest"
 SEVERAL = 2  # corruptions, from which there is a composition
 
 Found = Iterator[Evidence]
@@ -49,7 +51,7 @@ def _of(rows: pd.DataFrame, variant: str, parts: int) -> pd.DataFrame:
 @claim("corruptions_accuracy", "points of accuracy that modular is ahead")
 def modular_composes(study: TrainedModels) -> Found:
     """with two to four corruptions modular is better than erm and than contrastive."""
-    rows = methods(by_parts(study))
+    rows = methods(by_parts(study), study)
     for parts in (2, 3, 4):
         for other in METHODS[:2]:
             pairs = _gain(rows[rows["parts"] == parts], "modular", other)
@@ -59,7 +61,7 @@ def modular_composes(study: TrainedModels) -> Found:
 @claim("corruptions_accuracy", "points of accuracy between contrastive and erm")
 def invariance_changes_little(study: TrainedModels) -> Found:
     """contrastive is within 3.5 points of erm, with any number of corruptions."""
-    rows = methods(by_parts(study))
+    rows = methods(by_parts(study), study)
     for parts in SIZES:
         pairs = _gain(rows[rows["parts"] == parts], "contrastive", "erm")
         yield mean_evidence(pairs, "gain", f"k = {parts}", within=LITTLE, level=study.level)
@@ -68,7 +70,7 @@ def invariance_changes_little(study: TrainedModels) -> Found:
 @claim("corruptions_accuracy", "points of accuracy lost by one more corruption; above chance")
 def accuracy_falls(study: TrainedModels) -> Found:
     """accuracy falls with every corruption, of erm and contrastive to within 2 points of chance at five."""
-    rows = methods(by_parts(study))
+    rows = methods(by_parts(study), study)
     for variant in METHODS:
         for parts in SIZES[:-1]:
             here, more = _of(rows, variant, parts), _of(rows, variant, parts + 1)
@@ -86,7 +88,7 @@ def accuracy_falls(study: TrainedModels) -> Found:
 @claim("corruptions_accuracy", "points of accuracy below a network of clean images")
 def single_corruptions_are_learned(study: TrainedModels) -> Found:
     """under single corruptions every method is within 4 points of a network trained on clean images."""
-    rows = methods(by_parts(study))
+    rows = methods(by_parts(study), study)
     for variant in METHODS:
         found = _of(rows, variant, 1)
         found = found.assign(below=ceiling(study) - found["accuracy"])
@@ -105,7 +107,7 @@ def correlations(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
 
 
 def _correlated(study: TrainedModels, first: str, second: str, sign: float = 1.0, **bounds: float) -> Found:
-    rows = methods(with_invariance(study))
+    rows = methods(with_invariance(study), study)
     found = correlations(rows[rows["parts"] >= SEVERAL], first, second)
     found = found.assign(r=sign * found["r"])
     for variant in METHODS:
@@ -134,19 +136,42 @@ def elemental_invariance_does_not_compose(study: TrainedModels) -> Found:
 @claim("corruptions_invariance", "gain of I_e by the contrastive loss; what lacks to 0.1")
 def contrastive_raises_invariance(study: TrainedModels) -> Found:
     """the contrastive loss raises invariance to single corruptions, by less than 0.1."""
-    pairs = _gain(methods(with_invariance(study)), "contrastive", "erm", "elemental")
+    pairs = _gain(methods(with_invariance(study), study), "contrastive", "erm", "elemental")
     yield mean_evidence(pairs, "gain", "raised", level=study.level)
     rest = pairs.assign(rest=LITTLE_INVARIANCE - pairs["gain"])
     yield mean_evidence(rest, "rest", "by less than 0.1", level=study.level)
 
 
+@claim("corruptions_accuracy", "points of accuracy gained; by which the better method stays ahead")
+def lowest_severity_is_easier(study: TrainedModels) -> Found:
+    """at the lowest severity accuracy on two to four corruptions is higher, and methods keep their order."""
+    arch, setting, options = study.kinds[0]
+    kind = arch, setting, ",".join(part for part in options.split(",") if part != LOWEST)
+    if kind[2] == options or kind not in study.whole.kinds:
+        yield Evidence("gain", lacking="no models of both severities")
+        return
+    key = ["width", "variant", "data_seed", "seed", "parts"]
+    main = by_parts(study.whole.of_kind(*kind))[[*key, "accuracy"]]
+    rows = by_parts(study).merge(main, on=key, suffixes=("", "_main"))
+    rows = rows.assign(variant=rows["variant"].astype(str), gain=rows["accuracy"] - rows["accuracy_main"])
+    for parts in (2, 3, 4):
+        some = rows[rows["parts"] == parts]
+        for variant, of in some.groupby("variant"):
+            yield mean_evidence(of, "gain", f"{variant}, k = {parts}", level=study.level)
+        order = some.groupby("variant")["accuracy_main"].mean().sort_values(ascending=False).index
+        for better, worse in pairwise(order):
+            ahead = _gain(some, better, worse)
+            yield mean_evidence(ahead, "gain", f"{better} over {worse}, k = {parts}", level=study.level)
+
+
 @claim("corruptions_accuracy", "points that a model is further from the mean of its variant, at k = 3")
 def modular_spreads_at_three(study: TrainedModels) -> Found:
-    """with three corruptions modular differs more between seeds than erm and contrastive do."""
-    rows = methods(by_parts(study))
+    """with three corruptions modular differs more between seeds than erm, contrastive and fixed sites do."""
+    rows = methods(by_parts(study), study)
     rows = rows[rows["parts"] == 3]
     mean = rows.groupby([*KIND, "width", "variant"], observed=True)["accuracy"].transform("mean")
     rows = rows.assign(distance=(rows["accuracy"] - mean).abs())
-    for other in METHODS[:2]:
+    fixed = [name for name in rows["variant"].unique() if "trainer.sites=" in name]
+    for other in (*METHODS[:2], *fixed):
         pairs = _gain(rows, "modular", other, "distance")
         yield mean_evidence(pairs, "gain", f"against {other}", level=study.level)

@@ -1,0 +1,63 @@
+"""Claims about corruptions in results that were made up."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from modtf.analysis.study import Study
+from modtf.experiments.corruptions.accuracy import PARTS
+from modtf.results.schema import COLUMNS
+
+FIXED = "trainer.sites=[1; 1; 1; 1; 1; 1]"
+START = {("erm", ""): 60.0, ("contrastive", ""): 61.0, ("modular", ""): 70.0, ("modular", FIXED): 68.0}
+SPREAD = {("modular", ""): 4.0}
+
+
+def rows(severity, gain, models):
+    """Accuracy falls by 5 points with every corruption; models of a spread lie on both sides of it."""
+    options = "dataset=digits" + (",severity=lowest" if severity == "lowest" else "")
+    for variant, trainer in models:
+        for seed in range(6):
+            off = SPREAD.get((variant, trainer), 0.1) * (-1) ** seed * (1 + seed / 10)
+            for condition, parts in PARTS.items():
+                accuracy = START[variant, trainer] + gain - 5 * parts + off
+                yield (
+                    *("corruptions", "categorical", options, 7, 1, 16, variant, trainer, seed, 0, 10, 5),
+                    *("best", "error", condition, "", 100.0 - accuracy),
+                )
+
+
+def study(gain=3.0, lowest=(("erm", ""), ("modular", ""))):
+    frame = pd.DataFrame([*rows("main", 0, START), *rows("lowest", gain, lowest)], columns=list(COLUMNS))
+    return Study(frame.assign(protocol="p", folder="f"))
+
+
+def verdicts(study, *names):
+    judged = study.claims(names or None)
+    return judged.groupby(["task_options", "claim"], sort=False)["verdict"].first()
+
+
+def test_the_lowest_severity_is_held_against_the_main_one():
+    name = "lowest_severity_is_easier"
+    found = verdicts(study(), name)
+    assert found.to_dict() == {
+        ("dataset=digits", name): "not enough runs",
+        ("dataset=digits,severity=lowest", name): "supported",
+    }
+    assert verdicts(study(gain=-3.0), name).iloc[1] == "contradicted"
+    assert verdicts(study(lowest=[]), name).tolist() == ["not enough runs"]
+
+
+def test_the_spread_at_three_is_that_of_sites():
+    judged = study().claims(["modular_spreads_at_three"])
+    main = judged[judged["task_options"] == "dataset=digits"].set_index("evidence")
+    assert list(main["evidence_verdict"]) == ["supported"] * 3
+    expected = np.mean([(4.0 - 0.1) * abs((-1) ** seed * (1 + seed / 10) + 0.05) for seed in range(6)])
+    np.testing.assert_allclose(main["value"], expected, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    "name", ["gt_modular_wins", "modular_op_beats_modular", "learned_activation_collapses"]
+)
+def test_claims_of_the_first_experiment_are_not_judged(name):
+    assert name not in set(study().claims()["claim"])
