@@ -1,8 +1,8 @@
 """Images under corruptions: every example is one base image, seen in one or more views."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,12 @@ class Corruptions(RuleData):
 
     The rule of a view is its corruption; of several, under a condition, it is their order as one number
     (`modtf.families.orders.code`), which of one corruption is the same.
+
+    `more` are corruptions of a subclass: functions of (ops, images [G, H, W, C] in 0..255), whose numbers follow
+    those of the others; `ops` is `modtf.datasets.host_ops`.
     """
+
+    more: ClassVar[Sequence[Callable[[Any, Any], Any]]] = ()
 
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
@@ -108,10 +113,11 @@ class Corruptions(RuleData):
     def _each(self, x: Any, rule: Any, key: Any, uniforms: Any) -> Any:
         """Images, each under the corruption of its own rule."""
         ops = self.ops
-        parts = ops.dynamic_partition(x, rule, NUM_RULES)
-        places = ops.dynamic_partition(ops.range(x.shape[0]), rule, NUM_RULES)
+        number = NUM_RULES + len(self.more)
+        parts = ops.dynamic_partition(x, rule, number)
+        places = ops.dynamic_partition(ops.range(x.shape[0]), rule, number)
         noise = partial(self._noise, key, rule, places[RULES.index("IM")], uniforms, x.shape)
-        made = [apply(ops, number, part, noise, self._severity) for number, part in enumerate(parts)]
+        made = [self._apply(number, part, noise) for number, part in enumerate(parts)]
         return ops.reshape(ops.dynamic_stitch(places, made), x.shape)
 
     def _all(self, x: Any, order: Any, code: Any, key: Any, uniforms: Any) -> Any:
@@ -121,11 +127,15 @@ class Corruptions(RuleData):
         noise = partial(self._noise, key, codes, ops.range(shape[0]), uniforms, shape)
 
         def following(place: Any, x: Any) -> tuple[Any, Any]:
-            made = [partial(apply, ops, number, x, noise, self._severity) for number in range(NUM_RULES)]
+            made = [partial(self._apply, number, x, noise) for number in range(NUM_RULES + len(self.more))]
             x = ops.switch_case(ops.cast(order[place], "int32"), made)
             return place + 1, ops.reshape(x, shape)
 
         return ops.while_loop(lambda place, _: place < LONGEST, following, (ops.zeros([], "int32"), x))[1]
+
+    def _apply(self, number: int, x: Any, noise: Any) -> Any:
+        own = number - NUM_RULES
+        return apply(self.ops, number, x, noise, self._severity) if own < 0 else self.more[own](self.ops, x)
 
     def _noise(self, key: Any, code: Any, places: Any, uniforms: Any, shape: Any) -> Any:
         """Uniform numbers of the images at some places: functions of (split, image, condition, epoch)."""

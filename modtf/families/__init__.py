@@ -1,6 +1,6 @@
 """Families of tasks. One file, and one line here, adds one; `modtf.register_family` does so from outside."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from modtf.condition import IID, Condition, published_conditions
@@ -13,6 +13,7 @@ __all__ = [
     "Condition",
     "Family",
     "Option",
+    "is_one_of",
     "published_conditions",
     "register_family",
     "with_free_rules",
@@ -23,6 +24,13 @@ FAMILIES: Registry[Family] = Registry(
     {name: f"modtf.families.{name}" for name in ("mlp", "mha", "rnn", "vqa_mnist", "corruptions")},
     check_family,
 )
+
+
+def is_one_of(name: str, families: Sequence[str]) -> bool:
+    """Whether a family is one of those named, or made from one, as its subclass."""
+    if name in families or name not in FAMILIES:
+        return name in families
+    return any(isinstance(FAMILIES[name], type(FAMILIES[other])) for other in families if other in FAMILIES)
 
 
 def with_free_rules() -> dict[str, Family]:

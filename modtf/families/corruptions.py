@@ -2,7 +2,7 @@
 compositional robustness"): a rule is a corruption."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -49,6 +49,7 @@ class CorruptionsFamily(Family):
         Option("severity", "main", "of all corruptions", ("main", "lowest")),
     )
     input_dtype, training_length = "uint8", 1
+    rules: ClassVar[tuple[str, ...]] = RULES  # more behind them: those of `Corruptions.more`
     conditions, groups, headline = _conditions(), GROUPS, "pairs"
     checkpoint = "best"
     reference, oracle = "erm", "modular"
@@ -79,10 +80,10 @@ class CorruptionsFamily(Family):
         return DATASETS[task.dataset].classes
 
     def fixed_rules(self, options: Mapping[str, Any]) -> int:
-        return len(RULES)
+        return len(self.rules)
 
     def rule_names(self, task: "Task") -> tuple[str, ...]:
-        return RULES
+        return self.rules
 
     def probes(self, task: "Task") -> tuple[Probe, ...]:
         where = "modtf.experiments.corruptions.invariance"
@@ -101,7 +102,7 @@ class CorruptionsFamily(Family):
     def _preset(self, task: "Task", width: int, epochs: int, schedule: str) -> Preset:
         of = DATASETS[task.dataset]
         training = Training(
-            steps=epochs * (len(RULES) * of.classes * of.sizes[0] // 256),
+            steps=epochs * (len(self.rules) * of.classes * of.sizes[0] // 256),
             learning_rate=of.rate,
             evaluations=epochs,
             optimizer="sgd",
@@ -118,7 +119,7 @@ class CorruptionsFamily(Family):
             draws=20,
             tokens_per_draw=500,
         )
-        return Preset(len(RULES), width, 3, 1, Protocol(training, evaluation))
+        return Preset(len(self.rules), width, 3, 1, Protocol(training, evaluation))
 
 
 def smoke(task: "Task") -> Protocol:

@@ -12,6 +12,7 @@ from modtf.analysis.labels import kind_label, known_variants
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_names
+from modtf.families import is_one_of
 from modtf.results.schema import KIND
 
 SUPPORTED, CONTRADICTED, UNDECIDED = "supported", "contradicted", "undecided"
@@ -53,7 +54,7 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
             meant = only is None or len(there & set(only)) >= min(
                 2, len(only)
             )  # one name alone may be another's
-            if meant and (families is None or kind[0] in families):
+            if meant and (families is None or is_one_of(kind[0], families)):
                 part = parts.get(only) or parts.setdefault(only, whole.of_variants(only or ()))
                 pieces = list(CLAIMS[name].evidence(part)) or [Evidence("no such models")]
                 found[name] += [(kind, piece) for piece in pieces]

@@ -101,7 +101,7 @@ def register_claim(
         statistic: what the numbers are.
         variants: the only ones that the function sees, as the study names them; it is not judged where the
             family and the results have none of them, or one of several. All by default.
-        families: the only ones that it is judged for; all by default.
+        families: the only ones, and those made from them, that it is judged for; all by default.
 
     Returns:
         The decorator; it returns the function itself, which is called with the part of a study that is one

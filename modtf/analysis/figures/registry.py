@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from modtf.families import is_one_of
 from modtf.registry import Registry
 
 if TYPE_CHECKING:  # matplotlib and pandas take seconds, and names are asked for without drawing
@@ -58,8 +59,8 @@ def register_figure(name: str, families: Sequence[str] | None = None) -> Callabl
 
     Args:
         name: lower-case letters, digits and underscores.
-        families: the only ones whose models the function sees; a report without them says nothing of the
-            figure. All by default.
+        families: the only ones, and those made from them, whose models the function sees; a report without
+            them says nothing of the figure. All by default.
 
     Raises:
         ValueError: if the name is taken, or the function does not take two arguments.
@@ -73,9 +74,10 @@ def register_figure(name: str, families: Sequence[str] | None = None) -> Callabl
         def of_families(study: Any, choice: "Choice") -> "Pictures":
             from modtf.analysis.figures.base import NotMeant
 
-            if not set(families or ()) & set(study.results["arch"]):
+            meant = [name for name in study.results["arch"].unique() if is_one_of(name, families or ())]
+            if not meant:
                 raise NotMeant(f"it is one of {', '.join(families or ())}")
-            return draw(study.of_families(families), choice)
+            return draw(study.of_families(meant), choice)
 
         FIGURES.register(name)(draw if families is None else of_families)
         return draw
