@@ -25,8 +25,8 @@ class Corruptions(RuleData):
     The rule of a view is its corruption; of several, under a condition, it is their order as one number
     (`modtf.families.orders.code`), which of one corruption is the same.
 
-    `more` are corruptions of a subclass: functions of (ops, images [G, H, W, C] in 0..255), whose numbers follow
-    those of the others; `ops` is `modtf.datasets.host_ops`.
+    `more` are corruptions of a subclass: functions of (ops, images [G, H, W, C] in 0..255), whose numbers
+    follow those of the others; `ops` is `modtf.datasets.host_ops`.
     """
 
     more: ClassVar[Sequence[Callable[[Any, Any], Any]]] = ()
