@@ -1,4 +1,4 @@
-"""Searches the learning rate, and the options of routers, that are best for every variant.
+"""Searches the learning rate, and the options of routers and trainers, that are best for every variant.
 
 A comparison is fair where every variant has what suits it. Each trial trains a population (tasks x seeds)
 and is judged by the mean of its members on validation data, never on test data. A killed search goes on
@@ -9,6 +9,7 @@ Examples:
     python launch/tune.py --arch=mlp --variant=monolithic,modular
     python launch/tune.py --arch=mlp --variant=top_k --oracle=bayesian --trials=30
     python launch/tune.py --arch=rnn --space learning_rate=1e-4,1e-3 --space router.temperature=0.5:2
+    python launch/tune.py --arch=corruptions --variant=contrastive --space trainer.strength=0.01,0.1
     python launch/run.py --arch=mlp --variant=monolithic,modular --best=runs/tuning
 
 The trials of a grid and of a random search are cells like those of a study: several at once, by the engine

@@ -1,10 +1,14 @@
 """A method, a network and a corruption in one file outside the tree: run, and reported."""
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from test_plugin_example import REPORT, RUN, finish, results
+from test_plugin_example import REPORT, RUN, finish, results, start
 
 import modtf
 
@@ -42,3 +46,22 @@ def test_the_eighth_corruption_is_drawn_in_training():
     pairs = (next(iter(modtf.stream(task, 8, "test", condition=name)))[0]["inputs"] for name in ("id", "so"))
     clean, made = (np.asarray(x).astype(int) for x in pairs)
     np.testing.assert_array_equal(made, np.where(clean < 128, clean, 255 - clean))
+
+
+def test_a_killed_run_ends_as_one_that_was_not(tmp_path):
+    """`modular`, killed in the middle of its stages."""
+    pytest.importorskip("mlxtend")
+    small = [*SMALL[1:], "--arch=corruptions", "--variant=modular", "--set=trainer.sites=5", "--steps=30"]
+    finish(RUN, *small, f"--out={tmp_path / 'straight'}")
+    process = start(RUN, *small, f"--out={tmp_path / 'killed'}")
+    deadline = time.monotonic() + 600
+    while not list((tmp_path / "killed").glob("*/members/*/checkpoint_gb_final.npz")):
+        assert process.poll() is None, process.communicate()[1][-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    finish(RUN, *small, f"--out={tmp_path / 'killed'}")
+    frames = [results(tmp_path / name).reset_index(drop=True) for name in ("straight", "killed")]
+    frames = [frame[~frame["measure"].str.contains("second")] for frame in frames]
+    pd.testing.assert_frame_equal(*frames)

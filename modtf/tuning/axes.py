@@ -44,8 +44,8 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
                 )
         else:
             raise ValueError(
-                f"--space {text}: {path!r} cannot be tuned; expected {LEARNING_RATE}, router.NAME or "
-                "model.NAME."
+                f"--space {text}: {path!r} cannot be tuned; expected {LEARNING_RATE}, router.NAME, "
+                "model.NAME or trainer.NAME."
             )
         found[path] = axis
     return found

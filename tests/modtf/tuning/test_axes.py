@@ -73,7 +73,7 @@ def test_what_is_set_is_not_tuned_and_what_is_given_counts(declares):
         ("learning_rate=2:1", "the first number must be below"),
         ("learning_rate=0.1,2", "learning rates must lie between 0 and 1"),
         ("learning_rate=high,low", "learning rates must lie between 0 and 1"),
-        ("temperature=1,2", "'temperature' cannot be tuned; expected learning_rate, router.NAME or"),
+        ("temperature=1,2", "'temperature' cannot be tuned; expected learning_rate, router.NAME, model"),
         ("training.steps=1,2", "'training.steps' cannot be tuned"),
     ],
 )
