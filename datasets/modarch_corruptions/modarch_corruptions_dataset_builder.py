@@ -149,7 +149,7 @@ class Builder(RulesBuilder):
         self, split: Any, decoders: Any = None, read_config: Any = None, **_: Any
     ) -> tf.data.Dataset:
         try:
-            parts = AbstractSplit.from_spec(split).to_absolute(self._infos)  # type: ignore[arg-type]
+            parts = AbstractSplit.from_spec(split).to_absolute(self._infos)
         except ValueError as error:
             raise ValueError(
                 f"split={split!r} is not valid ({str(error)[:60]} ...). Expected train, validation, test, or "

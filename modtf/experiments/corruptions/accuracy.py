@@ -75,7 +75,7 @@ def methods(rows: pd.DataFrame, study: TrainedModels) -> pd.DataFrame:
         study: that they are of.
     """
     steps = study.results.groupby("variant", observed=True)["steps"].max()
-    plain = {}
+    plain: dict[str, str] = {}
     for method, of in steps.groupby(lambda name: str(name).partition(" (")[0]):
         longest = [str(name) for name in of.index[of == of.max()]]
         if method in longest or len(longest) == 1:

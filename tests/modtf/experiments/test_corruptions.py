@@ -1,6 +1,7 @@
 """The contrastive loss by hand, the worked example of invariance, and the stages of training."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import keras
 import numpy as np
@@ -76,5 +77,6 @@ def test_a_method_is_what_was_trained_longest():
         "contrastive (noise=stored)": 1, "routed (site=3)": 1, "routed (site=4)": 1,
     }  # fmt: skip
     frame = pd.DataFrame({"variant": pd.Categorical(list(steps)), "steps": list(steps.values())})
-    found = methods(frame, SimpleNamespace(results=frame))["variant"].tolist()
+    study: Any = SimpleNamespace(results=frame)
+    found = methods(frame, study)["variant"].tolist()
     assert found == ["erm (less)", "erm", *list(steps)[2:]]
