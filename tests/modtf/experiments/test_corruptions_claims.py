@@ -19,7 +19,7 @@ def rows(severity, gain, models):
     for variant, trainer in models:
         for seed in range(6):
             off = SPREAD.get((variant, trainer), 0.1) * (-1) ** seed * (1 + seed / 10)
-            for condition, parts in PARTS.items():
+            for condition, parts in [*PARTS.items(), ("iid", 1)]:
                 accuracy = START[variant, trainer] + gain - 5 * parts + off
                 yield (
                     *("corruptions", "categorical", options, 7, 1, 16, variant, trainer, seed, 0, 10, 5),
