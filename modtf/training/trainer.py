@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -20,6 +20,8 @@ from modtf.registry import resolve
 from modtf.training.batches import Stream
 from modtf.training.callbacks.evaluate import BestWeights, Clock, EvaluateCallback, TailCallback
 from modtf.training.fit import fit
+
+T = TypeVar("T")
 
 
 class TrainerContext:
@@ -190,11 +192,26 @@ def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
     """How a cell is trained.
 
     Raises:
-        ValueError: on an option that its trainer does not have, or lacks.
+        ValueError: on an option that its trainer does not have, or lacks, or that its `check`, a function of
+            all options, refuses.
     """
     trainer = cell.task.family.variant(cell.variant).trainer
     given = _options(cell)
-    return _in_one_go if trainer is None else partial(resolve(trainer), **given)
+    if trainer is None:
+        return _in_one_go
+    if check := getattr(resolve(trainer), "check", None):
+        check(**given)
+    return partial(resolve(trainer), **given)
+
+
+def checked_by(check: Callable[..., None]) -> Callable[[T], T]:
+    """A decorator that gives a trainer a function of its options, called before any work."""
+
+    def add(trainer: T) -> T:
+        trainer.check = check  # type: ignore[attr-defined]
+        return trainer
+
+    return add
 
 
 def _in_one_go(context: TrainerContext) -> None:

@@ -14,9 +14,20 @@ from modtf.experiments.corruptions.phases import ALL, PASS_THROUGH, Judge, Modul
 from modtf.families.base_images import DATASETS
 from modtf.families.orders import CORRUPTIONS, RULES, name_of
 from modtf.training.compile import SettingLoss
-from modtf.training.trainer import TrainerContext
+from modtf.training.trainer import TrainerContext, checked_by
 
 NOISE = ("stored", "fresh")
+CHOICES = {"noise": NOISE, "denominator": DENOMINATORS, "pass_through": PASS_THROUGH}
+LIMITS = {"strength": math.inf, "longer": math.inf, "search": 1.0, "id_rate": 1.0}  # from 0 on
+
+
+def check_options(**options: Any) -> None:
+    """Raises `ValueError` on an option of one of the trainers that is out of range."""
+    for name, value in options.items():
+        if name in CHOICES:
+            check_choice(name, value, CHOICES[name])
+        elif name in LIMITS:
+            check_number(name, value, 0.0, LIMITS[name])
 
 
 def _epochs(context: TrainerContext) -> float:
@@ -36,6 +47,7 @@ def _train(context: TrainerContext, stage: str, model: Any, views: Views, steps:
     return judge
 
 
+@checked_by(check_options)
 def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> None:
     """Plain training: cross-entropy on images, each under a corruption of its own.
 
@@ -44,12 +56,12 @@ def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> 
         noise: "stored", drawn once, as released, or "fresh" in every epoch.
         longer: how many times the protocol's steps it takes.
     """
-    check_choice("noise", noise, NOISE)
     views = Views(context, None, noise, "each", {"target": SettingLoss("categorical")})
-    steps = round(_times(longer) * context.training.steps)
+    steps = round(longer * context.training.steps)
     _train(context, "erm", context.model, views, max(1, steps))
 
 
+@checked_by(check_options)
 def contrastive(
     context: TrainerContext,
     strength: float = 0.1,
@@ -65,14 +77,9 @@ def contrastive(
         denominator: see `ContrastiveLoss`.
         noise, longer: see `erm`.
     """
-    check_choice("noise", noise, NOISE)
     views = Views(context, ALL, noise, "all", _losses("features", strength, denominator))
-    steps = views.steps(_epochs(context) * _times(longer))
+    steps = views.steps(_epochs(context) * longer)
     _train(context, "contrastive", context.model, views, steps)
-
-
-def _times(longer: float) -> float:
-    return check_number("longer", longer, 0.0, math.inf)
 
 
 def _losses(output: str, strength: float, denominator: str) -> dict[str, Any]:
@@ -80,6 +87,7 @@ def _losses(output: str, strength: float, denominator: str) -> dict[str, Any]:
     return {"target": SettingLoss("categorical"), **(contrast if strength > 0 else {})}
 
 
+@checked_by(check_options)
 def modular(
     context: TrainerContext,
     strength: float = 1.0,
@@ -103,14 +111,11 @@ def modular(
     Raises:
         ValueError: on an option out of range.
     """
-    for name, value, choices in (("noise", noise, NOISE), ("pass_through", pass_through, PASS_THROUGH)):
-        check_choice(name, value, choices)
     network, losses = context.model, _losses("views", strength, denominator)
     given, epochs = _given_sites(sites, network.network.num_sites), _epochs(context)
-    search, rate = check_number("search", search, 0.0, 1.0), check_number("id_rate", id_rate, 0.0, 1.0)
     views = partial(Views, context, noise=noise, moved="all")
     clean = views(rules=ALL[:1], losses={"target": SettingLoss("categorical")})
-    training = replace(context.training, learning_rate=rate)
+    training = replace(context.training, learning_rate=id_rate)
     _train(context, "id", network, clean, clean.steps(epochs), training=training, measured=False)
     network.trainable = False
     found: dict[str, tuple[int, Any]] = {}

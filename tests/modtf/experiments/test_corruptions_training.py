@@ -122,3 +122,9 @@ def stopped_at(stage):
 def test_what_is_refused_before_any_work():
     with pytest.raises(ValueError, match="strenght=1 is no option of the trainer of 'contrastive'"):
         trainer_of(cell_of("contrastive", strenght=1))
+    for variant, option, value in (
+        ("contrastive", "strength", -1), ("modular", "strength", -0.5), ("erm", "longer", -1),
+        ("modular", "search", 2), ("contrastive", "denominator", "all"), ("routed", "noise", "new"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=rf"^{option}={value!r} is not"):
+            trainer_of(cell_of(variant, **{option: value}))
