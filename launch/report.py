@@ -38,10 +38,13 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_bool("claims", False, "Print the verdict on every claim of the paper.", flag_values=values)
     words = "Print which measures of the activation track specialisation, and which do not."
     flags.DEFINE_bool("measures", False, words, flag_values=values)
-    words = "tail: mean over the last evaluations; last: after the last step; best: of the best validation; "
-    words += (
-        "pooled: mean of last and best, as in the released main figures; default that of the family: tail."
+    words = (
+        "tail: mean over evaluations at the end of training; last: after the last step; best: of the best "
     )
+    words += (
+        "validation; pooled: mean of last and best, as in the released main figures; default that of the "
+    )
+    words += "family: tail."
     flags.DEFINE_enum("checkpoint", None, CHOICES, words, flag_values=values)
     for name, words in {
         "protocol": "Keep cells of these protocols only.",

@@ -39,8 +39,8 @@ def define_flags(values: flags.FlagValues) -> None:
     define_models(values)
     define_best(values)
     enum = flags.DEFINE_enum
-    flags.DEFINE_string("checkpoint", None, "Whose measures are printed: tail, the mean of the last ten "
-                        "evaluations, last or best; all are written. Default the family's, mostly tail.",
+    flags.DEFINE_string("checkpoint", None, "Whose measures are printed: tail, the mean of ten "
+                        "last evaluations, last or best; all are written. Default the family's, mostly tail.",
                         flag_values=values)  # fmt: skip
     enum("strategy", "auto", STRATEGIES, "mirrored: all local GPUs share every batch. members: "
          "each trains some of the members. auto: one device, unless there are several GPUs.",

@@ -27,7 +27,7 @@ TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
 
 
 def tail_length(evaluations: int) -> int:
-    """Of how many evaluations at the end of training the checkpoint "tail" is the mean.
+    """Of how many evaluations the checkpoint "tail" is the mean, where a protocol says nothing of it.
 
     The last ten, and never more than half: the first half of training is not its end.
 
@@ -38,7 +38,9 @@ def tail_length(evaluations: int) -> int:
 
 
 #: fields that came after the first results were written -> their defaults
-LATER: dict[str, Any] = {"optimizer": "adam", "momentum": 0.0, "schedule": None, "weight_decay": 0.0}
+LATER: dict[str, Any] = {
+    "optimizer": "adam", "momentum": 0.0, "schedule": None, "weight_decay": 0.0, "tail": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Training:
     learning_rate: float = 1e-4
     batch_size: int = 256
     clipnorm: float | None = None  # of one member's gradient
-    evaluations: int = 20  # during training, evenly spaced; at each a checkpoint is written
+    evaluations: int = 20  # during training, evenly spaced, on validation data
     #: of matrix products; "tf32" and "mixed_bfloat16" are faster on devices that have them, and coarser
     precision: str = "float32"
     optimizer: str = "adam"
@@ -57,10 +59,14 @@ class Training:
     #: of the learning rate: "cosine" falls to 0 with every step, "cosine_epochs" with every evaluation
     schedule: str | None = None
     weight_decay: float = 0.0  # coupled: so many times each weight is added to its gradient, after clipping
+    #: evaluations inside the last tenth of training, each on test data of its own, whose mean is the
+    #: checkpoint "tail"; 0: the mean after the last of `evaluations`, all on the same data, see `tail_length`
+    tail: int = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "evaluations"):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), 1))
+        object.__setattr__(self, "tail", check_integer("tail", self.tail, 0))
         rate = check_number("learning_rate", self.learning_rate, 0.0, LARGEST)
         object.__setattr__(self, "learning_rate", rate)
         if self.clipnorm is not None:

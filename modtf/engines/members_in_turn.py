@@ -54,8 +54,9 @@ def run_members(cell: Cell, folder: Path, **how: Any) -> None:
         archive.remove_checkpoints(part)
         parts.append(part)
     arrays = [read_activations(part) for part in parts]
+    of_evaluations = ("history", schema.TAIL)  # an axis before that of members
     joined = {
-        name: np.concatenate([found[name] for found in arrays], axis=1 if name.startswith("history") else 0)
+        name: np.concatenate([found[name] for found in arrays], axis=int(name.startswith(of_evaluations)))
         for name in arrays[0]
     }
     schema.save_activations(folder, {**joined, "steps": arrays[0]["steps"]})

@@ -74,16 +74,19 @@ def train_and_write(
         write_activations(
             folder,
             **{name: found.activation for name, found in scores.items() if name != "tail"},
-            history={
-                place: np.stack([found.activation[place] for found in evaluation.found])
-                for place in evaluator.num_modules
-            },
+            history=_matrices(evaluation.found),
             steps=evaluation.steps,
+            tail=_matrices(context.tail.found) if context.tail.anew else None,
             data_seeds=[task.data_seed for task in population.tasks],
             seeds=population.seeds,
         )
         write_history(folder, _history(context, cell))
         write_results(folder, _results(context, cell, evaluator.num_modules, scores))
+
+
+def _matrices(found: Sequence[Scores]) -> dict[str, np.ndarray]:
+    """place -> activation matrices [E, P, R, M] of several evaluations."""
+    return {place: np.stack([scores.activation[place] for scores in found]) for place in found[0].activation}
 
 
 def _results(

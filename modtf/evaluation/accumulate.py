@@ -60,9 +60,9 @@ class Accumulator:
     def _outputs(self) -> Outputs:
         return Outputs(self.model, self.parts)  # only now: by its first use the model is compiled
 
-    def run(self, source: Source, steps: int) -> Iterator[State]:
-        """What the metrics hold after `steps` batches of each of a source's datasets."""
-        with programs_of(self._outputs), source.first(steps) as iterator:
+    def run(self, source: Source, steps: int, number: int = 0, of: int = 1) -> Iterator[State]:
+        """What the metrics hold after `steps` batches of each of a source's datasets: see `Source.share`."""
+        with programs_of(self._outputs), source.share(steps, number, of) as iterator:
             if source.program not in self._readers:
                 self._readers[source.program] = self._reader(source.make)
             read = self._readers[source.program]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from typing import Any
 
 import keras
@@ -113,16 +113,23 @@ def make_batches(
     if not on_device:
         plan = StreamPlan.of(population, host_ops, batch_size, split, **of_stream)
 
-        def under(arrays: dict[str, tf.Tensor]) -> tf.data.Dataset:
-            made = dataset(replace(plan, options={**plan.options, **arrays}))
-            return made.enumerate().map(lambda step, batch: needed(step, *batch))
+        def under(arrays: dict[str, tf.Tensor], begin: int, end: int) -> tf.data.Dataset:
+            made = dataset(replace(plan, options={**plan.options, **arrays}), begin).take(end - begin)
+            return made.enumerate(begin).map(lambda step, batch: needed(step, *batch))
 
         if len(conditions) == 1:
-            return Source(under({}).take)
+            return Source(lambda steps, first, last: under({}, first * steps, last * steps))
         arrays = tf.data.Dataset.from_tensor_slices(_stacked([c.arrays for c in conditions]))
-        return Source(lambda steps: arrays.flat_map(lambda a: under(a).take(steps)), count=len(conditions))
 
-    stream = DeviceStream(population, batch_size, split, **of_stream)
+        def shares(steps: int, first: int, last: int) -> tf.data.Dataset:
+            def of(number: int) -> tf.data.Dataset:
+                return arrays.flat_map(lambda a: under(a, number * steps, (number + 1) * steps))
+
+            return reduce(tf.data.Dataset.concatenate, map(of, range(first, last)))
+
+        return Source(shares, count=len(conditions))
+
+    stream, count = DeviceStream(population, batch_size, split, **of_stream), len(conditions)
     own = stream.given["options"]
     given = _stacked([{**stream.given, "options": {**own, **condition.arrays}} for condition in conditions])
 
@@ -130,16 +137,17 @@ def make_batches(
         features, target = stream.make(element["step"], given=element["given"])
         return needed(element["step"], {name: values[0] for name, values in features.items()}, target[0])
 
-    def elements(steps: int) -> tf.data.Dataset:
+    def elements(steps: int, first: int, last: int) -> tf.data.Dataset:
         def element(place: tf.Tensor) -> dict[str, Any]:
-            of_condition = tf.nest.map_structure(lambda values: tf.gather(values, place // steps), given)
-            return {"step": tf.cast(place % steps, tf.int32), "given": of_condition}
+            which, share = place // steps % count, place // (count * steps)
+            of_condition = tf.nest.map_structure(lambda values: tf.gather(values, which), given)
+            return {"step": tf.cast(share * steps + place % steps, tf.int32), "given": of_condition}
 
-        return tf.data.Dataset.range(len(conditions) * steps).map(element)
+        return tf.data.Dataset.range(first * count * steps, last * count * steps).map(element)
 
     plan = stream.plan
     program = (population, plan.batch_size, plan.num_tokens, draws, conditions[0].form_of_options)
-    return Source(elements, make, program, len(conditions))
+    return Source(elements, make, program, count)
 
 
 def _stacked(trees: Sequence[Any]) -> Any:

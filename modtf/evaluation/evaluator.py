@@ -165,13 +165,18 @@ class Evaluator:
         """What it reads, JSON-able."""
         return {"split": self.split, "seeds": self.population.seeds, **asdict(self.evaluation)}
 
-    def run(self) -> Scores:
+    def run(self, number: int = 0, of: int = 1) -> Scores:
         """Performance under every condition, and on average over those of a group; the activation matrix of
         every place and its measures; the router's penalty; what probes find.
+
+        Args:
+            number: which share of the streams is read, from 0: each begins where the one before it ended.
+            of: how many shares will be read.
 
         Raises:
             ValueError: if a user's model fails on some of the data.
         """
+        self._share = number, of
         with failures_explained(self.model, self.population, self.evaluation):
             rows = self._performance()
             activation, of_places = self._activation()
@@ -245,7 +250,7 @@ class Evaluator:
         sizes = self.evaluation
         batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
         which = (self.population, output, batch_size, self.split, tuple(conditions), draws, self._on_device)
-        return accumulator.run(evaluation_batches(*which), steps)
+        return accumulator.run(evaluation_batches(*which), steps, *self._share)
 
 
 def _key(probe: Probe) -> str:

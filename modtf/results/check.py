@@ -22,6 +22,7 @@ from modtf.results.schema import (
     NUMBERS,
     RESULTS,
     SCORE,
+    TAIL,
     read_activations,
     read_values,
 )
@@ -89,13 +90,13 @@ def _check_ranges(path: Path, frame: pd.DataFrame) -> None:
 
 
 def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[Any]]:
-    """The arrays of `activation.npz` at a place, by `MATRICES` and `NUMBERS`; none if the model lacks it.
+    """The arrays of `activation.npz` at a place, by their names there; none if the model lacks it.
 
     Raises:
         ValueError: if they cannot be read, or are not those of the cell.
     """
     path, found = folder / ACTIVATION, read_activations(folder)
-    names = {name: at_place(name, place.name) for name in MATRICES}
+    names = {name: at_place(name, place.name) for name in (*MATRICES, TAIL)}
     if place.name and names["last"] not in found:
         return {}
     arrays: dict[str, Any] = {name: found[name].astype(np.int64) for name in NUMBERS}
@@ -103,13 +104,15 @@ def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[A
     members, steps = (len(cell.members),), arrays["steps"].shape[:1]
     matrices = (*members, place.num_rules, *arrays.get("last", np.ones(1)).shape[2:3])
     expected = {"last": matrices, "best": matrices, "history": (*steps, *matrices), "steps": steps}
-    for name in (*MATRICES, *NUMBERS):
+    if TAIL in arrays:
+        expected[TAIL] = (*arrays[TAIL].shape[:1], *matrices)
+    for name in (*expected, *NUMBERS):
         shape = arrays[name].shape if name in arrays else None
         if shape != expected.get(name, members):
             raise _unread(path, f"{name} has shape {shape}; expected {expected.get(name, members)}")
     if list(zip(arrays["data_seeds"], arrays["seeds"], strict=True)) != list(cell.members):
         raise _unread(path, "its members are not those of the config")
-    for name in MATRICES:
+    for name in expected.keys() - {"steps"}:
         sums, known = arrays[name].sum(axis=-1), np.isfinite(arrays[name]).all(axis=-1)  # else it diverged
         if (arrays[name] < -ROUNDED).any() or (np.abs(sums - 1)[known] > ROUNDED).any():
             raise _unread(path, f"rows of {name} are no shares whose sum is 1")

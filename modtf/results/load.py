@@ -83,6 +83,7 @@ class Activations:
     seeds: NDArray[np.int64]  # [P]
     place: str = ""  # "" of a model with a single routed layer
     rule_names: tuple[str, ...] | None = None  # what a reader calls the rows
+    tail: NDArray[np.float64] | None = None  # [E, P, R, M]; None where they are the last of the history
 
     def index(self, data_seed: int, seed: int) -> int | None:
         """The place of a member, None if the cell does not have it."""
@@ -96,6 +97,8 @@ class Activations:
             ValueError: if there is no such checkpoint.
         """
         check_choice("checkpoint", checkpoint, (*CHECKPOINTS, "pooled"))
+        if checkpoint == "tail" and self.tail is not None:
+            return self.tail
         if checkpoint == "tail":
             trained = self.history[self.steps > 0]
             return trained[-tail_length(len(trained)) :]

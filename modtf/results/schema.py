@@ -23,6 +23,7 @@ CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance": what ran
 ACTIVATION = "activation.npz"
 LOGS = "tensorboard"  # a folder
 MATRICES = ("last", "best", "history")  # of it, at every place: "last_encoder", "last" at the only one
+TAIL = "tail"  # there, too, where the evaluations of that checkpoint are not among the history
 NUMBERS = ("steps", "data_seeds", "seeds")
 PRIVATE = ".modtf"  # in a study's folder: locks, logs, cells that were set aside
 
@@ -148,8 +149,10 @@ def write_activations(
     steps: Sequence[int],
     data_seeds: Sequence[int],
     seeds: Sequence[int],
+    tail: Mapping[str, ArrayLike] | None = None,
 ) -> Path:
-    """Writes `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]`, seeds `[P]`.
+    """Writes `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]`, seeds `[P]`; and
+    those of the evaluations of "tail" `[E, P, R, M]`, by place, where they are not among the history.
 
     Those of a model with several routed layers are given by place.
     """
@@ -157,6 +160,7 @@ def write_activations(
     for name, given in zip(MATRICES, (last, best, history), strict=True):
         by_place = given if isinstance(given, Mapping) else {"": given}
         arrays |= {at_place(name, place): matrices for place, matrices in by_place.items()}
+    arrays |= {at_place(TAIL, place): matrices for place, matrices in (tail or {}).items()}
     return save_activations(folder, arrays)
 
 
@@ -180,7 +184,9 @@ def read_activations(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             found = [name.removeprefix("last") for name in file.files if name.split("_")[0] == "last"]
-            return {name: file[name] for name in (*(m + end for end in found for m in MATRICES), *NUMBERS)}
+            names = [*(m + end for end in found for m in MATRICES), *NUMBERS]
+            names += [TAIL + end for end in found if TAIL + end in file.files]
+            return {name: file[name] for name in names}
     except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path} cannot be read ({error}). Remove its folder and run the cell again."

@@ -19,8 +19,8 @@ import numpy as np
 from modtf.cell import Cell
 from modtf.memory import cell_bytes
 from modtf.models.own import MODELS
-from modtf.protocol import TRAINING_FACTOR, Evaluation, tail_length
-from modtf.training.arithmetic import ACCELERATION, BACKWARD, step_flops
+from modtf.protocol import TRAINING_FACTOR, Evaluation
+from modtf.training.arithmetic import ACCELERATION, BACKWARD, epochs_of, step_flops
 
 SMALL = 50_000  # parameters whose arithmetic takes a core as long as everything around a small model's
 LARGEST = 1e10  # floating-point operations of the largest step that a core measures, of one member
@@ -84,8 +84,9 @@ def _cost(cell: Cell, parameters: int, speed: Speed) -> Estimate:
 def evaluation_tokens(cell: Cell) -> int:
     """Tokens that one member is evaluated on, from the first evaluation to the last."""
     sizes, evaluations = cell.protocol.evaluation, cell.protocol.training.evaluations
+    _, _, tail_evaluations = epochs_of(cell.protocol.training)
     small, all_conditions = sizes.smaller(TRAINING_FACTOR), sizes.smaller(TRAINING_FACTOR, sizes.conditions)
-    tail = tail_length(evaluations) * _tokens_read(cell, all_conditions)
+    tail = tail_evaluations * _tokens_read(cell, all_conditions)
     return evaluations * _tokens_read(cell, small) + tail + 2 * _tokens_read(cell, sizes)
 
 

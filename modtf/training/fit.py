@@ -15,7 +15,7 @@ from modtf.evaluation.batches import choose_place
 from modtf.evaluation.programs import programs_of
 from modtf.population import Population
 from modtf.protocol import Training
-from modtf.training.arithmetic import largest_divisor
+from modtf.training.arithmetic import epochs_of, largest_divisor
 from modtf.training.batches import Batches, DeviceBatches, HostBatches, Stream
 from modtf.training.callbacks.checkpoint import CheckpointCallback, skip_steps
 from modtf.training.compile import compile_model
@@ -57,7 +57,7 @@ def fit(
             f"this one's is {model.dtype_policy.name!r}."
         )
     steps, batch_size = training.steps, training.batch_size
-    epochs = largest_divisor(steps, training.evaluations)
+    epochs, *_ = epochs_of(training)
     per_epoch = steps // epochs
     replicas = getattr(_strategy(model), "num_replicas_in_sync", 1)
     if batch_size % replicas:

@@ -25,7 +25,8 @@ def identity_of(
             name and what its class says, comments apart. Shapes of weights are compared besides.
         **more: what else tells it from others.
     """
-    return {**more, "data": _members(population), "model": _model(model), "training": asdict(training)}
+    numbers = {name: value for name, value in asdict(training).items() if (name, value) != ("tail", 0)}
+    return {**more, "data": _members(population), "model": _model(model), "training": numbers}
 
 
 def _members(population: Population) -> dict[str, Any]:

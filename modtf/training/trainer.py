@@ -17,6 +17,7 @@ from modtf.models.options import check_options, options_of_function
 from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Training
 from modtf.registry import resolve
+from modtf.training.arithmetic import epochs_of
 from modtf.training.batches import Stream
 from modtf.training.callbacks.evaluate import BestWeights, Clock, EvaluateCallback, TailCallback
 from modtf.training.fit import fit
@@ -135,9 +136,12 @@ class TrainerContext:
             raise ValueError(f"There was a stage {stage!r} already. Give every stage a name of its own.")
         self._stages.add(stage)
         own, callbacks = model is self.model, self.callbacks
+        training = replace(training or self.training, steps=steps)
+        _, self.evaluation.every, length = epochs_of(training)
         if own and measured:
             self.evaluation.begin = self.steps
-            self.tail, self.best = TailCallback(self._of_tail), BestWeights(self.evaluation, judge)
+            self.tail = TailCallback(self._of_tail, length, training.tail > 0)
+            self.best = BestWeights(self.evaluation, judge)
             callbacks = [self.evaluation, self.tail, self.best, *self.measuring, *callbacks]
         else:
             clock, best = Clock(), BestWeights(self.evaluation, judge)
@@ -145,7 +149,7 @@ class TrainerContext:
         history = fit(
             model,
             self.population,
-            replace(training or self.training, steps=steps),
+            training,
             batches=stream,
             loss=loss,
             checkpoint=self._folder / (f"checkpoint_{stage}.npz" if stage else "checkpoint.npz"),
@@ -169,7 +173,7 @@ class TrainerContext:
         """Measures `model` as it is, where the last stage trained others: all checkpoints are it."""
         self.evaluation.found.append(self.evaluation.evaluator.run())
         self.evaluation.steps.append(self.steps)
-        self.tail, self.best = TailCallback(self._of_tail), BestWeights(self.evaluation)
+        self.tail, self.best = TailCallback(self._of_tail, 1), BestWeights(self.evaluation)
         self.tail.found.append(self._of_tail.run())
         self.best.set_model(self.model)
         self.best.on_train_begin()

@@ -13,6 +13,7 @@ from modtf.files import write_text
 from modtf.space import Axis, Choice, parse_axis
 from modtf.studies.point import OPTIONS, options_known
 from modtf.task import science_hash
+from modtf.training.arithmetic import epochs_of
 from modtf.version import __version__
 
 SEARCHES = "searches"  # in the folder of a tuning, whose other folders are the cells of trials
@@ -51,7 +52,7 @@ class Search:
             return cell
         training = cell.protocol.training
         steps = max(1, training.steps * epochs // LONGEST)
-        steps -= steps % min(steps, training.evaluations)  # evaluations stay evenly spaced
+        steps -= steps % min(steps, epochs_of(training)[0])  # evaluations stay evenly spaced
         return replace(cell, protocol=cell.protocol.replace(steps=steps))
 
     def values_of(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def best_trial(trials: Sequence[Trial]) -> Trial | None:
 def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     """How well every member of a cell did on validation data, at the end of training; test data stay unseen.
 
-    The mean over the last evaluations of training, as many as the checkpoint "tail" has: the regression's
+    The mean over the last ten evaluations of training, at most the last half of them: the regression's
     loss, the classification's error in percent.
 
     Returns:

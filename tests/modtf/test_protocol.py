@@ -5,6 +5,7 @@ import pytest
 from modtf.families import FAMILIES, IID
 from modtf.protocol import PRESETS, Evaluation, Protocol, Training, preset, tail_length
 from modtf.task import Task
+from modtf.training.arithmetic import epochs_of
 
 EVERY = [(arch, setting) for arch, family in FAMILIES.items() for setting in family.settings]
 
@@ -17,7 +18,17 @@ def test_presets(name, arch, setting):
     training = found.protocol.training
     assert found.protocol == {"paper": Protocol.published, "quick": Protocol.quick}[name](task)
     assert training.steps % training.evaluations == 0
-    assert tail_length(training.evaluations) >= 5
+    epochs, every, tail = epochs_of(training)
+    assert training.steps % epochs == 0
+    assert epochs // every == training.evaluations
+    if training.tail:
+        assert 10 <= tail == epochs // 10
+        assert (
+            tail * found.protocol.evaluation.smaller(10).batches * found.protocol.evaluation.batch_size
+            >= 25_600
+        )
+    else:
+        assert tail == tail_length(training.evaluations) >= 5
     assert found.tasks >= 3  # so that there is an interval to show
     assert task.replace(num_rules=found.num_rules).num_rules >= 2
     assert found.width >= 1
@@ -34,6 +45,7 @@ def test_the_names_of_presets():
 )
 def test_published_training(arch, steps, clipnorm):
     expected = {"learning_rate": 1e-4, "batch_size": 256, "clipnorm": clipnorm, "evaluations": steps // 5_000}
+    expected["tail"] = 10  # ours
     assert Protocol.published(Task(arch)).training == Training(steps=steps, **expected)
     found = preset("paper", Task(arch))
     assert (found.tasks, found.seeds) == (5, 5)
@@ -76,6 +88,27 @@ def test_replace():
     assert protocol.replace() == protocol
     with pytest.raises(ValueError, match="protocol field='step' is not known; expected one of steps, lea"):
         protocol.replace(step=5)
+
+
+@pytest.mark.parametrize(
+    ("steps", "evaluations", "expected"),
+    [
+        (25_000, 20, (100, 5, 10)),
+        (500_000, 100, (100, 1, 10)),
+        (3_000, 12, (120, 10, 12)),
+        (60_000, 40, (120, 3, 12)),
+        (12, 10, (6, 1, 1)),  # too few steps
+        (10_007, 10, (1, 1, 1)),  # a prime
+    ],
+)
+def test_ten_evaluations_inside_the_last_tenth(steps, evaluations, expected):
+    assert epochs_of(Training(steps=steps, evaluations=evaluations, tail=10)) == expected
+
+
+def test_what_says_nothing_of_the_tail_is_described_as_before():
+    training = Training(steps=10)
+    assert "tail" not in Protocol(training, Evaluation()).to_dict()["training"]
+    assert Protocol(training, Evaluation()).replace(tail=3).to_dict()["training"]["tail"] == 3
 
 
 def test_the_tail_is_the_last_ten_evaluations_or_half_of_few():

@@ -9,7 +9,6 @@ import numpy as np
 
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.scores import Scores, from_arrays, mean_scores, row_name, to_arrays
-from modtf.protocol import tail_length
 
 
 class Clock(keras.callbacks.Callback):
@@ -41,7 +40,7 @@ class Clock(keras.callbacks.Callback):
 
 
 class EvaluateCallback(Clock):
-    """Before training and at the end of every epoch: loss, error, activation matrix and measures, per member.
+    """Before training and at the ends of epochs: loss, error, activation matrix and measures, per member.
 
     They reach `history` as means over members (`val_loss`, `alignment`, ...; not those of step 0, for which
     Keras has no place). Callbacks that need them whole are given this one and stand after it in the list.
@@ -54,13 +53,14 @@ class EvaluateCallback(Clock):
         found: the scores of each of them.
         seconds: training time between evaluations, without the evaluations.
         begin: the step before this training's first, where there was another before it.
+        every: after how many epochs it measures.
     """
 
     def __init__(self, evaluator: Evaluator):
         super().__init__()
         self.evaluator = evaluator
         self.identity = evaluator.identity  # for a checkpoint
-        self.begin = 0
+        self.begin, self.every = 0, 1
         self.steps: list[int] = []
         self.found: list[Scores] = []
 
@@ -81,6 +81,8 @@ class EvaluateCallback(Clock):
 
     def on_epoch_end(self, epoch, logs=None):
         super().on_epoch_end(epoch)
+        if (epoch + 1) % self.every:
+            return
         self._measure(self.begin + (epoch + 1) * self.params["steps"])
         if logs is not None:
             family = self.evaluator.population.family
@@ -131,6 +133,8 @@ class BestWeights(keras.callbacks.Callback):
             self.weights = [v.numpy().copy() for v in self.model.weights]
 
     def on_epoch_end(self, epoch, logs=None):
+        if (epoch + 1) % self.evaluation.every:
+            return
         value = self.judge()
         better = value < self.value
         self.value = np.where(better, value, self.value)
@@ -161,23 +165,26 @@ class BestWeights(keras.callbacks.Callback):
 
 
 class TailCallback(keras.callbacks.Callback):
-    """The mean over the last ten evaluations, or the last half where there are few (`tail_length`).
+    """The mean over evaluations after the last epochs: see `epochs_of`.
 
-    At a constant learning rate the last step alone is noise. The evaluation before training does not count.
+    At a constant learning rate the last step alone is noise.
 
     Args:
         evaluator: what to measure: under every condition, but on less data than once at the end.
+        length: how many.
+        anew: whether each goes on in the stream where the one before it ended; else all read the same data.
     """
 
-    def __init__(self, evaluator: Evaluator):
+    def __init__(self, evaluator: Evaluator, length: int, anew: bool = False):
         super().__init__()
-        self.evaluator = evaluator
+        self.evaluator, self.length, self.anew = evaluator, length, anew
         self.found: list[Scores] = []
         self.identity = evaluator.identity  # for a checkpoint
 
     def on_epoch_end(self, epoch, logs=None):
-        if epoch >= self.params["epochs"] - tail_length(self.params["epochs"]):
-            self.found.append(self.evaluator.run())
+        if epoch >= self.params["epochs"] - self.length:
+            share = (len(self.found), self.length) if self.anew else (0, 1)
+            self.found.append(self.evaluator.run(*share))
 
     def scores(self) -> Scores:
         """The mean of what was found; there must have been an evaluation."""

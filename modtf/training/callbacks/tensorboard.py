@@ -44,6 +44,8 @@ class TensorBoardWriter(keras.callbacks.Callback):
             self._write_evaluation()
 
     def on_epoch_end(self, epoch, logs=None):
+        if (epoch + 1) % self.evaluation.every:
+            return
         self._write_evaluation()
         rate = self.params["steps"] / self.evaluation.seconds[-1]
         with self.writer.as_default(self.evaluation.steps[-1]):

@@ -15,7 +15,7 @@ from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_
 from modtf.engines.lock import HeldError, held
 from modtf.families import with_free_rules
 from modtf.metrics import activation_measures
-from modtf.results import COLUMNS, HISTORY_COLUMNS
+from modtf.results import COLUMNS, HISTORY_COLUMNS, load_activations
 
 MEASURES = [measure.name for measure in activation_measures()]
 CLOCK = ("seconds", "members_times_steps_per_second")
@@ -82,6 +82,24 @@ def test_saved_models_score_what_the_table_says(folder, small_cell):
             rows = rows[rows["condition"] == "iid"].set_index("measure")["value"]
             for name in ("loss", "alignment", "adaptation"):
                 np.testing.assert_allclose(rows[name], found[name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_tail_reads_new_data_at_every_evaluation(small_cell, tmp_path):
+    """Together as many as the last evaluation: of weights that do not change they find the same."""
+    sizes = Evaluation(
+        batches=20, batch_size=16, tokens=25_600, activation_batch_size=160, draws=5, tokens_per_draw=160
+    )
+    training = replace(small_cell.protocol.training, steps=100, learning_rate=1e-30, evaluations=4, tail=10)
+    cell = replace(small_cell, protocol=Protocol(training, sizes))
+    folder = run_cell(cell, tmp_path, verbose=False)
+    loss = load_results(folder).query("measure == 'loss'")
+    values = loss.pivot(index=["data_seed", "condition"], columns="checkpoint", values="value")
+    np.testing.assert_allclose(values["tail"], values["last"], rtol=1e-5)
+    (found,) = load_activations(folder)
+    assert found.steps.tolist() == [0, 25, 50, 75, 100]
+    assert found.evaluations("tail").shape == (10, 2, 3, 3)
+    assert len(np.unique(found.evaluations("tail")[:, 0, 0, 0])) == 10
+    np.testing.assert_allclose(found.at("tail"), found.last, atol=1e-3)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from modtf import Condition, Population, Task, run_cell
-from modtf.evaluation.batches import alike, evaluation_batches
+from modtf.evaluation.batches import alike, evaluation_batches, make_batches
 from modtf.evaluation.source import LARGEST_KEPT, Source, _waiting
 
 POPULATION = Population.of([Task("mha", num_rules=3, data_seed=i) for i in range(2)])
@@ -48,13 +48,17 @@ def counting(shape=()):
     return tf.data.Dataset.counter().map(lambda i: tf.fill(shape, i))
 
 
-def read(source, steps):
-    with source.first(steps) as iterator:
+def counted(steps, first, last):
+    return counting().skip(first * steps).take((last - first) * steps)
+
+
+def read(source, steps, number=0, of=1):
+    with source.share(steps, number, of) as iterator:
         return [int(np.ravel(next(iterator))[0]) for _ in range(steps)], iterator
 
 
 def test_it_begins_again_with_the_same_iterator():
-    source = Source(counting().take)
+    source = Source(counted)
     first, iterator = read(source, 3)
     again, same = read(source, 3)
     assert first == again == [0, 1, 2]
@@ -66,9 +70,49 @@ def test_it_begins_again_with_the_same_iterator():
     assert left() is None
 
 
+@pytest.mark.parametrize("begin", [0, 1])
+@pytest.mark.parametrize("large", [False, True])
+def test_shares_follow_one_another_and_begin_again(large, begin):
+    shape = [LARGEST_KEPT // 8 + 1] if large else []
+    source = Source(lambda steps, a, b: counting(shape).skip(a * steps).take((b - a) * steps))
+    numbers = [*range(begin, 3), *range(3), 1, 0]
+    found = [read(source, 2, number, 3) for number in numbers]
+    assert [values for values, _ in found] == [[2 * n, 2 * n + 1] for n in numbers]
+    assert len({id(iterator) for _, iterator in found}) == (len(numbers) if large else 3)
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("conditions", [(LONGER,), (IID,)])
+def test_shares_are_those_of_the_stream(conditions, on_device):
+    source = make_batches(POPULATION, "target", 4, "test", conditions, None, on_device)
+    whole = batches_of(source, 6, 0, 1)
+    parts = [batch for number in range(3) for batch in batches_of(source, 2, number, 3)]
+    for one, other in zip(parts, whole, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(whole[0], whole[2])
+
+
+def batches_of(source, steps, number, of):
+    with source.share(steps, number, of) as iterator:
+        found = [next(iterator) for _ in range(steps * source.count)]
+    return [(element if source.make is None else source.make(element))[0]["inputs"] for element in found]
+
+
+def test_shares_of_conditions_with_arrays_go_through_all_of_them():
+    task = Task("corruptions", dataset="digits")
+    conditions = tuple(c for c in task.family.conditions if c.arrays)[:2]
+    source = make_batches(Population.of(task, 0), "target", 10, "test", conditions)
+    whole = batches_of(source, 4, 0, 1)
+    parts = [batches_of(source, 2, number, 2) for number in range(2)]
+    for condition in range(2):
+        of_parts = [batch for part in parts for batch in part[2 * condition : 2 * condition + 2]]
+        for one, other in zip(of_parts, whole[4 * condition : 4 * condition + 4], strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_an_iterator_that_was_left_in_the_middle_is_not_used_again():
-    source = Source(counting().take)
-    reading = source.first(3)
+    source = Source(counted)
+    reading = source.share(3)
     iterator = reading.__enter__()
     next(iterator)
     found, another = read(source, 3)  # two that read at once have an iterator each
@@ -79,7 +123,7 @@ def test_an_iterator_that_was_left_in_the_middle_is_not_used_again():
 
 
 def test_large_batches_are_not_kept_in_memory():
-    source = Source(counting([LARGEST_KEPT // 8 + 1]).take)
+    source = Source(lambda steps, first, last: counting([LARGEST_KEPT // 8 + 1]).take(steps))
     first, iterator = read(source, 2)
     again, another = read(source, 2)
     assert first == again == [0, 1]

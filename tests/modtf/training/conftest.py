@@ -30,7 +30,8 @@ class PrescribedEvaluator:
         even = np.full((len(population), rules, rules), 1 / rules)
         self.matrices = even if activation is None else activation
 
-    def run(self) -> Scores:
+    def run(self, number: int = 0, of: int = 1) -> Scores:
+        self.shares = [*getattr(self, "shares", []), (number, of)]
         rows = {key: np.array(next(values), np.float64) for key, values in self.series.items()}
         return Scores(rows, {"": self.matrices})
 

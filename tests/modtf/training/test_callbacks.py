@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from modtf import Population, Task, build
-from modtf.protocol import TAIL, tail_length
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, TailCallback
 from modtf.training.fit import ProgressCallback
 
@@ -61,15 +60,34 @@ def test_best_weights_are_each_members_own(measure, prescribed, run_epochs):
         assert np.all(values[1] == 2)
 
 
-@pytest.mark.parametrize("total", [1, 7, TAIL * 2 + 2])
-def test_the_tail_is_the_mean_over_the_last_evaluations(total, prescribed, run_epochs):
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize(("total", "length"), [(1, 1), (7, 3), (100, 10)])
+def test_the_tail_is_the_mean_over_the_last_evaluations(total, length, anew, prescribed, run_epochs):
     series = {("loss", condition): [[float(i), 1.0] for i in range(total)] for condition in ("iid", "scale2")}
-    tail = TailCallback(prescribed(TWO, series))
+    tail = TailCallback(prescribed(TWO, series), length, anew)
     run_epochs(None, [tail], range(total))
-    assert len(tail.found) == tail_length(total)
-    expected = [np.mean(range(tail_length(total))), 1.0]  # the evaluator counts from its first use
+    assert tail.evaluator.shares == [(i, length) if anew else (0, 1) for i in range(length)]
+    expected = [np.mean(range(length)), 1.0]  # the evaluator counts from its first use
     for condition in ("iid", "scale2"):
         assert tail.scores().rows["loss", condition, ""].tolist() == expected
+
+
+def test_a_tail_that_resumes_reads_what_was_not_read(prescribed, run_epochs):
+    first, second = (TailCallback(prescribed(TWO, {"loss": LOSSES}), 3, True) for _ in range(2))
+    run_epochs(None, [first], range(9), total=10)
+    second.load_state({name: value.copy() for name, value in first.state().items()})
+    run_epochs(None, [second], [9], total=10)
+    assert second.evaluator.shares == [(2, 3)]
+
+
+def test_between_its_evaluations_nothing_is_measured_or_judged(prescribed, run_epochs):
+    model = build(TWO, "modular", 2)
+    evaluation = EvaluateCallback(prescribed(TWO, {"loss": LOSSES}))
+    evaluation.every, best = 2, BestWeights(evaluation)
+    run_epochs(model, [evaluation, best], range(5), total=6)
+    assert evaluation.steps == [0, 10, 20]
+    assert len(evaluation.seconds) == 5
+    assert best.step.tolist() == [20, 10]
 
 
 def test_progress_counts_every_step(capsys):

@@ -9,7 +9,7 @@ once for both. `annealed` reaches its last temperature where two thirds of the t
 """
 
 from modtf.cell import Cell
-from modtf.experiments.modarch.studies.first import LEARNING_RATE, SEEDS, STEPS
+from modtf.experiments.modarch.studies.first import SEEDS, STEPS, base
 from modtf.models.routers import ROUTERS
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
@@ -29,10 +29,7 @@ def cells() -> list[Cell]:
     """Every router on both kinds."""
     return sum(
         (
-            grid(arch=arch, num_rules=8, width=32, preset="quick", tasks=5, seeds=SEEDS[arch])
-            * grid(**{"training.steps": STEPS[arch], "training.learning_rate": LEARNING_RATE[arch]})
-            * grid(**{"training.evaluations": 20})
-            * routers(arch)
+            grid(num_rules=8, tasks=5, seeds=SEEDS[arch]) * base(arch) * routers(arch)
             for arch in ARCHITECTURES
         ),
         Grid([]),
