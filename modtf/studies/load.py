@@ -19,6 +19,7 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "quick": "modtf.experiments.modarch.studies.quick",
         "first": "modtf.experiments.modarch.studies.first",
         "routers": "modtf.experiments.modarch.studies.routers",
+        "misrouting": "modtf.experiments.modarch.studies.misrouting",
         "paper": "modtf.experiments.modarch.studies.paper",
         "corruptions_quick": "modtf.experiments.corruptions.studies.quick",
         "vqa_quick": "modtf.experiments.vqa.studies",

@@ -1,0 +1,126 @@
+"""A routing that is given: known measures of its matrices, and what is drawn from them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modtf import metrics
+from modtf.models.build import build
+from modtf.models.initial import InitialWeights
+from modtf.models.routers import make_router
+from modtf.models.routers.base import RouterSetup
+from modtf.models.routers.clamped import clamped_matrix
+from modtf.population import Population
+from modtf.task import Task
+
+R = 8
+WANTED = {  # (matrix, amount): alignment, 1 - mutual information / log R, collapse_avg
+    **{("spread", a): (a, None, 0.0) for a in (0.0, 0.1, 0.25, 0.5, 0.75, 0.875)},
+    ("block", 2): (0.5, 1 / 3, 0.0),
+    ("block", 4): (0.75, 2 / 3, 0.0),
+    ("collapsed", 2): (0.5, 1 / 3, 4 / 7),
+    ("collapsed", 4): (0.75, 2 / 3, 4 / 7),
+    ("collapsed", 8): (0.875, 1.0, 4 / 7),
+}
+MODELS = [Population.of([Task(num_rules=R)] * 2, [0, 1]), Population.of(Task(num_rules=R), 1)]
+
+
+def router(population=MODELS[0], **options):
+    return make_router("clamped", RouterSetup(InitialWeights(population), R, R, dtype="float32"), options)
+
+
+def rules(seed, members, tokens):
+    drawn = np.random.default_rng(seed).integers(R, size=[members, tokens])
+    return tf.one_hot(drawn, R, axis=1), drawn
+
+
+@pytest.mark.parametrize(("matrix", "amount"), WANTED)
+def test_measures_are_the_wanted_ones(matrix, amount):
+    alignment, information, collapse = WANTED[matrix, amount]
+    found = metrics.measure_all(clamped_matrix(R, matrix, amount))
+    assert found["alignment"] == pytest.approx(alignment, abs=1e-6)
+    assert found["collapse_avg"] == pytest.approx(collapse, abs=1e-6)
+    if information is not None:
+        assert found["inverse_mutual_information"] == pytest.approx(information, abs=1e-6)
+
+
+@pytest.mark.parametrize(("matrix", "amount"), WANTED)
+def test_soft_p_is_the_row_of_the_rule(matrix, amount):
+    rule, drawn = rules(0, 2, 50)
+    p = router(matrix=matrix, amount=amount).route(rule, rule).numpy()
+    np.testing.assert_array_equal(
+        p.transpose([0, 2, 1]), clamped_matrix(R, matrix, amount)[drawn].astype("f4")
+    )
+
+
+@pytest.mark.parametrize(("matrix", "amount"), [("spread", 0.25), ("spread", 0.875), ("collapsed", 8)])
+def test_hard_draws_a_million_tokens(matrix, amount):
+    rule, drawn = rules(1, 1, 1_000_000)
+    p = router(MODELS[1], matrix=matrix, amount=amount, hard=True).route(rule, rule).numpy()[0]
+    assert set(np.unique(p)) == {0.0, 1.0}
+    np.testing.assert_array_equal(p.sum(axis=0), 1.0)
+    counts = np.stack([p[:, drawn[0] == r].mean(axis=1) for r in range(R)])
+    np.testing.assert_allclose(counts, clamped_matrix(R, matrix, amount), atol=0.005)
+    assert metrics.measure_all(counts)["alignment"] == pytest.approx(WANTED[matrix, amount][0], abs=0.005)
+
+
+def test_draws_are_of_member_batch_and_token_alone():
+    both, alone = router(amount=0.5, hard=True), router(MODELS[1], amount=0.5, hard=True)
+    rule, _ = rules(2, 2, 4000)
+    p = both.route(rule, rule).numpy()
+    np.testing.assert_array_equal(p, both.route(rule, rule).numpy())
+    np.testing.assert_array_equal(p[1:], alone.route(rule[1:], rule[1:]).numpy())
+    same = tf.stack([rule[0], rule[0]])  # the same rules, another member
+    drawn = both.route(same, same).numpy().argmax(1)
+    assert np.mean(drawn[0] == drawn[1]) < 0.5
+    other = tf.concat([tf.roll(rule[:, :, :1], 1, axis=1), rule[:, :, 1:]], axis=2)  # one other rule
+    kept = both.route(other, other).numpy().argmax(1)[:, 1:] == p.argmax(1)[:, 1:]
+    assert np.all(kept.mean(axis=1) < 0.5)
+
+
+def test_a_matrix_of_zeros_and_ones_has_nothing_to_draw():
+    rule, _ = rules(4, 2, 50)
+    for options in ({"amount": 0.0}, {"matrix": "collapsed", "amount": 2}):
+        soft, hard = (router(**options, hard=hard) for hard in (False, True))
+        np.testing.assert_array_equal(soft.route(rule, rule), hard.route(rule, rule))
+        assert hard.depends_only_on_rule
+        assert hard.kept == []
+    assert not router(amount=0.5, hard=True).depends_only_on_rule
+
+
+@pytest.mark.parametrize(("options", "other"), [({}, "gt_modular"), ({"amount": 0.875}, "uniform")])
+def test_at_its_ends_it_is_a_known_router(options, other, random_batch):
+    task = Task(num_rules=R)
+    features, target = random_batch([task] * 2, batch=16)
+    found = []
+    for variant, given in (("clamped", options), (other, {})):
+        model = build([task] * 2, variant, 5, [0, 1], router=given)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.abs(model(features, training=True)["target"] - target))
+        found.append([loss, *tape.gradient(loss, model.trainable_variables)])
+    for ours, its in zip(*found, strict=True):
+        (np.testing.assert_array_equal if other == "gt_modular" else np.testing.assert_allclose)(ours, its)
+
+
+@pytest.mark.parametrize("arch", ["mha", "rnn"])
+def test_every_architecture_draws(arch, random_batch):
+    task = Task(arch, num_rules=R)
+    features, _ = random_batch([task], batch=16)
+    p = build([task], "clamped", 8, router={"amount": 0.5, "hard": True})(features)["activation"].numpy()
+    assert set(np.unique(p)) == {0.0, 1.0}
+    assert 0.3 < np.mean(p.argmax(-1) == features["rule"]) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"matrix": "diagonal"}, "matrix='diagonal' is not known; expected one of spread, block, collapsed"),
+        ({"amount": 2.0}, "amount=2.0"),
+        ({"matrix": "block", "amount": 3}, "expected a divisor of the 8 rules"),
+        ({"matrix": "collapsed", "amount": 1}, "expected an even divisor of the 8 rules"),
+        ({"matrix": "block", "amount": 0.5}, "amount=0.5"),
+    ],
+)
+def test_what_is_no_matrix(options, words):
+    with pytest.raises(ValueError, match=words):
+        router(**options)
