@@ -22,10 +22,12 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_integer(name: str, value: Any, low: int) -> int:
-    """`value` as a plain `int`; raises `ValueError` unless it is an integer of at least `low`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
-        raise ValueError(f"{name}={value!r} is not valid; expected an integer of at least {low}.")
+def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """`value` as a plain `int`; raises `ValueError` unless it is an integer from `low` to `high`, if any."""
+    wrong = isinstance(value, bool) or not isinstance(value, Integral) or value < low
+    if wrong or (high is not None and value > high):
+        expected = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{name}={value!r} is not valid; expected an integer {expected}.")
     return int(value)
 
 

@@ -18,6 +18,7 @@ from modtf.protocol import PLACES, TRAINING_FACTOR, Evaluation, Protocol, Traini
 from modtf.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.fit import fit, scope_of
+from modtf.training.strategy import check_devices
 
 
 def train(
@@ -100,7 +101,9 @@ def train(
         check_type("evaluation", evaluation, Evaluation)
     if checkpoint is not None:
         check_file_writable(checkpoint, "checkpoint")
-    devices = check_names("devices", devices)
+    check_devices(devices := check_names("devices", devices))
+    if not isinstance(jit_compile, bool) and jit_compile != "auto":
+        raise ValueError(f"jit_compile={jit_compile!r} is not valid; expected True, False or 'auto'.")
     _check_callbacks(callbacks)
     if steps_per_execution is not None:
         check_integer("steps_per_execution", steps_per_execution, 1)
