@@ -6,6 +6,7 @@ import shutil
 import warnings
 import zipfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,6 +62,12 @@ def found_in(out: Path) -> dict[str, object]:
     return numbers
 
 
+@cache
+def undisturbed(out: Path) -> dict[str, list[Any]]:
+    """`read` of what is never damaged."""
+    return read(out)
+
+
 def read(out: Path) -> dict[str, list[Any]]:
     """What readers tell of every cell, by the name of its folder."""
     found: dict[str, list[Any]] = {}
@@ -81,7 +88,7 @@ def finished_trial(loop: Any, calm: Path, chance: random.Random) -> None:
     shutil.copytree(calm, out)
     files = sorted(path for path in out.glob("*/**/*") if path.is_file())
     owners = {cell.path: cell.definition for cell in find_cells(out)}
-    whole, before = read(calm), {path: path.read_bytes() for path in files}
+    whole, before = undisturbed(calm), {path: path.read_bytes() for path in files}
     how = damage(chance, chance.choice(files), files)
     loop.counts[f"damage of a finished cell's {how}"] += 1
     changed = [path for path in files if not path.exists() or path.read_bytes() != before[path]]
