@@ -1,5 +1,6 @@
 """`modtf.train` and `modtf.load_model`: what users call."""
 
+import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import keras
 from modtf.checks import check_choice, check_integer, check_names, check_path, check_type
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.outputs import find_outputs
-from modtf.files import check_file_writable
+from modtf.files import check_file_writable, check_ratio
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.base import ModularModel
 from modtf.population import Population
@@ -166,6 +167,9 @@ def load_model(path: str | Path) -> keras.Model:
     for name in ARCHITECTURES:
         ARCHITECTURES[name]  # looking it up imports it
     try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                check_ratio(path, archive.infolist())
         return keras.saving.load_model(path, safe_mode=True)
     except FileNotFoundError:
         raise

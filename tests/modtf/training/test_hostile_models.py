@@ -124,6 +124,15 @@ def test_another_version(saved, tmp_path):
             modtf.load_model(path)
 
 
+def test_one_that_unpacks_to_far_more_than_it_is(saved, tmp_path, monkeypatch):
+    path = changed(saved, tmp_path / "x.keras", str)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("assets/zeros", bytes(1 << 26))
+    monkeypatch.setattr("modtf.files.LARGE", 1 << 25)
+    with pytest.raises(ValueError, match=r"cannot be read as a model \(.*x\.keras would unpack from"):
+        modtf.load_model(path)
+
+
 CALLS: list[dict[str, Any]] = [
     {"module": "builtins", "class_name": "function", "config": "exec", "registered_name": "function"},
     {"module": "builtins", "class_name": "exec", "config": {}, "registered_name": "exec"},
