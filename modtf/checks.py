@@ -24,11 +24,13 @@ def is_number(value: Any) -> bool:
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """`value` as a plain `int`; raises `ValueError` unless it is an integer from `low` to `high`, if any."""
-    wrong = isinstance(value, bool) or not isinstance(value, Integral) or value < low
-    if wrong or (high is not None and value > high):
-        expected = f"of at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{name}={value!r} is not valid; expected an integer {expected}.")
-    return int(value)
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
+        limit = f"at least {low}"
+    elif high is not None and value > high:
+        limit = f"at most {high}"
+    else:
+        return int(value)
+    raise ValueError(f"{name}={value!r} is not valid; expected an integer of {limit}.")
 
 
 def check_number(name: str, value: Any, low: float, high: float) -> float:

@@ -82,9 +82,7 @@ def test_masked_labels_and_too_many_permutations():
         with pytest.raises(ValueError, match="labels are masked; leave out"):
             modtf.measure_activations(GOOD, some)
     for number in (10**9, 1e9, 10**30):
-        with pytest.raises(
-            ValueError, match=r"permutations=.* is not valid; expected an integer from 0 to 10"
-        ):
+        with pytest.raises(ValueError, match=r"permutations=.* is not valid; expected an integer of at"):
             modtf.measure_activations(GOOD, np.arange(12) % 3, permutations=number)
 
 
