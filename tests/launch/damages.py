@@ -131,16 +131,25 @@ def unfinished_trial(loop: Any, chance: random.Random) -> None:
     others = [path for path in out.glob("other/**/*") if path.is_file()]
     how = damage(chance, chance.choice(files), [*files, *others])
     loop.counts[f"damage of an unfinished cell's {how}"] += 1
-    callback, loaded = CheckpointCallback(folder / "checkpoint.npz"), list[dict[str, Any]]()
-    callback._identity = lambda model: identity  # type: ignore[method-assign]
-    callback._put = lambda model, arrays: loaded.append(arrays)  # type: ignore[method-assign]
-    optimizer = SimpleNamespace(build=lambda variables: None)
+    loaded: list[dict[str, Any]] = []
+
+    class Recording(CheckpointCallback):
+        """Compares and loads as in training, into nothing."""
+
+        def _identity(self, model):
+            return identity
+
+        def _put(self, model, arrays):
+            loaded.append(arrays)
+
+    model: Any = SimpleNamespace(trainable_variables=[])
+    model.optimizer = SimpleNamespace(build=lambda variables: None)
     try:
         state = state_of(cell, out).name
         if state == "finished":
             loop.problem("wrong", f"{how}: it counts as finished")
         if state != "damaged":
-            callback.restore(SimpleNamespace(optimizer=optimizer, trainable_variables=[]))  # type: ignore[arg-type]
+            Recording(folder / "checkpoint.npz").restore(model)
     except ValueError:  # refused, in words
         loop.counts["refused"] += 1
     except Exception as error:

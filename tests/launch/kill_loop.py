@@ -34,6 +34,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import here
 from damages import damage, finished_trial, found_in, unfinished_trial
@@ -77,8 +78,8 @@ class Loop:
                 import modtf.engines.cell
                 import modtf.training.strategy
 
-                modtf.engines.cell.prepare = here.prepare
-                modtf.training.strategy.choose_strategy = lambda *_: None
+                mock.patch.object(modtf.engines.cell, "prepare", here.prepare).start()
+                mock.patch.object(modtf.training.strategy, "choose_strategy", lambda *_: None).start()
             sys.argv = [str(ROOT / "launch" / f"{command}.py"), *arguments]
             runpy.run_path(sys.argv[0], run_name="__main__")
             status = 0
