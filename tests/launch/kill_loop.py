@@ -135,7 +135,7 @@ def kills(loop: Loop, command: str, chance: random.Random) -> None:
     """One command, killed until it is finished: at most four times."""
     out, left = loop.folder / f"{command}{loop.counts['runs']}", chance.randint(1, 4)
     loop.counts["runs"] += 1
-    status = -1
+    status, is_whole = -1, True
     while status != 0:
         child, begun, lasts = loop.begin(command, out), time.monotonic(), loop.lasted[command]
         found = ended(child, chance.uniform(0.0, lasts) if left else 3600)
@@ -151,13 +151,18 @@ def kills(loop: Loop, command: str, chance: random.Random) -> None:
             os.kill(child, how)
             found, expected, left = ended(child, 3600), (KINDS[how], -how, 0), left - 1  # 0: it was ending
             loop.counts[f"kills: {how.name}"] += 1
-            if len(loop.unfinished) < 20 and (kept := list(out.glob("*/checkpoint.previous.npz"))):
+            if (
+                is_whole
+                and len(loop.unfinished) < 20
+                and (kept := list(out.glob("*/checkpoint.previous.npz")))
+            ):
                 loop.unfinished.append(loop.folder / f"unfinished{len(loop.unfinished)}")
                 shutil.copytree(kept[0].parent, loop.unfinished[-1] / kept[0].parent.name)
             files = [
                 path for path in sorted(out.glob("*/*.*")) if path.is_file() and path.suffix != ".keras"
             ]  # by size alone
             if files and chance.random() < 0.5:
+                is_whole = False
                 loop.counts[f"between kills: {damage(chance, chance.choice(files), files)}"] += 1
         elif left:  # programs are compiled by now, and the machine may be less busy
             loop.lasted[command] = min(lasts, time.monotonic() - begun)
