@@ -79,7 +79,7 @@ class Loop:
                 import modtf.training.strategy
 
                 mock.patch.object(modtf.engines.cell, "prepare", here.prepare).start()
-                mock.patch.object(modtf.training.strategy, "choose_strategy", lambda *_: None).start()
+                mock.patch.object(modtf.training.strategy, "choose_strategy", return_value=None).start()
             sys.argv = [str(ROOT / "launch" / f"{command}.py"), *arguments]
             runpy.run_path(sys.argv[0], run_name="__main__")
             status = 0
@@ -102,22 +102,14 @@ class Loop:
         again = ended(self.begin(command, out), 3600)
         if again != 0 or times != {path: path.stat().st_mtime_ns for path in out.glob("*/*")}:
             self.problem("twice", what)
-        self.look_for_traceback(out, what)
-        shutil.rmtree(out)
-
-    def look_for_traceback(self, out: Path, what: str) -> None:
-        said = Path(f"{out}.log").read_text()
-        if "Traceback" in said:
+        if "Traceback" in (said := Path(f"{out}.log").read_text()):
             self.problem("traceback", f"{what}: {said[-1500:]}")
+        shutil.rmtree(out)
 
     def problem(self, kind: str, text: str) -> None:
         self.counts[kind] += 1
         self.problems.append(f"{kind}: {text}")
         print(self.problems[-1], flush=True)
-
-    def keep(self) -> None:
-        if self.options.kept:
-            Path(self.options.kept).write_text(json.dumps(self.counts))
 
 
 def ended(child: int, seconds: float) -> int | None:
@@ -151,13 +143,10 @@ def kills(loop: Loop, command: str, chance: random.Random) -> None:
             os.kill(child, how)
             found, expected, left = ended(child, 3600), (KINDS[how], -how, 0), left - 1  # 0: it was ending
             loop.counts[f"kills: {how.name}"] += 1
-            if (
-                is_whole
-                and len(loop.unfinished) < 20
-                and (kept := list(out.glob("*/checkpoint.previous.npz")))
-            ):
+            left_there = list(out.glob("*/checkpoint.previous.npz"))
+            if is_whole and left_there and len(loop.unfinished) < 20:
                 loop.unfinished.append(loop.folder / f"unfinished{len(loop.unfinished)}")
-                shutil.copytree(kept[0].parent, loop.unfinished[-1] / kept[0].parent.name)
+                shutil.copytree(left_there[0].parent, loop.unfinished[-1] / left_there[0].parent.name)
             files = [
                 path for path in sorted(out.glob("*/*.*")) if path.is_file() and path.suffix != ".keras"
             ]  # by size alone
@@ -253,7 +242,8 @@ def main() -> None:
                 if goes_on():
                     counts["trials begun"] += 1
                     trial(random.Random(f"{options.seed} {counts['trials begun']}"))
-            loop.keep()
+            if kept:
+                kept.write_text(json.dumps(counts))
             print(dict(counts), flush=True)
     print({name: counts[name] for name in ("lost", "wrong", "twice", "traceback")}, dict(counts))
     print("lost or different:", loop.problems or "nothing")
