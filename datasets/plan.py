@@ -65,9 +65,7 @@ class StreamPlan:
                 raise ValueError(f"condition={condition!r} says scale, seq_len and options; leave them out.")
             said = family.condition(condition)
             scale, seq_len, options = said.scale, said.seq_len, said.options
-        data = data_class(family)(population.tasks)
-        data.ops, data.split = ops, split
-        data.batch_size = batch_size = check_integer("batch_size", batch_size, 1)
+        check_integer("batch_size", batch_size, 1)
         if not is_number(scale) or not 0.0 < scale <= LARGEST_SCALE:
             raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0, in float32.")
         if seq_len is not None and not family.is_sequence:
@@ -75,6 +73,9 @@ class StreamPlan:
         num_tokens = family.num_tokens(task) if seq_len is None else seq_len
         num_tokens = check_integer("seq_len", num_tokens, family.min_tokens)
         check_batches(population, batch_size, num_tokens)
+        data = data_class(family)(population.tasks)
+        data.ops, data.split = ops, split
+        data.batch_size = batch_size = int(batch_size)
         thresholds = None
         if rule_probs is not None:
             thresholds = np.cumsum(check_rule_probs(rule_probs, data.num_rules), axis=1)[:, :-1]

@@ -15,10 +15,10 @@ from tqdm import tqdm
 
 import modtf
 from modtf.analysis.routing_page import Routing, print_atlas, write_atlas
-from modtf.checks import check_integer, check_number
+from modtf.checks import check_number
 from modtf.files import check_writable
 from modtf.launch.cli import run_command
-from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS
+from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS, check_permutations
 
 OBSERVED, UNIFORM = "observed", "uniform"
 FLAGS = {
@@ -86,12 +86,13 @@ def main(given: flags.FlagValues) -> None:
         )
     out = check_writable(given.out, "--out")
     probs = label_probs(given.label_probs)
-    check_integer("--permutations", given.permutations, 0)
     check_number("--confidence", given.confidence, 0.5, 0.9999)
     routing = Routing.read(
         given.activations, given.array, given.labels, given.documents, given.label_names, given.layer_names,
         given.experts, given.weights, given.num_experts, [_expert(one) for one in given.shared],
     )  # fmt: skip
+    matrix = (len(np.unique(routing.labels)), routing.activations.shape[2])
+    check_permutations("--permutations", given.permutations, matrix)
     routing.check_top_k(given.top_k)
     routing.check_label_probs(probs)
     try:

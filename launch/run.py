@@ -47,6 +47,8 @@ def define_flags(values: flags.FlagValues) -> None:
          flag_values=values)  # fmt: skip
     enum("data", "auto", PLACES, "Where data are made: device, by the compiled program; auto: so "
          "on an accelerator, else on the host.", flag_values=values)  # fmt: skip
+    flags.DEFINE_bool("wait", False, "Wait for another process that works on a cell; else end, and name it.",
+                      flag_values=values)  # fmt: skip
     define_settings(values)
 
 
@@ -114,7 +116,7 @@ def main(given: flags.FlagValues) -> None:
         for remark in filter(None, (state.remark(name) for name, state in states.items())):
             print(remark, flush=True)
         for cell in sorted(unfinished, key=lambda cell: cell.runs not in MODELS):  # theirs may fail
-            run_cell(cell, out, strategy=strategy, data=given.data)
+            run_cell(cell, out, strategy=strategy, data=given.data, wait=given.wait)
     from modtf.analysis import results_table, table_note
     from modtf.results import load_results
 

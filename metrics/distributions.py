@@ -1,5 +1,7 @@
 """Arrays of probability distributions: checked, with errors that name the offending entry."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -8,6 +10,7 @@ Array = NDArray[np.float64]
 # A float32 running sum over a million tokens leaves row sums within about 1e-5 of 1, more for more tokens; a
 # mistake (counts, a joint distribution, logits, a transposed matrix) misses 1 by far more than this.
 TOLERANCE = 1e-3
+NO_NUMBERS = {"c": "complex", "S": "text", "U": "text", "M": "dates", "m": "times"}
 
 
 def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -> Array:
@@ -63,9 +66,22 @@ def entropy(p: Array) -> Array:
 def as_numbers(values: ArrayLike, name: str) -> Array:
     """Returns the values as float64; raises `ValueError` if they are ragged or no numbers."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        return real(values).astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from error
+
+
+def real(values: ArrayLike) -> NDArray[Any]:
+    """The values as an array; raises `TypeError` on what NumPy would make numbers of, or forget of them."""
+    array = np.asarray(values)
+    kind = array.dtype.kind
+    if kind == "O" and any(isinstance(value, str | bytes) for value in array.flat):
+        kind = "U"
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError("these are masked. Leave the masked ones out, or say what they are: values.filled(0)")
+    if kind in NO_NUMBERS:
+        raise TypeError(f"these are {NO_NUMBERS[kind]}")
+    return array
 
 
 def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from modtf.memory import check_fits
 from modtf.population import Population
 from modtf.randomness import random_key
 from modtf.task import Task
@@ -31,6 +32,8 @@ class InitialWeights:
     def uniform(self, name: str, shape: Sequence[int], fan_in: int) -> np.ndarray:
         """U(-1/sqrt(fan_in), 1/sqrt(fan_in)) numbers, float32 [P, *shape]."""
         bound = 1.0 / math.sqrt(fan_in)
+        size = 4 * len(self.members) * math.prod(shape)
+        check_fits(f"The weight {name!r} of shape {tuple(shape)}", {"it alone": size}, "Take fewer rules.")
         out = np.empty([len(self.members), *shape], np.float32)
         for i, (task, seed) in enumerate(self.members):
             key = random_key(task, seed, "weights", name) % (1 << 64)

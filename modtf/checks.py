@@ -22,11 +22,15 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_integer(name: str, value: Any, low: int) -> int:
-    """`value` as a plain `int`; raises `ValueError` unless it is an integer of at least `low`."""
+def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """`value` as a plain `int`; raises `ValueError` unless it is an integer from `low` to `high`, if any."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
-        raise ValueError(f"{name}={value!r} is not valid; expected an integer of at least {low}.")
-    return int(value)
+        limit = f"at least {low}"
+    elif high is not None and value > high:
+        limit = f"at most {high}"
+    else:
+        return int(value)
+    raise ValueError(f"{name}={value!r} is not valid; expected an integer of {limit}.")
 
 
 def check_number(name: str, value: Any, low: float, high: float) -> float:

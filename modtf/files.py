@@ -2,16 +2,23 @@
 
 import contextlib
 import errno
+import fcntl
 import os
+import shutil
+import socket
 import tempfile
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from modtf.checks import check_path
 
 FULL = (errno.ENOSPC, errno.EDQUOT)  # no fault of a name: what is tried again may succeed
-WRITING = ".writing-"  # how the names of temporary files begin
+WRITING = ".writing-"  # how the names of temporary files and folders begin
+RATIO, LARGE = 500, 1 << 28  # a zip file may unpack to so many times its size, or to so many bytes
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet takes a text for a formula
 
 
 @contextmanager
@@ -26,10 +33,13 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=WRITING, suffix="".join(path.suffixes), dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
+
+    def make(prefix: str) -> str:
+        handle, name = tempfile.mkstemp("".join(path.suffixes), prefix, path.parent)
+        os.close(handle)
+        return name
+
+    with _temporary(path.parent, make) as temporary:
         yield temporary
         flush(temporary)
         os.umask(mask := os.umask(0))
@@ -37,8 +47,57 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         os.replace(temporary, path)
         with contextlib.suppress(OSError):  # some file systems cannot; the content is safe
             flush(path.parent)
+
+
+@contextmanager
+def scratch_folder(where: str | Path | None = None) -> Iterator[Path]:
+    """A folder, by default where temporary files are, that is gone after the block."""
+    where = Path(where or tempfile.gettempdir())
+    with _temporary(where, lambda prefix: tempfile.mkdtemp(prefix=prefix, dir=where)) as folder:
+        yield folder
+
+
+@contextmanager
+def _temporary(where: Path, make: Callable[[str], str]) -> Iterator[Path]:
+    """What `make` makes of a prefix, until the block ends; what killed processes of this machine left goes.
+
+    It is locked, which ends with its process, so that others see that it is in use.
+    """
+    prefix = f"{WRITING}{socket.gethostname()}-"
+    for left in where.glob(f"{prefix}*"):
+        with contextlib.suppress(OSError):
+            handle = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(left)
+            finally:
+                os.close(handle)
+    path, handle = _made(make, prefix)
+    try:
+        yield path
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(path)
+        os.close(handle)
+
+
+def _made(make: Callable[[str], str], prefix: str) -> tuple[Path, int]:
+    """A new path, and the handle that locks it."""
+    while True:
+        path = Path(make(prefix))
+        with contextlib.suppress(FileNotFoundError):  # taken for a dead process's before it was locked
+            handle = os.open(path, os.O_RDONLY)
+            with contextlib.suppress(OSError):  # some file systems cannot
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if path.exists():
+                return path, handle
+            os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def check_writable(folder: str | Path, name: str = "out") -> Path:
@@ -63,7 +122,7 @@ def check_file_writable(path: str | Path, name: str) -> Path:
 def _check_open(folder: Path, what: str) -> None:
     existing = next(p for p in [folder, *folder.absolute().parents] if os.path.lexists(p))
     try:
-        with tempfile.TemporaryDirectory(dir=existing):  # a superuser's permissions do not tell
+        with scratch_folder(existing):  # a superuser's permissions do not tell
             return
     except OSError as error:
         if error.errno in FULL:
@@ -84,12 +143,43 @@ def flush(path: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Removes what killed processes were writing in a folder; nobody else may be writing there."""
+    """Removes what killed processes of any machine were writing in a folder; nobody may be writing there."""
     for path in folder.glob(f"{WRITING}*"):
-        path.unlink(missing_ok=True)
+        _remove(path)
 
 
 def write_text(path: str | Path, text: str) -> None:
     """Writes a text file atomically."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_table(path: str | Path, frame: Any) -> None:
+    """Writes a frame of pandas as a CSV file, atomically.
+
+    Texts, also of the header, that a spreadsheet would take for a formula stand behind an apostrophe;
+    numbers, also as texts, stay as they are.
+    """
+    texts = [name for name in frame if frame[name].dtype.kind not in "biufcmM"]
+    safe = frame.assign(**{name: frame[name].astype(object).map(_as_text) for name in texts})
+    write_text(path, safe.rename(columns=_as_text).to_csv(index=False))
+
+
+def _as_text(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def check_ratio(path: str | Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+    """Raises `ValueError` where entries of a zip file say that they unpack to what no results do."""
+    packed, size = (sum(getattr(e, name) for e in entries) for name in ("compress_size", "file_size"))
+    if size > max(LARGE, RATIO * packed):
+        raise ValueError(
+            f"{path} would unpack from {packed:,} to {size:,} bytes: more than {LARGE >> 20} MiB, and more "
+            f"than {RATIO} times as many. Unpack it yourself if that is right."
+        )

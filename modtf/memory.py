@@ -94,7 +94,9 @@ def check_batches(population: Population, batch_size: int, num_tokens: int) -> N
     size = batch_bytes(population.task, len(population), batch_size, num_tokens)
     what = f"batch_size={batch_size} with {len(population)} members of {population.task.name}"
     what += f" and {num_tokens} tokens" if population.family.is_sequence else ""
-    check_fits(what, {"one batch": size}, "Take smaller batches, shorter sequences or fewer members.")
+    rules = 2 * FLOAT * len(population) * population.task.num_rules  # no rule is less than two numbers
+    mend = "Take smaller batches, shorter sequences, fewer rules or fewer members."
+    check_fits(what, {"one batch": size, f"{population.task.num_rules:,} rules": rules}, mend)
 
 
 def check_members(count: int, what: str) -> None:

@@ -1,6 +1,5 @@
 """How a cell is trained and evaluated."""
 
-import sys
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,8 @@ MIXED = "mixed_bfloat16"
 PLACES = ("auto", "host", "device")  # where data are made; not part of a protocol
 STRATEGIES = ("auto", "mirrored", "members")  # how devices share training; nor is this
 KERNELS = ("cpu", "accelerator")  # for what they are written; not part of a protocol either
-LARGEST = sys.float_info.max
+SMALLEST, LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127  # normal numbers of float32
+MOST = 10**12  # steps, or examples of a batch
 
 
 TAIL = 10
@@ -65,12 +65,12 @@ class Training:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "evaluations"):
-            object.__setattr__(self, name, check_integer(name, getattr(self, name), 1))
-        object.__setattr__(self, "tail", check_integer("tail", self.tail, 0))
-        rate = check_number("learning_rate", self.learning_rate, 0.0, LARGEST)
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, MOST))
+        object.__setattr__(self, "tail", check_integer("tail", self.tail, 0, MOST))
+        rate = check_number("learning_rate", self.learning_rate, SMALLEST, LARGEST)
         object.__setattr__(self, "learning_rate", rate)
         if self.clipnorm is not None:
-            check_number("clipnorm", self.clipnorm, 0.0, LARGEST)
+            check_number("clipnorm", self.clipnorm, SMALLEST, LARGEST)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("schedule", self.schedule, (None, *SCHEDULES))

@@ -63,7 +63,8 @@ class Task:
             raise ValueError(
                 f"num_rules={num_rules!r}, but the tasks of arch={arch!r} have {fixed}. Leave it out."
             )
-        numbers = check_integer("num_rules", num_rules, 2), check_integer("data_seed", data_seed, 0)
+        seed = check_integer("data_seed", data_seed, 0, 2**32 - 1)  # as NumPy's first generator has them
+        numbers = check_integer("num_rules", num_rules, 2), seed
         values = arch, setting, *numbers, tuple(complete.items())
         for name, value in zip((*FIELDS, "options"), values, strict=True):
             object.__setattr__(self, name, value)

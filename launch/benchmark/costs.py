@@ -6,7 +6,6 @@ Reads JSON from standard input, what is common and the request, and writes its r
 import contextlib
 import json
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from modtf.files import scratch_folder
 from modtf.launch.benchmark.requests import MEMORY, PROFILED, Request, cells_of, label_of
 from modtf.launch.benchmark.timing import (
     BATCH_SIZE,
@@ -56,7 +56,7 @@ def main() -> None:
     request, common = asked["request"], asked["common"]
     for location in common["plugins"]:
         load_plugin(location)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         programs = import_module(PROGRAMS[common["backend"]])
         if common["backend"] == "tensorflow":
             programs.report_memory(folder)

@@ -14,7 +14,13 @@ from modtf.metrics.tokens.experts import ChosenExperts, Experts
 from modtf.metrics.tokens.gates import Gates, Tokens
 from modtf.metrics.tokens.groups import count_within, deal, group_documents
 from modtf.metrics.tokens.layer import LayerMeasures
-from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS, Options, Progress, measure_layer
+from modtf.metrics.tokens.summarise import (
+    NUM_PERMUTATIONS,
+    Options,
+    Progress,
+    check_permutations,
+    measure_layer,
+)
 
 NUM_GROUPS = 32
 SLICE = 2**14  # tokens worked on at a time: with 64 modules their gates take 8 MiB
@@ -111,11 +117,11 @@ class ActivationAccumulator:
             array = np.asarray(values)
         except ValueError:
             return check_labels(values, num_tokens, name)  # says what is wrong
-        named = array.dtype.kind in "US"
+        named = array.dtype.kind in "US" and not isinstance(values, np.ma.MaskedArray)
         if array.size and self._named.setdefault(name, named) is not named:
             raise ValueError(f"Some chunks came with {name} that are names and some with numbers.")
         if not named:
-            return check_labels(array, num_tokens, name)
+            return check_labels(values, num_tokens, name)
         known = self._names[name]
         found, inverse = np.unique(array.astype(str), return_inverse=True)
         numbers = np.array([known.setdefault(str(word), len(known)) for word in found], np.int64)
@@ -204,7 +210,7 @@ class ActivationAccumulator:
         options = Options(
             label_probs=label_probs,
             groups=(groups,) if isinstance(groups, str) else tuple(groups),
-            permutations=check_integer("permutations", permutations, 0),
+            permutations=check_permutations("permutations", permutations, self.groups[0].shape[2:]),
             confidence=check_number("confidence", confidence, 0.5, 0.9999),
             seed=check_integer("seed", seed, 0),
             top_k=self.top_k,

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from modtf.metrics.distributions import real
+
 Ints = NDArray[np.int64]
 BFLOAT16 = np.dtype("V2")  # files do not know it: they say two bytes
-NO_NUMBERS = {"c": "complex", "S": "text", "U": "text"}  # though NumPy would make numbers of some
 
 
 def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
@@ -51,9 +52,7 @@ def from_bfloat16(values: NDArray[Any]) -> NDArray[Any]:
 
 def _numbers(values: ArrayLike) -> NDArray[Any]:
     try:
-        array = np.asarray(values)
-        if array.dtype.kind in NO_NUMBERS:
-            raise TypeError(f"these are {NO_NUMBERS[array.dtype.kind]}")
+        array = real(values)
         if array.dtype.kind not in "fiub":  # lists of tensors, bfloat16 of ml_dtypes, ...
             array = array.astype(np.float64 if array.dtype.kind == "O" else np.float32)
     except (TypeError, ValueError) as error:
@@ -71,6 +70,8 @@ def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels") -> In
         array = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{name} must be one integer for every token: {error}") from error
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} are masked; leave out the tokens without one: tokens[~labels.mask].")
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(
             f"{name} are of type {array.dtype}; expected integers from 0. Numbers for other things: "

@@ -1,6 +1,7 @@
 """From sums over tokens, or a bare activation matrix, to what is said of each layer."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from modtf.checks import check_integer
+from modtf.memory import check_fits
 from modtf.metrics.activation_matrix import check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers
 from modtf.metrics.tokens.checks import Ints
@@ -18,6 +21,7 @@ from modtf.metrics.values import measure_all
 
 BY = ("mass", "hard")
 NUM_PERMUTATIONS = 100
+MOST_PERMUTATIONS = 1_000_000  # they tell a chance level to a thousandth of its spread
 Progress = Callable[[Any], Iterable[Any]]
 
 
@@ -34,6 +38,14 @@ class Options:
     names: tuple[str, ...] | None
     how: str
     warnings: tuple[str, ...]
+
+
+def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
+    """The number of permutations; raises `ValueError` where the matrices `[R, M]` of all cannot fit."""
+    number = check_integer(name, number, 0, MOST_PERMUTATIONS)
+    needed = {"permuted matrices": 8 * number * math.prod(matrix)}
+    check_fits(f"{name}={number}", needed, "Take fewer permutations, or label tokens by fewer classes.")
+    return number
 
 
 def measure_layer(

@@ -33,6 +33,7 @@ def run_cell(
     data: str = "auto",
     verbose: bool = True,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    wait: bool = False,
 ) -> Path:
     """Runs a cell, or finishes one that was killed, or finds it finished.
 
@@ -45,6 +46,7 @@ def run_cell(
             their last bits.
         verbose: whether to show a progress bar.
         callbacks: more Keras callbacks, see `modtf.train`.
+        wait: for another process that works on the cell; by default that is an error, which names it.
 
     Returns:
         The cell's folder: `config.json`, `results.csv`, `history.csv`, `activation.npz`, `last.keras`,
@@ -67,7 +69,7 @@ def run_cell(
         return Path(out, cell.folder)
     check_writable(out)
     train = prepare(cell, out, strategy=strategy, data=data, verbose=verbose, callbacks=callbacks)
-    with held(out, cell.folder):
+    with held(out, cell.folder, wait=wait):
         if state_of(cell, out).name != "finished":  # by another process, just now
             finish(cell, out, train)
     return Path(out, cell.folder)

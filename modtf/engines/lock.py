@@ -36,8 +36,11 @@ class NoLocksError(ValueError):
 
 
 @contextmanager
-def held(out: str | Path, name: str) -> Iterator[None]:
+def held(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
     """Within, nobody else works on the cell in the folder `name` of a study: no process, no other thread.
+
+    Args:
+        wait: for whoever does, however long; else only for the instant in which others look.
 
     Raises:
         HeldError: while somebody else does; says who.
@@ -47,11 +50,12 @@ def held(out: str | Path, name: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     holder, lock = path.with_suffix(".txt"), FileLock(path)
     try:
-        lock.acquire(timeout=PATIENCE)
+        lock.acquire(timeout=-1 if wait else PATIENCE)
     except Timeout:
         who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
         raise HeldError(
-            f"{Path(out, name)} is being worked on by {who}. Wait for its end, or choose another --out."
+            f"{Path(out, name)} is being worked on by {who}. Wait for its end (run --wait), or choose "
+            "another --out."
         ) from None
     except (NotImplementedError, OSError) as error:
         if isinstance(error, OSError) and error.errno not in UNKNOWN:

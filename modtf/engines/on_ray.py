@@ -16,7 +16,8 @@ RECYCLE = 20  # cells after which Ray replaces a worker
 
 @register_engine("ray")
 class RayEngine:
-    """Tasks on a running cluster (`ray start`), or on one of this machine alone if there is none.
+    """Tasks on a running cluster (`ray start`), or on one of this machine alone if there is none: it
+    listens on the loopback address, and has no dashboard.
 
     Every node needs modtf, the plug-ins and the study's folder, at the same places. Progress is shown by
     finished cells.
@@ -44,7 +45,7 @@ class RayEngine:
             needs = "--engine=ray needs Ray, which is not installed: pip install 'modtf[cluster]'."
             raise ValueError(needs) from error
         if not ray.is_initialized():
-            ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
+            start(ray, self.address)
         variables = thread_variables(max(1, round(self.cpus)))
         if "PYTHONPATH" in os.environ:
             variables["PYTHONPATH"] = os.environ["PYTHONPATH"]
@@ -78,6 +79,23 @@ class RayEngine:
             raise RuntimeError(reason)
 
         return work_on(cell, work, fail)
+
+
+def start(ray: Any, address: str | None = None) -> None:
+    """Joins a cluster; where none is given or found, starts one that listens on the loopback address alone.
+
+    Raises:
+        ConnectionError: where the cluster that was asked for is not there.
+    """
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        ray.init(address=address or "auto", **quiet)
+    except ConnectionError:
+        if address or os.environ.get("RAY_ADDRESS"):
+            raise
+        # what RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 says before the import: no other machine, so 127.0.0.1
+        ray._private.ray_constants.ENABLE_RAY_CLUSTER = False
+        ray.init(address="local", _node_ip_address="127.0.0.1", include_dashboard=False, **quiet)
 
 
 def _work_on(config: dict[str, Any], work: Work) -> Outcome:

@@ -1,11 +1,11 @@
 """The results of many cells as one small file, which reports read: for a supplement, or a colleague."""
 
 import atexit
+import contextlib
 import io
 import lzma
 import os
 import shutil
-import tempfile
 import zipfile
 import zlib
 from collections import Counter
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.files import atomic_path
+from modtf.files import atomic_path, check_ratio, scratch_folder
 from modtf.results.manifest import MANIFEST, READ, write_manifest
 from modtf.results.schema import ACTIVATION, read_activations
 from modtf.version import __version__
@@ -59,8 +59,7 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
 
 def _contents(cell: "CellFolder") -> dict[str, bytes]:
     """What of a cell is archived, by file, and a manifest of just that."""
-    with tempfile.TemporaryDirectory(prefix="modtf-results-") as temporary:
-        folder = Path(temporary)
+    with scratch_folder() as folder:
         for name in READ:
             if name == ACTIVATION and cell.has_activation:
                 (folder / name).write_bytes(compact(read_activations(cell.path)))
@@ -94,13 +93,15 @@ def unpacked(path: str | Path) -> Path:
 @lru_cache(None)
 def _unpack(path: str, *version: int) -> Path:
     said = f"{path} is no archive of results, as modtf report --archive writes one"
-    folder = Path(tempfile.mkdtemp(prefix="modtf-results-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kept = contextlib.ExitStack()
+    atexit.register(kept.close)
+    folder = kept.enter_context(scratch_folder())
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             if sum(entry.file_size for entry in entries) > LARGEST:
                 raise ValueError(f"{path} holds more than {LARGEST >> 30} GiB; unpack it yourself.")
+            check_ratio(path, entries)
             for entry in entries:
                 cell, _, name = entry.filename.partition("/")
                 if name not in FILES or cell in ("", ".", "..") or {"/", "\\", "\0"} & set(cell):

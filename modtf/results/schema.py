@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from modtf.cell import VARIANTS as VARIANTS
-from modtf.files import atomic_path, write_text
+from modtf.files import atomic_path, check_ratio, write_table
 from modtf.observed import at_place
 
 RESULTS = "results.csv"
@@ -22,6 +22,8 @@ DIVERGED = "diverged"
 CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance": what ran it last
 ACTIVATION = "activation.npz"
 LOGS = "tensorboard"  # a folder
+#: what NumPy raises on a damaged file: MemoryError where a header claims too much
+UNREADABLE = (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zlib.error)
 MATRICES = ("last", "best", "history")  # of it, at every place: "last_encoder", "last" at the only one
 TAIL = "tail"  # there, too, where the evaluations of that checkpoint are not among the history
 NUMBERS = ("steps", "data_seeds", "seeds")
@@ -136,7 +138,7 @@ def write_history(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
 
 
 def _write(path: Path, frame: pd.DataFrame, columns: Mapping[str, str]) -> Path:
-    write_text(path, conform(frame, columns, str(path)).to_csv(index=False))
+    write_table(path, conform(frame, columns, str(path)))
     return path
 
 
@@ -183,11 +185,12 @@ def read_activations(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     path = Path(folder, ACTIVATION)
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            check_ratio(path, file.zip.infolist())
             found = [name.removeprefix("last") for name in file.files if name.split("_")[0] == "last"]
             names = [*(m + end for end in found for m in MATRICES), *NUMBERS]
             names += [TAIL + end for end in found if TAIL + end in file.files]
             return {name: file[name] for name in names}
-    except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except (*UNREADABLE, KeyError, RuntimeError) as error:
         raise ValueError(
             f"{path} cannot be read ({error}). Remove its folder and run the cell again."
         ) from error

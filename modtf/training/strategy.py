@@ -46,6 +46,14 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
     return tf.distribute.MirroredStrategy(devices)
 
 
+def check_devices(names: Sequence[str]) -> None:
+    """Raises `ValueError` on a device that is not there; "GPU:0", "/GPU:0" and "/device:GPU:0" are one."""
+    known = {device.name.removeprefix("/device:") for device in tf.config.list_logical_devices()}
+    for name in names:
+        if name.removeprefix("/").removeprefix("device:").upper() not in known:
+            raise ValueError(f"devices: {name!r} is not known; expected one of {', '.join(sorted(known))}.")
+
+
 def name_of(strategy: Any) -> str:
     """How a result's provenance names what `choose_strategy` gives.
 

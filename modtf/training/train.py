@@ -1,5 +1,6 @@
 """`modtf.train` and `modtf.load_model`: what users call."""
 
+import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import keras
 from modtf.checks import check_choice, check_integer, check_names, check_path, check_type
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.outputs import find_outputs
-from modtf.files import check_file_writable
+from modtf.files import check_file_writable, check_ratio
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.base import ModularModel
 from modtf.population import Population
@@ -18,6 +19,7 @@ from modtf.protocol import PLACES, TRAINING_FACTOR, Evaluation, Protocol, Traini
 from modtf.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.fit import fit, scope_of
+from modtf.training.strategy import check_devices
 
 
 def train(
@@ -100,7 +102,9 @@ def train(
         check_type("evaluation", evaluation, Evaluation)
     if checkpoint is not None:
         check_file_writable(checkpoint, "checkpoint")
-    devices = check_names("devices", devices)
+    check_devices(devices := check_names("devices", devices))
+    if not isinstance(jit_compile, bool) and jit_compile != "auto":
+        raise ValueError(f"jit_compile={jit_compile!r} is not valid; expected True, False or 'auto'.")
     _check_callbacks(callbacks)
     if steps_per_execution is not None:
         check_integer("steps_per_execution", steps_per_execution, 1)
@@ -163,6 +167,9 @@ def load_model(path: str | Path) -> keras.Model:
     for name in ARCHITECTURES:
         ARCHITECTURES[name]  # looking it up imports it
     try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                check_ratio(path, archive.infolist())
         return keras.saving.load_model(path, safe_mode=True)
     except FileNotFoundError:
         raise

@@ -7,7 +7,6 @@ file, which is replaced whole before a trial begins and after it has ended.
 import json
 import math
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from keras_tuner.engine.base_tuner import BaseTuner
 from keras_tuner.engine.trial import Trial
 
 from modtf.cell import Cell
-from modtf.files import write_text
+from modtf.files import scratch_folder, write_text
 from modtf.space import Choice
 from modtf.tuning.search import LONGEST, SPREAD, Search, in_words, unreadable
 from modtf.tuning.trials import mean_validation
@@ -54,7 +53,7 @@ def run_search(search: Search, out: Path, run: Run, limit: int | None, retry_fai
 
     `run` decides about cells that failed before; `limit` None is as many trials as the oracle takes.
     """
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch_folder() as scratch:
         oracle = _make_oracle(search, limit)
         BaseTuner(oracle, directory=scratch, project_name="own")  # where it writes what nobody reads
         again = _load(oracle, search.folder(out), retry_failed)

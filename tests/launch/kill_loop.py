@@ -1,66 +1,115 @@
-"""By hand: kills `run` and `sweep` at random moments, goes on each time, and compares with undisturbed ones.
+"""By hand: kills `run` and `sweep` at random, fills their disk, damages their files.
 
-    python tests/launch/kill_loop.py --kills=100
-    python tests/launch/kill_loop.py --kills=20 --command=sweep --arch=rnn
+    python tests/launch/kill_loop.py --kills=200 --damages=300 --disks=20 --seed=1
+    python tests/launch/kill_loop.py --kills=20 --commands=sweep --arch=rnn --engine=local
 
-Every kill is SIGKILL, SIGTERM or SIGINT of the command, or SIGKILL of one of its workers. Between a kill and
-the next start the newest checkpoint is now and then cut off, emptied, removed, or some of its bytes changed;
-sometimes so is the one before. What is finished is started once more, and must stay as it is. At the end it
-prints what was done and what was lost or differs in any bit; exit status 1 unless that is nothing.
+A trial is one of: SIGKILL, SIGTERM or SIGINT of a command at a random moment, or SIGKILL of one of its
+workers, after which the same command resumes; a disk that is full at a random byte (a small one is mounted,
+which takes a superuser), and then is not; one file of a finished or an unfinished cell with bytes flipped,
+cut off, emptied, removed, or swapped with another cell's. After half of the kills a file is damaged, too.
+What is finished is started once more, and must stay as it is.
+
+Counted are, of all trials: lost, a number that an undisturbed run has and this one lacks without saying so;
+wrong, one that differs in any bit; twice, a cell trained again that was finished; tracebacks. Exit status 1
+unless all are 0. Counts are kept in --kept, if it is given, and the next call goes on from them.
 
 The commands run in forks of one process that has imported TensorFlow, with XLA's programs kept: so that
-kills fall on what they do, and not on their start.
+kills fall on what they do, and not on their start. With --fast the training alone is replaced, by one of a
+tenth of a second that needs no TensorFlow: locks, checkpoints, tables, manifests and commands are modtf's.
 """
 
 import argparse
+import contextlib
+import json
 import os
 import random
 import runpy
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
-import zipfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
-import numpy as np
-import pandas as pd
+import here
+from damages import damage, finished_trial, found_in, unfinished_trial
 
 ROOT = Path(__file__).parents[2]
-CLOCK = ("seconds", "members_times_steps_per_second")
 KINDS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}  # -> exit status
 SMALL = {"tokens": 640, "batches": 2, "batch_size": 16, "draws": 5, "tokens_per_draw": 160}
 SMALL |= {"activation_batch_size": 16}
+DISK = 64 << 20  # bytes of a disk on which there is room
 
 
-def start(command: str, arch: str, out: Path, steps: int) -> int:
-    """The command in a fork; returns the process id."""
-    arguments = ["--rules=2", "--width=8", "--tasks=1", "--seeds=2", "--batch_size=8", "--learning_rate=0.01"]
-    arguments += [f"--arch={arch}", f"--steps={steps}", f"--out={out}", "--variant=modular,gt_modular"]
-    arguments += [f"--set=evaluation.{name}={value}" for name, value in SMALL.items()]
-    arguments += ["--set=training.evaluations=10", "--set=evaluation.conditions=iid"]
-    sys.stdout.flush()
-    if child := os.fork():
-        return child
-    status: object = 1
-    try:
-        log = os.open(f"{out}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        sys.argv = [str(ROOT / "launch" / f"{command}.py"), *arguments]
-        runpy.run_path(sys.argv[0], run_name="__main__")
-        status = 0
-    except SystemExit as stopped:
-        status = stopped.code
-    except KeyboardInterrupt:  # before the command is there to say so
-        status = KINDS[signal.SIGINT]
-    except Exception:
-        traceback.print_exc()
-    finally:
+class Loop:
+    """What trials share: what undisturbed commands found, how long they took, what was counted."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path, counts: Counter[str]):
+        self.options, self.folder, self.counts = options, folder, counts
+        self.calm: dict[str, dict[str, object]] = {}
+        self.lasted: dict[str, float] = {}
+        self.problems: list[str] = []
+        self.unfinished: list[Path] = []  # what some kills left
+
+    def begin(self, command: str, out: Path) -> int:
+        """The command in a fork; returns the process id."""
+        arguments = ["--rules=2", "--width=8", "--tasks=1", "--seeds=1", "--batch_size=8"]
+        arguments += [f"--arch={self.options.arch}", f"--steps={self.options.steps}", f"--out={out}"]
+        arguments += ["--variant=modular,gt_modular", "--learning_rate=0.01"]
+        arguments += [f"--set=evaluation.{name}={value}" for name, value in SMALL.items()]
+        arguments += ["--set=training.evaluations=10", "--set=evaluation.conditions=iid"]
+        if command == "sweep" and self.options.engine == "here":
+            arguments += ["--engine=here"]
+        arguments += ["--retry_failed"] if command == "sweep" else []
         sys.stdout.flush()
-        os._exit(status if isinstance(status, int) else 1)
+        if child := os.fork():
+            return child
+        status: object = 1
+        try:
+            log = os.open(f"{out}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            if self.options.fast:
+                import modtf.engines.cell
+                import modtf.training.strategy
+
+                mock.patch.object(modtf.engines.cell, "prepare", here.prepare).start()
+                mock.patch.object(modtf.training.strategy, "choose_strategy", return_value=None).start()
+            sys.argv = [str(ROOT / "launch" / f"{command}.py"), *arguments]
+            runpy.run_path(sys.argv[0], run_name="__main__")
+            status = 0
+        except SystemExit as stopped:
+            status = stopped.code
+        except KeyboardInterrupt:  # before the command is there to say so
+            status = KINDS[signal.SIGINT]
+        except Exception:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(status if isinstance(status, int) else 1)
+
+    def judge(self, command: str, out: Path, what: str) -> None:
+        """Counts what is not as in the undisturbed run; `out` is finished."""
+        left, times = found_in(out), {path: path.stat().st_mtime_ns for path in out.glob("*/*")}
+        for name, was in self.calm[command].items():
+            if left.get(name, 0) != was:
+                self.problem("wrong" if name in left else "lost", f"{what}: {name}")
+        again = ended(self.begin(command, out), 3600)
+        if again != 0 or times != {path: path.stat().st_mtime_ns for path in out.glob("*/*")}:
+            self.problem("twice", what)
+        if "Traceback" in (said := Path(f"{out}.log").read_text()):
+            self.problem("traceback", f"{what}: {said[-1500:]}")
+        shutil.rmtree(out)
+
+    def problem(self, kind: str, text: str) -> None:
+        self.counts[kind] += 1
+        self.problems.append(f"{kind}: {text}")
+        print(self.problems[-1], flush=True)
 
 
 def ended(child: int, seconds: float) -> int | None:
@@ -74,102 +123,131 @@ def ended(child: int, seconds: float) -> int | None:
     return None
 
 
-def damage(out: Path, chance: random.Random) -> str:
-    """Now and then damages the newest checkpoint, if there is one; says how."""
-    newest = next(out.glob("*/checkpoint.npz"), None)
-    if newest is None or chance.random() < 0.5:
-        return ""
-    before = newest.with_name("checkpoint.previous.npz")
-    both, kind = before.exists() and chance.random() < 0.2, chance.choice(["cut off", "removed", "changed"])
-    for path in [newest, before] if both else [newest]:
-        content = bytearray(path.read_bytes())
-        if kind == "removed":
-            path.unlink()
-            continue
-        if kind == "cut off":
-            del content[chance.randrange(len(content)) * chance.randint(0, 1) :]
-        else:
-            for _ in range(chance.randint(1, 20)):
-                content[chance.randrange(len(content))] ^= chance.randint(1, 255)
-        path.write_bytes(content)
-    return f"{'both' if both else 'newest'} {kind}"
+def kills(loop: Loop, command: str, chance: random.Random) -> None:
+    """One command, killed until it is finished: at most four times."""
+    out, left = loop.folder / f"{command}{loop.counts['runs']}", chance.randint(1, 4)
+    loop.counts["runs"] += 1
+    status, is_whole = -1, True
+    while status != 0:
+        child, begun, lasts = loop.begin(command, out), time.monotonic(), loop.lasted[command]
+        found = ended(child, chance.uniform(0.0, lasts) if left else 3600)
+        workers = Path(f"/proc/{child}/task/{child}/children")
+        if found is None and chance.random() < 0.4 and (pids := workers.read_text().split()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(chance.choice(pids)), signal.SIGKILL)
+                loop.counts["kills: worker"] += 1
+            found = ended(child, chance.uniform(0.0, lasts))
+        expected: tuple[int, ...] = (0,)
+        if found is None:
+            how = chance.choice(list(KINDS))
+            os.kill(child, how)
+            found, expected, left = ended(child, 3600), (KINDS[how], -how, 0), left - 1  # 0: it was ending
+            loop.counts[f"kills: {how.name}"] += 1
+            left_there = list(out.glob("*/checkpoint.previous.npz"))
+            if is_whole and left_there and len(loop.unfinished) < 20:
+                loop.unfinished.append(loop.folder / f"unfinished{len(loop.unfinished)}")
+                shutil.copytree(left_there[0].parent, loop.unfinished[-1] / left_there[0].parent.name)
+            files = [
+                path for path in sorted(out.glob("*/*.*")) if path.is_file() and path.suffix != ".keras"
+            ]  # by size alone
+            if files and chance.random() < 0.5:
+                is_whole = False
+                loop.counts[f"between kills: {damage(chance, chance.choice(files), files)}"] += 1
+        elif left:  # programs are compiled by now, and the machine may be less busy
+            loop.lasted[command] = min(lasts, time.monotonic() - begun)
+        status = 1 if found is None else found
+        said = Path(f"{out}.log").read_text() if Path(f"{out}.log").exists() else ""
+        last = "\n".join(said.splitlines()[-4:])
+        if status == 1 and "was renamed or copied. Move it away" in last:
+            shutil.rmtree(last.split("error: ")[-1].split(" holds ")[0])
+            loop.counts["refused, and moved away"] += 1
+        elif status == 1 and "is the checkpoint of another training" in last:
+            stray = Path(last.split(" is the checkpoint of")[0].split(" ")[-1])
+            for path in stray.parent.glob("checkpoint*"):
+                path.unlink()
+            loop.counts["refused, and deleted"] += 1
+        elif status not in expected:
+            loop.problem("wrong", f"{command} ended with {status}: {said[-1500:]}")
+            return
+    loop.judge(command, out, f"{command} {loop.counts['runs']}")
 
 
-def found_in(out: Path) -> dict[str, object]:
-    """All numbers of finished cells but what a clock measured."""
-    numbers: dict[str, object] = {}
-    for folder in sorted(path.parent for path in out.glob("*/results.csv")):
-        results = pd.read_csv(folder / "results.csv")
-        numbers[f"{folder.name}/results"] = results[~results["measure"].isin(CLOCK)].to_csv()
-        numbers[f"{folder.name}/history"] = (folder / "history.csv").read_text()
-        with np.load(folder / "activation.npz") as arrays:
-            numbers |= {f"{folder.name}/{name}": arrays[name].tobytes() for name in arrays}
-        for path in folder.glob("*.keras"):
-            numbers[f"{folder.name}/{path.name}"] = zipfile.ZipFile(path).testzip()
-        left = [path.name for path in folder.iterdir() if "checkpoint" in path.name or path.name[0] == "."]
-        numbers[f"{folder.name}/left behind"] = left
-    return numbers
+def full_disk(loop: Loop, command: str, chance: random.Random) -> None:
+    """A command on a disk that is full at some byte, then on one with room."""
+    out = loop.folder / f"disk{loop.counts['full disk']}"
+    out.mkdir()
+    size = chance.randrange(1 << 14, 1 << 19)
+    mount = ["mount", "-t", "tmpfs", "tmpfs", str(out), "-o"]
+    subprocess.run([*mount, f"size={size}"], check=True)
+    try:
+        first = ended(loop.begin(command, out / "out"), 3600)
+        shutil.move(f"{out}/out.log", f"{out}.first.log")
+        subprocess.run([*mount, f"size={DISK},remount"], check=True)
+        said = Path(f"{out}.first.log").read_text()
+        if first not in (0, 1) or "Traceback" in said or (first == 1 and "error: " not in said):
+            loop.problem("traceback", f"full disk of {size} bytes: status {first}: {said[-1500:]}")
+        if ended(loop.begin(command, out / "out"), 3600) != 0:
+            said = Path(f"{out}/out.log").read_text()
+            loop.problem("lost", f"after a full disk of {size} bytes: {said[-1500:]}")
+            return
+        loop.counts["full disk"] += 1
+        loop.judge(command, out / "out", f"full disk of {size} bytes")
+    finally:
+        subprocess.run(["umount", "--lazy", str(out)], check=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--damages", type=int, default=0)
+    parser.add_argument("--disks", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing after so many")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--arch", default="mlp,mha,rnn")
-    parser.add_argument("--command", default="run,sweep")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--arch", default="mlp")
+    parser.add_argument("--commands", default="run,sweep")
+    parser.add_argument("--engine", default="here", help="of sweep: here, in its own process, or local")
+    parser.add_argument("--fast", action="store_true", help="a training without TensorFlow")
+    parser.add_argument("--kept", help="a JSON file of counts")
     options = parser.parse_args()
-    chance, counts, damaged = random.Random(options.seed), Counter[str](), Counter[str]()
-    wrong, begun, runs = list[str](), time.monotonic(), 0
-    kinds = [(c, arch) for arch in options.arch.split(",") for c in options.command.split(",")]
-    calm, lasted = dict[tuple[str, str], dict[str, object]](), dict[tuple[str, str], float]()
+    kept = Path(options.kept) if options.kept else None
+    counts = Counter[str](json.loads(kept.read_text()) if kept and kept.exists() else {})
+    end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {here.FAST: "1"} if options.fast else {}
         os.environ["TF_XLA_FLAGS"] = f"--tf_xla_persistent_cache_directory={folder}/xla"
         import modtf.analysis
         import modtf.engines.cell  # noqa: F401  # imports TensorFlow, and starts nothing of it
 
-        for kind in kinds:
-            out, begin = Path(folder, "calm-{}-{}".format(*kind)), time.monotonic()
-            status = ended(start(*kind, out, options.steps), 3600)
-            assert status == 0, Path(f"{out}.log").read_text()
-            calm[kind], lasted[kind] = found_in(out), time.monotonic() - begin
-        while sum(counts.values()) < options.kills and time.monotonic() - begun < options.seconds:
-            kind, runs, status = kinds[runs % len(kinds)], runs + 1, -1
-            out = Path(folder, f"run{runs}")
-            while status != 0 and len(wrong) < 5:
-                child, lasts, begin = start(*kind, out, options.steps), lasted[kind], time.monotonic()
-                more = sum(counts.values()) < options.kills
-                found = ended(child, chance.uniform(0.0, lasts) if more else 3600)
-                workers = Path(f"/proc/{child}/task/{child}/children")
-                if found is None and chance.random() < 0.4 and (pids := workers.read_text().split()):
-                    os.kill(int(chance.choice(pids)), signal.SIGKILL)
-                    counts["worker"] += 1
-                    found = ended(child, chance.uniform(0.0, lasts))
-                if found is None:
-                    how = chance.choice(list(KINDS))
-                    os.kill(child, how)
-                    found, expected = ended(child, 3600), (KINDS[how], -how, 0)  # 0: it was just ending
-                    counts[how.name] += 1
-                    damaged[damage(out, chance)] += 1
-                else:  # programs are compiled by now, and the machine may be less busy
-                    expected, lasted[kind] = (0, 0, 0), min(lasts, time.monotonic() - begin)
-                status = 1 if found is None else found
-                if status not in expected:
-                    said = Path(f"{out}.log").read_text()[-2000:]
-                    wrong.append(f"run {runs}, {kind}: ended with {status}: {said}")
-            left, times = found_in(out), {path: path.stat().st_mtime_ns for path in out.glob("*/*")}
-            differ = [name for name, was in calm[kind].items() if left.get(name, 0) != was]
-            wrong += [f"run {runs}, {kind}: {name}" for name in differ]
-            again = ended(start(*kind, out, options.steps), 3600)
-            if again != 0 or times != {path: path.stat().st_mtime_ns for path in out.glob("*/*")}:
-                wrong.append(f"run {runs}, {kind}: done twice")
-            if "Traceback" in Path(f"{out}.log").read_text():
-                wrong.append(f"run {runs}, {kind}: a traceback")
-            print(f"run {runs}, {kind}: {dict(counts)}, damaged: {dict(damaged)}, wrong: {wrong}", flush=True)
-    print(f"{runs} runs, {sum(counts.values())} kills: {dict(counts)}; damaged checkpoints: {dict(damaged)}")
-    print(f"lost or different: {wrong or 'nothing'}")
-    sys.exit(bool(wrong))
+        loop, commands = Loop(options, Path(folder), counts), options.commands.split(",")
+        for command in commands:
+            out, begun = Path(folder, f"calm-{command}"), time.monotonic()
+            assert ended(loop.begin(command, out), 3600) == 0, Path(f"{out}.log").read_text()
+            loop.calm[command], loop.lasted[command] = found_in(out), time.monotonic() - begun
+            print(f"{command} lasts {loop.lasted[command]:.1f} s", flush=True)
+        calm = Path(folder, f"calm-{commands[0]}")
+
+        def done(name: str) -> int:
+            return sum(number for key, number in counts.items() if key.startswith(name))
+
+        rounds: list[tuple[Callable[[], bool], Callable[[random.Random], object]]] = [
+            (lambda: done("kills") < options.kills, lambda c: kills(loop, c.choice(commands), c)),
+            (lambda: counts["full disk"] < options.disks, lambda c: full_disk(loop, c.choice(commands), c)),
+            (lambda: done("damage of a f") < options.damages // 2, lambda c: finished_trial(loop, calm, c)),
+            (lambda: done("damage of an u") < -(-options.damages // 2) and bool(loop.unfinished),
+             lambda c: unfinished_trial(loop, c)),
+        ]  # fmt: skip
+        while any(goes_on() for goes_on, _ in rounds) and time.monotonic() < end and len(loop.problems) < 9:
+            for goes_on, trial in rounds:
+                if goes_on():
+                    counts["trials begun"] += 1
+                    trial(random.Random(f"{options.seed} {counts['trials begun']}"))
+            if kept:
+                kept.write_text(json.dumps(counts))
+            print(dict(counts), flush=True)
+    print({name: counts[name] for name in ("lost", "wrong", "twice", "traceback")}, dict(counts))
+    print("lost or different:", loop.problems or "nothing")
+    sys.exit(any(counts[name] for name in ("lost", "wrong", "twice", "traceback")))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """`modtf measure`: from files to a page, and one clear line where they are not what they should be."""
 
+import io
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -238,3 +240,31 @@ def test_what_is_no_array_is_one_line(name, words, tmp_path):
     (line,) = done.stderr.splitlines()
     assert re.match(rf"measure.py: error: .*{words}", line)
     assert not (tmp_path / "atlas").exists()
+
+
+def test_what_claims_more_than_there_is(tmp_path, monkeypatch):
+    """An archive whose header says 10^11 numbers, and one that unpacks to a thousand times its size."""
+    header, labels = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**11, 10)}
+    )
+    np.save(labels, np.zeros(10, int))
+    for name, content in (("claims", bytes(64)), ("unpacks", bytes(1 << 21))):
+        for way in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            with zipfile.ZipFile(tmp_path / f"{name}{way}.npz", "w", way) as archive:
+                archive.writestr("activations.npy", header.getvalue() + content)
+                archive.writestr("labels.npy", labels.getvalue())
+    with pytest.raises(ValueError, match=r"'activations' of .*claims0\.npz cannot be read"):
+        Routing.read(tmp_path / "claims0.npz")
+    with pytest.raises(ValueError, match=r"claims8\.npz cannot be read: Unable to allocate 7\.28 TiB"):
+        Routing.read(tmp_path / "claims8.npz")
+    monkeypatch.setattr("modtf.files.LARGE", 1 << 20)
+    with pytest.raises(ValueError, match=r"unpacks8\.npz would unpack from 2,\d+ to 2,097,280 bytes: more"):
+        Routing.read(tmp_path / "unpacks8.npz")
+
+
+@pytest.mark.parametrize("number", ["1000000000", "1" + "0" * 30])
+def test_more_permutations_than_anybody_waits_for(arrays, tmp_path, number):
+    path = saved(tmp_path / "x.npz", arrays)
+    with pytest.raises(ValueError, match=rf"--permutations={number} is not valid; expected an integer"):
+        measure(f"--activations={path}", f"--out={tmp_path}", f"--permutations={number}")

@@ -131,7 +131,7 @@ def test_random_kills_lose_nothing():
     """A few, of `run` and of `sweep`; many more by hand."""
     loop = Path(__file__).with_name("kill_loop.py")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-    command = [sys.executable, str(loop), "--kills=2", "--arch=mlp", "--steps=300"]
+    command = [sys.executable, str(loop), "--kills=2", "--damages=20", "--steps=100"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     assert "lost or different: nothing" in result.stdout

@@ -49,6 +49,43 @@ def test_measure_activations(name, value):
     assert found is None or len(found) >= 0
 
 
+NO_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "masked": np.ma.masked_array,
+    "complex": lambda array: array + 0j,
+    "text": lambda array: array.astype(str),
+    "text in objects": lambda array: array.astype(str).astype(object),
+    "dates": lambda array: array.astype("M8[s]"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+def test_what_numpy_would_make_numbers_of(kind):
+    A, labels, make = np.eye(3), np.arange(12) % 3, NO_NUMBERS[kind]
+    calls: list[Callable[[], Any]] = [
+        lambda: metrics.measure_all(make(A)),
+        lambda: metrics.measure_all(A, usage=make(A)),
+        lambda: metrics.measure_all(A, rule_probs=make(A[0])),
+        lambda: metrics.measure_population(make(A[None])),
+        lambda: metrics.alignment(make(A)),
+        lambda: metrics.from_counts(make(A), np.ones(3)),
+        lambda: modtf.measure_activations(make(A)),
+        lambda: modtf.measure_activations(make(GOOD), labels, permutations=2),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"must be a rectangular array of numbers: these are {kind[:4]}"):
+            call()
+
+
+def test_masked_labels_and_too_many_permutations():
+    labels = np.ma.masked_array(np.arange(12) % 3)
+    for some in (labels, labels.astype(str)):
+        with pytest.raises(ValueError, match="labels are masked; leave out"):
+            modtf.measure_activations(GOOD, some)
+    for number in (10**9, 1e9, 10**30):
+        with pytest.raises(ValueError, match=r"permutations=.* is not valid; expected an integer of at"):
+            modtf.measure_activations(GOOD, np.arange(12) % 3, permutations=number)
+
+
 def test_every_public_function_is_tried():
     assert {m.name for m in metrics.activation_measures(metrics.GROUPS)} <= set(FUNCTIONS)
     assert {"best_match", "from_counts", "rule_distributions"} <= set(FUNCTIONS)

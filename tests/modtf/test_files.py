@@ -1,11 +1,27 @@
 """A file is whole or absent."""
 
 import errno
+import os
+import signal
+import subprocess
+import sys
 import tempfile
+import zipfile
 
+import pandas as pd
 import pytest
 
-from modtf.files import atomic_path, check_file_writable, check_writable, write_text
+from modtf.files import (
+    LARGE,
+    atomic_path,
+    check_file_writable,
+    check_ratio,
+    check_writable,
+    remove_unfinished,
+    scratch_folder,
+    write_table,
+    write_text,
+)
 
 
 def test_writes_and_makes_folders(tmp_path):
@@ -66,3 +82,60 @@ def test_a_full_disk_is_no_fault_of_the_name(tmp_path, monkeypatch, number):
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
     with pytest.raises(OSError if number == errno.ENOSPC else ValueError, match="refused"):
         check_writable(tmp_path)
+
+
+HOLDS = """
+import sys, time
+from modtf.files import atomic_path, scratch_folder
+with atomic_path(sys.argv[1] + "/table.csv") as file, scratch_folder(sys.argv[1]) as folder:
+    file.write_text("half")
+    (folder / "half").write_text("half")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    command = [sys.executable, "-c", HOLDS, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        (tmp_path / ".writing-another-machine-x").touch()  # of which nothing is known
+        write_text(tmp_path / "a", "")
+        assert len(list(tmp_path.glob(".writing-*"))) == 3
+        process.send_signal(signal.SIGKILL)
+    with scratch_folder(tmp_path) as folder:
+        assert sorted(tmp_path.glob(".writing-*")) == sorted(
+            [folder, tmp_path / ".writing-another-machine-x"]
+        )
+        remove_unfinished(tmp_path)  # by whoever holds the folder's lock
+        assert not list(tmp_path.glob(".writing-*"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_tables_hold_no_formulas(tmp_path):
+    texts = ["=1+1", "+x", "-x", "@x", "\t=1", "-1.5", "a=b", "", 'say "=x"', "é"]
+    frame = pd.DataFrame(
+        {"=name": texts, "number": [-1.5] * 10, "kind": pd.Categorical(texts), "any": [-1] * 10}
+    )
+    write_table(tmp_path / "x.csv", frame)
+    found = pd.read_csv(tmp_path / "x.csv", keep_default_na=False, dtype={"'=name": str, "kind": str})
+    safe = ["'=1+1", "'+x", "'-x", "'@x", "'\t=1", *texts[5:]]
+    assert (found["'=name"].tolist(), found["kind"].tolist()) == (safe, safe)
+    assert (found["number"].tolist(), found["any"].tolist()) == ([-1.5] * 10, [-1] * 10)
+
+
+@pytest.mark.parametrize(
+    ("packed", "size", "good"), [(1 << 21, 2 << 30, False), (1, LARGE, True), (1 << 24, 2 << 30, True)]
+)
+def test_what_unpacks_to_far_more_than_it_is(packed, size, good):
+    entry = zipfile.ZipInfo("x")
+    entry.compress_size, entry.file_size = packed, size
+    if good:
+        check_ratio("x.zip", [entry])
+        return
+    with pytest.raises(
+        ValueError, match=r"x\.zip would unpack from 2,097,152 to 2,147,483,648 bytes: more than 256"
+    ):
+        check_ratio("x.zip", [entry])

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.analysis.routing_page.megatron import traced_arrays
+from modtf.files import check_ratio
 from modtf.metrics.tokens.checks import BFLOAT16
+from modtf.results.schema import UNREADABLE
 
 LOCAL_HEADER = 30  # bytes of a file's header inside a zip file, before its name and its extra field
 #: type in a .safetensors file -> in NumPy
@@ -82,7 +84,7 @@ def explained(what: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise ValueError(f"{what}: {error}. Install it: pip install 'modtf[parquet]'") from error
-    except (ValueError, TypeError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (*UNREADABLE, TypeError, KeyError, OverflowError) as error:
         raise ValueError(f"{what}: {error}") from error
 
 
@@ -99,6 +101,7 @@ def _of_npy(path: Path) -> NDArray[Any]:
 def _of_archive(path: Path, name: str) -> NDArray[Any]:
     with zipfile.ZipFile(path) as archive:
         member = archive.getinfo(f"{name}.npy")
+        check_ratio(path, [member])
         if member.compress_type != zipfile.ZIP_STORED:
             with archive.open(member) as packed:
                 return np.lib.format.read_array(packed, allow_pickle=False)

@@ -21,7 +21,7 @@ from modtf.analysis.report.sections import measures_section
 from modtf.analysis.routing_page import tables
 from modtf.analysis.routing_page.tables import ADJUSTED, BY, Names
 from modtf.analysis.text import plural
-from modtf.files import atomic_path, write_text
+from modtf.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS, LayerMeasures
 from modtf.metrics.tokens import View
 
@@ -88,8 +88,7 @@ def write_atlas(
         "activation.csv": tables.activation_rows(layers, names),
     }
     for file, frame in frames.items():
-        with atomic_path(out / file) as temporary:
-            frame.to_csv(temporary, index=False)
+        write_table(out / file, frame)
     sections = [_first_section(layers, names, how)]
     if layers[0].label_counts is not None:
         sections.append(page.Section("Layers", content=[_shown(draw_layers(layers, names), out)]))

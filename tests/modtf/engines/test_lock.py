@@ -4,10 +4,11 @@ import errno
 import fcntl
 import os
 import re
+import threading
 
 import pytest
 
-from modtf.engines.lock import HeldError, NoLocksError, held, is_held, one_machine_only
+from modtf.engines.lock import PATIENCE, HeldError, NoLocksError, held, is_held, one_machine_only
 
 
 def test_while_it_is_held_nobody_else_gets_it_and_is_told_who_has_it(tmp_path):
@@ -21,6 +22,22 @@ def test_while_it_is_held_nobody_else_gets_it_and_is_told_who_has_it(tmp_path):
     assert not is_held(tmp_path, "cell")
     left = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     assert left == ["cell.2.lock", "cell.lock"]  # never removed; nobody's name beside them
+
+
+def test_whoever_waits_gets_it_after_the_other(tmp_path):
+    order = []
+
+    def second():
+        with held(tmp_path, "cell", wait=True):
+            order.append("second")
+
+    with held(tmp_path, "cell"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join(2 * PATIENCE)
+        order.append("first")
+    thread.join(60)
+    assert order == ["first", "second"]
 
 
 @pytest.mark.filterwarnings("ignore:flock not supported")

@@ -1,6 +1,7 @@
 """The ray engine, on a cluster of two nodes that both run on this machine; one of them is killed."""
 
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from dummy import results
 
-from modtf.engines.on_ray import RayEngine
+from modtf.engines.on_ray import RayEngine, start
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (the extra `cluster`)")
 
@@ -17,6 +18,26 @@ pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}  # bytes, which nothing is put into
+
+
+def listening():
+    """Addresses, in the system's hexadecimal, and ports that somebody listens on here."""
+    lines = [
+        line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()
+    ]
+    return {tuple(line[1].split(":")) for line in lines if line[3] == "0A"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as Linux tells it")
+def test_one_of_our_own_listens_on_the_loopback_address_alone(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = listening()
+    start(ray)
+    ours = listening() - before
+    ray.shutdown()
+    ray._private.ray_constants.ENABLE_RAY_CLUSTER = True
+    assert ours
+    assert {address for address, _ in ours} <= {"0100007F", "0000000000000000FFFF00000100007F"}
 
 
 @pytest.fixture(scope="module")

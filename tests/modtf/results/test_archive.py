@@ -113,3 +113,13 @@ def test_what_is_certain_stays_and_so_does_what_diverged():
     assert np.isnan(apportion([[np.nan, np.nan]])).all()
     last, steps = np.full((2, 3), 1 / 3, np.float32), np.arange(5)
     assert compact({"last": last, "steps": steps}) == compact({"last": last, "steps": steps})
+
+
+def test_one_that_unpacks_to_far_more_than_it_is_never_is(archive, tmp_path, monkeypatch):
+    path = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr("cell/results.csv", bytes(1 << 21))
+    monkeypatch.setattr("modtf.files.LARGE", 1 << 20)
+    with pytest.raises(ValueError, match=r"bomb\.zip would unpack from 2,\d+ to 2,097,152 bytes"):
+        load_results(path)
+    assert len(load_results(archive))

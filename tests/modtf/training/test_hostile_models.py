@@ -47,7 +47,7 @@ def test_build(name, value):
     survives(lambda: modtf.build(**given_))
 
 
-SHOWN = {"verbose", "label", "jit_compile"}  # of `train`: handed on as they are
+SHOWN = {"verbose", "label"}  # of `train`: handed on as they are
 
 
 @pytest.mark.parametrize("name", [n for n in inspect.signature(modtf.train).parameters if n not in SHOWN])
@@ -59,6 +59,26 @@ def test_train(model, name, value):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("keras.Model.fit", lambda *_, **__: None)
         survives(lambda: modtf.train(**given_))
+
+
+REFUSED = {
+    "learning_rate": [0, 1e308, float("nan")], "clipnorm": [0, 1e-300, 1e308], "steps": [10**30, 2**63],
+    "devices": [["GPU:7"], ["nope"], "CPU:0"], "jit_compile": ["yes", 2, None], "evaluations": [10**30],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in REFUSED.items() for v in values])
+def test_what_no_training_can_do(model, name, value):
+    with pytest.raises(ValueError, match=rf"{name}.* is not (valid|known); expected"):
+        modtf.train(**{"model": model, "task": TASK, "steps": 1, "verbose": False, name: value})
+
+
+@pytest.mark.parametrize("arch", ["mlp", "mha", "rnn"])
+def test_more_rules_than_fit(arch):
+    task = Task(arch, num_rules=10**12)
+    for call in (lambda: modtf.build(task, width=32), lambda: modtf.stream(task, batch_size=2)):
+        with pytest.raises(ValueError, match=r"cannot fit: it needs at least .*fewer rules"):
+            call()
 
 
 @few
@@ -102,6 +122,15 @@ def test_another_version(saved, tmp_path):
         path = changed(saved, tmp_path / "x.keras", lambda text, old=old, new=new: text.replace(old, new))
         with pytest.raises(ValueError, match="cannot be read as a model"):
             modtf.load_model(path)
+
+
+def test_one_that_unpacks_to_far_more_than_it_is(saved, tmp_path, monkeypatch):
+    path = changed(saved, tmp_path / "x.keras", str)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("assets/zeros", bytes(1 << 26))
+    monkeypatch.setattr("modtf.files.LARGE", 1 << 25)
+    with pytest.raises(ValueError, match=r"cannot be read as a model \(.*x\.keras would unpack from"):
+        modtf.load_model(path)
 
 
 CALLS: list[dict[str, Any]] = [
