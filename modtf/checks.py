@@ -24,9 +24,9 @@ def is_number(value: Any) -> bool:
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """`value` as a plain `int`; raises `ValueError` unless it is an integer from `low` to `high`, if any."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < low:
         limit = f"at least {low}"
-    elif high is not None and value > high:
+    elif high is not None and int(value) > high:
         limit = f"at most {high}"
     else:
         return int(value)

@@ -68,7 +68,7 @@ class Clamped(Router):
         super().__init__(setup)
         self.matrix = clamped_matrix(self.num_rules, matrix, amount)
         self.is_drawn = bool(hard) and not np.isin(self.matrix, (0, 1)).all()
-        self.depends_only_on_rule = not self.is_drawn
+        self.depends_only_on_rule = not self.is_drawn  # type: ignore[misc]  # the class says it of most
         if self.is_drawn:
             self.key = self.keep("key", noise_keys(setup.initial, setup.name), "int32")
 

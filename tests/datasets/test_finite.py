@@ -117,7 +117,7 @@ def test_conditions_of_one_shape_share_a_pipeline(task, draw, on_device):
     options = {"batch_size": 8, "split": "test"}
     source = make_batches(population, "target", 8, "test", tuple(shifted), on_device=on_device)
     make = tf.function(source.make, autograph=False) if on_device else lambda element: element
-    with source.first(2) as iterator:
+    with source.share(2) as iterator:
         made = [make(next(iterator))[0] for _ in range(2 * len(shifted))]
     for condition, features in zip(shifted, made[::2], strict=True):
         shift = corners([(features["inputs"], 0, 0)])[3]

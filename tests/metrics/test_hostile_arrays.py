@@ -81,7 +81,8 @@ def test_masked_labels_and_too_many_permutations():
     for some in (labels, labels.astype(str)):
         with pytest.raises(ValueError, match="labels are masked; leave out"):
             modtf.measure_activations(GOOD, some)
-    for number in (10**9, 1e9, 10**30):
+    too_many: list[Any] = [10**9, 1e9, 10**30]
+    for number in too_many:
         with pytest.raises(ValueError, match=r"permutations=.* is not valid; expected an integer of at"):
             modtf.measure_activations(GOOD, np.arange(12) % 3, permutations=number)
 

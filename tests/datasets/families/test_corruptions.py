@@ -170,7 +170,7 @@ def test_all_conditions_share_one_pipeline(toy):
 
     Corruptions.examples = counted  # type: ignore[method-assign]
     try:
-        with source.first(1) as iterator:
+        with source.share(1) as iterator:
             found = [next(iterator)[0]["rule"].numpy()[0, 0] for _ in range(167)]
     finally:
         Corruptions.examples = examples  # type: ignore[method-assign]

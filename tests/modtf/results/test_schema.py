@@ -1,6 +1,7 @@
 """The files of a cell are written as they are read: columns, numbers to the last bit, matrices by place."""
 
 import io
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -63,7 +64,7 @@ def test_history_and_activations_are_written(tmp_path):
     row = {"step": 1, "data_seed": 0, "seed": 0, "measure": "loss", "condition": "iid", "value": 1.0}
     assert write_history(tmp_path, pd.DataFrame([row])).name == "history.csv"
     matrix = np.full((1, 2, 2), 0.5)
-    same = {"steps": [1], "data_seeds": [0], "seeds": [0]}
+    same: dict[str, Any] = {"steps": [1], "data_seeds": [0], "seeds": [0]}
     write_activations(tmp_path, last=matrix, best=matrix, history=matrix[None], **same)
     found = read_activations(tmp_path)
     shapes = {name: array.shape for name, array in found.items()}

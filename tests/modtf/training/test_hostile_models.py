@@ -61,7 +61,7 @@ def test_train(model, name, value):
         survives(lambda: modtf.train(**given_))
 
 
-REFUSED = {
+REFUSED: dict[str, list[Any]] = {
     "learning_rate": [0, 1e308, float("nan")], "clipnorm": [0, 1e-300, 1e308], "steps": [10**30, 2**63],
     "devices": [["GPU:7"], ["nope"], "CPU:0"], "jit_compile": ["yes", 2, None], "evaluations": [10**30],
 }  # fmt: skip
