@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 import pytest
+from registering import forgotten
 
 import modtf
 from modtf.families import FAMILIES
@@ -52,20 +53,16 @@ def chosen_by_rule(task: modtf.Task) -> keras.Model:
 @pytest.fixture
 def clean() -> Iterator[None]:
     """Takes back what a page registers."""
-    registries = (FAMILIES, MEASURES, MODELS, ROUTERS)
-    yield
-    for registry in registries:
-        for name in set(registry._objects) - set(registry._modules):
-            del registry._objects[name], registry._origins[name]
+    with forgotten(FAMILIES, MEASURES, MODELS, ROUTERS):
+        yield
 
 
 @pytest.fixture
 def readme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     """What the README's blocks find: a model of the reader's, and smaller sizes than they say."""
     train, evaluate, text = modtf.train, modtf.evaluate, PAGES["README.md"].read_text(encoding="utf-8")
-    (tmp_path / "README.md").write_text(
-        re.sub(r"modarch_rules/\w+", "modarch_rules/mlp_regression_r2_task0", text)
-    )
+    smaller = re.sub(r"modarch_rules/\w+", "modarch_rules/mlp_regression_r2_task0", text)
+    (tmp_path / "README.md").write_text(smaller)
     monkeypatch.setitem(PAGES, "README.md", tmp_path / "README.md")
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "data"))
 

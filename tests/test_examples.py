@@ -1,26 +1,18 @@
 """The examples of measuring a model run as they stand, and show what they are there to show."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import ROOT, succeeds
 
-ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "measure"
 
 
 def run(name: str) -> str:
     """What the example prints, its spaces made one."""
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / name)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return re.sub(" +", " ", done.stdout)
+    printed = succeeds(FOLDER / name, env={"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"})
+    return re.sub(" +", " ", printed)
 
 
 def values(printed: str, measure: str) -> list[tuple[float, float]]:

@@ -2,35 +2,25 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import ROOT, Done, python
 
-ROOT = Path(__file__).parents[1]
 FOLDERS = ("modtf", "datasets", "models", "metrics", "launch")
 
 # The families and architectures themselves, the names of published TFDS configurations, and what tries them.
 MAY_NAME_FAMILIES = (
-    "modtf/families/",
-    "datasets/families/",
-    "datasets/modarch_rules/",
-    "models/architectures/",
-    "modtf/experiments/",
-    "modtf/studies/",
-    "tests/",
-)
+    "modtf/families/", "datasets/families/", "datasets/modarch_rules/", "models/architectures/",
+    "modtf/experiments/", "modtf/studies/", "tests/",
+)  # fmt: skip
 FAMILY_NAME = re.compile(r"['\"](mlp|mha|rnn)['\"]")
 
 
-def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+def lint_imports(root: Path) -> Done:
     """import-linter with the contracts of pyproject.toml, on the tree in `root`."""
     command = "from importlinter.cli import lint_imports_command as main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", command, "--no-cache"],
-        cwd=root, env={"PYTHONPATH": str(root)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return python("-c", command, "--no-cache", cwd=root, env={"PYTHONPATH": str(root)})
 
 
 @pytest.fixture

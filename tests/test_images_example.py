@@ -1,14 +1,12 @@
 """An experiment with images in one file outside the tree: run, killed between stages, resumed, reported."""
 
-import os
-import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_plugin_example import REPORT, RUN, finish, results, start
+from processes import succeeds as finish
+from test_plugin_example import REPORT, RUN, kill_at, results
 
 pytestmark = pytest.mark.slow
 PLUGIN = Path(__file__).parents[1] / "examples" / "images" / "images.py"
@@ -47,14 +45,7 @@ def test_places_groups_probes_and_stages_are_results(straight):
 
 def test_a_killed_run_resumes_at_its_stage(straight, tmp_path):
     command = [RUN, *SMALL, "--variant=taught", f"--out={tmp_path}"]
-    process = start(*command)
-    deadline = time.monotonic() + 600
-    while not list(tmp_path.glob("*/members/*/checkpoint_let_go.npz")):
-        assert process.poll() is None, process.communicate()[1][-3000:]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_at(tmp_path, "*/members/*/checkpoint_let_go.npz", *command)
     finish(*command)
     frame = results(straight[0])
     mine = frame[frame["variant"] == "taught"].reset_index(drop=True)

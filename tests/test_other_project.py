@@ -1,15 +1,12 @@
 """Another project, outside the repository, with modtf installed from its wheel beside foreign packages."""
 
-import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from processes import ROOT, python, succeeds
 
-ROOT = Path(__file__).parents[1]
 SOURCES = ("modtf", "datasets", "models", "metrics", "launch")
 FILES = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
 
@@ -23,22 +20,20 @@ print(modtf.__file__)
 
 
 def outside(folder: Path) -> dict[str, str]:
-    """The environment of a process that finds packages in `folder` first, and never in the repository."""
-    return {**os.environ, "PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    """What a process needs to find packages in `folder` first, and never in the repository."""
+    return {"PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of installed packages: the wheel of modtf, and foreign `datasets`, `models`, ..."""
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    ignored = shutil.ignore_patterns("__pycache__")
     for name in SOURCES:
-        shutil.copytree(
-            ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
     for name in FILES:
         shutil.copy(ROOT / name, source / name)
-    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "."]
-    subprocess.run([*build, "--wheel-dir", "wheel"], cwd=source, check=True, capture_output=True, text=True)
+    succeeds("-m", "pip", "wheel", "--no-deps", "--quiet", ".", "--wheel-dir", "wheel", cwd=source)
     (wheel,) = (source / "wheel").glob("*.whl")
     zipfile.ZipFile(wheel).extractall(folder)
     for name in ("datasets", "models", "metrics", "launch"):
@@ -49,35 +44,25 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_foreign_packages_of_the_same_names(installed: Path, tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", BESIDE_FOREIGN_PACKAGES],
-        cwd=tmp_path, env=outside(installed), capture_output=True, text=True,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    assert Path(run.stdout.strip()).is_relative_to(installed)
+    printed = succeeds("-W", "error", "-c", BESIDE_FOREIGN_PACKAGES, cwd=tmp_path, env=outside(installed))
+    assert Path(printed.strip()).is_relative_to(installed)
 
 
 def test_the_console_command(installed: Path, tmp_path: Path) -> None:
     (entry,) = installed.glob("modtf-*.dist-info/entry_points.txt")
     assert "modtf = modtf.launch.main:main" in entry.read_text().splitlines()
-    run = subprocess.run(
-        [sys.executable, "-c", "from modtf.launch.main import main; main()", "run", "--rules=1"],
-        cwd=tmp_path, env=outside(installed), capture_output=True, text=True,
-    )  # fmt: skip
+    console = "from modtf.launch.main import main; main()"
+    run = python("-c", console, "run", "--rules=1", cwd=tmp_path, env=outside(installed))
     assert run.returncode == 1
-    assert run.stderr == ("modtf run: error: --rules=1 is not valid; expected an integer of at least 2.\n")
+    assert run.stderr == "modtf run: error: --rules=1 is not valid; expected an integer of at least 2.\n"
 
 
 @pytest.mark.slow
 def test_a_keras_model_learns_the_rules(installed: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "other_project", tmp_path / "project")
-    run = subprocess.run(
-        [sys.executable, "train.py", f"--data_dir={tmp_path / 'data'}", "--name", "modarch_rules/"
-         "mlp_regression_r4_task0_validation10_test512"],
-        cwd=tmp_path / "project", env=outside(installed), capture_output=True, text=True,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    lines = run.stdout.splitlines()
+    name = "modarch_rules/mlp_regression_r4_task0_validation10_test512"
+    given, where = (f"--data_dir={tmp_path / 'data'}", "--name", name), tmp_path / "project"
+    lines = succeeds("train.py", *given, cwd=where, env=outside(installed)).splitlines()
     (place,) = (line for line in lines if line.startswith("modtf "))
     assert str(installed) in place
     (loss,) = (float(line.split()[-1]) for line in lines if line.startswith("test loss"))

@@ -1,21 +1,21 @@
 """A model of one's own stands in the table beside the variants: the real commands on examples/own_model."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from absl import flags
+from flag_values import given
+from processes import ROOT, succeeds
+from registering import forgotten
 
 import modtf
 from modtf.launch import run
 from modtf.models.own import MODELS
 from modtf.plugins import load_plugin
 
-ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "examples" / "own_model" / "my_model.py"
 pytestmark = pytest.mark.slow
 
@@ -26,18 +26,11 @@ SMALL = [
 ]  # fmt: skip
 
 
-def command(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, str(ROOT / "launch" / f"{name}.py"), *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """The folder of a run, and what the command printed."""
     out = tmp_path_factory.mktemp("own") / "run"
-    done = command("run", *SMALL, f"--out={out}")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return out, done.stdout
+    return out, succeeds(ROOT / "launch" / "run.py", *SMALL, f"--out={out}")
 
 
 def test_it_is_short():
@@ -81,19 +74,15 @@ def test_tables_and_figures_show_them(finished):
 @pytest.fixture
 def refused(monkeypatch):
     """refused(arguments, plugin) -> what `modtf run` says against it; what the plug-in registers is gone."""
-    yield lambda arguments, plugin=PLUGIN: _refusal(arguments, plugin)
-    for name in MODELS.outside:
-        del MODELS._objects[name], MODELS._origins[name]
+    with forgotten(MODELS):
+        yield _refusal
     del sys.modules[PLUGIN.stem]
 
 
-def _refusal(arguments: list[str], plugin: Path) -> str:
+def _refusal(arguments: list[str], plugin: Path = PLUGIN) -> str:
     load_plugin(plugin)
-    given = flags.FlagValues()
-    run.define_flags(given)
-    given(["run", *SMALL[1:], *arguments])
     with pytest.raises(ValueError, match=r"\w") as caught:
-        run.main(given)
+        run.main(given(run, *SMALL[1:], *arguments))
     return str(caught.value)
 
 
@@ -111,10 +100,7 @@ def test_comments_do_not_change_a_model(finished, refused, tmp_path, capsys):
     changed = tmp_path / PLUGIN.name
     changed.write_text(f"# A comment.\n{PLUGIN.read_text()}")
     load_plugin(changed)
-    given = flags.FlagValues()
-    run.define_flags(given)
-    given(["run", *SMALL[1:], f"--out={out}"])
-    run.main(given)
+    run.main(given(run, *SMALL[1:], f"--out={out}"))
     assert capsys.readouterr().out == printed
 
 

@@ -1,9 +1,7 @@
 """One file outside the package adds to all of it: the real commands, with examples/plugin/my_plugin.py."""
 
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -12,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from processes import ROOT
+from processes import succeeds as finish
 
-ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "examples" / "plugin" / "my_plugin.py"
 RUN, REPORT = (str(ROOT / "launch" / f"{name}.py") for name in ("run", "report"))
 
@@ -34,16 +33,20 @@ def plugin(tmp_path_factory):
 
 
 def start(*command, **options):
-    return subprocess.Popen(
-        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
-    )
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *command], **options)
 
 
-def finish(*command):
+def kill_at(out, pattern, *command):
+    """Kills the command as soon as it has written such a file."""
     process = start(*command)
-    printed, said = process.communicate()
-    assert process.returncode == 0, said[-3000:]
-    return printed
+    deadline = time.monotonic() + 600
+    while not list(out.glob(pattern)):
+        assert process.poll() is None, process.communicate()[1][-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +61,7 @@ def resumed(plugin, tmp_path_factory):
     """The folder of a run of the user's router that was killed in the middle of training, and resumed."""
     out = tmp_path_factory.mktemp("runs") / "resumed"
     command = [RUN, f"--plugin={plugin}", *SMALL, "--variant=my_router", f"--out={out}"]
-    process = start(*command)
-    deadline = time.monotonic() + 600
-    while not list(out.glob("*/checkpoint.npz")):
-        assert process.poll() is None, process.communicate()[1][-3000:]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_at(out, "*/checkpoint.npz", *command)
     assert not list(out.glob("*/results.csv")), "it was killed too late"
     finish(*command)
     return out

@@ -2,17 +2,15 @@
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
+from itertools import product
 
+import processes
 import pytest
 
 from modtf.families import with_free_rules
 
 pytest.importorskip("jax")
 
-ROOT = Path(__file__).parents[1]
 
 # Python runs a module of this name first: nothing after it can import TensorFlow.
 BLOCK = """
@@ -61,14 +59,12 @@ def python(tmp_path_factory):
     """Runs Python without TensorFlow."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "sitecustomize.py").write_text(BLOCK)
-    path = os.pathsep.join([str(folder), str(ROOT)])
+    path = os.pathsep.join([str(folder), str(processes.ROOT)])
 
     def run(*arguments):
-        environment = {**os.environ, "PYTHONPATH": path, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+        environment = {"PYTHONPATH": path, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
         environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # programs that hardly run
-        return subprocess.run(
-            [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False
-        )
+        return processes.python(*arguments, env=environment)
 
     return run
 
@@ -80,21 +76,20 @@ def test_it_is_blocked(python):
 
 @pytest.mark.slow
 def test_data_are_made_and_models_measured(python):
-    done = python("-c", LIBRARY, str(ROOT / "tests" / "datasets" / "golden.json"))
+    done = python("-c", LIBRARY, processes.ROOT / "tests" / "datasets" / "golden.json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == [f"{arch} ok" for arch in with_free_rules()]
 
 
 @pytest.mark.slow
 def test_the_benchmark_prints_its_table(python, tmp_path):
-    script, out = str(ROOT / "launch" / "bench.py"), tmp_path / "bench.json"
+    script, out = processes.ROOT / "launch" / "bench.py", tmp_path / "bench.json"
     small = ["--rules=2", "--width=4", "--variant=monolithic,modular", "--repeats=1", "--seconds=0.01"]
     done = python(script, "--backend=jax", f"--arch={','.join(with_free_rules())}", *small, f"--json={out}")
     assert done.returncode == 0, done.stderr[-3000:]
     rows = json.loads(out.read_text())
-    assert [(row["arch"], row["variant"]) for row in rows] == [
-        (arch, variant) for arch in with_free_rules() for variant in ("monolithic", "modular")
-    ]
+    found = [(row["arch"], row["variant"]) for row in rows]
+    assert found == list(product(with_free_rules(), ("monolithic", "modular")))
     for row in rows:
         assert min(row[n] for n in ("step_ms", "peak_gflops", "compile_s", "flops", "to_monolithic")) > 0
         assert row["train_ms"] == pytest.approx(row["step_ms"] + row["data_ms"])
@@ -107,7 +102,7 @@ def test_the_benchmark_prints_its_table(python, tmp_path):
 @pytest.mark.slow
 def test_a_device_is_measured_and_profiled(python, tmp_path):
     """With the programs of an accelerator, on the CPU."""
-    script, out = str(ROOT / "launch" / "bench.py"), tmp_path / "card.json"
+    script, out = processes.ROOT / "launch" / "bench.py", tmp_path / "card.json"
     small = ["--arch=mlp", "--rules=2", "--width=4", "--members=2", "--precision=float32", "--repeats=1"]
     small += ["--seconds=0.01", "--data=device,host", "--kernels=accelerator", f"--profile={tmp_path / 't'}"]
     done = python(script, "--backend=jax", "--device=cpu", f"--json={out}", *small)
@@ -123,7 +118,7 @@ def test_a_device_is_measured_and_profiled(python, tmp_path):
 
 
 def test_a_device_that_is_not_there_is_one_line(python):
-    done = python(str(ROOT / "launch" / "bench.py"), "--backend=jax", "--device=gpu")
+    done = python(processes.ROOT / "launch" / "bench.py", "--backend=jax", "--device=gpu")
     assert done.returncode == 1
     assert "--device=gpu: JAX" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -1,11 +1,12 @@
 """What the tests of the data loop over: every kind of task that the registry of families knows."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from registering import forgotten
 
 from modtf import Task, stream
 from modtf.families import FAMILIES, Family, register_family
@@ -49,15 +50,15 @@ def any_family(request: pytest.FixtureRequest) -> Task:
     return request.param
 
 
-def batches(task: Task | Sequence[Task], count: int, **options: Any) -> Iterator[Batch]:
-    for features, target in islice(stream(task, **options), count):
-        yield features["inputs"].numpy(), features["rule"].numpy(), target.numpy()
-
-
 @pytest.fixture
 def draw() -> Callable[..., list[Batch]]:
     """draw(task, count, **options of stream) -> the first `count` batches (inputs, rule, target)."""
-    return lambda task, count, **options: list(batches(task, count, **options))
+
+    def read(task: Task | Sequence[Task], count: int, **options: Any) -> list[Batch]:
+        found = stream(task, **options).take(count).as_numpy_iterator()
+        return [(features["inputs"], features["rule"], target) for features, target in found]
+
+    return read
 
 
 @pytest.fixture
@@ -68,5 +69,5 @@ def registered() -> Iterator[Callable[[type[Family]], str]]:
         register_family("toy")(family)
         return "toy"
 
-    yield register
-    FAMILIES._objects.pop("toy", None)
+    with forgotten(FAMILIES):
+        yield register

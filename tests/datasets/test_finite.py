@@ -94,10 +94,8 @@ def test_it_is_a_function_of_task_split_seed_and_step(task, draw):
     straight = draw(tasks, 9, seed=[3, 4], **options)
     resumed = draw(tasks, 4, seed=[3, 4], start_step=5, **options)  # in the middle of an epoch
     alone = draw(tasks[1], 9, seed=4, **options)
-    for batch, again in zip(straight[5:], resumed, strict=True):
-        assert all(map(np.array_equal, batch, again))
-    for batch, one in zip(straight, alone, strict=True):
-        assert all(np.array_equal(a[:, 1], b) for a, b in zip(batch, one, strict=True))
+    np.testing.assert_equal(straight[5:], resumed)
+    np.testing.assert_equal([tuple(array[:, 1] for array in batch) for batch in straight], alone)
     other = draw(tasks[1], 9, seed=5, **options)
     assert not np.array_equal(corners(alone)[0], corners(other)[0])
 

@@ -63,15 +63,11 @@ def check(task, inputs, rule, target):
         np.testing.assert_allclose(target, y, rtol=2e-5, atol=2e-5 * max(1, np.abs(y).max()))
 
 
-@pytest.mark.parametrize(
-    ("num_rules", "split", "scale", "seq_len"), [(5, "train", 2.0, 30), (2, "test", 2.0, 3)]
-)
-def test_stream_of_a_population(draw, any_task, num_rules, split, scale, seq_len):
+@pytest.mark.parametrize(("num_rules", "split", "seq_len"), [(5, "train", 30), (2, "test", 3)])
+def test_stream_of_a_population(draw, any_task, num_rules, split, seq_len):
     tasks = [any_task.replace(num_rules=num_rules, data_seed=data_seed) for data_seed in (0, 3)]
-    seq_len = seq_len if any_task.is_sequence else None
-    [(inputs, rule, target)] = draw(
-        tasks, 1, batch_size=8, split=split, seed=[4, 5], scale=scale, seq_len=seq_len
-    )
+    options = {"split": split, "scale": 2.0, "seq_len": seq_len if any_task.is_sequence else None}
+    [(inputs, rule, target)] = draw(tasks, 1, batch_size=8, seed=[4, 5], **options)
     assert inputs.dtype == target.dtype == np.float32
     assert rule.dtype == np.int32
     for i, task in enumerate(tasks):

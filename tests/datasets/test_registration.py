@@ -1,10 +1,8 @@
 """`tfds.load("modarch_rules")` is known as soon as modtf and tensorflow_datasets are both imported."""
 
-import subprocess
-import sys
-
 import pytest
 import tensorflow_datasets as tfds
+from processes import succeeds
 
 import modtf  # noqa: F401
 from modtf.datasets import registration
@@ -27,9 +25,7 @@ assert len(registered._DATASET_PROVIDER_REGISTRY) == 3, "TFDS's two and ours"
 
 @pytest.mark.parametrize("imports", IMPORTS)
 def test_registration_is_lazy(imports: str) -> None:
-    code = [sys.executable, "-W", "error", "-c", imports + CHECK]
-    run = subprocess.run(code, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    succeeds("-W", "error", "-c", imports + CHECK)
 
 
 def test_registering_again_changes_nothing() -> None:

@@ -1,29 +1,22 @@
 """launch/bench.py: what its flags ask for, what it refuses, and both tables end to end."""
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from absl import flags
+from flag_values import given as given_to
+from processes import command
 
 from modtf.families import with_free_rules
 from modtf.launch import bench
 from modtf.launch.benchmark.requests import DEVICE_TABLE, cells_of, combinations, key_of, requests_of_flags
-from modtf.launch.cli import define_plugin
 from modtf.protocol import KERNELS, PRECISIONS
 
-SCRIPT = Path(__file__).parents[2] / "launch" / "bench.py"
+run = partial(command, "bench", timeout=600)
+given = partial(given_to, bench)
 TINY = ["--arch=mlp", "--rules=2", "--width=4", "--repeats=1", "--seconds=0.01"]
-
-
-def given(*arguments: str) -> flags.FlagValues:
-    values = flags.FlagValues()
-    bench.define_flags(values)
-    define_plugin(values)
-    values(["bench.py", *arguments])
-    return values
 
 
 def test_what_is_asked_for_in_cpu_time() -> None:
@@ -93,21 +86,13 @@ def test_bad_input_is_refused_before_anything_runs(arguments: str, expected: str
         requests_of_flags(given(*arguments.split()))
 
 
-def test_a_dry_run_measures_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_measures_nothing(monkeypatch, capsys) -> None:
     monkeypatch.setattr(bench, "measure_requests", None)
     bench.main(given("--device=gpu", "--backend=jax", "--dry_run"))
     first, *lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 84
     assert first.startswith("84 cells, 0 of them measured before; the rest may take some 28.0 minutes.")
     assert "mlp_r8_e32_modular_p25_float32_device_accelerator_jax" in lines[0]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=600
-    )
 
 
 def test_bad_input_is_one_line_and_status_1(tmp_path: Path) -> None:
@@ -123,10 +108,8 @@ def test_tables_of_cpu_time(tmp_path: Path) -> None:
     done = run(*TINY, "--variant=monolithic", "--members=2", f"--json={out}")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(out.read_text())
-    assert (
-        min(row[n] for n in ("step_ms", "train_ms", "textbook_ms", "peak_gflops", "compile_s", "to_alone"))
-        > 0
-    )
+    names = ("step_ms", "train_ms", "textbook_ms", "peak_gflops", "compile_s", "to_alone")
+    assert min(row[name] for name in names) > 0
     assert row["program_bytes"] is None or row["program_bytes"] > 4 * row["num_parameters"]
     assert "goal 1" in done.stdout
     done = run(*TINY, "--variant=modular", "--members=2", "--evaluation")

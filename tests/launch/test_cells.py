@@ -1,7 +1,8 @@
 """From flags to cells: where --set, lists and the families' own flags arrive, and what they refuse."""
 
 import pytest
-from absl import flags
+from flag_values import given
+from registering import forgotten
 
 from modtf.cell import VARIANTS
 from modtf.families import FAMILIES, register_family
@@ -16,19 +17,18 @@ from modtf.studies import load_study
 from modtf.variants import Variant
 
 
-def given(*arguments, command=run):
-    values = flags.FlagValues()
-    command.define_flags(values)
-    values(["command", *arguments])
-    return values
-
-
 def cells(*arguments):
-    return {cell.variant: cell for cell in cells_of_flags(given(*arguments))}
+    return {cell.variant: cell for cell in cells_of_flags(given(run, *arguments))}
 
 
 def swept(*arguments):
-    return cells_of_flags(given(*arguments, command=sweep))
+    return cells_of_flags(given(sweep, *arguments))
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    with forgotten(ROUTERS, FAMILIES):
+        yield
 
 
 @pytest.fixture
@@ -43,9 +43,6 @@ def tempered():
 
         def call(self, rule=None, rule_features=None, scores=None):
             return rule
-
-    yield
-    del ROUTERS._objects["tempered"], ROUTERS._origins["tempered"]
 
 
 @pytest.fixture
@@ -62,13 +59,10 @@ def pictures():
         )
         reference, oracle = "plain", None
 
-    yield
-    del FAMILIES._objects["pictures"], FAMILIES._origins["pictures"]
-
 
 def test_options_of_task_and_network():
     names = {option.name for family in FAMILIES.values() for option in family.options}
-    assert names <= set(given()), "every option is a flag"
+    assert names <= set(given(run)), "every option is a flag"
     for arguments in (["--search=v2"], ["--set", "task.search=v2"], ["--set=task.search=v2"]):
         assert cells("--arch=mha", *arguments)["modular"].task.search == "v2"
     assert cells("--arch=rnn", "--set", "model.cell=simple")["modular"].model == {"cell": "simple"}
@@ -80,11 +74,9 @@ def test_options_of_task_and_network():
 def test_the_protocol_can_be_changed(command):
     values = ["clipnorm=2", "evaluations=3", "precision=tf32", "weight_decay=1"]
     more = ["draws=7", "conditions=len30,scale2", "batch_size=7"]
-    (cell,) = cells_of_flags(
-        given("--arch=rnn", "--variant=modular", "--steps=5", "--tasks=1", "--seeds=3", "--learning_rate=0.5",
-              *(f"--set=training.{one}" for one in values), *(f"--set=evaluation.{one}" for one in more),
-              command=command)
-    )  # fmt: skip
+    chosen = ["--arch=rnn", "--variant=modular", "--steps=5", "--tasks=1", "--seeds=3", "--learning_rate=0.5"]
+    chosen += [*(f"--set=training.{one}" for one in values), *(f"--set=evaluation.{one}" for one in more)]
+    (cell,) = cells_of_flags(given(command, *chosen))
     assert cell.members == ((0, 0), (0, 1), (0, 2))
     evaluation = cell.protocol.evaluation
     assert (evaluation.draws, evaluation.conditions, evaluation.batch_size) == (7, ("len30", "scale2"), 7)
@@ -116,10 +108,9 @@ def test_a_familys_own_variants_and_their_options():
     assert [cell.trainer for cell in found.values()] == [{}, {}, {"stages": 4}]
     assert list(cells("--arch=pictures", "--variant=plain,switch")) == ["plain", "switch"]
     together = swept("--arch=mlp,pictures", "--variant=modular,plain", "--set=router.modules=3")
-    assert [cell.label.split("_r8")[0] for cell in together if cell.variant == "plain"] == [
-        "pictures_classification"
-    ]
-    assert "plain,two_of_all,in_stages" in given()["variant"].help
+    (plain,) = (cell for cell in together if cell.variant == "plain")
+    assert plain.label.split("_r8")[0] == "pictures_classification"
+    assert "plain,two_of_all,in_stages" in given(run)["variant"].help
 
 
 @pytest.mark.usefixtures("pictures")
@@ -181,7 +172,7 @@ UNKNOWN = {
 @pytest.mark.parametrize("command", [run, sweep])
 def test_settings_without_meaning(argument, command):
     with pytest.raises(ValueError, match=UNKNOWN[argument]):
-        cells_of_flags(given("--arch=mlp", "--set", argument, command=command))
+        cells_of_flags(given(command, "--arch=mlp", "--set", argument))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +195,7 @@ def test_lists_without_meaning(arguments, words):
 def test_flags_choose_among_the_cells_of_a_study():
     study = load_study("paper").cells
     arguments = ("--study=paper", "--arch=mha", "--rules=2,8", "--width=64")
-    chosen = choose_cells(study, given(*arguments, command=sweep))
+    chosen = choose_cells(study, given(sweep, *arguments))
     assert len(chosen) == 2 * 2 * 2 * 4
     assert {cell.task.num_rules for cell in chosen} == {2, 8}
     for argument, words in {
@@ -214,4 +205,4 @@ def test_flags_choose_among_the_cells_of_a_study():
         "--rules=3": "--rules=3 is not known; expected one of 2, 4, 8, 16, 32",
     }.items():
         with pytest.raises(ValueError, match=words):
-            choose_cells(study, given("--study=paper", argument, command=sweep))
+            choose_cells(study, given(sweep, "--study=paper", argument))

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from absl import flags
+from processes import python
 
 from modtf.launch.cli import plugins_given, run_command
 
@@ -92,9 +93,8 @@ def test_tensorflow_is_imported_in_silence():
         "import keras, tensorflow; os.write(2, b'heard'); print(tensorflow.constant(3).numpy())"
     )
     environment = {"KERAS_BACKEND": "tensorflow", "PYTHONPATH": ":".join(sys.path)}
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert (result.stdout, result.stderr) == ("3\n", "heard")
 
 
@@ -102,7 +102,7 @@ def test_a_failing_import_is_heard(tmp_path):
     (tmp_path / "tensorflow.py").write_text("import os\nos.write(2, b'why')\nraise ImportError('broken')\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
     code += "from modtf.launch.cli import quiet_tensorflow; quiet_tensorflow()\nimport tensorflow"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    result = python("-c", code)
     assert result.returncode == 1
     assert "why" in result.stderr
     assert "ImportError: broken" in result.stderr

@@ -8,11 +8,12 @@ import io
 import shutil
 import sys
 import tempfile
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from absl import flags
-from hostile import WORDS, few
+from hostile import WORDS, BeginsError, begin, few
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_results import simulate
@@ -41,14 +42,6 @@ TEXTS = [text for text in [*WORDS, *NUMBERS, *LISTS, *SETTINGS] if "\0" not in t
 DESTINATION = {"prepare": "--data_dir={}", "bench": "--json={}/x.json"}
 UNWRITABLE = ["study/../x.npz", "x.npz/below/new", "/proc/nowhere/x", "dangling", "a" * 300, "\n" * 256]
 WRITABLE = ["missing/parents/out", "ünï çødé 🦊 out with 'quotes'", "~", "--out", "%s{}"]
-
-
-class BeginsError(Exception):
-    """The work has begun: everything was in order."""
-
-
-def begin(*_, **__):
-    raise BeginsError
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +105,7 @@ def test_destinations(command, study, monkeypatch, destination):
     (study.parent / "dangling").symlink_to("nothing")
     before, said, error = set(study.parent.rglob("*")), io.StringIO(), destination
     if isinstance(error, int):
-
-        def refuse(*_, **__):
-            raise OSError(error, "refused")
-
-        monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+        monkeypatch.setattr(tempfile, "mkdtemp", Mock(side_effect=OSError(error, "refused")))
         destination = "new"
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         status = run(DESTINATION.get(name, "--out={}").format(destination))

@@ -1,17 +1,13 @@
 """`modtf COMMAND`: the same code and flags as `python launch/COMMAND.py`."""
 
 import importlib
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from processes import ROOT, succeeds
 
 from modtf.launch import main
 from modtf.launch.main import COMMANDS, usage
 from modtf.version import __version__
-
-LAUNCH = Path(__file__).parents[2] / "launch"
 
 
 def test_the_commands_fit_on_a_screen(call):
@@ -19,13 +15,12 @@ def test_the_commands_fit_on_a_screen(call):
     assert max(map(len, usage().splitlines())) <= 100
     for words in ([], ["--help"], ["help"]):
         assert call(main.main, "modtf", *words) == (0, usage() + "\n", "")
-    command = [sys.executable, "-m", "modtf.launch.main"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == usage() + "\n"
+    assert succeeds("-m", "modtf.launch.main") == usage() + "\n"
 
 
 def test_every_command_is_listed():
     """A file with a function `command` is one."""
-    files = {path.stem for path in LAUNCH.glob("*.py") if "\ndef command(" in path.read_text()}
+    files = {path.stem for path in (ROOT / "launch").glob("*.py") if "\ndef command(" in path.read_text()}
     assert files == set(COMMANDS)
 
 

@@ -2,23 +2,20 @@
 
 import io
 import re
-import subprocess
-import sys
 import zipfile
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pandas as pd
 import pytest
-from absl import flags
+from flag_values import given
+from processes import ROOT, command, python
 
 import modtf
 from modtf.analysis.routing_page import Names, Routing, write_atlas
 from modtf.analysis.routing_page.routing import Arrays
-from modtf.launch.measure import define_flags, main
+from modtf.launch import measure as module
 
-ROOT = Path(__file__).parents[2]
 TOKENS, MODULES, LABELS = 400, 4, 3
 ATLAS = "ünï çødé atlas"
 NAMES = ("letter", "digit", "space")
@@ -41,11 +38,8 @@ def arrays():
     return {"activations": gates.astype(np.float32), "labels": labels, "logits": logits}
 
 
-def measure(*given):
-    values = flags.FlagValues()
-    define_flags(values)
-    values(["measure.py", "--permutations=5", *given])
-    main(values)
+def measure(*arguments):
+    module.main(given(module, "--permutations=5", *arguments))
 
 
 def written(folder):
@@ -59,11 +53,8 @@ def saved(path, arrays, **others):
 
 def test_the_command(arrays, tmp_path):
     path = saved(tmp_path / "x.npz", arrays, label_names=np.array(NAMES))
-    command = [sys.executable, "-W", "error", "-c", WITHOUT_TENSORFLOW]
-    done = subprocess.run(
-        [*command, f"--activations={path}", f"--out={tmp_path / ATLAS}", "--permutations=5"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    flags = f"--activations={path}", f"--out={tmp_path / ATLAS}", "--permutations=5"
+    done = python("-W", "error", "-c", WITHOUT_TENSORFLOW, *flags, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "Layer 1:" in done.stdout
     assert f"Wrote {tmp_path / ATLAS / 'measures.html'}" in done.stdout
@@ -112,13 +103,13 @@ def as_other_names(folder, arrays):
 
 @pytest.mark.parametrize("save", [as_npz, as_compressed, as_folder, as_pair, as_other_names, as_bfloat16])
 def test_the_same_from_any_files(save, arrays, tmp_path, monkeypatch):
-    given, found = save(tmp_path, arrays), []
+    files, found = save(tmp_path, arrays), []
     monkeypatch.setattr("modtf.launch.measure.write_atlas", lambda layers, *_: found.extend(layers))
-    measure(*given, "--permutations=0", f"--out={tmp_path / 'atlas'}")
+    measure(*files, "--permutations=0", f"--out={tmp_path / 'atlas'}")
     expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=0)
-    for layer, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(layer.mass.activation, other.mass.activation)
-        assert layer.hard.values["alignment"].low == other.hard.values["alignment"].low
+    np.testing.assert_equal([layer.mass.activation for layer in found], [e.mass.activation for e in expected])
+    ours, others = ([layer.hard.values["alignment"].low for layer in one] for one in (found, expected))
+    assert ours == others
 
 
 def test_the_options_reach_the_measures(arrays, tmp_path):
@@ -163,9 +154,8 @@ def test_chunks_are_the_tokens_in_order(arrays, tmp_path, monkeypatch):
     chunks = list(routing.chunks())
     assert [len(labels) for _, labels, _ in chunks] == [150, 150, 100]
     assert routing.num_chunks == 3
-    np.testing.assert_array_equal(
-        np.concatenate([gates for gates, *_ in chunks], axis=1), arrays["activations"]
-    )
+    joined = np.concatenate([gates for gates, *_ in chunks], axis=1)
+    np.testing.assert_array_equal(joined, arrays["activations"])
     spoilt = arrays["activations"].copy()
     spoilt[1, 333, 0] = np.nan
     routing = Routing.read(saved(tmp_path / "y.npz", arrays, activations=spoilt))
@@ -173,58 +163,48 @@ def test_chunks_are_the_tokens_in_order(arrays, tmp_path, monkeypatch):
         modtf.measure_activations(routing.chunks())
 
 
-BAD = {
-    "no flag": ([], {}, "Give --activations=x.npz"),
-    "top_k": (["--top_k=9"], {}, "top_k=9, but there are only 4 modules"),
-    "label_probs": (
-        ["--label_probs=often"],
-        {},
-        "--label_probs=often is not valid; expected observed, uniform",
-    ),
-    "number of label_probs": (["--label_probs=0.5,0.5"], {}, "There are 2 label_probs; expected 3"),
-    "sum of label_probs": (["--label_probs=0.5,0.5,0.5"], {}, "label_probs sum to 1.5; expected"),
-    "confidence": (["--confidence=2"], {}, "--confidence=2.0 is not valid"),
-    "permutations": (["--permutations=-1"], {}, "--permutations=-1 is not valid"),
-    "name": (["--labels=domains"], {}, "no array 'domains' in .*; there are activations, labels"),
-    "documents": (["--documents=pages"], {}, "no array 'pages'"),
-    "file": (["--labels=absent.npy"], {}, "absent.npy does not exist"),
-    "objects": (
-        [],
-        {"labels": np.array([{}] * TOKENS)},
-        "'labels' of .* cannot be read: it holds Python objects",
-    ),
-    "text": ([], {"activations": np.full((TOKENS, 4), "x")}, "is of type <U1; expected numbers"),
-    "shape": ([], {"activations": np.zeros(TOKENS)}, r"shape \(400,\); expected \[tokens, modules\]"),
-    "tokens": ([], {"labels": np.arange(7)}, r"labels have shape \(7,\); expected \(400,\)"),
-    "negative": ([], {"labels": np.full(TOKENS, -1)}, "labels hold -1 at token 0"),
-    "label_names": (
-        [],
-        {"label_names": np.array(["a", "b"])},
-        "labels go up to 2, but there are 2 label_names",
-    ),
-    "two names": (
-        [],
+#: flags, arrays, and what is said against them
+BAD = [
+    ("--top_k=9", {}, "top_k=9, but there are only 4 modules"),
+    ("--label_probs=often", {}, "--label_probs=often is not valid; expected observed, uniform"),
+    ("--label_probs=0.5,0.5", {}, "There are 2 label_probs; expected 3"),
+    ("--label_probs=0.5,0.5,0.5", {}, "label_probs sum to 1.5; expected"),
+    ("--confidence=2", {}, "--confidence=2.0 is not valid"),
+    ("--permutations=-1", {}, "--permutations=-1 is not valid"),
+    ("--labels=domains", {}, "no array 'domains' in .*; there are activations, labels"),
+    ("--documents=pages", {}, "no array 'pages'"),
+    ("--labels=absent.npy", {}, "absent.npy does not exist"),
+    ("", {"labels": np.array([{}] * TOKENS)}, "'labels' of .* cannot be read: it holds Python objects"),
+    ("", {"activations": np.full((TOKENS, 4), "x")}, "is of type <U1; expected numbers"),
+    ("", {"activations": np.zeros(TOKENS)}, r"shape \(400,\); expected \[tokens, modules\]"),
+    ("", {"labels": np.arange(7)}, r"labels have shape \(7,\); expected \(400,\)"),
+    ("", {"labels": np.full(TOKENS, -1)}, "labels hold -1 at token 0"),
+    ("", {"label_names": np.array(["a", "b"])}, "labels go up to 2, but there are 2 label_names"),
+    (
+        "",
         {"labels": np.full(TOKENS, "a"), "label_names": np.array(["a"])},
         "labels are names themselves; leave out label_names",
     ),
-    "layer_names": ([], {"layer_names": np.array(["a"])}, "There are 1 layer_names; expected 2"),
-    "logits": (
-        [],
+    ("", {"layer_names": np.array(["a"])}, "There are 1 layer_names; expected 2"),
+    (
+        "",
         {"activations": np.ones((TOKENS, 4))},
         "token 0 .*with sum 4: gates must be probabilities .* If these are logits give --logits",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_before_anything_is_written(name, arrays, tmp_path):
-    given, others, words = BAD[name]
+@pytest.mark.parametrize(("argument", "others", "words"), BAD)
+def test_bad_input_is_refused_before_anything_is_written(argument, others, words, arrays, tmp_path):
     path = saved(tmp_path / "x.npz", arrays, **others)
-    if name != "no flag":
-        given = [f"--activations={path}", f"--out={tmp_path / 'atlas'}", *given]
     with pytest.raises(ValueError, match=words):
-        measure(*given)
+        measure(f"--activations={path}", f"--out={tmp_path / 'atlas'}", *argument.split())
     assert not (tmp_path / "atlas").exists()
+
+
+def test_no_file_is_refused():
+    with pytest.raises(ValueError, match=r"Give --activations=x\.npz"):
+        measure()
 
 
 @pytest.mark.parametrize(
@@ -232,10 +212,7 @@ def test_bad_input_is_refused_before_anything_is_written(name, arrays, tmp_path)
 )
 def test_what_is_no_array_is_one_line(name, words, tmp_path):
     (tmp_path / "x.txt").write_text("nothing")
-    done = subprocess.run(
-        [sys.executable, ROOT / "launch" / "measure.py", f"--activations={tmp_path / name}", "--out=atlas"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = command("measure", f"--activations={tmp_path / name}", "--out=atlas", cwd=tmp_path)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert re.match(rf"measure.py: error: .*{words}", line)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import python
 
 from modtf.launch.run import command
 from modtf.results import load_results
@@ -13,18 +14,10 @@ from modtf.results import load_results
 SCRIPT = Path(__file__).parents[2] / "launch" / "run.py"
 TRAINED = ("monolithic", "modular")
 SMALL = [
-    "--set=evaluation.tokens=64",
-    "--set=evaluation.batches=2",
-    "--set=evaluation.tokens_per_draw=64",
-    "--variant=monolithic,modular",
-    "--rules=2",
-    "--width=4",
-    "--tasks=1",
-    "--seeds=2",
-    "--steps=1",
-    "--batch_size=8",
-    "--learning_rate=0.01",
-]
+    "--set=evaluation.tokens=64", "--set=evaluation.batches=2", "--set=evaluation.tokens_per_draw=64",
+    "--variant=monolithic,modular", "--rules=2", "--width=4", "--tasks=1", "--seeds=2", "--steps=1",
+    "--batch_size=8", "--learning_rate=0.01",
+]  # fmt: skip
 
 
 def run(*arguments, script=(str(SCRIPT),), cwd=None):
@@ -130,8 +123,7 @@ def test_help_has_examples_and_first_the_flags_that_people_use_first():
 def test_random_kills_lose_nothing():
     """A few, of `run` and of `sweep`; many more by hand."""
     loop = Path(__file__).with_name("kill_loop.py")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-    command = [sys.executable, str(loop), "--kills=2", "--damages=20", "--steps=100"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    environment = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    result = python(loop, "--kills=2", "--damages=20", "--steps=100", env=environment)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     assert "lost or different: nothing" in result.stdout

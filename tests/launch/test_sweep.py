@@ -1,29 +1,19 @@
 """`launch/sweep.py`: what is refused, and the real command at the smallest size."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
+import processes
 import pytest
 
 from modtf.launch.sweep import command
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "launch" / "sweep.py"
-
-
-def run(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False, **options
-    )
+run = partial(processes.command, "sweep")
 
 
 def test_errors_are_one_line(call, tmp_path):
     study = tmp_path / "narrow_study.py"
-    study.write_text(
-        "from modtf.studies import grid\nCELLS = grid(arch='mlp', num_rules=32, width=2).cells()\n"
-    )
+    cells = "grid(arch='mlp', num_rules=32, width=2).cells()"
+    study.write_text(f"from modtf.studies import grid\nCELLS = {cells}\n")
     for arguments, words in [
         ([f"--study={study}"], "1 of 1 cells cannot run"),
         (["--study=testing", "--shard=3/3"], "--shard=3/3: expected i/n"),
@@ -63,7 +53,7 @@ def test_the_whole_command(tmp_path):
     study, out = tmp_path / "my_own_study.py", tmp_path / "ünï çødé out"
     study.write_text(STUDY.replace("import modtf\n", "import modtf\nimport modtf.models\n"))
     arguments = (f"--study={study}", f"--out={out}", "--workers=1")
-    environment = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0"}  # compiled quickly
+    environment = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}  # compiled quickly
     first = run(*arguments, env=environment)
     assert first.returncode == 1, first.stderr[-3000:]
     assert "my_own_study: 2 cells, 4 models." in first.stdout

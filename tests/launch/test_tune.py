@@ -4,43 +4,27 @@ import os
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
+import processes
 import pytest
-from absl import flags
 from dummy import Here
+from flag_values import given
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 
 from modtf.engines.work import Work
 from modtf.launch import run, sweep, tune
 from modtf.launch.cells import cells_of_flags
-from modtf.launch.cli import define_plugin
 from modtf.launch.settings import with_best
 from modtf.results import load_results
 from modtf.tuning import load_trials
 
-ROOT = Path(__file__).parents[2]
-PLUGIN = ROOT / "examples" / "plugin" / "my_plugin.py"
+PLUGIN = processes.ROOT / "examples" / "plugin" / "my_plugin.py"
 CELL = [
     f"--plugin={PLUGIN}", "--variant=my_router", "--set=router.strength=0.1", "--rules=2", "--width=4",
     "--tasks=2", "--seeds=1", "--steps=2", "--batch_size=8", "--set=training.evaluations=1",
     "--set=evaluation.conditions=scale2", "--set=evaluation.batches=1", "--set=evaluation.batch_size=8",
     "--set=evaluation.tokens=64", "--set=evaluation.draws=2", "--set=evaluation.tokens_per_draw=64",
 ]  # fmt: skip
-
-
-def given(command, *arguments):
-    values = flags.FlagValues()
-    command.define_flags(values)
-    define_plugin(values)
-    values(["command", *arguments])
-    return values
-
-
-def call(*arguments):
-    """`launch/tune.py` in a process of its own."""
-    command = [sys.executable, str(ROOT / "launch" / "tune.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +79,8 @@ def test_the_whole_command(tuned):
     assert said.count("validation loss") == said.count("over 2 tasks, 2 members in every trial") == 2
     assert f"Look inside: tensorboard --logdir '{out}'" in said
     cells = cells_used(said)
-    assert [(cell.variant, cell.width, dict(cell.router)) for cell in cells] == [
-        ("modular", 8, {}),
-        ("top_k", 8, {"k": 2}),
-    ]
+    found = [(cell.variant, cell.width, dict(cell.router)) for cell in cells]
+    assert found == [("modular", 8, {}), ("top_k", 8, {"k": 2})]
     assert {cell.protocol.training.learning_rate for cell in cells} == {0.001}
 
 
@@ -119,7 +101,7 @@ def test_a_trial_that_failed_is_the_status_of_the_command(tuned):
 def test_the_real_command_and_the_one_that_it_prints(tmp_path):
     """Given what it was given, without a default option too: the shell runs it."""
     out = tmp_path / "ünï çødé out"
-    done = call(*CELL, "--space=learning_rate=0.02", f"--out={out}")
+    done = processes.command("tune", *CELL, "--space=learning_rate=0.02", f"--out={out}")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "keras" not in (done.stdout + done.stderr).lower()
     trials, results = load_trials(out), load_results(out)
@@ -135,13 +117,12 @@ def test_the_real_command_and_the_one_that_it_prints(tmp_path):
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m modtf.launch.main "$@"\n')
     script.chmod(0o755)
-    paths = {"PATH": f"{script.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    paths = {"PATH": f"{script.parent}:{os.environ['PATH']}", "PYTHONPATH": str(processes.ROOT)}
     without = as_printed.replace(CELL[2], "--out=without")
     assert "strength" not in without
     for command in (as_printed, without):
-        done = subprocess.run(
-            command, shell=True, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **paths}
-        )
+        how = {"cwd": tmp_path, "capture_output": True, "text": True, "env": {**os.environ, **paths}}
+        done = subprocess.run(command, shell=True, **how)
         assert done.returncode == 0, done.stderr[-3000:]
         assert "my_router of mlp_regression: learning_rate=0.02 (best of 1 trial, " in done.stdout
         assert "2 steps at the rates found (preset quick)" in done.stdout

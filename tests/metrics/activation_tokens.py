@@ -1,10 +1,13 @@
 """Tokens of routers whose activation matrix is known."""
 
+from typing import Any
+
 import numpy as np
 
 SPECIALISED = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.8, 0.1, 0.0], [0.2, 0.1, 0.6, 0.1]])
 INDEPENDENT = np.tile([0.4, 0.3, 0.2, 0.1], (3, 1))
 LABEL_PROBS = np.array([0.5, 0.3, 0.2])
+QUICK: dict[str, Any] = {"permutations": 3, "groups": ["collapse"]}  # options of `measure_activations`
 
 
 def draw_modules(rows, generator):

@@ -92,9 +92,8 @@ def test_uniform_activation():
 
 @pytest.mark.parametrize("arguments", [(0,), (-1,), (2, 0)])
 def test_uniform_activation_rejects(arguments):
-    with pytest.raises(
-        ValueError, match=r"num_(rules|modules)=-?\d is not valid; expected an integer of at least 1"
-    ):
+    said = r"num_(rules|modules)=-?\d is not valid; expected an integer of at least 1"
+    with pytest.raises(ValueError, match=said):
         uniform_activation(*arguments)
 
 

@@ -72,20 +72,17 @@ def test_usage_decides_the_number_of_draws():
     assert adaptation(A, usage=usage) == pytest.approx(adaptation(A, num_draws=3))
 
 
-def test_is_not_halved():
-    # Module use (1, 0) against rules (1/2, 1/2): |1 - 1/2| + |0 - 1/2|.
-    assert adaptation_from_usage([[0.5, 0.5]], [[1, 0]]) == 1
-
-
-def test_reaches_two_only_in_the_limit():
-    many = np.full((1, 1000), 1 / 1000)
-    one = np.eye(1000)[:1]
-    assert adaptation_from_usage(many, one) == pytest.approx(2 * 0.999)
-
-
-def test_shorter_side_is_padded():
-    assert adaptation_from_usage([[0.5, 0.3, 0.2]], [[0.5, 0.5]]) == pytest.approx(0.4)
-    assert adaptation_from_usage([[0.5, 0.5]], [[0.2, 0.3, 0.5]]) == pytest.approx(0.4)
+@pytest.mark.parametrize(
+    ("rules", "usage", "expected"),
+    [
+        ([0.5, 0.5], [1, 0], 1),  # it is not halved: |1 - 1/2| + |0 - 1/2|
+        (np.full(1000, 1 / 1000), np.eye(1000)[0], 2 * 0.999),  # it reaches 2 only in the limit
+        ([0.5, 0.3, 0.2], [0.5, 0.5], 0.4),  # the shorter side is padded
+        ([0.5, 0.5], [0.2, 0.3, 0.5], 0.4),
+    ],
+)
+def test_known_answers_of_one_draw(rules, usage, expected):
+    assert adaptation_from_usage([rules], [usage]) == pytest.approx(expected, abs=1e-15)
 
 
 def test_one_module_has_no_value():
@@ -108,28 +105,26 @@ def test_from_usage_rejects(arguments, message):
         adaptation_from_usage(*arguments)
 
 
-def test_usage_of_other_modules():
-    with pytest.raises(ValueError, match="usage has 3 modules, the activation matrix 2"):
-        adaptation(np.eye(2), usage=np.full((5, 3), 1 / 3))
-
-
 @pytest.mark.parametrize(
-    ("frequencies", "message"),
+    ("given", "message"),
     [
-        (np.full((5, 3), 1 / 3), "rule_frequencies has 3 rules, the activation matrix 2"),
-        (np.full((4, 2), 0.5), "usage has 5 rows; expected one for each of 4"),
-        (np.full((5, 2), 7), r"rule_frequencies \[draws, rules\].*sums to 14"),
-        ([0.5, 0.5], r"rule_frequencies .* shape \(2,\)"),
+        ({"usage": np.full((5, 3), 1 / 3)}, "usage has 3 modules, the activation matrix 2"),
+        (
+            {"rule_frequencies": np.full((5, 3), 1 / 3)},
+            "rule_frequencies has 3 rules, the activation matrix 2",
+        ),
+        ({"rule_frequencies": np.full((4, 2), 0.5)}, "usage has 5 rows; expected one for each of 4"),
+        ({"rule_frequencies": np.full((5, 2), 7)}, r"rule_frequencies \[draws, rules\].*sums to 14"),
+        ({"rule_frequencies": [0.5, 0.5]}, r"rule_frequencies .* shape \(2,\)"),
     ],
 )
-def test_rejects_frequencies_of_something_else(frequencies, message):
+def test_rejects_usage_and_frequencies_of_something_else(given, message):
     with pytest.raises(ValueError, match=message):
-        adaptation(np.eye(2), usage=np.full((5, 2), 0.5), rule_frequencies=frequencies)
+        adaptation(np.eye(2), **{"usage": np.full((5, 2), 0.5), **given})
 
 
 @pytest.mark.parametrize("arguments", [(0, 5), (2, 0), (2, -1)])
 def test_rule_distributions_rejects(arguments):
-    with pytest.raises(
-        ValueError, match=r"num_(rules|draws)=-?\d is not valid; expected an integer of at least 1"
-    ):
+    said = r"num_(rules|draws)=-?\d is not valid; expected an integer of at least 1"
+    with pytest.raises(ValueError, match=said):
         rule_distributions(*arguments)

@@ -10,6 +10,7 @@ from hostile import anything, few, survives
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from registering import forgotten
 
 import modtf
 from modtf import metrics
@@ -134,8 +135,6 @@ SAID: dict[str, Any] = {
 @given(value=anything)
 def test_a_measure_of_a_user(name, value):
     said = {**SAID, name: value}
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(metrics.MEASURES, "_objects", dict(metrics.MEASURES._objects))
-        patched.setattr(metrics.MEASURES, "_origins", dict(metrics.MEASURES._origins))
-        function = said.pop("function")
+    function = said.pop("function")
+    with forgotten(metrics.MEASURES):
         survives(lambda: metrics.register_measure(**said)(function))

@@ -9,13 +9,8 @@ import pytest
 from modtf.metrics import GROUPS, MEASURES, Measure, measure_all, register_measure, smaller_is_better
 from modtf.registry import Registry
 
-FACTS: dict[str, Any] = {
-    "group": "collapse",
-    "range": (0.0, 1.0),
-    "perfect": 0.0,
-    "description": "Share of modules that no rule uses.",
-    "axis_label": "Dead modules",
-}
+FACTS: dict[str, Any] = {"group": "collapse", "range": (0.0, 1.0), "perfect": 0.0}
+FACTS |= {"description": "Share of modules that no rule uses.", "axis_label": "Dead modules"}
 
 
 @pytest.fixture
@@ -68,35 +63,18 @@ def test_a_taken_name_is_refused(registry):
         register_measure("Dead modules", **FACTS)
 
 
-def wrong_first(matrix):
-    """Does not ask for A."""
-
-
-def wrong_keyword(*, A):
-    """Cannot be called with A alone."""
-
-
-def wrong_other(A, threshold=0.1):
-    """Asks for what nobody can give."""
-
-
-def wrong_required(A, usage):
-    """Asks for what not everybody can give."""
-
-
-def wrong_any(A, **options):
-    """Asks for anything."""
-
-
 @pytest.mark.parametrize(
     ("function", "message"),
     [
         (lambda: 0.0, "first argument of its function is None; expected the activation matrix, A"),
-        (wrong_first, "first argument of its function is matrix"),
-        (wrong_keyword, "first argument of its function is A"),
-        (wrong_other, "argument 'threshold=0.1'; expected A and.*rule_probs, usage, rule_frequencies"),
-        (wrong_required, "argument 'usage'; expected A and, with defaults"),
-        (wrong_any, r"argument '\*\*options'"),
+        (lambda matrix: 0.0, "first argument of its function is matrix"),
+        (lambda *, A: 0.0, "first argument of its function is A"),
+        (
+            lambda A, threshold=0.1: 0.0,
+            "argument 'threshold=0.1'; expected A and.*rule_probs, usage, rule_frequencies",
+        ),
+        (lambda A, usage: 0.0, "argument 'usage'; expected A and, with defaults"),
+        (lambda A, **options: 0.0, r"argument '\*\*options'"),
     ],
 )
 def test_signatures_are_checked_at_registration(registry, function, message):

@@ -1,14 +1,7 @@
 import numpy as np
 import pytest
 
-from modtf.metrics import (
-    adaptation,
-    collapse_worst,
-    measure_all,
-    measure_population,
-    rule_distributions,
-    uniform_activation,
-)
+from modtf.metrics import adaptation, collapse_worst, measure_all, measure_population, rule_distributions
 
 
 @pytest.fixture
@@ -62,7 +55,7 @@ def test_monolithic_population():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"A": uniform_activation(4)}, r"shape \(4, 4\); expected 3"),
+        ({"A": np.full((4, 4), 0.25)}, r"shape \(4, 4\); expected 3"),
         ({"A": np.full((2, 4, 4), 0.3)}, r"row \[0, 0\] sums to 1\.2"),
         (
             {"usage": np.full((2, 5, 4), 0.25)},

@@ -1,11 +1,16 @@
 """What the tests of the models loop over: all families, architectures, routers and options there are."""
 
+import inspect
+import textwrap
 from itertools import product
 
 import numpy as np
 import plugin_routers
 import pytest
+from keras import ops
+from registering import forgotten
 
+import modtf
 from modtf.cell import VARIANTS
 from modtf.families import FAMILIES, with_free_rules
 from modtf.models.architectures import ARCHITECTURES
@@ -103,11 +108,8 @@ def other(request):
 @pytest.fixture
 def registries():
     """What a test registers is gone when it ends; what of the tree was imported meanwhile stays."""
-    before = [(registry, set(registry.outside)) for registry in (ROUTERS, ARCHITECTURES)]
-    yield
-    for registry, names in before:
-        for name in set(registry.outside) - names:
-            del registry._objects[name], registry._origins[name]
+    with forgotten(ROUTERS, ARCHITECTURES):
+        yield
 
 
 @pytest.fixture
@@ -115,6 +117,21 @@ def plugins(registries):
     """The routers of `plugin_routers`, registered."""
     for name, router in plugin_routers.PLUGINS.items():
         register_router(name)(router)
+
+
+@pytest.fixture
+def documented(registries):
+    """documented(class, first, after) -> the names of the example in its docstring, between these words."""
+
+    def run(thing, first, after):
+        text = inspect.getdoc(thing) or ""
+        code = text[text.index(first) : text.index(after)]
+        names = {"modtf": modtf, "ops": ops, "__name__": "documentation"}
+        exec(textwrap.dedent("    " + code), names)
+        assert len(code.strip().splitlines()) < 25
+        return names
+
+    return run
 
 
 @pytest.fixture(scope="session")

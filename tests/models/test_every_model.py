@@ -1,10 +1,9 @@
 """What every model takes and returns, what its activation and first weights are, and that it is read back."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
+from model_checks import check_members, depends_only_on_rule, outputs_of
+from processes import succeeds
 
 import modtf
 from modtf.models.architectures.sizes import least_parameters
@@ -27,10 +26,6 @@ print("same")
 """
 
 
-def outputs_of(model, features):
-    return {name: value.numpy() for name, value in model(features).items()}
-
-
 def round_trip(model, features, path):
     """Saves and loads a model that no longer has its initial weights; compares; returns the loaded one."""
     for variable in model.trainable_variables:
@@ -39,9 +34,7 @@ def round_trip(model, features, path):
     loaded = keras.saving.load_model(path)
     assert type(loaded) is type(model)
     assert loaded.get_config() == model.get_config()
-    expected = outputs_of(model, features)
-    for key, value in outputs_of(loaded, features).items():
-        np.testing.assert_array_equal(value, expected[key])
+    np.testing.assert_equal(outputs_of(loaded, features), outputs_of(model, features))
     return loaded
 
 
@@ -53,21 +46,13 @@ def test_a_population_and_its_members(kind, variant, random_batch, tmp_path):
         assert model.num_modules == router["modules"] != task.num_rules
     for seq_len in (4, 6) if task.is_sequence else (1,):
         features, target = random_batch([task] * 2, batch=16, seq_len=seq_len)
-        outputs = outputs_of(model, features)
+        outputs = check_members(model, alone, features)
         assert set(outputs) == {"target", "activation"}
         assert outputs["target"].shape == target.shape
-        p = outputs["activation"]
-        assert p.shape == (*features["rule"].shape, model.num_modules)
-        assert p.min() >= 0
-        np.testing.assert_allclose(p.sum(-1), 1.0, rtol=1e-12)
-        # without the members axis: the same numbers as the second member's
-        for key, value in outputs_of(alone, {k: v[:, 1] for k, v in features.items()}).items():
-            np.testing.assert_allclose(value, outputs[key][:, 1], rtol=1e-11, atol=1e-11)
     # p depends on the rule alone where that is promised; the oracle's is the rule itself
-    other = outputs_of(model, {**features, "inputs": 3.0 * features["inputs"]})["activation"]
-    assert np.array_equal(p, other) == model.router.depends_only_on_rule
+    assert depends_only_on_rule(model, features) == model.router.depends_only_on_rule
     if name == "gt_modular":
-        np.testing.assert_array_equal(p, np.eye(task.num_rules)[features["rule"]])
+        np.testing.assert_array_equal(outputs["activation"], np.eye(task.num_rules)[features["rule"]])
     # initial weights are the same whatever the company, other for another seed; counts are of one member
     first = model.some_members(0, 1)
     assert (first.num_members, first.seeds, first.num_modules) == (1, (0,), model.num_modules)
@@ -111,6 +96,4 @@ def test_a_fresh_process_loads_them(random_batch, tmp_path):
         loaded = round_trip(build(task, "modular", WIDTH, 3, dtype=dtype), features, f"{names[-1]}.keras")
         assert loaded.trainable_variables[0].dtype == (dtype or "float32")
         np.savez(f"{names[-1]}.npz", **features, **outputs_of(loaded, features))
-    command = [sys.executable, "-c", FRESH, *names]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.stdout == "same\n", result.stderr
+    assert succeeds("-c", FRESH, *names) == "same\n"

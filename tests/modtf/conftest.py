@@ -1,8 +1,5 @@
 """Small sizes that the tests of training and evaluation share."""
 
-from itertools import islice
-
-import numpy as np
 import pytest
 
 from modtf import Cell, Evaluation, Protocol, Task, Training, stream
@@ -28,22 +25,6 @@ def batches():
     """batches(task, count, **options of stream) -> [(features, target)] as NumPy arrays."""
 
     def read(task, count, **options):
-        return [
-            ({name: value.numpy() for name, value in features.items()}, target.numpy())
-            for features, target in islice(stream(task, **options), count)
-        ]
+        return list(stream(task, **options).take(count).as_numpy_iterator())
 
     return read
-
-
-@pytest.fixture(scope="session")
-def numpy_activation():
-    """numpy_activation(model, elements, num_rules) -> A [R, M] of a model without members axis, by hand."""
-
-    def accumulate(model, elements, num_rules):
-        rules = np.concatenate([features["rule"].ravel() for features, _ in elements])
-        batches = [model(features)["activation"].numpy() for features, _ in elements]
-        p = np.concatenate([a.reshape(-1, a.shape[-1]) for a in batches]).astype(np.float64)
-        return np.stack([p[rules == rule].mean(0) for rule in range(num_rules)])
-
-    return accumulate

@@ -63,6 +63,15 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
     return bytes(content)
 
 
+class BeginsError(Exception):
+    """The work has begun: everything was in order."""
+
+
+def begin(*_: Any, **__: Any) -> None:
+    """In the place of the work."""
+    raise BeginsError
+
+
 def survives(call: Callable[[], Any], *names: str) -> Any:
     """The result; None after an error that modtf itself raised, which names one of `names`.
 

@@ -50,9 +50,8 @@ def test_label_and_folder():
 def test_columns():
     kind = {"arch": "mlp", "setting": "regression", "task_options": "", "num_rules": 8}
     assert CELL.columns == {**kind, "width": 32, "variant": "modular", "model_options": ""}
-    rnn = Cell(
-        Task("rnn", target="state"), 8, "modular", ((0, 0),), router={"modules": 4}, model={"cell": "simple"}
-    )
+    rnn = Cell(Task("rnn", target="state"), 8, "modular", ((0, 0),), router={"modules": 4})
+    rnn = replace(rnn, model={"cell": "simple"})
     assert rnn.columns["task_options"] == "target=state"
     assert rnn.columns["model_options"] == "modules=4,cell=simple"
     assert replace(CELL, trainer={"warm_up": 2}).columns["model_options"] == "trainer.warm_up=2"
@@ -69,23 +68,12 @@ def test_the_hash_is_pinned():
 
 def test_the_hash_depends_on_the_science_alone():
     assert CELL.hash == replace(CELL, task=CELL.task.replace(data_seed=4)).hash  # members have the data seeds
-    options: list[dict[str, Any]] = [{name: {"modules": 4}} for name in ("router", "model", "trainer")]
-    others = [
-        *(replace(CELL, **one) for one in options),
-        replace(CELL, task=Task(num_rules=4)),
-        replace(CELL, task=Task(num_rules=8, setting="classification")),
-        replace(CELL, width=64),
-        replace(CELL, variant="monolithic"),
-        replace(CELL, members=((0, 0),)),
-        replace(CELL, architecture="mha"),
-    ]
-    changes: list[dict[str, Any]] = [
-        {"steps": 7},
-        {"learning_rate": 1e-3},
-        {"tokens": 7},
-        {"conditions": ("iid",)},
-    ]
-    changes += [{"optimizer": "sgd"}, {"optimizer": "sgd", "momentum": 0.5}]
+    parts: list[dict[str, Any]] = [{name: {"modules": 4}} for name in ("router", "model", "trainer")]
+    parts += [{"task": Task(num_rules=4)}, {"task": Task(num_rules=8, setting="classification")}]
+    parts += [{"width": 64}, {"variant": "monolithic"}, {"members": ((0, 0),)}, {"architecture": "mha"}]
+    others = [replace(CELL, **one) for one in parts]
+    changes: list[dict[str, Any]] = [{"steps": 7}, {"learning_rate": 1e-3}, {"tokens": 7}]
+    changes += [{"conditions": ("iid",)}, {"optimizer": "sgd"}, {"optimizer": "sgd", "momentum": 0.5}]
     changes += [{"schedule": "cosine"}, {"weight_decay": 1e-4}]
     others += [replace(CELL, protocol=CELL.protocol.replace(**change)) for change in changes]
     assert len({cell.hash for cell in [CELL, *others]}) == len(others) + 1
@@ -93,11 +81,8 @@ def test_the_hash_depends_on_the_science_alone():
 
 def test_the_dictionary_is_json_complete_and_the_cell_again():
     evaluation = Evaluation(conditions=("iid", "scale2"))
-    options: dict[str, Any] = {
-        "router": {"modules": 4},
-        "model": {"cell": "simple"},
-        "trainer": {"warm_up": 2},
-    }
+    options: dict[str, Any] = {"router": {"modules": 4}, "model": {"cell": "simple"}}
+    options["trainer"] = {"warm_up": 2}
     cell = replace(CELL, protocol=Protocol(Training(steps=4), evaluation), **options)
     for one in (CELL, cell):
         plain = one.to_dict()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -76,10 +77,7 @@ def test_check_file_writable(tmp_path):
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
 def test_a_full_disk_is_no_fault_of_the_name(tmp_path, monkeypatch, number):
-    def refuse(*_, **__):
-        raise OSError(number, "refused")
-
-    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(tempfile, "mkdtemp", Mock(side_effect=OSError(number, "refused")))
     with pytest.raises(OSError if number == errno.ENOSPC else ValueError, match="refused"):
         check_writable(tmp_path)
 

@@ -9,6 +9,7 @@ import pytest
 from hostile import anything, few, survives
 from hypothesis import given
 from hypothesis import strategies as st
+from registering import forgotten
 
 import modtf
 from modtf.analysis.claims.registry import CLAIMS
@@ -18,14 +19,9 @@ from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
 
-REGISTER: dict[str, Any] = {
-    "register_family": FAMILIES,
-    "register_architecture": ARCHITECTURES,
-    "register_router": ROUTERS,
-    "register_model": MODELS,
-    "register_figure": FIGURES,
-    "register_claim": CLAIMS,
-}
+KINDS = {"family": FAMILIES, "architecture": ARCHITECTURES, "router": ROUTERS}
+KINDS |= {"model": MODELS, "figure": FIGURES, "claim": CLAIMS}
+REGISTER: dict[str, Any] = {f"register_{kind}": registry for kind, registry in KINDS.items()}
 OPTION: dict[str, Any] = {"name": "metal", "default": 1.0, "description": "what they are made of"}
 CLAIM: dict[str, Any] = {"text": "coins fall", "figure": "coins", "statistic": "share of heads"}
 CONDITION: dict[str, Any] = {"name": "heavy", "label": "x 3"}
@@ -34,11 +30,9 @@ CONDITION: dict[str, Any] = {"name": "heavy", "label": "x 3"}
 @pytest.fixture(autouse=True)
 def forget():
     """Whatever a test registers or imports is gone after it."""
-    before = {name: (dict(r._objects), dict(r._origins)) for name, r in REGISTER.items()}
     modules = set(sys.modules)
-    yield
-    for name, (objects, origins) in before.items():
-        REGISTER[name]._objects, REGISTER[name]._origins = objects, origins
+    with forgotten(*REGISTER.values()):
+        yield
     for name in set(sys.modules) - modules:
         if name.startswith("hostile_plugin"):
             del sys.modules[name]
@@ -52,10 +46,9 @@ def forget():
 def test_registering(register, name, thing):
     before = list(REGISTER[register])
     said = CLAIM if register == "register_claim" else {}
-    if survives(lambda: getattr(modtf, register)(name, **said)(thing), repr(name), str(name)) is None:
-        assert list(REGISTER[register]) == before
-    else:
-        del REGISTER[register]._objects[name], REGISTER[register]._origins[name]
+    with forgotten(REGISTER[register]):
+        if survives(lambda: getattr(modtf, register)(name, **said)(thing), repr(name), str(name)) is None:
+            assert list(REGISTER[register]) == before
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(modtf.Option)])
@@ -95,8 +88,8 @@ SAID: dict[str, Any] = {
 def test_family(name, value):
     methods = {m: lambda self, task: 3 for m in ("token_width", "published", "quick")}
     family = type("Coins", (modtf.Family,), {**SAID, **methods, name: value})
-    if survives(lambda: modtf.register_family("hostile")(family), "'hostile'") is not None:
-        FAMILIES._objects.pop("hostile")
+    with forgotten(FAMILIES):
+        survives(lambda: modtf.register_family("hostile")(family), "'hostile'")
 
 
 @few

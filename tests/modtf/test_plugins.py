@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from registering import forgotten
 
 import modtf
 from modtf.families import FAMILIES
@@ -36,9 +37,9 @@ class Coins(modtf.Family):
 @pytest.fixture(autouse=True)
 def forget():
     """Whatever a test registers or imports is gone after it."""
-    families, origins, modules = dict(FAMILIES._objects), dict(FAMILIES._origins), set(sys.modules)
-    yield
-    FAMILIES._objects, FAMILIES._origins = families, origins
+    modules = set(sys.modules)
+    with forgotten(FAMILIES):
+        yield
     for name in set(sys.modules) - modules:
         del sys.modules[name]
 

@@ -21,27 +21,25 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tfds")
 
 
-@pytest.fixture(scope="session")
-def mlp(data_dir: Path) -> tfds.core.DatasetBuilder:
-    """`mlp` regression with 4 rules, prepared."""
-    builder = tfds.builder(f"modarch_rules/mlp_regression_r4_task1{SMALL}", data_dir=data_dir)
+def prepared(name: str, data_dir: Path) -> tfds.core.DatasetBuilder:
+    builder = tfds.builder(f"modarch_rules/{name}", data_dir=data_dir)
     builder.download_and_prepare()
     return builder
+
+
+@pytest.fixture(scope="session")
+def mlp(data_dir: Path) -> tfds.core.DatasetBuilder:
+    """`mlp` regression with 4 rules."""
+    return prepared(f"mlp_regression_r4_task1{SMALL}", data_dir)
 
 
 @pytest.fixture(scope="session")
 def mha(data_dir: Path) -> tfds.core.DatasetBuilder:
-    """`mha` classification with 3 rules, prepared."""
-    builder = tfds.builder(
-        "modarch_rules/mha_v2_classification_r3_task1_validation5_test4", data_dir=data_dir
-    )
-    builder.download_and_prepare()
-    return builder
+    """`mha` classification with 3 rules."""
+    return prepared("mha_v2_classification_r3_task1_validation5_test4", data_dir)
 
 
 @pytest.fixture(scope="session")
 def rnn(data_dir: Path) -> tfds.core.DatasetBuilder:
-    """`rnn` regression of the state with 2 rules, prepared."""
-    builder = tfds.builder("modarch_rules/rnn_state_regression_r2_task0_validation3_test2", data_dir=data_dir)
-    builder.download_and_prepare()
-    return builder
+    """`rnn` regression of the state with 2 rules."""
+    return prepared("rnn_state_regression_r2_task0_validation3_test2", data_dir)

@@ -28,31 +28,20 @@ def test_every_published_task_has_a_configuration() -> None:
 )
 def test_a_name_says_all(config: RulesConfig) -> None:
     again = find_config(config.name)
-    assert (again.task, again.num_validation, again.num_test) == (
-        config.task,
-        config.num_validation,
-        config.num_test,
-    )
+    sizes = config.num_validation, config.num_test
+    assert (again.task, again.num_validation, again.num_test) == (config.task, *sizes)
     assert config.name in CONFIGS
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "mlp",
-        "mlp_regression_r1_task0",
-        "mlp_regression_r02_task0",
-        "mlp_v1_regression_r2_task0",
-        "mha_v3_regression_r2_task0",
-        "mha_regression_r2_task0",
-        "rnn_state_classification_r2_task0",
-        "rnn_output_regression_r2_task0",  # an option at its default is not named
-        "cnn_regression_r2_task0",
-        "mlp_regression_r2_task0_validation0_test1",
-        "mlp_regression_r2_task0_validation10000_test25600",  # the default sizes have no suffix
-    ],
-)
+NO_NAMES = """
+mlp mlp_regression_r1_task0 mlp_regression_r02_task0 mlp_v1_regression_r2_task0 mha_v3_regression_r2_task0
+mha_regression_r2_task0 rnn_state_classification_r2_task0 cnn_regression_r2_task0
+rnn_output_regression_r2_task0 mlp_regression_r2_task0_validation0_test1
+mlp_regression_r2_task0_validation10000_test25600
+"""  # neither an option at its default nor the default sizes are named
+
+
+@pytest.mark.parametrize("name", ["", *NO_NAMES.split()])
 def test_other_names_are_refused(name: str, tmp_path) -> None:
     assert task_from_name(name) is None or "validation" in name
     assert name not in CONFIGS

@@ -1,6 +1,7 @@
 """The chance level: labels permuted over documents of one label, and within documents of several."""
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,13 +132,12 @@ def test_the_band_of_chance_holds_documents_that_know_nothing(num_documents, kep
 def test_adjusted_information_of_documents_that_know_nothing_is_zero():
     """On average; the uncorrected one never is, and with tokens for documents the adjusted one is not."""
     found: dict[str, list[float]] = {"documents": [], "tokens": []}
+    options: Any = {"permutations": 20, "num_groups": 3, "groups": ["specialisation"]}
     for seed in range(30):
         gates, _, documents = draw_documents(INDEPENDENT, 40, 20, seed)
         labels = (np.arange(40) % 4)[documents]
         for name, of in (("documents", documents), ("tokens", np.arange(800))):
-            (layer,) = measure_activations(
-                gates, labels, documents=of, permutations=20, num_groups=3, groups=["specialisation"]
-            )
+            (layer,) = measure_activations(gates, labels, documents=of, **options)
             estimate = layer.hard.values[ADJUSTED]
             found[name].append(estimate.value)
             assert estimate.chance == pytest.approx(0, abs=1e-12)
@@ -177,9 +177,8 @@ def test_documents_may_be_mixed_but_should_not_come_back():
     for name, estimate in found.hard.values.items():
         assert estimate.chance == pytest.approx(expected.hard.values[name].chance, rel=0.05, abs=0.02)
     half = len(order) // 2
-    (pieces,) = measure_activations(
-        [(gates[o], labels[o], documents[o]) for o in (order[:half], order[half:])], permutations=20
-    )
+    chunks = [(gates[o], labels[o], documents[o]) for o in (order[:half], order[half:])]
+    (pieces,) = measure_activations(chunks, permutations=20)
     assert any("documents went on after others had begun" in text for text in pieces.warnings)
 
 

@@ -1,18 +1,14 @@
 """Gates of low precision, logits, and the choice of the k largest."""
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 import pytest
 from activation_strategies import FAST
-from activation_tokens import soft_tokens, softmax
+from activation_tokens import QUICK, soft_tokens, softmax
 from hypothesis import given
 from hypothesis import strategies as st
 
 from modtf.metrics import measure_activations
-
-QUICK: dict[str, Any] = {"permutations": 3, "groups": ["collapse"]}
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16])
@@ -37,10 +33,8 @@ def test_logits_with_top_k(seed, top_k):
         mass[token, chosen] = np.exp(row[chosen]) / np.exp(row[chosen]).sum()
         hard[token, chosen] = 1 / top_k
     for view, tokens in zip(layer.views, (mass, hard), strict=True):
-        for number, label in enumerate(layer.labels):
-            np.testing.assert_allclose(
-                view.activation[number], tokens[labels == label].mean(axis=0), atol=1e-12
-            )
+        expected = [tokens[labels == label].mean(axis=0) for label in layer.labels]
+        np.testing.assert_allclose(view.activation, expected, atol=1e-12)
     np.testing.assert_array_equal(layer.module_tokens, (hard > 0).sum(axis=0))
 
 

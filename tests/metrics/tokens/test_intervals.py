@@ -4,18 +4,12 @@ import numpy as np
 import pytest
 from activation_tokens import SPECIALISED, draw_documents, draw_tokens
 
-from modtf.metrics import (
-    ActivationAccumulator,
-    alignment,
-    collapse_worst,
-    inverse_mutual_information,
-    measure_activations,
-    measure_all,
-    top_label_share,
-)
+from modtf import metrics
+from modtf.metrics import ActivationAccumulator, measure_activations, measure_all
 from modtf.metrics.tokens.estimates import estimates, jackknife
 
-SMOOTH = {f.__name__: f for f in (alignment, collapse_worst, inverse_mutual_information, top_label_share)}
+NAMES = ("alignment", "collapse_worst", "inverse_mutual_information", "top_label_share")
+SMOOTH = {name: getattr(metrics, name) for name in NAMES}
 
 
 def measure_smooth(A, probs):
@@ -57,38 +51,30 @@ def test_tokens_of_a_document_are_alike():
     assert max(found.values()) < 86 / 100, found
 
 
+def width(gates, labels, **options):
+    """Of the interval of alignment."""
+    (layer,) = measure_activations(gates, labels, permutations=0, **options)
+    found = layer.mass.values["alignment"]
+    return found.high - found.low
+
+
 def test_without_documents_tokens_would_be_taken_as_independent():
     """The documents' interval is wider than one that ignores them, by what documents are alike."""
-    gates, labels, documents = draw_documents(SPECIALISED, 300, 20, seed=0)
-    order = np.random.default_rng(0).permutation(len(labels))  # no document has neighbouring tokens any more
-
-    def width(**options):
-        (layer,) = measure_activations(gates[order], labels[order], permutations=0, **options)
-        found = layer.mass.values["alignment"]
-        return found.high - found.low
-
-    assert width(documents=documents[order]) > 1.5 * width()
+    made = draw_documents(SPECIALISED, 300, 20, seed=0)
+    order = np.random.default_rng(0).permutation(len(made[1]))  # no document has neighbouring tokens any more
+    gates, labels, documents = (array[order] for array in made)
+    assert width(gates, labels, documents=documents) > 1.5 * width(gates, labels)
 
 
 def test_neighbours_stay_together_without_documents():
     gates, labels, _ = draw_documents(SPECIALISED, 3000, 20, seed=0)
     order = np.random.default_rng(0).permutation(len(labels))
-
-    def width(some, classes):
-        (layer,) = measure_activations(some, classes, permutations=0)
-        found = layer.mass.values["alignment"]
-        return found.high - found.low
-
     assert width(gates, labels) > 1.5 * width(gates[order], labels[order])
 
 
 def test_more_confidence_is_wider():
     gates, labels = draw_tokens(SPECIALISED, 1000, seed=0)
-    widths = []
-    for confidence in (0.5, 0.95, 0.99):
-        (layer,) = measure_activations(gates, labels, permutations=0, confidence=confidence)
-        found = layer.mass.values["alignment"]
-        widths.append(found.high - found.low)
+    widths = [width(gates, labels, confidence=confidence) for confidence in (0.5, 0.95, 0.99)]
     assert widths == sorted(widths)
     assert widths[0] < 0.5 * widths[2]
 

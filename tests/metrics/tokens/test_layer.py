@@ -1,5 +1,7 @@
 """Modules with too few tokens are named, and what they show by chance is said."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from activation_tokens import SPECIALISED, draw_tokens
@@ -44,16 +46,12 @@ def test_few_tokens_look_exclusive_and_chance_says_so(layer):
 
 def test_module_rows(layer):
     rows = layer.module_rows()
-    assert [(row["by"], row["module"]) for row in rows] == [
-        (by, m) for by in ("mass", "hard") for m in range(5)
-    ]
+    assert [(row["by"], row["module"]) for row in rows] == list(product(("mass", "hard"), range(5)))
     for row in rows:
         assert row["use"] == pytest.approx(row["tokens"] / 4000)
         assert row["too_few"] is bool(row["tokens"] < 20)
-    assert list(rows[0]) == [
-        *("layer", "by", "module", "use", "tokens", "too_few"),
-        *("top_label", "top_label_share", "top_label_chance"),
-    ]
+    columns = "layer by module use tokens too_few top_label top_label_share top_label_chance"
+    assert list(rows[0]) == columns.split()
 
 
 def test_top_labels():

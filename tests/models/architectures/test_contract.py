@@ -1,14 +1,9 @@
 """What an architecture must be, and that `make_layers` and `forward` are all that it takes."""
 
-import inspect
-import textwrap
-
 import keras
 import numpy as np
 import pytest
-from keras import ops
 
-import modtf
 from modtf import Task, build
 from modtf.models import ModularModel
 from modtf.models.architectures import ARCHITECTURES, register_architecture
@@ -17,19 +12,9 @@ from modtf.models.options import options_of
 WIDTH = 5
 
 
-@pytest.fixture
-def plain(registries):
-    """The architecture in the docstring of `ModularModel`, as it stands there."""
-    text = inspect.getdoc(ModularModel) or ""
-    code = text[text.index("from modtf.models import") : text.index("What it can read")]
-    names = {"modtf": modtf, "ops": ops, "__name__": "documentation"}
-    exec(textwrap.dedent("    " + code), names)
-    assert len(code.strip().splitlines()) < 25
-    return names["Plain"]
-
-
-def test_the_example_of_the_documentation_works(arch, variant, plain, random_batch, tmp_path):
+def test_the_example_of_the_documentation_works(arch, variant, documented, random_batch, tmp_path):
     """For every family and router; a member's numbers, its saved copy's, and its arithmetic."""
+    plain = documented(ModularModel, "from modtf.models import", "What it can read")["Plain"]
     task, (name, router) = Task(arch, num_rules=3), variant
     model = build([task] * 2, name, WIDTH, [0, 1], architecture="plain", router=router, hidden=7)
     assert type(model) is plain

@@ -35,9 +35,8 @@ def test_published_parameter_counts(cell, expected):
 def test_the_state_target_has_a_wider_decoder():
     """The released rnn regression predicts the state: 32 outputs in place of one, each h + 1 weights."""
     for variant in VARIANTS:
-        plain, state = (
-            build(Task("rnn", num_rules=8, target=target), variant, 32) for target in ("output", "state")
-        )
+        tasks = (Task("rnn", num_rules=8, target=target) for target in ("output", "state"))
+        plain, state = (build(task, variant, 32) for task in tasks)
         assert state.num_parameters - plain.num_parameters == 31 * (plain.state_width + 1)
 
 

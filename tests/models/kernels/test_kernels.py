@@ -99,17 +99,9 @@ def by_rule(rule, scores):
 def test_scan(cell, modules, scored, every_form):
     members, width, inputs, tokens, batch, rules = 2, 3, 4, 3, 5, 4
     layout = ScanLayout(
-        members=members,
-        gates=CELLS[cell].num_gates,
-        modules=modules,
-        width=width,
-        states=CELLS[cell].num_states,
-        inputs=inputs,
-        num_tokens=tokens,
-        batch=batch,
-        scored=scored,
-        dtype="float64",
-    )
+        members=members, gates=CELLS[cell].num_gates, states=CELLS[cell].num_states, modules=modules,
+        width=width, inputs=inputs, num_tokens=tokens, batch=batch, scored=scored, dtype="float64",
+    )  # fmt: skip
     rows = layout.gates * modules * width
     kernels = [draw(members, rows, inputs), draw(members, rows, width)]
     routing = tf.constant(np.eye(rules)[np.arange(tokens * members * batch) % rules])

@@ -1,14 +1,10 @@
 """What a router must be, what it says where it is none, and its options: given, refused, recorded."""
 
-import inspect
-import textwrap
-
 import numpy as np
 import plugin_routers
 import pytest
 from keras import ops
 
-import modtf
 from modtf import Population, Task, build
 from modtf.models import Router
 from modtf.models.options import options_of
@@ -57,11 +53,8 @@ def test_a_name_that_is_taken_is_refused(registries):
         register_router("modular")(Whole)
 
 
-def test_the_example_of_the_documentation_works(registries, random_batch):
-    """The router in the docstring of `Router`, as it stands there."""
-    text = inspect.getdoc(Router) or ""
-    code = text[text.index("@modtf.register_router") : text.index("Args:")]
-    exec(textwrap.dedent("    " + code), {"modtf": modtf, "ops": ops, "__name__": "documentation"})
+def test_the_example_of_the_documentation_works(documented, random_batch):
+    documented(Router, "@modtf.register_router", "Args:")
     task = Task(num_rules=3)
     model = build([task], "even", WIDTH, router={"modules": 6, "strength": 2.0})
     outputs = model(random_batch([task])[0])

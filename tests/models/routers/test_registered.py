@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from model_checks import check_members, depends_only_on_rule
 
 from modtf import Population, Task, build
 from modtf.cell import VARIANTS
@@ -46,20 +47,13 @@ def test_a_model_of_each_family(arch, other, random_batch):
     features, _ = random_batch([task] * 2, batch=16)
     model = build([task] * 2, other, WIDTH, [0, 1], dtype="float64")
     alone = build(task, other, WIDTH, 1, dtype="float64")
-    outputs = model(features)
-    p = outputs["activation"].numpy()
-    assert p.shape == (*features["rule"].shape, RULES)
-    assert p.min() >= 0
-    np.testing.assert_allclose(p.sum(-1), 1.0, rtol=1e-12)
+    check_members(model, alone, features)
+    assert model.num_modules == RULES
     assert (model.losses != []) == (model.router.penalty_name is not None)
-    single = alone({name: value[:, 1] for name, value in features.items()})
-    for key in outputs:
-        np.testing.assert_allclose(single[key], outputs[key][:, 1], rtol=1e-11, atol=1e-11)
     for both, own in zip(model.trainable_variables, alone.trainable_variables, strict=True):
         np.testing.assert_array_equal(both.numpy()[1], own.numpy()[0])
         assert not np.any(both.numpy()[0] == both.numpy()[1])
-    scaled = model({**features, "inputs": 3.0 * features["inputs"]})["activation"].numpy()
-    assert np.array_equal(p, scaled) == model.router.depends_only_on_rule
+    assert depends_only_on_rule(model, features) == model.router.depends_only_on_rule
     usual = build(task, "modular", 16).num_parameters
     assert abs(build(task, other, 16).num_parameters / usual - 1) < 0.07
 
@@ -172,9 +166,8 @@ def test_gumbel():
     expected = 2 * shares * (SCORES[:, :, :1] - (shares * SCORES[:, :, :1]).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(tape.gradient(value, scores), expected, rtol=1e-5, atol=1e-7)
     drawing.advance(None)
-    assert not np.any(
-        np.asarray(drawing.extra_input(np.zeros([2, RULES, count]), True)) == noise, axis=1
-    ).all()
+    again = np.asarray(drawing.extra_input(np.zeros([2, RULES, count]), True))
+    assert not np.any(again == noise, axis=1).all()
     assert drawing.extra_input(np.zeros([2, RULES, 5]), False) is None
     np.testing.assert_array_equal(route("gumbel"), np.eye(RULES)[SCORES.argmax(axis=1)].transpose([0, 2, 1]))
 

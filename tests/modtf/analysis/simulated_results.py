@@ -109,10 +109,8 @@ def write_cell(
 
 
 def _rows(cell: Cell, measure: str, condition: str, values: Any) -> pd.DataFrame:
-    data_seeds, seeds = zip(*cell.members, strict=True)
-    return pd.DataFrame(
-        {"data_seed": data_seeds, "seed": seeds, "measure": measure, "condition": condition, "value": values}
-    )
+    rows = pd.DataFrame(cell.members, columns=["data_seed", "seed"])
+    return rows.assign(measure=measure, condition=condition, value=values)
 
 
 def _results(cell: Cell, world: World, measures: Mapping[str, np.ndarray], num_modules: int) -> pd.DataFrame:

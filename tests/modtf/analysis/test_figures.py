@@ -46,13 +46,12 @@ def drawn(whole):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Pictures without panels, for what is in their tables and notes."""
+
+    def blank(mark, table, name, title, note, *parts, **named):
+        return Picture(name, title, note, Figure(), table)
+
     for module in ("averages", "ranking", "pairs", "measures_judged", "matrices"):
-        monkeypatch.setattr(
-            f"modtf.analysis.figures.{module}.panels",
-            lambda mark, table, name, title, note, *parts, **named: Picture(
-                name, title, note, Figure(), table
-            ),
-        )
+        monkeypatch.setattr(f"modtf.analysis.figures.{module}.panels", blank)
 
 
 def legend(picture):
@@ -194,11 +193,9 @@ def test_curves_begin_at_step_0_and_lengths_come_from_the_conditions_of_the_fami
 
 
 def test_curves_need_a_step_that_cells_share(tmp_path, undrawn):
-    shared = {"rules": [8], **FEW}
+    shared, shorter = {"rules": [8], **FEW}, Training(steps=3000, learning_rate=1e-4)
     study_of(tmp_path, **shared)
-    study = study_of(
-        tmp_path, kinds=[("rnn", {})], training=Training(steps=3000, learning_rate=1e-4), **shared
-    )
+    study = study_of(tmp_path, kinds=[("rnn", {})], training=shorter, **shared)
     names = [picture.name for picture in study.figure("training_curves")]
     assert names == ["training_curves_by_family", "training_curves_e32"]  # averaged over both: step 0 alone
     study.history = study.history[study.history["step"] == 0]
@@ -264,13 +261,12 @@ def test_as_many_variants_as_there_are_routers_can_be_told_apart():
 
 
 def test_any_table_can_be_drawn_in_panels():
-    table = pd.DataFrame(
-        {"variant": ["mine", "yours"], "side": ["left: 1", "right"], "up": [2, 1], "y": [1, 2]}
-    )
-    picture = panels(
-        lambda axes, part, looks: axes.plot(part["up"], "o", label=part["variant"].iloc[0]),
-        table, "name", "Title", "A note.", row="up", column="side",
-    )  # fmt: skip
+    table = pd.DataFrame({"variant": ["mine", "yours"], "side": ["left: 1", "right"], "up": [2, 1]})
+
+    def mark(axes, part, looks):
+        axes.plot(part["up"], "o", label=part["variant"].iloc[0])
+
+    picture = panels(mark, table, "name", "Title", "A note.", row="up", column="side")
     titles = [axes.get_title() for axes in picture.figure.axes]
     assert titles == ["left\n1", "right", "", ""]
     assert [axes.get_ylabel() for axes in picture.figure.axes[::2]] == ["up = 1", "up = 2"]

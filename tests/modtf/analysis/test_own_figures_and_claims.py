@@ -1,11 +1,11 @@
 """Figures and claims of a user, registered beside ours."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from processes import succeeds
+from registering import forgotten
 
 import modtf
 from modtf.analysis import with_kinds
@@ -18,11 +18,8 @@ from modtf.variants import Variant
 @pytest.fixture
 def registered():
     """Forgets what a test registers."""
-    before = [*FIGURES, *CLAIMS]
-    yield
-    for registry in (FIGURES, CLAIMS):
-        for name in set(registry) - set(before):
-            del registry._objects[name], registry._origins[name]
+    with forgotten(FIGURES, CLAIMS):
+        yield
 
 
 def seconds(study, choice):
@@ -98,8 +95,6 @@ def test_claims_are_judged_where_they_are_meant(registered, whole, monkeypatch):
 
 
 def test_names_are_listed_without_drawing_libraries():
-    code = (
-        "import sys; from modtf.analysis.figures import FIGURES; assert 'ranking' in FIGURES;"
-        "assert not {'matplotlib', 'seaborn', 'tensorflow', 'keras'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+    code = "import sys; from modtf.analysis.figures import FIGURES; assert 'ranking' in FIGURES;"
+    code += "assert not {'matplotlib', 'seaborn', 'tensorflow', 'keras'} & set(sys.modules)"
+    succeeds("-W", "ignore", "-c", code)

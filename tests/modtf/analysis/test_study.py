@@ -14,10 +14,8 @@ SMALL = {"settings": ["regression"], "rules": [2], "seeds": [0, 1], "num_evaluat
 
 
 def test_a_study_says_what_it_holds(tmp_path):
-    world = World(diverged=(("modular", 0, 1),))
-    simulate(
-        tmp_path, kinds=[("mha", {"search": "v2"})], variants=["modular", "gt_modular"], world=world, **SMALL
-    )
+    world, kinds = World(diverged=(("modular", 0, 1),)), [("mha", {"search": "v2"})]
+    simulate(tmp_path, kinds=kinds, variants=["modular", "gt_modular"], world=world, **SMALL)
     simulate(tmp_path, settings=["classification"], rules=[2, 8], seeds=[0], num_evaluations=1)
     text = repr(Study.read(tmp_path))
     assert "36 models in 10 cells, checkpoint tail" in text

@@ -83,11 +83,7 @@ def test_the_headline_is_the_family_s_condition_or_group(tmp_path, monkeypatch):
     assert {"len3", "len20_scale2", "iid"} < set(every["condition"])
     assert headline_label("mlp") == "inputs x 2"
     family = type(FAMILIES["mlp"])
-    grouped = (
-        Condition("iid", "", True),
-        Condition("scale2", "", group="far"),
-        Condition("x", "", group="far"),
-    )
+    grouped = (Condition("iid", "", True), *(Condition(name, "", group="far") for name in ("scale2", "x")))
     for name, value in {"conditions": grouped, "groups": ("far",), "headline": "far"}.items():
         monkeypatch.setattr(family, name, value)
     mean = results[results["condition"] == "scale2"].assign(condition="far")

@@ -51,16 +51,14 @@ def test_the_note_says_what_the_interval_is_over(tmp_path):
         assert words in note
     one = frame[frame["data_seed"] == 0]
     assert "±" not in results_table(one)
-    assert table_note(one).startswith(
-        "mean over 2 models of one task; other tasks may differ, so no interval"
-    )
+    words = "mean over 2 models of one task; other tasks may differ, so no interval"
+    assert table_note(one).startswith(words)
 
 
 def test_options_are_part_of_a_name_and_models_that_diverged_are_shown(tmp_path):
     world = World(diverged=(("modular", 0, 1), ("gt_modular", 0, 0), ("gt_modular", 0, 1)))
-    frame = one_cell(
-        tmp_path, world=world, variants=["gt_modular", "modular", ("modular_op", {"modules": 8})]
-    )
+    variants = ["gt_modular", "modular", ("modular_op", {"modules": 8})]
+    frame = one_cell(tmp_path, world=world, variants=variants)
     modular, with_options, gt_modular = (cells(line) for line in results_table(frame).splitlines()[2:5])
     assert modular[1].endswith("(1 lost)")
     assert with_options[0] == "modular_op (modules=8)"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dummy import Here
@@ -23,9 +24,8 @@ PATIENCE = 60.0  # seconds for anything that another process shall do
 @pytest.fixture
 def cells() -> list[Cell]:
     """Four cells, of widths 4 to 7, with 20 steps each; `dummy` says which of them misbehave."""
-    return grid(
-        arch="mlp", width=[4, 5, 6, 7], num_rules=2, members=((0, 0),), **{"training.steps": 20}
-    ).cells()
+    small = {"arch": "mlp", "num_rules": 2, "members": ((0, 0),), "training.steps": 20}
+    return grid(width=[4, 5, 6, 7], **small).cells()
 
 
 @pytest.fixture
@@ -53,14 +53,9 @@ def start():
 
     def begin(code: str, *arguments: object) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)])}
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        how: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(command, text=True, env=environment, **how)
         processes.append(process)
         return process
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 from modtf.engines.work import Event, work_on
@@ -47,9 +48,7 @@ def results(out: Path) -> dict[str, str]:
     return {path.parent.name: path.read_text() for path in out.glob("*/results.csv")}
 
 
-def slow_steps(cell, out, report):
-    """Five milliseconds a step."""
-    return steps(cell, out, report, 0.005)
+slow_steps, slowest_steps = partial(steps, seconds=0.005), partial(steps, seconds=0.1)
 
 
 def fail(step):
@@ -76,11 +75,6 @@ def dying(cell, out, report):
 def dying_once(cell, out, report):
     """Every process dies at the third step of the cell of width 6; whoever resumes it has passed that."""
     return steps(cell, out, report, at=lambda step: cell.width == 6 and step == 3 and kill(step))
-
-
-def slowest_steps(cell, out, report):
-    """A tenth of a second a step."""
-    return steps(cell, out, report, 0.1)
 
 
 def printing(cell, out, report):

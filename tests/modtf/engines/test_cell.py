@@ -28,10 +28,8 @@ def folder(small_cell, tmp_path_factory):
 
 def test_files(folder, small_cell):
     assert folder.name == small_cell.folder
-    files = (
-        "config.json results.csv history.csv activation.npz last.keras best.keras tensorboard manifest.json"
-    )
-    assert {path.name for path in folder.iterdir()} == set(files.split())
+    files = "config.json results.csv history.csv activation.npz last.keras best.keras tensorboard "
+    assert {path.name for path in folder.iterdir()} == {*files.split(), "manifest.json"}
     config = json.loads((folder / "config.json").read_text())
     made_with = config.pop("provenance")
     assert config == {**small_cell.to_dict(), "version": modtf.__version__}
@@ -113,10 +111,7 @@ def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
         found.append(modtf.evaluate(model, population, evaluation=sizes))
 
     names = ("batch_size", "learning_rate", "evaluations")
-    how = {name: getattr(training, name) for name in names} | {
-        "evaluation": sizes.smaller(1),
-        "verbose": False,
-    }
+    how = {name: getattr(training, name) for name in names} | {"evaluation": sizes.smaller(1)}
     callbacks = [keras.callbacks.LambdaCallback(on_epoch_end=measure)]
     modtf.train(model, population, training.steps, **how, callbacks=callbacks, verbose=False)
     assert len(found) == 4
@@ -130,14 +125,11 @@ def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
 
 
 @pytest.mark.parametrize(
-    "arch",
-    [name if name == "mlp" else pytest.param(name, marks=pytest.mark.slow) for name in with_free_rules()],
+    "arch", [pytest.param(name, marks=[pytest.mark.slow] * (name != "mlp")) for name in with_free_rules()]
 )
 def test_every_family_runs(arch, tmp_path):
     """With an option of the router, in classification."""
-    sizes = Evaluation(
-        batches=1, batch_size=8, tokens=160, draws=2, tokens_per_draw=80, conditions=("scale2",)
-    )
+    sizes = Evaluation(batches=1, batch_size=8, tokens=160, draws=2, tokens_per_draw=80)
     sizes = replace(sizes, conditions=("scale2",))
     protocol = Protocol(Training(steps=2, batch_size=4, evaluations=2), sizes)
     task = Task(arch, "classification")

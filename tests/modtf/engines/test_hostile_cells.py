@@ -4,7 +4,7 @@ import inspect
 import json
 
 import pytest
-from hostile import anything, damaged, few, survives
+from hostile import BeginsError, anything, begin, damaged, few, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,20 +17,12 @@ from modtf.results.schema import CONFIG, HISTORY, RESULTS
 NAMES = [name for name in inspect.signature(run_cell).parameters if name not in ("verbose", "strategy")]
 
 
-class BeginsError(Exception):
-    """The cell was in order."""
-
-
 @pytest.mark.parametrize("name", NAMES)
 @few
 @given(value=anything)
 def test_run_cell(small_cell, tmp_path_factory, name, value):
     """Up to where its training would begin; nothing is written where it does not."""
     out = tmp_path_factory.mktemp("out")
-
-    def begin(*_, **__):
-        raise BeginsError
-
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(out)
         patched.setattr("keras.Model.fit", begin)

@@ -42,9 +42,8 @@ def test_a_worker_that_dies_takes_down_nothing_else(run, cells, tmp_path):
 def test_a_cell_that_kills_its_workers_has_failed(run, cells):
     counts, _, summary = run("dying", LocalEngine(2, retries=1))
     assert counts == {"finished": 3, "failed": 1}
-    assert re.search(
-        r"2 workers died on it, the last one by SIGKILL .*\.log", summary.failed[cells[2].folder]
-    )
+    said = summary.failed[cells[2].folder]
+    assert re.search(r"2 workers died on it, the last one by SIGKILL .*\.log", said)
 
 
 @pytest.mark.slow

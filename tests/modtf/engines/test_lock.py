@@ -5,6 +5,7 @@ import fcntl
 import os
 import re
 import threading
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,9 +14,8 @@ from modtf.engines.lock import PATIENCE, HeldError, NoLocksError, held, is_held,
 
 def test_while_it_is_held_nobody_else_gets_it_and_is_told_who_has_it(tmp_path):
     with held(tmp_path, "cell"):
-        with pytest.raises(
-            HeldError, match=rf"/cell is being worked on by process {os.getpid()} on .* since"
-        ):
+        said = rf"/cell is being worked on by process {os.getpid()} on .* since"
+        with pytest.raises(HeldError, match=said):
             held(tmp_path, "cell").__enter__()
         assert is_held(tmp_path, "cell")
         assert not is_held(tmp_path, "cell.2")
@@ -43,11 +43,8 @@ def test_whoever_waits_gets_it_after_the_other(tmp_path):
 @pytest.mark.filterwarnings("ignore:flock not supported")
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOLCK])
 def test_a_file_system_without_locks(tmp_path, monkeypatch, code):
-    def refuse(handle, how):
-        raise OSError(code, os.strerror(code))
-
     with monkeypatch.context() as patched:
-        patched.setattr(fcntl, "flock", refuse)
+        patched.setattr(fcntl, "flock", Mock(side_effect=OSError(code, os.strerror(code))))
         with pytest.raises(NoLocksError, match=r"where files cannot be locked, .* Choose a folder"):
             held(tmp_path, "cell").__enter__()
     with held(tmp_path, "cell"):

@@ -27,8 +27,7 @@ def status(*arguments, **options):
     return work_on(*arguments, **options).status
 
 
-def refuse(*_):
-    raise AssertionError("nothing should have run")
+refuse = Mock(side_effect=AssertionError("nothing should have run"))
 
 
 def test_a_cell_is_finished_once_and_goes_on_where_it_was(cells, work, tmp_path):
@@ -133,10 +132,7 @@ def test_what_another_process_works_on_or_nobody_can_lock(cells, work, tmp_path,
     with held(tmp_path / "out", cells[0].folder):
         assert status(cells[0], work(), refuse) == "busy"
 
-    def no_locks(*_):
-        raise NoLocksError("no locks here")
-
-    monkeypatch.setattr("modtf.engines.work.held", no_locks)
+    monkeypatch.setattr("modtf.engines.work.held", Mock(side_effect=NoLocksError("no locks here")))
     assert work_on(cells[0], work(), refuse) == Outcome("stopped", "no locks here")
 
 

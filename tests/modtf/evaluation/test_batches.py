@@ -35,11 +35,8 @@ def test_conditions_that_differ_in_arrays_alone_are_alike():
     def of(name, **options):
         return Condition(name, name, options=options)
 
-    a, b, longer = (
-        of("a", order=np.array([1, 2])),
-        of("b", order=np.array([2, 0])),
-        of("c", order=np.arange(3)),
-    )
+    a, b = of("a", order=np.array([1, 2])), of("b", order=np.array([2, 0]))
+    longer = of("c", order=np.arange(3))
     other = of("d", order=np.array([1, 2]), kind="x")
     assert alike([IID, a, LONGER, b, longer, other]) == [(IID,), (a, b), (LONGER,), (longer,), (other,)]
 

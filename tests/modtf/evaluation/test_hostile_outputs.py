@@ -48,9 +48,8 @@ def evaluate(function, task=TASK, sizes=FEW):
 
 numbers = st.floats(width=32) | st.sampled_from([0.0, 1.0, 0.5, -1.0])
 shapes = st.sampled_from([(2,), (2, 1), (2, 3), (3,), (), (0,), (2, 0), (2, 3, 1), (2, 2), (1, 3)])
-dtypes = st.sampled_from(
-    [np.float32, np.float64, np.float16, np.int32, np.int64, np.bool_, np.complex64, np.str_]
-)
+NUMPYS = [np.float32, np.float64, np.float16, np.int32, np.int64, np.bool_, np.complex64, np.str_]
+dtypes = st.sampled_from(NUMPYS)
 
 
 @st.composite
@@ -158,9 +157,8 @@ def test_a_condition_under_which_a_model_fails_is_named():
 @pytest.mark.parametrize("inputs", [3, 1])
 def test_a_model_of_another_task_is_one_line(inputs):
     model = keras.Sequential([keras.Input([inputs]), keras.layers.Dense(1)])
-    with pytest.raises(
-        ValueError, match=r"The model fails on 2 examples of mlp_regression_r3_task0 \(inputs"
-    ):
+    said = r"The model fails on 2 examples of mlp_regression_r3_task0 \(inputs"
+    with pytest.raises(ValueError, match=said):
         evaluate(lambda features: {"target": model(features["inputs"])[:, 0]})
     with pytest.raises(ValueError, match="The model fails on 2 examples"):
         modtf.evaluate(model, TASK, evaluation=FEW)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from registering import forgotten
 
 from modtf import Evaluation, Population, Task, stream
 from modtf.datasets.families.base import RuleData
@@ -36,17 +37,17 @@ class Data(RuleData):
         return inputs, rule, tf.cast(uniforms.inputs[:, 0] * 3, tf.int32)
 
 
+def up(n):
+    """Plus n."""
+    return Condition(f"up{n}", f"+{n}", options={"shift": np.float32(n)}, group="up", while_training=n > 1)
+
+
 class Calls(Family):
     title, data, architecture, settings = "Calls", Data, "mlp", ("categorical",)
     training_length, inputs_by_token, target_by_token = 3, False, False
     conditions = (
         Condition("iid", "as in training", True),
-        *(
-            Condition(
-                f"up{n}", f"plus {n}", options={"shift": np.float32(n)}, group="up", while_training=n > 1
-            )
-            for n in range(1, 4)
-        ),
+        *(up(n) for n in range(1, 4)),
         Condition("down", "minus 1", options={"shift": np.float32(-1)}, group="below"),
     )
     groups, headline = ("up", "below"), "up"
@@ -94,10 +95,9 @@ class Model(keras.Model):
 
 @pytest.fixture(scope="module")
 def task():
-    register_family("calls")(Calls)
-    yield Task("calls", "categorical", num_rules=4)
-    for name in ("_objects", "_origins"):
-        del getattr(FAMILIES, name)["calls"]
+    with forgotten(FAMILIES):
+        register_family("calls")(Calls)
+        yield Task("calls", "categorical", num_rules=4)
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +115,8 @@ def scores(evaluator):
 def test_performance_of_classes_and_of_groups(task, scores):
     for condition in task.family.conditions:
         found = stream(task, 8, "test", condition=condition.name).take(3)
-        sums, target = (
-            np.stack([f["inputs"].numpy().sum(1) for f, _ in found]),
-            np.stack([t for _, t in found]),
-        )
+        sums = np.stack([f["inputs"].numpy().sum(1) for f, _ in found])
+        target = np.stack([t for _, t in found])
         logits = sums[..., None] * [0.0, 1.0, -1.0]
         loss = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, target[..., None], -1)[..., 0]
         error = 100 * (logits.argmax(-1) != target)

@@ -1,6 +1,7 @@
 """What families say of themselves is whole, and what is not is refused."""
 
 import pytest
+from registering import forgotten
 
 from modtf.families import FAMILIES, IID, Condition, Family, Option, published_conditions, register_family
 from modtf.registry import resolve
@@ -41,18 +42,7 @@ def test_conditions_have_unique_names_and_the_first_is_that_of_training(arch):
 
 
 def test_the_published_conditions():
-    lengths = [
-        "iid",
-        "scale2",
-        "len3",
-        "len3_scale2",
-        "len5",
-        "len5_scale2",
-        "len20",
-        "len20_scale2",
-        "len30",
-        "len30_scale2",
-    ]
+    lengths = ["iid", "scale2", *(f"len{n}{scale}" for n in (3, 5, 20, 30) for scale in ("", "_scale2"))]
     names = [list(FAMILIES[arch].condition_names) for arch in ("mlp", "mha", "rnn")]
     assert names == [["iid", "scale2"], lengths, lengths]
     of = {c.name: c for c in FAMILIES["mha"].conditions}
@@ -93,10 +83,9 @@ class Whole(Family):
 
 
 @pytest.fixture(autouse=True)
-def forget(monkeypatch):
-    list(FAMILIES.values())  # are imported before, not in between
-    monkeypatch.setattr(FAMILIES, "_objects", dict(FAMILIES._objects))
-    monkeypatch.setattr(FAMILIES, "_origins", dict(FAMILIES._origins))
+def forget():
+    with forgotten(FAMILIES):
+        yield
 
 
 def test_a_family_is_registered_once():

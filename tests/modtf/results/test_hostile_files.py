@@ -75,14 +75,8 @@ def test_objects_are_never_unpickled(one_cell, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-SHAPES: dict[str, Any] = {
-    "last": np.zeros(3),
-    "best": np.zeros((2, 3)),
-    "history": np.zeros((1, 9, 2, 2)),
-    "steps": np.zeros((2, 2), int),
-    "data_seeds": np.arange(99),
-    "seeds": np.zeros(0, int),
-}
+SHAPES: dict[str, Any] = {"last": np.zeros(3), "best": np.zeros((2, 3)), "history": np.zeros((1, 9, 2, 2))}
+SHAPES |= {"steps": np.zeros((2, 2), int), "data_seeds": np.arange(99), "seeds": np.zeros(0, int)}
 
 
 @pytest.mark.parametrize("name", SHAPES)

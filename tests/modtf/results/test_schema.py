@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from modtf.results.schema import (
-    COLUMNS,
-    conform,
-    read_activations,
-    read_values,
-    write_activations,
-    write_history,
-    write_results,
-)
+from modtf.results import COLUMNS, write_activations, write_history, write_results
+from modtf.results.schema import conform, read_activations, read_values
 
 TEXTS = {"arch": "mha", "setting": "regression", "task_options": "search=v1", "variant": "modular"}
 TEXTS |= {"model_options": "", "checkpoint": "last", "measure": "loss", "condition": "len30", "place": ""}
@@ -31,9 +24,8 @@ def test_columns_come_in_order_with_their_dtypes(tmp_path):
     shuffled = pd.DataFrame([ROW])[sorted(ROW)]
     path = write_results(tmp_path, shuffled)
     assert path.read_text().splitlines()[0] == ",".join(COLUMNS)
-    assert list(conform(shuffled).dtypes.astype(str)) == [
-        str(pd.Series(dtype=d).dtype) for d in COLUMNS.values()
-    ]
+    dtypes = [str(pd.Series(dtype=d).dtype) for d in COLUMNS.values()]
+    assert list(conform(shuffled).dtypes.astype(str)) == dtypes
 
 
 def test_options_and_places_may_be_missing():
@@ -70,9 +62,8 @@ def test_history_and_activations_are_written(tmp_path):
     shapes = {name: array.shape for name, array in found.items()}
     assert shapes == {**dict.fromkeys(["last", "best"], (1, 2, 2)), "history": (1, 1, 2, 2), **ONE}
     by_place = {"a": matrix, "b_c": np.eye(3)[None]}
-    write_activations(
-        tmp_path, last=by_place, best=by_place, history={k: v[None] for k, v in by_place.items()}, **same
-    )
+    history = {place: value[None] for place, value in by_place.items()}
+    write_activations(tmp_path, last=by_place, best=by_place, history=history, **same)
     found = read_activations(tmp_path)
     assert {"last_a", "best_b_c", "history_a", "steps"} < set(found)
     assert found["history_b_c"].shape == (1, 1, 3, 3)

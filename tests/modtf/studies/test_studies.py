@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from registering import forgotten
 
 from modtf.cell import VARIANTS
 from modtf.families import with_free_rules
@@ -54,16 +55,11 @@ def test_a_users_file(tmp_path):
 
 
 def test_a_study_is_registered_by_name():
-    @register_study("mine")
-    def cells():
-        return grid(arch="mlp", width=[32, 64]).cells()
-
-    try:
+    with forgotten(STUDIES):
+        register_study("mine")(lambda: grid(arch="mlp", width=[32, 64]).cells())
         assert [cell.width for cell in load_study("mine").cells] == [32, 64]
         with pytest.raises(ValueError, match=r"paper, .*mine, or the path"):
             load_study("yours")
-    finally:
-        del STUDIES._objects["mine"], STUDIES._origins["mine"]
 
 
 @pytest.mark.parametrize(

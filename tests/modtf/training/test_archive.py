@@ -1,5 +1,7 @@
 """Two files are kept; a damaged one is noticed, said, and not used."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
@@ -87,12 +89,9 @@ def test_damage_is_said_and_the_one_before_used(path, name):
 
 
 def test_what_cannot_be_written_costs_neither_file(path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
     with pytest.raises(ValueError, match="callback_0_function is an array of objects"):
         archive.save(path, {"callback_0_function": np.array([print], object)})
-    monkeypatch.setattr(archive, "flush", full)
+    monkeypatch.setattr(archive, "flush", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space"):
         archive.save(path, {"number": np.array(3)})
     assert load(path) == (2, [])

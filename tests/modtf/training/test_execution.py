@@ -1,13 +1,10 @@
 """Several steps in one program are the same steps; a member that turns NaN does the others no harm."""
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from processes import succeeds
 
 from modtf import Task, Training, build, stream
 from modtf.models.kernels.by_device import use_kernels
@@ -142,10 +139,9 @@ def test_a_population_compiles_once(tmp_path):
     traces = []
     for members in (1, 6):
         dump = tmp_path / str(members)
-        environment = {**os.environ, "XLA_FLAGS": f"--xla_dump_to={dump}", "TF_CPP_MIN_LOG_LEVEL": "3"}
-        command = [sys.executable, "-c", SCRIPT.format(members=members)]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-        traces.append(int(done.stdout.split("traces")[-1]))
+        environment = {"XLA_FLAGS": f"--xla_dump_to={dump}", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        printed = succeeds("-c", SCRIPT.format(members=members), env=environment)
+        traces.append(int(printed.split("traces")[-1]))
         programs = [p.name for p in dump.glob("*after_optimizations.txt") if "training_program" in p.name]
         assert len(programs) == 1
     assert 1 <= traces[1] <= traces[0]

@@ -10,22 +10,10 @@ import pytest
 from modtf import Evaluation, Task, build, train
 
 SIZES = Evaluation(batches=1, batch_size=4, tokens=8, activation_batch_size=4, conditions=())
-MODEL: dict[str, Any] = {
-    "task": Task(num_rules=3),
-    "variant": "top_k",
-    "width": 4,
-    "seed": 0,
-    "router": {"k": 2},
-}
-HOW: dict[str, Any] = {
-    "steps": 4,
-    "batch_size": 4,
-    "evaluations": 2,
-    "evaluation": SIZES,
-    "jit_compile": False,
-    "steps_per_execution": 1,
-    "verbose": False,
-}
+TASK = Task(num_rules=3)
+MODEL: dict[str, Any] = {"task": TASK, "variant": "top_k", "width": 4, "seed": 0, "router": {"k": 2}}
+HOW: dict[str, Any] = {"steps": 4, "batch_size": 4, "evaluations": 2, "evaluation": SIZES, "verbose": False}
+HOW |= {"jit_compile": False, "steps_per_execution": 1}
 
 
 def trained(path, given=None, **changes):
@@ -46,8 +34,8 @@ def path(tmp_path_factory):
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"task": MODEL["task"].replace(data_seed=1)}, "r3_task0' there and 'mlp_regression_r3_task1' here"),
-        ({"task": MODEL["task"].replace(setting="classification")}, r"data.tasks\[0\] is 'mlp_regression"),
+        ({"task": TASK.replace(data_seed=1)}, "r3_task0' there and 'mlp_regression_r3_task1' here"),
+        ({"task": TASK.replace(setting="classification")}, r"data.tasks\[0\] is 'mlp_regression"),
         ({"seed": 1}, r"data.seeds\[0\] is 0 there and 1 here; model.seeds"),
         ({"variant": "switch", "router": {}}, "model.variant is 'top_k' there and 'switch' here"),
         ({"router": {"k": 1}}, "model.router.k is 2 there and 1 here"),
@@ -75,12 +63,9 @@ def test_where_and_how_it_runs_may_differ(path):
 
 def functional(units):
     """A user's, whose class says nothing of it."""
-    features = {
-        "inputs": keras.Input([2], name="inputs"),
-        "rule": keras.Input([], dtype="int32", name="rule"),
-    }
-    hidden = keras.layers.Dense(units)(features["inputs"])
-    return keras.Model(features, {"target": keras.layers.Dense(1)(hidden)[:, 0]})
+    inputs, rule = keras.Input([2], name="inputs"), keras.Input([], dtype="int32", name="rule")
+    target = keras.layers.Dense(1)(keras.layers.Dense(units)(inputs))[:, 0]
+    return keras.Model({"inputs": inputs, "rule": rule}, {"target": target})
 
 
 class Own(keras.Model):

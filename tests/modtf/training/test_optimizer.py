@@ -1,5 +1,7 @@
 """Optimizers against plain NumPy: scaling, clipping per member, Adam, SGD, decay, schedules."""
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
@@ -75,9 +77,8 @@ def test_config_round_trip():
     assert isinstance(copy, MemberAdam)
     assert (copy.num_members, copy.member_clipnorm, copy.epsilon) == (4, 0.25, 1e-8)
     assert float(copy.learning_rate) == 0.5
-    made = make_optimizer(
-        Training(steps=7, optimizer="sgd", momentum=0.5, schedule="cosine", weight_decay=0.1), 2
-    )
+    training = Training(steps=7, optimizer="sgd", momentum=0.5, schedule="cosine", weight_decay=0.1)
+    made = make_optimizer(training, 2)
     copy = keras.optimizers.deserialize(keras.optimizers.serialize(made))
     assert isinstance(copy, MemberSGD)
     assert (copy.momentum, copy.coupled_decay, copy.num_members) == (0.5, 0.1, 2)
@@ -90,12 +91,9 @@ def test_sgd_with_coupled_weight_decay_is_that_of_pytorch(momentum):
     rng, rate, decay, clip = np.random.default_rng(1), 0.1, 0.05, 2.0
     w = rng.standard_normal((3, 4))
     gradients = rng.standard_normal((5, 3, 4)) * np.array([0.1, 1.0, 10.0])[:, None]
-    training = Training(
-        steps=5, learning_rate=rate, clipnorm=clip, optimizer="sgd", momentum=momentum, weight_decay=decay
-    )
-    found = apply(
-        make_optimizer(training, 3), [[(g / 3).astype(np.float32)] for g in gradients], [w.astype(np.float32)]
-    )
+    training = Training(steps=5, learning_rate=rate, clipnorm=clip, weight_decay=decay)
+    optimizer = make_optimizer(replace(training, optimizer="sgd", momentum=momentum), 3)
+    found = apply(optimizer, [[(g / 3).astype(np.float32)] for g in gradients], [w.astype(np.float32)])
     buffer = np.zeros_like(w)
     for g in gradients:
         clipped = g * np.minimum(1.0, clip / np.linalg.norm(g, axis=1, keepdims=True))
@@ -133,10 +131,8 @@ def test_the_gradient_of_an_embedding_is_as_good_as_a_dense_one(clipnorm):
     dense = np.array([[6.0, 8.0], [0.0, 0.0], [3.0, 4.0]], np.float32)
     found = []
     for gradient in (tf.IndexedSlices(rows, indices, dense_shape=(3, 2)), tf.constant(dense)):
-        table, optimizer = (
-            keras.Variable(np.ones((3, 2), np.float32)),
-            MemberAdam(0.1, member_clipnorm=clipnorm),
-        )
+        table = keras.Variable(np.ones((3, 2), np.float32))
+        optimizer = MemberAdam(0.1, member_clipnorm=clipnorm)
         optimizer.build([table])
         optimizer.apply([gradient], [table])
         found.append(table.numpy())

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import plugin_routers
 import pytest
+from registering import forgotten
 
 from modtf import Evaluation, Population, Task, build, train
 from modtf.evaluation.evaluator import Evaluator
@@ -21,9 +22,9 @@ TASKS = [Task(num_rules=3, data_seed=i) for i in range(2)]
 @pytest.fixture(scope="module", autouse=True)
 def even():
     """A router with a penalty, known for the length of this module."""
-    register_router("even_modules")(plugin_routers.Even)
-    yield
-    del ROUTERS._objects["even_modules"]
+    with forgotten(ROUTERS):
+        register_router("even_modules")(plugin_routers.Even)
+        yield
 
 
 def trained(variant, task, seed, **options):
@@ -74,9 +75,7 @@ def test_a_member_of_a_compiled_population_is_as_alone(variant, options):
     """On a CPU its members take turns: each has its own penalty, key, step and bias."""
     together, alone = trained(variant, TASKS, [0, 5], **options), trained(variant, TASKS[1], 5, **options)
     for both, single in zip(together.weights, alone.weights, strict=True):
-        np.testing.assert_allclose(
-            both.numpy()[1], single.numpy()[0], rtol=1e-3, atol=1e-5, err_msg=both.path
-        )
+        np.testing.assert_allclose(both[1], single[0], rtol=1e-3, atol=1e-5, err_msg=both.path)
     kept = {variable.name: variable.numpy() for variable in together.router.kept}
     if "step" in kept:
         np.testing.assert_array_equal(kept["step"], [4, 4])
@@ -103,8 +102,7 @@ def test_evaluation_changes_nothing_and_draws_nothing():
     evaluator = Evaluator(model, Population.of(TASKS[0]), SIZES)
     first, second = evaluator.run(), evaluator.run()
     np.testing.assert_array_equal(first.activation[""], second.activation[""])
-    for ours, earlier in zip(model.weights, before, strict=True):
-        np.testing.assert_array_equal(ours, earlier)
+    np.testing.assert_equal([v.numpy() for v in model.weights], before)
     features = {"inputs": np.ones([20, 2], "float32"), "rule": np.zeros([20], "int32")}
     assert len(np.unique(model(features)["activation"], axis=0)) == 1
     assert len(np.unique(model(features, training=True)["activation"], axis=0)) > 1

@@ -1,11 +1,12 @@
 """Two logical CPU devices train as one, in a process of its own: devices are made first of all."""
 
 import json
-import subprocess
-import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from hostile import BeginsError
+from processes import succeeds
 
 from modtf.engines.cell import run_cell
 from modtf.families import with_free_rules
@@ -13,11 +14,8 @@ from modtf.models.routers import ROUTERS
 from modtf.training.strategy import bounds, choose_strategy
 
 #: every router, and those that draw, or look at the batch, where tokens come in sequences
-ROUTED = [("mlp", name) for name in ROUTERS] + [
-    ("rnn", "gumbel"),
-    ("mha", "switch"),
-    ("mha", "expert_choice"),
-]
+ROUTED = [("mlp", name) for name in ROUTERS]
+ROUTED += [("rnn", "gumbel"), ("mha", "switch"), ("mha", "expert_choice")]
 
 TWO_DEVICES = """
 import json
@@ -92,10 +90,8 @@ print("RESULTS" + json.dumps(results))
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    command = [sys.executable, "-c", TWO_DEVICES, str(tmp_path_factory.mktemp("runs")), json.dumps(ROUTED)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    printed, found = ran.stdout.split("RESULTS")
+    out = succeeds("-c", TWO_DEVICES, tmp_path_factory.mktemp("runs"), json.dumps(ROUTED))
+    printed, found = out.split("RESULTS")
     return {"printed": printed, **json.loads(found)}
 
 
@@ -132,16 +128,12 @@ def test_every_router_draws_and_balances_over_the_whole_batch(results, arch, var
 
 
 def test_a_cell_is_trained_on_its_devices(monkeypatch, tmp_path, small_cell):
-    class StoppedError(Exception):
-        pass
-
-    def train(*given, **options):
-        assert (options["devices"], options["data"]) == (("CPU:0", "CPU:1"), "device")
-        raise StoppedError
-
+    train = Mock(side_effect=BeginsError)
     monkeypatch.setattr("modtf.training.trainer.fit", train)
-    with pytest.raises(StoppedError):
+    with pytest.raises(BeginsError):
         run_cell(small_cell, tmp_path, strategy=("CPU:0", "CPU:1"), data="device")
+    how = train.call_args.kwargs
+    assert (how["devices"], how["data"]) == (("CPU:0", "CPU:1"), "device")
 
 
 @pytest.mark.slow

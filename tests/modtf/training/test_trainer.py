@@ -113,15 +113,11 @@ def test_killed_between_and_inside_stages_it_ends_the_same(run, whole, cell, tmp
     with pytest.raises(ValueError, match=r"learning_rate is 0.1 there and 0.2 here; trainer is None"):
         run(tmp_path / "killed", cell=replace(cell, trainer={"rate": 0.2}))
     again, found = run(tmp_path / "killed")
-    for ours, its in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(ours, its)
+    np.testing.assert_equal(found, expected)
     assert again.evaluation.steps == context.evaluation.steps
-    for name, values in context.evaluation.records.items():
-        np.testing.assert_array_equal(again.evaluation.records[name], values)
-    for ours, its in ((again.rows, context.rows), (again.tail.scores().rows, context.tail.scores().rows)):
-        assert ours.keys() == its.keys()
-        for key, values in its.items():
-            np.testing.assert_array_equal(ours[key], values)
+    np.testing.assert_equal(again.evaluation.records, context.evaluation.records)
+    np.testing.assert_equal(again.rows, context.rows)
+    np.testing.assert_equal(again.tail.scores().rows, context.tail.scores().rows)
 
 
 @pytest.mark.slow

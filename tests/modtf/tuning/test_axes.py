@@ -3,6 +3,7 @@
 import keras
 import pytest
 from cheap import search_of
+from registering import forgotten
 
 import modtf
 from modtf.models.routers import ROUTERS
@@ -20,7 +21,6 @@ def base(variant="modular", **point):
 def declares():
     """A router of a user's that says what can be tuned of it."""
 
-    @modtf.register_router("declares")
     class Declares(Router):
         tunable = ("sharpness=0.5:8.0:log", "shape=1,2,3")
 
@@ -33,8 +33,9 @@ def declares():
         def call(self, rule=None, rule_features=None, scores=None):
             return keras.ops.softmax(rule * self.sharpness, axis=1)
 
-    yield "declares"
-    del ROUTERS._objects["declares"], ROUTERS._origins["declares"]
+    with forgotten(ROUTERS):
+        modtf.register_router("declares")(Declares)
+        yield "declares"
 
 
 def test_the_learning_rate_and_what_the_router_declares(declares):
@@ -57,10 +58,8 @@ def test_what_routers_declare_they_accept(name):
 def test_what_is_set_is_not_tuned_and_what_is_given_counts(declares):
     fixed = base(declares, **{"router.shape": 2})
     given = axes_given(["learning_rate=1e-4,1e-3", "router.sharpness=1.0,2.0"], [fixed])
-    assert {path: str(axis) for path, axis in space_of(fixed, given).items()} == {
-        "learning_rate": "0.0001,0.001",
-        "router.sharpness": "1.0,2.0",
-    }
+    found = {path: str(axis) for path, axis in space_of(fixed, given).items()}
+    assert found == {"learning_rate": "0.0001,0.001", "router.sharpness": "1.0,2.0"}
     assert list(space_of(base(), given)) == ["learning_rate"], "it does not know the option"
     with pytest.raises(ValueError, match=r"shape=3 is too much"):
         space_of(base(declares), axes_given(["router.shape=1,3"], [base(declares)]))

@@ -20,9 +20,8 @@ def test_a_trial_is_a_cell_with_other_values():
     cell = search.cell_of({"learning_rate": 0.00012345678, "router.k": 4, "model.hidden": 9})
     assert cell.protocol == search.base.protocol.replace(learning_rate=0.0001235)
     assert (cell.router, cell.model) == ({"k": 4}, {"hidden": 9})
-    assert in_words(search.values_of({"learning_rate": 1e-5, "router.k": 2, "model.hidden": 8})) == (
-        "learning_rate=1e-05, k=2, hidden=8"
-    )
+    values = search.values_of({"learning_rate": 1e-5, "router.k": 2, "model.hidden": 8})
+    assert in_words(values) == "learning_rate=1e-05, k=2, hidden=8"
     kept = with_values(cell, {"router.j": 1})
     assert kept.router == {"k": 4, "j": 1}
 

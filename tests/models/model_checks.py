@@ -1,0 +1,29 @@
+"""What is asked of every model."""
+
+import numpy as np
+
+
+def outputs_of(model, features):
+    return {name: np.asarray(value) for name, value in model(features).items()}
+
+
+def check_members(model, alone, features):
+    """p is a distribution, and the second member's outputs are those of the model that is it alone.
+
+    Returns:
+        The outputs.
+    """
+    outputs = outputs_of(model, features)
+    p = outputs["activation"]
+    assert p.shape == (*features["rule"].shape, model.num_modules)
+    assert p.min() >= 0
+    np.testing.assert_allclose(p.sum(-1), 1.0, rtol=1e-12)
+    for key, value in outputs_of(alone, {k: v[:, 1] for k, v in features.items()}).items():
+        np.testing.assert_allclose(value, outputs[key][:, 1], rtol=1e-11, atol=1e-11)
+    return outputs
+
+
+def depends_only_on_rule(model, features):
+    """Whether p stays what it is where inputs are others."""
+    other = {**features, "inputs": 3.0 * features["inputs"]}
+    return np.array_equal(*(outputs_of(model, each)["activation"] for each in (features, other)))
