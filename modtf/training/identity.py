@@ -1,6 +1,5 @@
 """Whose a checkpoint is: what must be the same where a training is resumed."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -25,15 +24,13 @@ def identity_of(
             name and what its class says, comments apart. Shapes of weights are compared besides.
         **more: what else tells it from others.
     """
-    return {**more, "data": _members(population), "model": _model(model), "training": asdict(training)}
+    if isinstance(model, ModularModel):
+        known = {**model.get_config(), **_members(model.population), "architecture": type(model).__name__}
+        del known["population"], known["name"]
+    else:
+        known = {"name": type(model).__qualname__, "source": hash_of_source(type(model))}
+    return {**more, "data": _members(population), "model": known, "training": asdict(training)}
 
 
 def _members(population: Population) -> dict[str, Any]:
     return {"tasks": [task.name for task in population.tasks], "seeds": list(population.seeds)}
-
-
-def _model(model: keras.Model) -> Mapping[str, Any]:
-    if isinstance(model, ModularModel):
-        config = {**model.get_config(), **_members(model.population), "architecture": type(model).__name__}
-        return {name: value for name, value in config.items() if name not in ("population", "name")}
-    return {"name": type(model).__qualname__, "source": hash_of_source(type(model))}

@@ -164,8 +164,6 @@ def load_model(path: str | Path) -> keras.Model:
         ARCHITECTURES[name]  # looking it up imports it
     try:
         return keras.saving.load_model(path, safe_mode=True)
-    except FileNotFoundError:
-        raise
     except Exception as error:  # whatever a damaged file makes Keras, HDF5 or zip raise
         reason = " ".join(str(error).split())[:500] or type(error).__name__
         raise ValueError(
