@@ -41,43 +41,43 @@ from modtf.launch.benchmark.requests import (
     requests_of_flags,
 )
 from modtf.launch.benchmark.table import print_table
-from modtf.launch.cli import run_command
+from modtf.launch.cli import Definer, run_command
 from modtf.launch.settings import define_settings
 from modtf.models.routers import default_variants
 
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-    string, listed, boolean = flags.DEFINE_string, flags.DEFINE_list, flags.DEFINE_boolean
-    listed("arch", [next(iter(FAMILIES))], "Families of tasks, separated by commas.", flag_values=values)
-    listed("rules", ["2", "32"], "Numbers of rules R.", flag_values=values)
-    listed("width", ["32"], "Widths e.", flag_values=values)
-    listed("variant", default_variants(), "Variants.", flag_values=values)
-    boolean("all", False, "The whole table: all families, R 2, 8, 32, e 32, 128; some 25 minutes.",
-            flag_values=values)  # fmt: skip
-    listed("members", None, "Members of the population; above 1, one alone is measured too. "
-           "Default 1, and 25 for --evaluation; with --device several.", flag_values=values)  # fmt: skip
-    flags.DEFINE_integer("repeats", 7, "Measurements of each program, of which the median counts.",
-                         lower_bound=1, flag_values=values)  # fmt: skip
-    flags.DEFINE_float("seconds", 0.15, "CPU time of one measurement, at least.", lower_bound=1e-6,
-                       flag_values=values)  # fmt: skip
-    boolean("baseline", True, "Measure the textbook implementation too.", flag_values=values)
-    boolean("evaluation", False, "Measure instead what evaluating costs beside training, paper sizes and "
-            "steps divided by 10.", flag_values=values)  # fmt: skip
-    flags.DEFINE_enum("backend", BACKENDS[0], BACKENDS, "Of Keras. jax: the compiled step and data "
-                      "made by a program; nothing needs TensorFlow.", flag_values=values)  # fmt: skip
-    string("json", None, "File to write the rows to.", flag_values=values)
-    flags.DEFINE_enum("device", None, DEVICES, "Measure wall time on a device instead; other lists then "
-                      "replace those of its table.", flag_values=values)  # fmt: skip
-    flags.DEFINE_float("minutes", 7.5, "With --device: begin nothing that would end later, stop what does.",
-                       lower_bound=1e-6, upper_bound=NO_END / 60, flag_values=values)  # fmt: skip
-    boolean("dry_run", False, "With --device: list what would be measured.", flag_values=values)
+    define = Definer(values)
+    define.list("arch", [next(iter(FAMILIES))], "Families of tasks, separated by commas.")
+    define.list("rules", ["2", "32"], "Numbers of rules R.")
+    define.list("width", ["32"], "Widths e.")
+    define.list("variant", default_variants(), "Variants.")
+    define.bool("all", False, "The whole table: all families, R 2, 8, 32, e 32, 128; some 25 minutes.")
+    words = (
+        "Members of the population; above 1, one alone is measured too. Default 1, and 25 for --evaluation; "
+    )
+    define.list("members", None, f"{words}with --device several.")
+    words = "Measurements of each program, of which the median counts."
+    define.integer("repeats", 7, words, lower_bound=1)
+    define.float("seconds", 0.15, "CPU time of one measurement, at least.", lower_bound=1e-6)
+    define.bool("baseline", True, "Measure the textbook implementation too.")
+    words = "Measure instead what evaluating costs beside training, paper sizes and steps divided by 10."
+    define.bool("evaluation", False, words)
+    words = "Of Keras. jax: the compiled step and data made by a program; nothing needs TensorFlow."
+    define.enum("backend", BACKENDS[0], BACKENDS, words)
+    define.string("json", None, "File to write the rows to.")
+    words = "Measure wall time on a device instead; other lists then replace those of its table."
+    define.enum("device", None, DEVICES, words)
+    words = "With --device: begin nothing that would end later, stop what does."
+    define.float("minutes", 7.5, words, lower_bound=1e-6, upper_bound=NO_END / 60)
+    define.bool("dry_run", False, "With --device: list what would be measured.")
     for axis, names in NAMED.items():
-        listed(axis, None, f"With --device: of {', '.join(names)}.", flag_values=values)
-    string("profile", None, "With --device: a folder for the profiler's traces; measured cells are measured "
-           "again.", flag_values=values)  # fmt: skip
-    string("released", None, "With --device: rows of docs/accelerator/released_speed.py, to compare with.",
-           flag_values=values)  # fmt: skip
+        define.list(axis, None, f"With --device: of {', '.join(names)}.")
+    words = "With --device: a folder for the profiler's traces; measured cells are measured again."
+    define.string("profile", None, words)
+    words = "With --device: rows of docs/accelerator/released_speed.py, to compare with."
+    define.string("released", None, words)
     define_settings(values)
 
 

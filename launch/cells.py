@@ -106,11 +106,8 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
 
 
 def choose_cells(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
-    """Those of a study's cells that agree with the flags.
-
-    Raises:
-        ValueError: if none does, or a flag is given that would change the cells.
-    """
+    """Those of a study's cells that agree with the flags; `ValueError` if none does, or a flag would change
+    the cells."""
     others = [*NUMBERS, *WORDS, "learning_rate", "model", "set"]
     changed = [name for name in others if name not in CHOOSES and given[name].present]
     changed += settings_given(given)["task"]

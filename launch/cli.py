@@ -38,9 +38,9 @@ def run_command(
     hint = "; the same command resumes where it was" if resumes else ""
     name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
     quiet_tensorflow()
-    warnings.formatwarning = lambda message, *_: f"{name}: warning: {message}\n"
     try:
-        with exit_on_sigterm():
+        with exit_on_sigterm(), warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"{name}: warning: {message}", file=sys.stderr)
             for location in plugins_given(arguments):
                 load_plugin(location)
             given = flags.FlagValues()
@@ -62,6 +62,16 @@ def run_command(
     except Terminated:
         print(f"\n{name}: terminated{hint}.", file=sys.stderr)
         raise
+
+
+class Definer:
+    """absl's functions that add a flag, for the flags of one command: `Definer(values).string(...)`."""
+
+    def __init__(self, values: flags.FlagValues):
+        self._values = values
+
+    def __getattr__(self, kind: str) -> Callable[..., Any]:
+        return partial(getattr(flags, f"DEFINE_{kind}"), flag_values=self._values)
 
 
 def define_plugin(values: flags.FlagValues) -> None:

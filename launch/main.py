@@ -15,7 +15,14 @@ COMMANDS = {
     "bench": "measure what a training step costs",
     "prepare": "write the finite splits of the data ahead of time",
 }
-EXAMPLES = """\
+USAGE = """\
+modtf {version}: do the modules of a modular neural network specialise, and does it help?
+
+Usage: modtf COMMAND [--flag=value ...]; modtf COMMAND --help lists its flags.
+
+Commands:
+{commands}
+
 Examples:
     modtf run                                           # minutes on two cores
     modtf run --arch=mha --search=v2 --rules=8
@@ -29,18 +36,8 @@ Examples:
 def usage() -> str:
     """One screen: the commands, and where to read on."""
     width = max(map(len, COMMANDS))
-    return "\n".join(
-        [
-            f"modtf {__version__}: do the modules of a modular neural network specialise, and does it help?",
-            "",
-            "Usage: modtf COMMAND [--flag=value ...]; modtf COMMAND --help lists its flags.",
-            "",
-            "Commands:",
-            *(f"    {name.ljust(width)}  {words}" for name, words in COMMANDS.items()),
-            "",
-            EXAMPLES,
-        ]
-    )
+    commands = "\n".join(f"    {name.ljust(width)}  {words}" for name, words in COMMANDS.items())
+    return USAGE.format(version=__version__, commands=commands)
 
 
 def main() -> None:

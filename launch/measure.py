@@ -17,7 +17,7 @@ import modtf
 from modtf.analysis.routing_page import Routing, print_atlas, write_atlas
 from modtf.checks import check_number
 from modtf.files import check_writable
-from modtf.launch.cli import run_command
+from modtf.launch.cli import Definer, run_command
 from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS, check_permutations
 
 OBSERVED, UNIFORM = "observed", "uniform"
@@ -29,57 +29,37 @@ FLAGS = {
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-
-    def text(name: str, default: str | None, words: str) -> None:
-        flags.DEFINE_string(name, default, words, flag_values=values)
-
-    text(
-        "activations",
-        None,
+    define = Definer(values)
+    words = (
         "An .npz, .safetensors or .parquet file; a folder of .npy files; one .npy file, its labels beside "
-        "it; or router traces of Megatron Core, a .jsonl file or a folder of them.",
     )
-    text("out", None, "The folder to write measures.html, its tables and pictures to.")
-    flags.DEFINE_integer(
-        "top_k", None, "Modules that a token is sent to: only their gates count.", flag_values=values
-    )
-    flags.DEFINE_bool(
-        "logits", False, "Activations are the router's logits, before the softmax.", flag_values=values
-    )
-    text(
-        "label_probs",
-        OBSERVED,
-        f"How often labels occur where it matters: {OBSERVED}, as among the tokens; {UNIFORM}; or one number "
-        "for each, with commas between.",
-    )
-    text("array", "activations", "Name of the array of gates, [tokens, M] or [layers, tokens, M].")
-    text("experts", None, "In place of gates: name of the array of the experts of each token, [tokens, k] or "
-         "[layers, tokens, k]; -1 for one that was dropped.")  # fmt: skip
-    text("weights", None, "With experts: name of the array of what they weigh, or of the scores of all.")
-    flags.DEFINE_integer("num_experts", None, "With experts: how many there are.", flag_values=values)
-    words = "With experts: those that every token goes to; left out."
-    flags.DEFINE_list("shared", [], words, flag_values=values)
-    text("labels", "labels", "Name of the array of labels, integers from 0 or names; or an .npy file.")
-    text(
-        "documents",
-        None,
-        "The same of the document of each token: labels are permuted over these.",
-    )
-    text("label_names", None, "The same of names of labels, in the order of their numbers.")
-    text("layer_names", None, "The same of names of layers.")
-    flags.DEFINE_integer(
-        "permutations", NUM_PERMUTATIONS, "Permutations for the chance level; 0 for none.", flag_values=values
-    )
-    flags.DEFINE_float("confidence", 0.95, "Of the intervals.", flag_values=values)
-    flags.DEFINE_integer("seed", 0, "Of the permutations.", flag_values=values)
+    words += "it; or router traces of Megatron Core, a .jsonl file or a folder of them."
+    define.string("activations", None, words)
+    define.string("out", None, "The folder to write measures.html, its tables and pictures to.")
+    define.integer("top_k", None, "Modules that a token is sent to: only their gates count.")
+    define.bool("logits", False, "Activations are the router's logits, before the softmax.")
+    words = f"How often labels occur where it matters: {OBSERVED}, as among the tokens; {UNIFORM}; or one "
+    define.string("label_probs", OBSERVED, f"{words}number for each, with commas between.")
+    define.string("array", "activations", "Name of the array of gates, [tokens, M] or [layers, tokens, M].")
+    words = "In place of gates: name of the array of the experts of each token, [tokens, k] or [layers, "
+    define.string("experts", None, f"{words}tokens, k]; -1 for one that was dropped.")
+    words = "With experts: name of the array of what they weigh, or of the scores of all."
+    define.string("weights", None, words)
+    define.integer("num_experts", None, "With experts: how many there are.")
+    define.list("shared", [], "With experts: those that every token goes to; left out.")
+    words = "Name of the array of labels, integers from 0 or names; or an .npy file."
+    define.string("labels", "labels", words)
+    words = "The same of the document of each token: labels are permuted over these."
+    define.string("documents", None, words)
+    define.string("label_names", None, "The same of names of labels, in the order of their numbers.")
+    define.string("layer_names", None, "The same of names of layers.")
+    define.integer("permutations", NUM_PERMUTATIONS, "Permutations for the chance level; 0 for none.")
+    define.float("confidence", 0.95, "Of the intervals.")
+    define.integer("seed", 0, "Of the permutations.")
 
 
 def main(given: flags.FlagValues) -> None:
-    """Reads, measures, prints and writes.
-
-    Raises:
-        OSError, ValueError: in one line, if it cannot.
-    """
+    """Reads, measures, prints and writes; `OSError` or `ValueError`, in one line, if it cannot."""
     if not given.activations or not given.out:
         raise ValueError(
             "Give --activations=x.npz, with arrays `activations` and `labels`, and --out=DIR, where to write."

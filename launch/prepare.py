@@ -15,7 +15,7 @@ from absl import flags, logging
 
 from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config, split_bytes
 from modtf.files import check_writable
-from modtf.launch.cli import run_command
+from modtf.launch.cli import Definer, run_command
 
 
 def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
@@ -48,13 +48,12 @@ def prepare(config: RulesConfig, data_dir: str | None, file_format: str) -> str:
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-    words = "Names of tasks, or patterns over the published: 'mlp_*'."
-    flags.DEFINE_list("configs", [], words, flag_values=values)
-    words = "Where to write; default TFDS_DATA_DIR or ~/tensorflow_datasets."
-    flags.DEFINE_string("data_dir", None, words, flag_values=values)
+    define = Definer(values)
+    define.list("configs", [], "Names of tasks, or patterns over the published: 'mlp_*'.")
+    define.string("data_dir", None, "Where to write; default TFDS_DATA_DIR or ~/tensorflow_datasets.")
     words = "array_record allows random access with tfds.data_source; tfrecord serves tfds.load."
-    flags.DEFINE_enum("file_format", "tfrecord", ["tfrecord", "array_record"], words, flag_values=values)
-    flags.DEFINE_bool("only_print", False, "List what would be prepared, then stop.", flag_values=values)
+    define.enum("file_format", "tfrecord", ["tfrecord", "array_record"], words)
+    define.bool("only_print", False, "List what would be prepared, then stop.")
 
 
 def main(given: flags.FlagValues) -> None:

@@ -21,45 +21,38 @@ from modtf.analysis.text import plural
 from modtf.analysis.trained import CHOICES
 from modtf.checks import check_choice
 from modtf.files import check_file_writable, check_writable
-from modtf.launch.cli import run_command
+from modtf.launch.cli import Definer, run_command
 from modtf.results.archive import check_archive_name, write_archive
 
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
+    define = Definer(values)
     words = "A folder that training wrote, or an archive of one; repeat it or separate several by commas."
-    flags.DEFINE_multi_string("results", None, words, flag_values=values)
-    words = "The folder to write report.html, figures/ and tables/ to."
-    flags.DEFINE_string("out", None, words, flag_values=values)
+    define.multi_string("results", None, words)
+    define.string("out", None, "The folder to write report.html, figures/ and tables/ to.")
     words = (
         "Write the results, without models, as one small file (.zip) that --results reads; needs no --out."
     )
-    flags.DEFINE_string("archive", None, words, flag_values=values)
-    flags.DEFINE_bool("claims", False, "Print the verdict on every claim of the paper.", flag_values=values)
+    define.string("archive", None, words)
+    define.bool("claims", False, "Print the verdict on every claim of the paper.")
     words = "Print which measures of the activation track specialisation, and which do not."
-    flags.DEFINE_bool("measures", False, words, flag_values=values)
+    define.bool("measures", False, words)
     words = (
         "tail: mean over evaluations at the end of training; last: after the last step; best: of the best "
-    )
-    words += (
         "validation; pooled: mean of last and best, as in the released main figures; default that of the "
+        "family: tail."
     )
-    words += "family: tail."
-    flags.DEFINE_enum("checkpoint", None, CHOICES, words, flag_values=values)
-    for name, words in {
-        "protocol": "Keep cells of these protocols only.",
-        "variant": "Keep these variants only, whatever their options; default all.",
-        "figures": f"Draw these only, of {', '.join(FIGURES)}.",
-        "vector": f"Write figures in these formats, too, of {', '.join(VECTOR)}.",
-    }.items():
-        flags.DEFINE_list(name, [], words, flag_values=values)
-    for name, words in {
-        "data_seed": "Task whose activation matrices are drawn; default the first.",
-        "seed": "Seed of the model whose activation matrices are drawn; default the first.",
-        "rules": "Number of rules whose activation is drawn over training; default the middle one.",
-        "width": "Width whose activation matrices are drawn; default the smallest.",
-    }.items():
-        flags.DEFINE_integer(name, None, words, flag_values=values)
+    define.enum("checkpoint", None, CHOICES, words)
+    define.list("protocol", [], "Keep cells of these protocols only.")
+    define.list("variant", [], "Keep these variants only, whatever their options; default all.")
+    define.list("figures", [], f"Draw these only, of {', '.join(FIGURES)}.")
+    define.list("vector", [], f"Write figures in these formats, too, of {', '.join(VECTOR)}.")
+    define.integer("data_seed", None, "Task whose activation matrices are drawn; default the first.")
+    define.integer("seed", None, "Seed of the model whose activation matrices are drawn; default the first.")
+    words = "Number of rules whose activation is drawn over training; default the middle one."
+    define.integer("rules", None, words)
+    define.integer("width", None, "Width whose activation matrices are drawn; default the smallest.")
 
 
 def main(given: flags.FlagValues) -> None:

@@ -23,7 +23,7 @@ from modtf.cell import VARIANTS, Cell
 from modtf.checks import check_choice, check_path
 from modtf.files import check_writable, write_text
 from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
-from modtf.launch.cli import run_command
+from modtf.launch.cli import Definer, run_command
 from modtf.launch.settings import define_best, define_settings, with_best
 from modtf.models.own import MODELS
 from modtf.protocol import PLACES, STRATEGIES
@@ -38,17 +38,16 @@ def define_flags(values: flags.FlagValues) -> None:
     define_cell_flags(values, "Folder to write to; default runs/LABEL.")
     define_models(values)
     define_best(values)
-    enum = flags.DEFINE_enum
-    flags.DEFINE_string("checkpoint", None, "Whose measures are printed: tail, the mean of ten "
-                        "last evaluations, last or best; all are written. Default the family's, mostly tail.",
-                        flag_values=values)  # fmt: skip
-    enum("strategy", "auto", STRATEGIES, "mirrored: all local GPUs share every batch. members: "
-         "each trains some of the members. auto: one device, unless there are several GPUs.",
-         flag_values=values)  # fmt: skip
-    enum("data", "auto", PLACES, "Where data are made: device, by the compiled program; auto: so "
-         "on an accelerator, else on the host.", flag_values=values)  # fmt: skip
-    flags.DEFINE_bool("wait", False, "Wait for another process that works on a cell; else end, and name it.",
-                      flag_values=values)  # fmt: skip
+    define = Definer(values)
+    words = "Whose measures are printed: tail, the mean of ten last evaluations, last or best; all are "
+    define.string("checkpoint", None, f"{words}written. Default the family's, mostly tail.")
+    words = "mirrored: all local GPUs share every batch. members: each trains some of the members. auto: one "
+    define.enum("strategy", "auto", STRATEGIES, f"{words}device, unless there are several GPUs.")
+    words = (
+        "Where data are made: device, by the compiled program; auto: so on an accelerator, else on the host."
+    )
+    define.enum("data", "auto", PLACES, words)
+    define.bool("wait", False, "Wait for another process that works on a cell; else end, and name it.")
     define_settings(values)
 
 

@@ -34,7 +34,7 @@ from modtf.launch.cells import (
     define_kind_flags,
     define_models,
 )
-from modtf.launch.cli import run_command
+from modtf.launch.cli import Definer, run_command
 from modtf.launch.settings import define_best, define_settings, with_best
 from modtf.studies import STUDIES, load_study
 from modtf.studies.check import check_memory
@@ -50,13 +50,13 @@ YEAR = 24 * 365  # hours
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-    string = flags.DEFINE_string
-    string("study", None, f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). "
-           f"{', '.join(f'--{name}' for name in CHOOSES)} then choose among its cells.",
-           flag_values=values)  # fmt: skip
-    string("out", None, "Folder to write to; default runs/STUDY.", flag_values=values)
-    flags.DEFINE_bool("dry_run", False, "List the cells and estimate what they cost; run nothing.",
-                      flag_values=values)  # fmt: skip
+    define, choosing = Definer(values), ", ".join(f"--{name}" for name in CHOOSES)
+    words = (
+        f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). {choosing} then choose among its "
+    )
+    define.string("study", None, f"{words}cells.")
+    define.string("out", None, "Folder to write to; default runs/STUDY.")
+    define.bool("dry_run", False, "List the cells and estimate what they cost; run nothing.")
     define_engines(values)
     define_best(values)
     define_kind_flags(values, several=True)
@@ -67,15 +67,14 @@ def define_flags(values: flags.FlagValues) -> None:
 
 def define_engines(values: flags.FlagValues) -> None:
     """Adds who runs the cells, and which of them."""
-    flags.DEFINE_enum("engine", "local", list(ENGINES), "Who runs the cells.", flag_values=values)
-    flags.DEFINE_integer("workers", None, "local: processes; default one per processor, or one where there "
-                         "is a GPU.", flag_values=values)  # fmt: skip
-    flags.DEFINE_float("cpus_per_cell", 1.0, "ray: processors that a cell asks for.", flag_values=values)
-    flags.DEFINE_float("gpus_per_cell", 0.0, "ray: GPUs that a cell asks for; 0.5 lets two share one.",
-                       flag_values=values)  # fmt: skip
-    flags.DEFINE_string("shard", None, "i/n: every n-th cell from the i-th (from 0), for job arrays.",
-                        flag_values=values)  # fmt: skip
-    flags.DEFINE_bool("retry_failed", False, "Run cells again that failed before.", flag_values=values)
+    define = Definer(values)
+    define.enum("engine", "local", list(ENGINES), "Who runs the cells.")
+    words = "local: processes; default one per processor, or one where there is a GPU."
+    define.integer("workers", None, words)
+    define.float("cpus_per_cell", 1.0, "ray: processors that a cell asks for.")
+    define.float("gpus_per_cell", 0.0, "ray: GPUs that a cell asks for; 0.5 lets two share one.")
+    define.string("shard", None, "i/n: every n-th cell from the i-th (from 0), for job arrays.")
+    define.bool("retry_failed", False, "Run cells again that failed before.")
 
 
 def main(given: flags.FlagValues) -> None:

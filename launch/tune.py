@@ -27,7 +27,7 @@ from modtf.cell import Cell
 from modtf.checks import check_integer
 from modtf.files import check_writable
 from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags
-from modtf.launch.cli import define_plugin, run_command
+from modtf.launch.cli import Definer, define_plugin, run_command
 from modtf.launch.run import define_flags as define_flags_of_run
 from modtf.launch.settings import define_settings, says_learning_rate
 from modtf.launch.sweep import define_engines, engine_of
@@ -37,20 +37,20 @@ from modtf.tuning import LISTS, ORACLES
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-    integer = flags.DEFINE_integer
+    define = Definer(values)
     define_kind_flags(values)
     words = "PATH=VALUES, what to try: learning_rate=1e-5:1e-2:log (between two bounds; the default), "
     words += "router.temperature=0.5,1,2 (these), model.NAME=... for the network's options. Repeatable. A "
     words += "router's option goes to the variants that know it; what a router says can be tuned is tuned "
     words += "anyway, unless --set fixes it."
-    flags.DEFINE_multi_string("space", [], words, flag_values=values)
-    flags.DEFINE_enum("oracle", "grid", list(ORACLES), "How to choose what to try.", flag_values=values)
-    integer("trials", None, "At most so many for every variant; default for random and bayesian 10, for the "
-            "others what they take.", flag_values=values)  # fmt: skip
-    integer("points", 5, "grid: how many values of a range.", flag_values=values)
+    define.multi_string("space", [], words)
+    define.enum("oracle", "grid", list(ORACLES), "How to choose what to try.")
+    words = "At most so many for every variant; default for random and bayesian 10, for the others what they "
+    define.integer("trials", None, f"{words}take.")
+    define.integer("points", 5, "grid: how many values of a range.")
     define_cell_flags(values, "Folder to write to; default runs/tuning. Searches may share one.")
     define_engines(values)
-    integer("oracle_seed", 1, "Of what is drawn at random; at least 1.", flag_values=values)
+    define.integer("oracle_seed", 1, "Of what is drawn at random; at least 1.")
     define_settings(values)
 
 

@@ -35,11 +35,6 @@ from modtf.protocol import Protocol
 from modtf.task import Task
 from modtf.training.arithmetic import BACKWARD
 
-#: backend of Keras -> what is timed with it
-PROGRAMS = {
-    "tensorflow": "modtf.launch.benchmark.tensorflow_programs",
-    "jax": "modtf.launch.benchmark.jax_programs",
-}
 PEAK_SIZE = {"gpu": 8192, "cpu": 1024}  # rows and columns of the matrices whose product is the device's peak
 FIT_BELOW = 5e-3  # seconds of a step above which what fit adds (some 0.2 ms) is lost in it
 TASKS = 5  # of a published cell; each with as many seeds
@@ -57,7 +52,7 @@ def main() -> None:
     for location in common["plugins"]:
         load_plugin(location)
     with scratch_folder() as folder:
-        programs = import_module(PROGRAMS[common["backend"]])
+        programs = import_module(f"modtf.launch.benchmark.{common['backend']}_programs")
         if common["backend"] == "tensorflow":
             programs.report_memory(folder)
         try:
@@ -69,7 +64,7 @@ def main() -> None:
         except Exception as error:  # out of memory, mostly
             failed = {"failed": f"{type(error).__name__}: {error}"[:LONGEST]}
             found = [failed] * len(request["variants"])
-        made = {"device": device, "software": programs.software()}
+        made = {"device": device, "software": programs.SOFTWARE}
         cells = zip(cells_of(request), found, strict=True)
         json.dump([{**cell, **made, **costs} for cell, costs in cells], answers)
 
@@ -84,13 +79,7 @@ def population_of(request: Request, members: int) -> Population:
 
 
 def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[Costs]:
-    """What each variant of a request costs.
-
-    Args:
-        programs: `tensorflow_programs` or `jax_programs`.
-        request: see `requests`.
-        common: `requests.how_measured`.
-    """
+    """What each variant of a request costs, by a backend's programs; `common`: `requests.how_measured`."""
     clock, data = CLOCKS[common["clock"]], request["data"]
     population, size = population_of(request, request["members"]), PEAK_SIZE[common["device"]]
     training = replace(Protocol.published(population.task).training, precision=request["precision"])
@@ -98,22 +87,22 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
     others: Runs = {}  # measured after what is compared: a dataset's threads may outlive its `fit`
     found: list[Costs] = []
 
-    def model_of(members: Population) -> ModularModel:
+    def model_of(variant: str, members: Population) -> ModularModel:
         options = {"router": request["router"][variant], "dtype": training.dtype, **request["model"]}
         return build(members, variant, request["width"], **options)
 
     with use_kernels(request["kernels"]), contextlib.ExitStack() as opened:
+        if common["evaluation"]:
+            models = (model_of(variant, population) for variant in request["variants"])
+            return [programs.evaluation_costs(model, training, clock) for model in models]
 
-        def opened_step(members: Population) -> tuple[ModularModel, Any, Run]:
-            model = model_of(members)
+        def opened_step(model: ModularModel) -> tuple[Any, Run]:
             program = opened.enter_context(programs.step_program(model, training, data, clock))
-            return model, program, run_of(clock, program.call, program.steps)
+            return program, run_of(clock, program.call, program.steps)
 
         for variant in request["variants"]:
-            if common["evaluation"]:
-                found.append(programs.evaluation_costs(model_of(population), training, clock))
-                continue
-            model, program, runs[f"{variant} step"] = opened_step(population)
+            model = model_of(variant, population)
+            program, runs[f"{variant} step"] = opened_step(model)
             costs = {
                 "num_parameters": model.num_parameters,
                 "flops": BACKWARD * BATCH_SIZE * model.forward_flops(),
@@ -125,13 +114,11 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
             if hasattr(model, "state_width"):  # a recurrence
                 costs["gate_units"] = model.num_modules * model.state_width / (4 * model.width)
             if data == MEMORY and len(population) > 1:
-                *_, runs[f"{variant} alone"] = opened_step(population_of(request, 1))
+                _, runs[f"{variant} alone"] = opened_step(model_of(variant, population_of(request, 1)))
             if data == MEMORY and common["backend"] == "tensorflow":
                 has_options = bool(request["task"] or request["router"][variant] or request["model"])
                 costs |= _add_training(model, clock, common["baseline"], has_options, runs, others)
             found.append(costs)
-        if common["evaluation"]:
-            return found
         if data == MEMORY and common["backend"] == "tensorflow" and common["baseline"]:
             runs |= programs.plain_run(model, clock)
         for name, call in programs.peak_calls(request["precision"], size).items():
@@ -152,8 +139,7 @@ def _add_training(
 ) -> Costs:
     """Adds what is measured beside a step: `fit` where it shows; apart, on the stream and the textbook's.
 
-    Returns:
-        What compiling the textbook takes, or that there is none.
+    Returns what compiling the textbook takes, or that there is none.
     """
     from modtf.launch.benchmark import tensorflow_programs
     from modtf.launch.benchmark.textbook import has_textbook, textbook_run
@@ -174,10 +160,8 @@ def _add_training(
 def costs_of(cell: Request, known: Costs, samples: Mapping[str, list[float]], product_flops: int) -> Costs:
     """What the measurements say about one cell; ratios are of the same round.
 
-    Args:
-        known: its "flops" and "published_steps".
-        samples: seconds, by what was timed.
-        product_flops: operations of the product whose speed is the peak.
+    `known` has its "flops" and "published_steps", `samples` seconds by what was timed; `product_flops` are
+    the operations of the product whose speed is the peak.
     """
     variant, members = cell["variant"], cell["members"]
     fastest = min((samples[name] for name in samples if name.endswith("peak")), key=median)

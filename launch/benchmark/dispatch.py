@@ -21,9 +21,7 @@ NO_END = 1e6  # seconds
 def answer(request: Request, common: Mapping[str, Any], seconds: float) -> list[Row]:
     """The rows that a process measures; where something breaks it, they say so ("failed").
 
-    Args:
-        common: `requests.how_measured`.
-        seconds: after which it is stopped.
+    `common`: see `requests.how_measured`. After so many seconds it is stopped.
 
     Raises:
         OSError: where the process cannot begin.
@@ -60,12 +58,8 @@ def environment(common: Mapping[str, Any]) -> dict[str, str]:
 class Rows:
     """The rows of one JSON file, which grows with each request and outlives whatever is killed.
 
-    Args:
-        path: of the file; None to keep them in memory alone.
-        anew: whether what is in the file is dropped.
-
-    Raises:
-        ValueError: where the file holds anything else.
+    Without a path they are kept in memory alone; `anew` drops what is in the file, and `ValueError` is raised
+    where that is anything else.
     """
 
     def __init__(self, path: str | Path | None, anew: bool = False):
@@ -83,8 +77,7 @@ class Rows:
     def add(self, rows: Sequence[Row]) -> None:
         """Adds rows, or replaces those of the same cells, and writes the file atomically.
 
-        Raises:
-            ValueError: where there are rows of another device: they would be compared.
+        Raises `ValueError` where there are rows of another device: they would be compared.
         """
         here = {row["device"] for row in rows if "device" in row}
         others = {row["device"] for row in self if here and row.get("device") not in (*here, None)}
@@ -99,11 +92,7 @@ class Rows:
 
 
 def read_rows(path: str | Path) -> list[Row]:
-    """The rows of a file.
-
-    Raises:
-        ValueError: where it holds anything else.
-    """
+    """The rows of a file; `ValueError` where it holds anything else."""
     try:
         rows = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError:

@@ -24,18 +24,13 @@ from modtf.training.compile import compile_model
 from modtf.training.processor import processor_name
 
 OPTIMIZER = 2  # of the state's groups
+SOFTWARE = f"jax {jax.__version__}, keras {keras.__version__}"
 
-
-def software() -> str:
-    return f"jax {jax.__version__}, keras {keras.__version__}"
+trace = jax.profiler.trace  #: writes the profiler's trace of what runs within it, to a folder
 
 
 def find_device(kind: str) -> str:
-    """The name of the device that programs run on.
-
-    Raises:
-        ValueError: where there is none of this kind.
-    """
+    """The name of the device that programs run on; `ValueError` where there is none of this kind."""
     try:
         (device, *_) = jax.devices(kind)
     except RuntimeError:
@@ -71,12 +66,7 @@ def state_of(model: ModularModel) -> Any:
 
 @contextlib.contextmanager
 def step_program(model: ModularModel, training: Training, data: str, clock: Clock) -> Iterator[StepProgram]:
-    """A model's training.
-
-    Args:
-        data: "memory", "device" or "host".
-        clock: by which it is compiled.
-    """
+    """A model's training on data of "memory", "device" or "host"; the clock says what compiling it takes."""
     compile_model(model, model.population, training)
     stream = DeviceStream(model.population, BATCH_SIZE)
     count = steps_that_fit(stream.bytes_per_step, STEPS_PER_PROGRAM)
@@ -145,11 +135,6 @@ def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
         return jax.lax.fori_loop(0, times, lambda _, right: left @ right, left)
 
     return {"peak": lambda times: multiply(times, square).block_until_ready()}
-
-
-def trace(folder: str) -> contextlib.AbstractContextManager:
-    """Writes the profiler's trace of what runs within it."""
-    return jax.profiler.trace(folder)
 
 
 def _bytes_of(program: Any) -> int | None:

@@ -98,10 +98,7 @@ def combinations(table: Table, device: str, given: Mapping[str, Sequence[Any]]) 
 
 def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
     """What the flags ask for: on a device a request per cell; in CPU time one per (architecture, R, e),
-    whose variants take turns.
-
-    Raises:
-        ValueError: on values that have no meaning, before anything runs.
+    whose variants take turns. Raises `ValueError` on values that have no meaning, before anything runs.
     """
     _check_flags(given)
     on_device = given.device is not None
@@ -169,11 +166,7 @@ def how_measured(given: flags.FlagValues) -> dict[str, Any]:
 
 
 def _request(cell: Mapping[str, Any], settings: Settings, backend: str) -> dict[str, Any]:
-    """A combination with all that its process must know.
-
-    Raises:
-        ValueError: where it cannot be built, or does not fit into memory.
-    """
+    """A combination with all that its process must know; `ValueError` where it cannot be built, or fit."""
     variants, members = cell["variants"], cell["members"]
     check_members(members, f"--members={members}")
     given = {part: {name: value for name, (value,) in settings[part].items()} for part in OPTIONS}
@@ -209,9 +202,8 @@ def key_of(row: Request) -> str:
 
 def label_of(row: Request) -> str:
     """What a reader, or a folder, calls it: "mlp_r8_e32_modular_p25_tf32_device_accelerator_jax"."""
-    return "{arch}_r{num_rules}_e{width}_{variant}_p{members}_{precision}_{data}_{kernels}_{backend}".format(
-        **row
-    )
+    size = "{arch}_r{num_rules}_e{width}_{variant}_p{members}".format_map(row)
+    return f"{size}_{row['precision']}_{row['data']}_{row['kernels']}_{row['backend']}"
 
 
 def expected_seconds(request: Request, rows: Iterable[Request] = ()) -> float:

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from modtf.analysis.text import text_table
@@ -60,6 +61,8 @@ DEVICE: Columns = {
 PLAIN_LIMIT = 1.3  # of a step over that of plain layers
 HELD = ("all_all_all", "group_all_all")  # what is held to it: as much arithmetic
 SHAPE = ("arch", "num_rules", "width", "variant")
+_shape = itemgetter(*SHAPE)
+_but_members = itemgetter(*SHAPE, "precision", "data", "kernels", "backend")
 
 
 class Goal(NamedTuple):
@@ -178,9 +181,8 @@ def device_lines(rows: Sequence[Row]) -> list[str]:
 def compared(rows: Sequence[Row], released: Sequence[Row] = ()) -> list[dict[str, Any]]:
     """The rows with what compares them: with 25 members, and with the best of the released code."""
     many = {_but_members(row): row for row in rows if row["members"] == PUBLISHED_MEMBERS}
-    best: dict[tuple[Any, ...], float] = {}
-    for row in released:
-        best[_shape(row)] = max(best.get(_shape(row), 0.0), row["models_per_hour"])
+    speed = itemgetter("models_per_hour")
+    best = {_shape(row): speed(row) for row in sorted(released, key=speed)}  # the last of a shape counts
     found = []
     for row in rows:
         new: dict[str, Any] = {}
@@ -190,11 +192,3 @@ def compared(rows: Sequence[Row], released: Sequence[Row] = ()) -> list[dict[str
             new |= {"released_models_per_hour": theirs, "to_released": theirs / row["models_per_hour"]}
         found.append({**row, **new})
     return found
-
-
-def _shape(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in SHAPE)
-
-
-def _but_members(row: Row) -> tuple[Any, ...]:
-    return (*_shape(row), row["precision"], row["data"], row["kernels"], row["backend"])

@@ -30,7 +30,10 @@ from modtf.training.processor import processor_name
 from modtf.training.provenance import accelerators
 
 EVALUATION_FACTOR = 10  # sizes and training steps of the paper are divided by it
+SOFTWARE = f"tensorflow {tf.__version__}, keras {keras.__version__}"
 _DUMPS: list[Path] = []  # where XLA writes its memory reports
+
+trace = tf.profiler.experimental.Profile  #: writes the profiler's trace of what runs within it, to a folder
 
 
 def report_memory(folder: str) -> None:
@@ -39,16 +42,8 @@ def report_memory(folder: str) -> None:
     _DUMPS.append(Path(folder))
 
 
-def software() -> str:
-    return f"tensorflow {tf.__version__}, keras {keras.__version__}"
-
-
 def find_device(kind: str) -> str:
-    """The name of the device that programs run on.
-
-    Raises:
-        ValueError: where there is none of this kind.
-    """
+    """The name of the device that programs run on; `ValueError` where there is none of this kind."""
     if kind == "cpu":
         return processor_name()
     if not tf.config.list_physical_devices(kind.upper()):
@@ -61,12 +56,9 @@ def find_device(kind: str) -> str:
 
 @contextlib.contextmanager
 def step_program(model: ModularModel, training: Training, data: str, clock: Clock) -> Iterator[StepProgram]:
-    """A model's training.
+    """A model's training; the clock says what compiling it takes.
 
-    Args:
-        data: "memory" for the step alone, from batches that stay there; "device" or "host" for what `fit`
-            calls with each.
-        clock: by which it is compiled.
+    With data of "memory" the step alone, from batches that stay there; else what `fit` calls with each.
     """
     compile_model(model, model.population, training)
     model.optimizer.build(model.trainable_variables)
@@ -80,9 +72,9 @@ def step_program(model: ModularModel, training: Training, data: str, clock: Cloc
 
 
 def _from_memory(model: ModularModel) -> tuple[Callable[[int], object], int]:
+    source = _batches(model.population)
     if not can_use_large_programs(model):
-        return keras_steps(model, _batches(model.population)), 1
-    source = HostBatches(_batches(model.population))
+        return keras_steps(model, source.dataset), 1
     count = steps_that_fit(source.bytes_per_step, STEPS_PER_PROGRAM)
     batches, program = source.read(iter(source.dataset), count), training_program(model, source, count)
 
@@ -115,9 +107,9 @@ def keras_steps(model: keras.Model, data: tf.data.Dataset) -> Callable[[int], ob
 def plain_run(model: ModularModel, clock: Clock) -> dict[str, Run]:
     """The step of a network's plain form, on the same data; nothing where there is none."""
     plain = plain_of(model)
-    return (
-        {} if plain is None else {"plain step": run_of(clock, keras_steps(plain, _batches(model.population)))}
-    )
+    if plain is None:
+        return {}
+    return {"plain step": run_of(clock, keras_steps(plain, _batches(model.population).dataset))}
 
 
 def _as_fit_does(model: ModularModel, data: str) -> tuple[Callable[[int], object], int]:
@@ -157,10 +149,9 @@ def data_run(population: Population, clock: Clock) -> Run:
     return lambda steps: run(4 * steps)
 
 
-def _batches(population: Population) -> tf.data.Dataset:
+def _batches(population: Population) -> HostBatches:
     """The training stream, as `fit` reads it."""
-    data = stream(population, BATCH_SIZE, "train")
-    return data.map(lambda features, target: (features, {"target": target}))
+    return HostBatches(stream(population, BATCH_SIZE, "train"))
 
 
 def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
@@ -183,11 +174,6 @@ def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
     return {"peak": call_of(False), "compiled peak": call_of(True)}
 
 
-def trace(folder: str) -> contextlib.AbstractContextManager:
-    """Writes the profiler's trace of what runs within it."""
-    return tf.profiler.experimental.Profile(folder)
-
-
 def fit_run(model: keras.Model, data: tf.data.Dataset, clock: Clock) -> Run:
     """`fit` of a compiled model, from the end of its first execution to that of its last."""
     at_once = model.steps_per_execution
@@ -207,7 +193,7 @@ def fit_run(model: keras.Model, data: tf.data.Dataset, clock: Clock) -> Run:
 
 def own_fit_run(model: ModularModel, clock: Clock, cached: bool) -> Run:
     """`fit` as `modtf.train` calls it, on the stream, or on one batch that stays in memory."""
-    data = _batches(model.population)
+    data = _batches(model.population).dataset
     if cached:
         data = data.take(1).cache().repeat()
     if model.train_function is None:

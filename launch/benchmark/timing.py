@@ -37,13 +37,8 @@ def timed(clock: Clock, action: Callable[[], object]) -> float:
 
 
 def run_of(clock: Clock, call: Callable[[int], object], steps: int = 1) -> Run:
-    """What is timed of a function that does something so many times.
-
-    Args:
-        clock: one of `CLOCKS`.
-        call: returns when all is done.
-        steps: that it takes each time.
-    """
+    """What is timed of a function that does something so many times, `steps` steps each, and returns when all
+    is done."""
 
     def run(wanted: int) -> float:
         times = -(-wanted // steps)

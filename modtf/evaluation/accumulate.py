@@ -20,11 +20,8 @@ State = dict[str, dict[str, np.ndarray]]  # name of a metric -> name of a variab
 
 
 class Outputs(keras.Model):
-    """Some outputs of a model, so that what the others alone need is not computed; its own compilation.
-
-    Args:
-        parts: the model's outputs of which each consists, side by side in the last axis.
-    """
+    """Some outputs of a model, several by a name, so that what the others alone need is not computed; its own
+    compilation."""
 
     def __init__(self, model: keras.Model, parts: Mapping[str, Sequence[str]]):
         super().__init__(name="evaluated")
@@ -34,8 +31,7 @@ class Outputs(keras.Model):
 
     def call(self, features):
         outputs = self.model(features)
-        found = {name: [outputs[part] for part in parts] for name, parts in self.parts.items()}
-        return {name: v[0] if len(v) == 1 else ops.concatenate(v, axis=-1) for name, v in found.items()}
+        return {name: [outputs[part] for part in parts] for name, parts in self.parts.items()}
 
 
 class Accumulator:
@@ -43,8 +39,8 @@ class Accumulator:
 
     Args:
         model: from features to a dict.
-        metrics: by name; each says what it `reads` beside the output: "target", "rule" or "activation".
-        parts: of every metric, the outputs of the model that it sees, side by side in the last axis.
+        metrics: by name; each says what it `reads` beside the outputs: "target", "rule" or "activation".
+        parts: of every metric, the outputs of the model that it sees.
     """
 
     def __init__(
@@ -82,7 +78,7 @@ class Accumulator:
             known = {"rule": features["rule"], **given}
             for name, found in outputs(features, training=False).items():
                 metric = self.metrics[name]
-                metric.update_state(known[getattr(metric, "reads", "target")], found)
+                metric.update_state(known[getattr(metric, "reads", "target")], *found)
 
         if keras.backend.backend() != "tensorflow":
 
@@ -139,8 +135,7 @@ class ActivationSums(keras.metrics.Metric):
         place: where; R rows.
         num_modules: M.
         draws: K, the most rule distributions that batches follow in turn.
-        penalty: a router's, from activation [P, M, T], and the scores where they follow it in the last axis,
-            to [P].
+        penalty: a router's, from activation [P, M, T], and the scores where they are given, to [P].
     """
 
     reads: ClassVar[str] = "activation"
@@ -165,19 +160,16 @@ class ActivationSums(keras.metrics.Metric):
         self.penalty = self.add_variable([members], zeros, name="penalty")
         self.batches = self.add_variable([], zeros, name="batches")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, row, *activation_and_scores):
         """Rule + R * draw of every token int [B, (P,) (N)], one draw a batch; activation of the place's
-        tokens [B, (P,) (N,) M], or with scores [B, (P,) (N,) 2M]."""
-        row = y_true if self.has_axis else y_true[:, None]
-        activation = y_pred if self.has_axis else y_pred[:, None]
-        members = self.by_rule.shape[0]
+        tokens [B, (P,) (N,) M], and their scores, alike, where the penalty needs them."""
+        row, *given = (x if self.has_axis else x[:, None] for x in (row, *activation_and_scores))
+        activation, members = given[0], self.by_rule.shape[0]
         if self._penalty is not None:
-            order = [1, len(activation.shape) - 1, *range(2, len(activation.shape) - 1), 0]
-            width = activation.shape[-1]
-            by_module = ops.reshape(ops.transpose(activation, order), [members, width, -1])
-            parts = [by_module[:, n : n + self.num_modules] for n in range(0, width, self.num_modules)]
-            self.penalty.assign_add(ops.cast(self._penalty(*parts), self.penalty.dtype))
-            activation = activation[..., : self.num_modules]
+            last = len(activation.shape) - 1
+            order = [1, last, *range(2, last), 0]
+            given = [ops.reshape(ops.transpose(x, order), [members, self.num_modules, -1]) for x in given]
+            self.penalty.assign_add(ops.cast(self._penalty(*given), self.penalty.dtype))
         activation = ops.cast(activation, self.by_rule.dtype)  # half precision would round the sums
         draw = ops.reshape(row, [-1])[0] // self.num_rules == ops.arange(self.draws, dtype=row.dtype)
         tokens = self.place.tokens

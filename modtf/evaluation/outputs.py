@@ -103,11 +103,8 @@ def _check_target(output: Any, inputs: tuple[int, ...], target: tuple[int, ...],
     values, classes = _numbers("target", output), task.target_dtype == "int32"
     expected = (*target, task.output_width) if classes else target
     if values.shape != expected:
-        words = (
-            "one logit per class, in a last axis"
-            if classes
-            else "one number per token, without an axis of its own"
-        )
+        words = "one number per token, without an axis of its own"
+        words = "one logit per class, in a last axis" if classes else words
         raise ValueError(
             f"The model's 'target' has the shape {values.shape} for inputs of shape "
             f"{inputs}; expected {expected}: {words}."

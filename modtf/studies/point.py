@@ -17,8 +17,8 @@ from modtf.registry import resolve
 from modtf.task import FIELDS, Task
 from modtf.variants import ROUTER
 
-MODEL_FIELDS = ("width", "variant", "architecture")
-PROTOCOL_FIELDS = ("preset", "protocol", "tasks", "seeds", "members")
+#: what a point says beside its task and options
+CELL_FIELDS = ("width", "variant", "architecture", "preset", "protocol", "tasks", "seeds", "members")
 OPTIONS = ("router", "model", "trainer")  # namespaces of options, each a field of `Cell`
 #: those of a protocol -> fields
 PARTS = {"training": Training.__dataclass_fields__, "evaluation": Evaluation.__dataclass_fields__}
@@ -72,16 +72,15 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
     found: dict[str, dict[str, Any]] = {namespace: {} for namespace in NAMESPACES}
     plain: dict[str, Any] = {}
     options = {option.name for family in FAMILIES.values() for option in family.options}
-    rest = (*MODEL_FIELDS, *PROTOCOL_FIELDS)
     for path, value in point.items():
         namespace, dot, name = path.partition(".")
         if dot:
             check_choice(f"namespace of {path}", namespace, NAMESPACES)
             found[namespace][name] = value
         else:
-            check_choice("setting", path, (*FIELDS[:-1], *sorted(options), *rest))
+            check_choice("setting", path, (*FIELDS[:-1], *sorted(options), *CELL_FIELDS))
             plain[path] = value
-    task = Task(**{name: value for name, value in plain.items() if name not in rest})
+    task = Task(**{name: value for name, value in plain.items() if name not in CELL_FIELDS})
     defaults = preset(plain.get("preset", "paper"), task)
     if "num_rules" not in plain:
         task = task.replace(num_rules=defaults.num_rules)

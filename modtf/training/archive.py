@@ -35,8 +35,7 @@ def previous(path: Path) -> Path:
 def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes the file, whole and on the disk, before the one that was there moves to `previous(path)`.
 
-    Raises:
-        ValueError: on an array of Python objects, which only a pickle could hold.
+    Raises `ValueError` on an array of Python objects, which only a pickle could hold.
     """
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
@@ -56,10 +55,8 @@ def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
     """The newest arrays that are whole; None where there are none.
 
-    Damaged files are removed, so that the next to be written is not kept beside one of them.
-
-    Args:
-        say: is told, in one line, where the newest file is damaged or missing.
+    Damaged files are removed, so that the next to be written is not kept beside one of them. `say` is told,
+    in one line, where the newest is damaged or missing.
     """
     older = previous(path)
     if not path.exists() and not older.exists():

@@ -9,12 +9,7 @@ BYTES_PER_PROGRAM = 1 << 27  # of batches handed to, or made by, one program
 
 
 def step_flops(parameters: int, num_tokens: int) -> int:
-    """Floating-point operations of a training step, about: every weight is used once for every token.
-
-    Args:
-        parameters: of what is trained.
-        num_tokens: of a batch.
-    """
+    """Floating-point operations of a training step, about: a token uses each weight once."""
     return 2 * BACKWARD * parameters * num_tokens
 
 
@@ -46,10 +41,5 @@ def epochs_of(training: Training) -> tuple[int, int, int]:
 
 
 def steps_that_fit(bytes_per_step: int, steps: int) -> int:
-    """How many of `steps` steps one program takes: a divisor of `steps`.
-
-    Args:
-        bytes_per_step: of a batch.
-        steps: between two returns to Python.
-    """
+    """How many of the `steps` steps between two returns to Python one program takes: a divisor of `steps`."""
     return largest_divisor(steps, max(1, min(STEPS_PER_PROGRAM, BYTES_PER_PROGRAM // bytes_per_step)))

@@ -63,12 +63,7 @@ class HostBatches:
 
 
 class DeviceBatches:
-    """Batches that a program makes; it is told which. Methods as in `HostBatches`.
-
-    Args:
-        stream: makes them.
-        start_step: the first.
-    """
+    """Batches that a program makes, from a step on; it is told which. Methods as in `HostBatches`."""
 
     def __init__(self, stream: DeviceStream, start_step: int = 0):
         self.stream, self.start_step = stream, start_step

@@ -117,11 +117,7 @@ def training_batches(
     data: str = "auto",
     given: Stream = None,
 ) -> Batches:
-    """The "train" stream from a step on, made where `data` says, for a compiled model.
-
-    Args:
-        given: see `fit`.
-    """
+    """The "train" stream from a step on, made where `data` says, for a compiled model; `given`: see `fit`."""
     if given is not None:
         return HostBatches(given(start_step) if callable(given) else given.skip(start_step))
     why_not = None if can_use_large_programs(model) else "training runs without XLA"
@@ -144,10 +140,7 @@ def _strategy(model: keras.Model) -> Any:
 class ProgressCallback(keras.callbacks.Callback):
     """Steps, speed, time left, the running loss and the last evaluation, on one line.
 
-    Args:
-        total: steps in all.
-        done: steps done before (a resumed run).
-        label: what is being trained.
+    Of `total` steps so many were `done` before, in a run that is resumed; `label` is what is being trained.
     """
 
     def __init__(self, total: int, done: int = 0, label: str = ""):

@@ -1,6 +1,5 @@
 """Whose a checkpoint is: what must be the same where a training is resumed."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -26,15 +25,13 @@ def identity_of(
         **more: what else tells it from others.
     """
     numbers = {name: value for name, value in asdict(training).items() if (name, value) != ("tail", 0)}
-    return {**more, "data": _members(population), "model": _model(model), "training": numbers}
+    if isinstance(model, ModularModel):
+        known = {**model.get_config(), **_members(model.population), "architecture": type(model).__name__}
+        del known["population"], known["name"]
+    else:
+        known = {"name": type(model).__qualname__, "source": hash_of_source(type(model))}
+    return {**more, "data": _members(population), "model": known, "training": numbers}
 
 
 def _members(population: Population) -> dict[str, Any]:
     return {"tasks": [task.name for task in population.tasks], "seeds": list(population.seeds)}
-
-
-def _model(model: keras.Model) -> Mapping[str, Any]:
-    if isinstance(model, ModularModel):
-        config = {**model.get_config(), **_members(model.population), "architecture": type(model).__name__}
-        return {name: value for name, value in config.items() if name not in ("population", "name")}
-    return {"name": type(model).__qualname__, "source": hash_of_source(type(model))}

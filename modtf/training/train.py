@@ -171,8 +171,6 @@ def load_model(path: str | Path) -> keras.Model:
             with zipfile.ZipFile(path) as archive:
                 check_ratio(path, archive.infolist())
         return keras.saving.load_model(path, safe_mode=True)
-    except FileNotFoundError:
-        raise
     except Exception as error:  # whatever a damaged file makes Keras, HDF5 or zip raise
         reason = " ".join(str(error).split())[:500] or type(error).__name__
         raise ValueError(

@@ -76,10 +76,8 @@ class TrainerContext:
     ):
         self.sizes = sizes = cell.protocol.evaluation
         described = cell.to_dict()
-        self._whose = {
-            "protocol": described.pop("training"),
-            **described,
-        }  # stages have trainings of their own
+        # stages have trainings of their own
+        self._whose = {"protocol": described.pop("training"), **described}
         self.model, self.population, self.task = model, population, population.task
         self.training, self.options = cell.protocol.training, _options(cell)
         self.steps, self.seconds = 0, 0.0

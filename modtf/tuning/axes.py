@@ -54,10 +54,8 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
 def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = False) -> dict[str, Axis]:
     """What is tried for a variant, whose options are fixed where its cell gives them.
 
-    Options that somebody chose go to the variants that know them.
-
-    Raises:
-        ValueError: if a model with a chosen value cannot be built.
+    Options that somebody chose go to the variants that know them; `ValueError` if a model with a chosen value
+    cannot be built.
     """
     found = {} if fix_learning_rate else {LEARNING_RATE: LEARNING_RATES}
     for text in ROUTERS[str(base.task.family.variant(base.variant).router)].tunable:
@@ -74,11 +72,8 @@ def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = Fa
 
 
 def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, seed: int) -> Search:
-    """A search in which a grid takes so many points of a range; see `Search`.
-
-    Raises:
-        ValueError: if there is nothing to tune, or too little for Hyperband.
-    """
+    """A search in which a grid takes so many points of a range; `ValueError` if there is nothing to tune, or
+    too little for Hyperband."""
     if not space:
         raise ValueError(f"Nothing can be tuned of {base.variant!r}: give --space, or let the rate vary.")
     if oracle == "grid":

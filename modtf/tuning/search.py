@@ -92,11 +92,7 @@ class Search:
         write_text(folder / TRIALS, json.dumps(list(settings)))
 
     def settings(self, out: str | Path) -> list[dict[str, Any]]:
-        """What its trials try, in order; nothing before it has begun.
-
-        Raises:
-            ValueError: if a file cannot be read.
-        """
+        """What its trials try, in order; nothing before it has begun; `ValueError` on a damaged file."""
         path = self.folder(out) / TRIALS
         try:
             if path.exists():

@@ -34,11 +34,8 @@ class Trial:
 
 
 def trials_of(search: Search, out: str | Path) -> list[Trial]:
-    """The trials of a search, in the order in which they are tried, as far as their cells are.
-
-    Raises:
-        ValueError: if a file cannot be read.
-    """
+    """The trials of a search, in the order in which they are tried, as far as their cells are; `ValueError`
+    if a file cannot be read."""
     found = []
     for number, values in enumerate(search.settings(out)):
         cell, is_whole = search.cell_of(values), values.get(EPOCHS, LONGEST) == LONGEST

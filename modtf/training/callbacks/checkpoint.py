@@ -146,10 +146,8 @@ def _follows_steps(callback: keras.callbacks.Callback) -> bool:
 def skip_steps(model: keras.Model, steps: int) -> None:
     """Makes the first calls of the training function, which stand for so many steps, do nothing.
 
-    So `fit` goes on in the middle of an epoch; its data must begin behind those steps.
-
-    Args:
-        model: compiled, on the TensorFlow backend; `steps_per_execution` divides `steps`.
+    So `fit` goes on in the middle of an epoch; its data must begin behind those steps. The model is compiled,
+    on the TensorFlow backend; its `steps_per_execution` divides `steps`.
     """
     model.make_train_function()
     function, left = model.train_function, steps
