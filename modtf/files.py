@@ -8,7 +8,7 @@ import shutil
 import socket
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet takes a t
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Gives a temporary path of the same suffixes, which becomes `path` if the block succeeds.
+    """Gives a temporary path of the same name, which becomes `path` if the block succeeds.
 
     The content reaches the disk before the name does, so a file that exists is whole even after a power cut.
 
@@ -33,17 +33,10 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-
-    def make(prefix: str) -> str:
-        handle, name = tempfile.mkstemp("".join(path.suffixes), prefix, path.parent)
-        os.close(handle)
-        return name
-
-    with _temporary(path.parent, make) as temporary:
+    with scratch_folder(path.parent) as folder:  # a lock on the file itself would keep HDF5 out
+        temporary = folder / path.name
         yield temporary
         flush(temporary)
-        os.umask(mask := os.umask(0))
-        temporary.chmod(0o666 & ~mask)  # mkstemp lets nobody else read
         os.replace(temporary, path)
         with contextlib.suppress(OSError):  # some file systems cannot; the content is safe
             flush(path.parent)
@@ -51,53 +44,39 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch_folder(where: str | Path | None = None) -> Iterator[Path]:
-    """A folder, by default where temporary files are, that is gone after the block."""
-    where = Path(where or tempfile.gettempdir())
-    with _temporary(where, lambda prefix: tempfile.mkdtemp(prefix=prefix, dir=where)) as folder:
-        yield folder
+    """A folder, by default where temporary files are, that is gone after the block.
 
-
-@contextmanager
-def _temporary(where: Path, make: Callable[[str], str]) -> Iterator[Path]:
-    """What `make` makes of a prefix, until the block ends; what killed processes of this machine left goes.
-
-    It is locked, which ends with its process, so that others see that it is in use.
+    It is locked, which ends with its process; what killed processes of this machine left goes.
     """
+    where = Path(where or tempfile.gettempdir())
     prefix = f"{WRITING}{socket.gethostname()}-"
     for left in where.glob(f"{prefix}*"):
         with contextlib.suppress(OSError):
             handle = os.open(left, os.O_RDONLY)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(left)
+                shutil.rmtree(left, ignore_errors=True)
             finally:
                 os.close(handle)
-    path, handle = _made(make, prefix)
+    folder, handle = _locked_folder(where, prefix)
     try:
-        yield path
+        yield folder
     finally:
-        _remove(path)
+        shutil.rmtree(folder, ignore_errors=True)
         os.close(handle)
 
 
-def _made(make: Callable[[str], str], prefix: str) -> tuple[Path, int]:
-    """A new path, and the handle that locks it."""
+def _locked_folder(where: Path, prefix: str) -> tuple[Path, int]:
+    """A new folder, and the handle that locks it."""
     while True:
-        path = Path(make(prefix))
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
         with contextlib.suppress(FileNotFoundError):  # taken for a dead process's before it was locked
-            handle = os.open(path, os.O_RDONLY)
+            handle = os.open(folder, os.O_RDONLY)
             with contextlib.suppress(OSError):  # some file systems cannot
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            if path.exists():
-                return path, handle
+            if folder.exists():
+                return folder, handle
             os.close(handle)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def check_writable(folder: str | Path, name: str = "out") -> Path:
@@ -145,7 +124,10 @@ def flush(path: Path) -> None:
 def remove_unfinished(folder: Path) -> None:
     """Removes what killed processes of any machine were writing in a folder; nobody may be writing there."""
     for path in folder.glob(f"{WRITING}*"):
-        _remove(path)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:  # as earlier versions had them
+            path.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str) -> None:

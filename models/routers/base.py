@@ -12,6 +12,7 @@ from keras import ops
 from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.gradients import noted
+from modtf.randomness import random_key
 from modtf.xla.replicas import replica_context
 
 
@@ -234,3 +235,9 @@ class Router(keras.layers.Layer):
                 f"per member, ({self.num_members},): reduce axes 1 and 2 of p [P, M, T], not axis 0."
             )
         return penalty
+
+
+def noise_keys(initial: InitialWeights, name: str = "router") -> np.ndarray:
+    """Two 31-bit numbers for every member [P, 2], from (task, seed): the same in any company."""
+    keys = [random_key(task, seed, f"{name} noise") % (1 << 62) for task, seed in initial.members]
+    return np.array([[key & 0x7FFFFFFF, key >> 31] for key in keys], np.int32)

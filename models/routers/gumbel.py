@@ -5,19 +5,11 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_number
-from modtf.models.initial import InitialWeights
 from modtf.models.kernels.choice import largest
 from modtf.models.kernels.noise import uniform_noise
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
-from modtf.models.routers.base import Router, RouterSetup
-from modtf.randomness import random_key
-
-
-def noise_keys(initial: InitialWeights, name: str = "router") -> np.ndarray:
-    """Two 31-bit numbers for every member [P, 2], from (task, seed): the same in any company."""
-    keys = [random_key(task, seed, f"{name} noise") % (1 << 62) for task, seed in initial.members]
-    return np.array([[key & 0x7FFFFFFF, key >> 31] for key in keys], np.int32)
+from modtf.models.routers.base import Router, RouterSetup, noise_keys
 
 
 @register_router("gumbel")

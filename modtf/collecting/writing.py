@@ -1,8 +1,6 @@
 """Arrays that grow by tokens, written as .npy files into a folder that is whole or absent."""
 
 import contextlib
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.checks import check_path
-from modtf.files import WRITING, check_writable
+from modtf.files import check_writable, scratch_folder
 
 
 class TokenArrays:
@@ -38,7 +36,9 @@ class TokenArrays:
 
     def __enter__(self) -> "TokenArrays":
         self.folder.parent.mkdir(parents=True, exist_ok=True)
-        self.scratch = Path(tempfile.mkdtemp(prefix=WRITING, dir=self.folder.parent))
+        self._temporary = scratch_folder(self.folder.parent)
+        self.scratch = self._temporary.__enter__() / self.folder.name
+        self.scratch.mkdir()
         self._files: dict[str, Any] = {}
         return self
 
@@ -59,7 +59,7 @@ class TokenArrays:
         finally:
             for file in self._files.values():
                 file.close()
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            self._temporary.__exit__(kind, None, None)
 
     def _finish(self) -> None:
         """Joins the chunks: layers first, where tokens `[tokens, layers, k]` came first."""
@@ -80,7 +80,6 @@ class TokenArrays:
             np.save(self.scratch / f"{name}.npy", values)
         with contextlib.suppress(FileNotFoundError):
             self.folder.rmdir()
-        self.scratch.chmod(0o755)
         self.scratch.rename(self.folder)
 
 

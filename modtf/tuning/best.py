@@ -62,7 +62,7 @@ def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: 
     chosen = [best for best in found if _size(best.search.base) == _size(cell)] or found
     # what the objectives of two searches must share to be compared
     bases = [best.search.base for best in chosen]
-    ways = {(_size(base), base.members, base.protocol.replace(learning_rate=0.0)) for base in bases}
+    ways = {(_size(base), base.members, base.protocol.replace(learning_rate=1.0)) for base in bases}
     if len(ways) == 1:
         return min(chosen, key=lambda best: best.objective)
     words = _in_words(cell)

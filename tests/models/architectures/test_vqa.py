@@ -108,7 +108,7 @@ def test_hard_routing_is_the_mixture_with_one_module(choice, kernels):
     one_hot = tf.one_hot(choice, 4)
     theirs = run(lambda: mixture([module(x, scales) for module in modules], one_hot))
     for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(one, tf.convert_to_tensor(other), atol=1e-5)
+        np.testing.assert_allclose(one, tf.convert_to_tensor(other), rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

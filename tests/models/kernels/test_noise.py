@@ -7,7 +7,7 @@ import tensorflow as tf
 from modtf import Population, Task
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.noise import threefry, uniform_noise
-from modtf.models.routers.gumbel import noise_keys
+from modtf.models.routers.base import noise_keys
 
 ONES = 0xFFFFFFFF
 
