@@ -151,7 +151,7 @@ def kills(loop: Loop, command: str, chance: random.Random) -> None:
                 path for path in sorted(out.glob("*/*.*")) if path.is_file() and path.suffix != ".keras"
             ]  # by size alone
             if files and chance.random() < 0.5:
-                is_whole = False
+                is_whole, found = False, found or -how  # what had just ended is started again, too
                 loop.counts[f"between kills: {damage(chance, chance.choice(files), files)}"] += 1
         elif left:  # programs are compiled by now, and the machine may be less busy
             loop.lasted[command] = min(lasts, time.monotonic() - begun)
