@@ -50,6 +50,7 @@ def agreements(study: modtf.Study) -> str:
         part = routers(study, arch)
         learned = learned_measures(part)["variant"].unique()
         found = list(CLAIMS["specialised_perform_better"].evidence(part.of_variants(learned)))
+        found = [evidence for evidence in found if not evidence.beside]
         cells = [f"{e.value:+.2f} ({e.interval[0]:+.2f} to {e.interval[1]:+.2f})" for e in found]
         rows.append([kind_label(*part.kinds[0]), len(learned), *cells])
     names = [evidence.name.replace("_", " ") for evidence in found]
