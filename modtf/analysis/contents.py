@@ -68,11 +68,13 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
         said = f"{sizes.batches * sizes.batch_size:,} test examples a condition, {sizes.tokens:,} tokens"
         if checkpoint == "tail":
             epochs, _, number = epochs_of(training)
-            each, data = sizes.smaller(TRAINING_FACTOR), "new" if training.tail else "and the same"
-            said = f"mean of {number} evaluations in the last {number / epochs:.0%} of training, each on "
-            said += (
-                f"{each.batches * each.batch_size:,} {data} test examples a condition, {each.tokens:,} tokens"
+            each = sizes.smaller(TRAINING_FACTOR)
+            examples = f"{each.batches * each.batch_size:,}"
+            data = f"{examples} new" if training.tail else f"the same {examples}"
+            said = (
+                f"mean of {number} evaluations in the last {number / epochs:.0%} of training, each on {data}"
             )
+            said += f" test examples a condition, {each.tokens:,} tokens"
         families = lines.setdefault(f"checkpoint {checkpoint}: {said} for the activation matrix", [])
         if cell.definition.task.arch not in families:
             families.append(cell.definition.task.arch)
