@@ -59,7 +59,7 @@ class TrainedModels:
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress
         # what it is a part of, and which: histories are read once
-        self._whole: tuple[TrainedModels, Mapping[str, Sequence[str]]] | None = None
+        self._whole: tuple[Any, Mapping[str, Sequence[str]]] | None = None
         if history is not None:
             self.history = with_kinds(with_variants(with_categories(history)))
 
