@@ -9,6 +9,7 @@ from pathlib import Path
 import modtf
 from modtf.analysis import kind_label, learned_measures
 from modtf.analysis.claims import CLAIMS
+from modtf.analysis.contents import how_measured
 from modtf.analysis.figures.base import png_of
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
@@ -50,6 +51,7 @@ def agreements(study: modtf.Study) -> str:
         part = routers(study, arch)
         learned = learned_measures(part)["variant"].unique()
         found = list(CLAIMS["specialised_perform_better"].evidence(part.of_variants(learned)))
+        found = [evidence for evidence in found if not evidence.beside]
         cells = [f"{e.value:+.2f} ({e.interval[0]:+.2f} to {e.interval[1]:+.2f})" for e in found]
         rows.append([kind_label(*part.kinds[0]), len(learned), *cells])
     names = [evidence.name.replace("_", " ") for evidence in found]
@@ -58,9 +60,12 @@ def agreements(study: modtf.Study) -> str:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of every page."""
+    judged = [markdown_table(*cells) for cells in judged_cells(study.judged_measures).values()]
+    above = "\n".join(f"*{line}*  " for line in how_measured(study.cells, study.checkpoint))
+    pages = {"routers.md": [*(compared(study, arch) for arch in ARCHITECTURES), agreements(study)]}
     return {
-        "routers.md": [*(compared(study, arch) for arch in ARCHITECTURES), agreements(study)],
-        "measures.md": [markdown_table(*cells) for cells in judged_cells(study.judged_measures).values()],
+        name: [f"{above}\n\n{table}" for table in tables]
+        for name, tables in {**pages, "measures.md": judged}.items()
     }
 
 

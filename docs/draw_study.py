@@ -8,11 +8,13 @@ from typing import Any
 
 import modtf
 from modtf.analysis import IN, OUT, against
-from modtf.analysis.claims import CONTRADICTED, SUPPORTED, decisive
+from modtf.analysis.claims import CONTRADICTED, DEPENDS, NOT_ENOUGH, SUPPORTED, UNDECIDED, decisive
 from modtf.analysis.claims.evidence import MOST_TASKS
+from modtf.analysis.contents import how_measured
 from modtf.analysis.figures.base import png_of
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.text import markdown_table
+from modtf.analysis.trained import CHOICES
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"
@@ -25,7 +27,8 @@ PICTURES = (
 )
 NUM_RULES = 8  # which all kinds were run with
 INFORMED = ("modular_op", "gt_modular")
-LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**"}
+LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**", DEPENDS: "depends"}
+INITIALS = {SUPPORTED: "s", CONTRADICTED: "c", UNDECIDED: "u", NOT_ENOUGH: "-"}
 
 
 def read() -> modtf.Study:
@@ -39,7 +42,8 @@ def grids(study: modtf.Study) -> list[modtf.Study]:
 
 
 def verdicts(study: modtf.Study) -> str:
-    """A row per claim, a column per kind, in Markdown; behind "undecided" the tasks that would decide it."""
+    """A row per claim, a column per kind, in Markdown: the word, behind "undecided" the tasks that would
+    decide it; the verdicts at all checkpoints; q."""
     judged = decisive(study.claims())
     judged["word"] = [_word(row) for row in judged.itertuples()]
     kinds = list(judged["kind"].unique())
@@ -51,11 +55,15 @@ def verdicts(study: modtf.Study) -> str:
 
 
 def _word(row: Any) -> str:
-    if row.num_tasks_needed > MOST_TASKS:
-        return f"{row.verdict}, > {MOST_TASKS}"
-    if row.num_tasks_needed > 0:
-        return f"{row.verdict}, {row.num_tasks_needed:.0f}"
-    return LOUD.get(row.verdict, row.verdict)
+    word = LOUD.get(row.verdict, row.verdict)
+    if row.verdict == UNDECIDED:
+        word += f", > {MOST_TASKS}" if row.num_tasks_needed > MOST_TASKS else f", {row.num_tasks_needed:.0f}"
+    return f"{word}; {''.join(INITIALS[getattr(row, f'verdict_{c}')] for c in CHOICES)}; {row.q:.3f}"
+
+
+def stands_on(study: modtf.Study, table: str) -> str:
+    """A table below the checkpoint and the sizes of the evaluations that it stands on."""
+    return "\n".join(f"*{line}*  " for line in how_measured(study.cells, study.checkpoint)) + f"\n\n{table}"
 
 
 def costs(study: modtf.Study) -> str:
@@ -86,7 +94,7 @@ def savings(study: modtf.Study) -> str:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of every page."""
-    return {"study.md": [costs(study), verdicts(study), savings(study)]}
+    return {"study.md": [costs(study), *(stands_on(study, made(study)) for made in (verdicts, savings))]}
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:

@@ -1,5 +1,6 @@
 """What a study holds, what diverged, and what it lacks, so that nobody takes a part for the whole."""
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -9,9 +10,11 @@ from modtf.analysis.labels import with_kinds
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.text import listing, plural
 from modtf.families import IID
+from modtf.protocol import TRAINING_FACTOR
 from modtf.results import CellFolder, find_cells
 from modtf.results.cells import Source
 from modtf.results.schema import CELL, KIND, MEMBER
+from modtf.training.arithmetic import epochs_of
 
 
 def contents(results: pd.DataFrame) -> pd.DataFrame:
@@ -50,6 +53,32 @@ def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) ->
         missing = plural(num_missing, "cell") if num_missing else "nothing"
         lines.append(f"  missing from the grid that they span: {missing}")
     return "\n".join(lines)
+
+
+def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
+    """What a table of a checkpoint stands on, a line for each family whose protocols agree.
+
+    Example:
+        >>> how_measured(study.cells, "tail")  # doctest: +SKIP
+        ['mlp: checkpoint tail: mean of 10 evaluations in the last 10% of training, each on 10,000 new ...']
+    """
+    lines: dict[str, list[str]] = {}
+    for cell in cells:
+        training, sizes = cell.definition.protocol.training, cell.definition.protocol.evaluation
+        said = f"{sizes.batches * sizes.batch_size:,} test examples a condition, {sizes.tokens:,} tokens"
+        if checkpoint == "tail":
+            epochs, _, number = epochs_of(training)
+            each = sizes.smaller(TRAINING_FACTOR)
+            examples = f"{each.batches * each.batch_size:,}"
+            data = f"{examples} new" if training.tail else f"the same {examples}"
+            said = (
+                f"mean of {number} evaluations in the last {number / epochs:.0%} of training, each on {data}"
+            )
+            said += f" test examples a condition, {each.tokens:,} tokens"
+        families = lines.setdefault(f"checkpoint {checkpoint}: {said} for the activation matrix", [])
+        if cell.definition.task.arch not in families:
+            families.append(cell.definition.task.arch)
+    return [f"{', '.join(families)}: {line}" for line, families in lines.items()]
 
 
 def find_missing(directory: Source) -> pd.DataFrame:

@@ -53,12 +53,13 @@ class TrainedModels:
         check_number("level", level, 0.0, 1.0)
         self.checkpoint = checkpoint if checkpoint is not None else said_by_families(results, "checkpoint")
         rows = select_protocols(with_categories(results), protocols)
-        self.results = with_kinds(with_variants(select_checkpoint(rows, self.checkpoint)))
+        self._every = with_kinds(with_variants(rows))  # checkpoint
+        self.results = select_checkpoint(self._every, self.checkpoint)
         self.level = level
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress
         # what it is a part of, and which: histories are read once
-        self._whole: tuple[TrainedModels, Mapping[str, Sequence[str]]] | None = None
+        self._whole: tuple[Any, Mapping[str, Sequence[str]]] | None = None
         if history is not None:
             self.history = with_kinds(with_variants(with_categories(history)))
 
@@ -66,7 +67,8 @@ class TrainedModels:
     def history(self) -> pd.DataFrame:
         """The evaluations during training, as `load_history` gives them."""
         if self._whole is not None:
-            return _keep(self._whole[0].history, self._whole[1])
+            whole, wanted = self._whole
+            return _keep(whole.history, wanted) if wanted else whole.history
         return with_kinds(with_variants(load_history(self.cells, self._progress)))
 
     @cached_property
@@ -111,6 +113,26 @@ class TrainedModels:
         found = self.results[list(KIND)].drop_duplicates()
         return in_report_order(found.itertuples(index=False, name=None))
 
+    @property
+    def checkpoints(self) -> list[str]:
+        """Those that the results hold, "pooled" among them where it can be made."""
+        found = {*self._every["checkpoint"].unique(), self.checkpoint}
+        return [name for name in CHOICES if name in found or (name == POOLED and found >= {"last", "best"})]
+
+    def at(self: Part, checkpoint: str) -> Part:
+        """The same models at another checkpoint.
+
+        Raises:
+            ValueError: if the results do not hold it.
+        """
+        if checkpoint == self.checkpoint:
+            return self
+        if self._whole is not None and self._whole[1]:
+            return self._whole[0].at(checkpoint)._part(self._whole[1])
+        other = self._part({})
+        other.checkpoint, other.results = checkpoint, select_checkpoint(self._every, checkpoint)
+        return other
+
     def of_kind(self: Part, arch: str, setting: str, task_options: str = "") -> Part:
         """The part of one kind of task."""
         return self._part({"arch": [arch], "setting": [setting], "task_options": [task_options]})
@@ -129,7 +151,7 @@ class TrainedModels:
             part.__dict__.pop(cached, None)
         named = [(cell, {**cell.cell, "variant": _name(cell)}) for cell in self.cells]
         part.cells = [cell for cell, values in named if all(values[name] in wanted[name] for name in wanted)]
-        part.results, part._whole = _keep(self.results, wanted), (self, wanted)
+        part.results, part._whole = _keep(self.results, wanted) if wanted else self.results, (self, wanted)
         return part
 
     def activations(self, place: str = "", **chosen: Any) -> Iterator[Activations]:

@@ -8,6 +8,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.claims.evidence import mean_evidence as mean_evidence
     from modtf.analysis.claims.evidence import share_evidence as share_evidence
     from modtf.analysis.claims.judge import CONTRADICTED as CONTRADICTED
+    from modtf.analysis.claims.judge import DEPENDS as DEPENDS
     from modtf.analysis.claims.judge import NOT_ENOUGH as NOT_ENOUGH
     from modtf.analysis.claims.judge import SUPPORTED as SUPPORTED
     from modtf.analysis.claims.judge import UNDECIDED as UNDECIDED
@@ -20,9 +21,9 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.claims.numbers import advantage as advantage
     from modtf.analysis.claims.numbers import against_random as against_random
     from modtf.analysis.claims.numbers import gains as gains
-    from modtf.analysis.claims.numbers import margin as margin
     from modtf.analysis.claims.numbers import measured as measured
     from modtf.analysis.claims.numbers import measures_in as measures_in
+    from modtf.analysis.claims.numbers import share_lost as share_lost
     from modtf.analysis.claims.numbers import slopes as slopes
     from modtf.analysis.claims.registry import CLAIMS as CLAIMS
     from modtf.analysis.claims.registry import Claim as Claim

@@ -32,6 +32,7 @@ class Evidence:
     level: float = LEVEL
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which the number cannot lie
     lacking: str = "no such models"  # what is said where there are no tasks
+    beside: bool = False  # shown beside the others, and not judged
 
     @property
     def expected(self) -> str:
@@ -67,6 +68,12 @@ class Evidence:
         if self.within is None:
             return self._tail(self.value - self.above)
         return self._tail(self.within - abs(self.value))
+
+    @property
+    def p_for(self) -> float:
+        """How probable a number so far on the claimed side is, if the true one lies at the border; or NaN. Of
+        two borders it is the nearer one: two one-sided tests."""
+        return 1.0 - self.p_against
 
     def _tail(self, distance: float) -> float:
         """P(as small a distance from the border), where the true one is 0."""

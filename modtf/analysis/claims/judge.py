@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
+from scipy import stats
 
 from modtf.analysis.claims.evidence import MOST_TASKS, Evidence
 from modtf.analysis.claims.registry import CLAIMS, Claim
@@ -17,10 +18,13 @@ from modtf.results.schema import KIND
 
 SUPPORTED, CONTRADICTED, UNDECIDED = "supported", "contradicted", "undecided"
 NOT_ENOUGH = "not enough runs"
-VERDICTS = (SUPPORTED, CONTRADICTED, UNDECIDED, NOT_ENOUGH)
+DEPENDS = "depends on the checkpoint"
+VERDICTS = (SUPPORTED, CONTRADICTED, UNDECIDED, NOT_ENOUGH, DEPENDS)
+BESIDE = "beside"  # of evidence that is shown, and not judged
 ORDER = {CONTRADICTED: 0, NOT_ENOUGH: 1, UNDECIDED: 2}  # the evidence that decided the verdict comes first
 COLUMNS = ["claim", "text", "figure", "statistic", *KIND, "kind", "evidence", "value", "low", "high"]
-COLUMNS += ["expected", "margin", "p_against", "p_against_corrected", "num_tasks", "num_models"]
+COLUMNS += ["expected", "margin", "p_against", "p_against_corrected", "p_for", "num_tasks"]
+COLUMNS += ["num_models"]
 COLUMNS += ["num_missing", "evidence_verdict", "num_tasks_needed", "why"]
 
 
@@ -30,13 +34,16 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
     A kind supports a claim if every number it stands on lies where the claim says, whole interval and all. It
     contradicts it if one lies on the other side, after Holm's correction for all the numbers of the claim in
     all kinds: each is another chance to fall there by accident. A claim says which variants count, those of
-    the paper the published ones, and for which families it is meant.
+    the paper the published ones, and for which families it is meant. All is judged at every checkpoint that
+    the results hold: where the verdicts differ, the word is that it depends on the checkpoint.
 
     Returns:
         One row per claim, kind and piece of evidence: claim, text, figure, statistic, the columns of `KIND`,
-        kind, evidence, value, low, high, expected, margin, p_against, p_against_corrected, num_tasks,
-        num_models, num_missing, evidence_verdict, num_tasks_needed (about how many would decide what is
-        undecided, infinite if over a thousand; else NaN), why, verdict (of the claim in this kind).
+        kind, evidence, value, low, high, expected, margin, p_against, p_against_corrected, p_for, num_tasks,
+        num_models, num_missing, evidence_verdict ("beside": shown, not judged), num_tasks_needed (about how
+        many would decide what is undecided, infinite if over a thousand; else NaN), why: at the checkpoint of
+        the study; then of the claim in this kind verdict_tail, verdict_last, ..., verdict, and q, the share
+        of false ones among all supports that are no less sure (Benjamini and Hochberg), by the largest p_for.
 
     Raises:
         ValueError: if a claim is not registered, or none is named.
@@ -44,6 +51,27 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
     names = list(CLAIMS) if names is None else list(check_names("claims", names))
     if not names:
         raise ValueError(f"No claim was asked for; expected some of {', '.join(CLAIMS)}.")
+    tables = {name: _judge_one(study.at(name), names) for name in study.checkpoints}
+    judged = tables[study.checkpoint]
+    found = {
+        f"verdict_{name}": table.set_index(["claim", "kind"])["verdict"].groupby(level=[0, 1]).first()
+        for name, table in tables.items()
+    }
+    judged = judged.join(pd.DataFrame(found), on=["claim", "kind"])
+    same = judged[list(found)].nunique(axis=1) == 1
+    return judged.assign(verdict=judged.pop("verdict").where(same, DEPENDS), q=_false_discoveries(judged))
+
+
+def _false_discoveries(judged: pd.DataFrame) -> pd.Series:
+    """Over all claims and kinds together; a claim is as sure as the least sure number that it stands on."""
+    ours = judged[judged["evidence_verdict"] != BESIDE]
+    p = ours.groupby(["claim", "kind"])["p_for"].agg(lambda values: values.max(skipna=False)).dropna()
+    q = pd.Series(stats.false_discovery_control(p) if len(p) else [], p.index, float, "q")
+    return judged.join(q, on=["claim", "kind"])["q"]
+
+
+def _judge_one(study: TrainedModels, names: Sequence[str]) -> pd.DataFrame:
+    """At one checkpoint."""
     found: dict[str, list[tuple[tuple[str, ...], Evidence]]] = {name: [] for name in names}
     for kind in study.kinds:
         whole = study.of_kind(*kind)
@@ -56,15 +84,17 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
             )  # one name alone may be another's
             if meant and (families is None or is_one_of(kind[0], families)):
                 part = parts.get(only) or parts.setdefault(only, whole.of_variants(only or ()))
-                pieces = list(CLAIMS[name].evidence(part)) or [Evidence("no such models")]
+                pieces = list(CLAIMS[name].evidence(part))
+                if all(piece.beside for piece in pieces):
+                    pieces.append(Evidence("no such models"))
                 found[name] += [(kind, piece) for piece in pieces]
     tables = [_judge(name, CLAIMS[name], found[name]) for name in names]
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
 
 def _judge(name: str, claim: Claim, found: Sequence[tuple[tuple[str, ...], Evidence]]) -> pd.DataFrame:
-    corrected = holm([piece.p_against for _, piece in found])
-    looks = sum(piece.is_enough for _, piece in found)
+    corrected = holm([math.nan if piece.beside else piece.p_against for _, piece in found])
+    looks = sum(piece.is_enough and not piece.beside for _, piece in found)
     rows = []
     for (kind, piece), p in zip(found, corrected, strict=True):
         verdict = _verdict(piece, p)
@@ -73,7 +103,7 @@ def _judge(name: str, claim: Claim, found: Sequence[tuple[tuple[str, ...], Evide
             (
                 *(name, claim.text, claim.figure, claim.statistic, *kind, kind_label(*kind)),
                 *(piece.name, piece.value, *piece.interval, piece.expected, piece.margin),
-                *(piece.p_against, p, piece.num_tasks, piece.num_models, piece.num_missing),
+                *(piece.p_against, p, piece.p_for, piece.num_tasks, piece.num_models, piece.num_missing),
                 *(verdict, needed, _why(piece, verdict, looks, needed)),
             )
         )
@@ -82,6 +112,8 @@ def _judge(name: str, claim: Claim, found: Sequence[tuple[tuple[str, ...], Evide
 
 
 def _verdict(piece: Evidence, p_corrected: float) -> str:
+    if piece.beside:
+        return BESIDE
     if not piece.is_enough:
         return NOT_ENOUGH
     if piece.supports:
@@ -91,7 +123,7 @@ def _verdict(piece: Evidence, p_corrected: float) -> str:
 
 def combine(verdicts: Iterable[str]) -> str:
     """Of a claim in a kind: contradicted if any is; supported if all are; else what is lacking."""
-    return min(verdicts, key=lambda verdict: ORDER.get(verdict, 3))
+    return min((v for v in verdicts if v != BESIDE), key=lambda verdict: ORDER.get(verdict, 3))
 
 
 def _tasks_needed(piece: Evidence, looks: int) -> float:
@@ -119,6 +151,7 @@ def decisive(judged: pd.DataFrame) -> pd.DataFrame:
 
     A contradicting one, else one that is not sure, else the one nearest to the border.
     """
+    judged = judged[judged["evidence_verdict"] != BESIDE]
     ranked = judged.assign(rank=judged["evidence_verdict"].map(ORDER).fillna(3))
     groups = ranked.groupby(["claim", "kind"], sort=False)
     first = ranked.assign(num_pieces=groups["claim"].transform("size"), order=groups.ngroup())

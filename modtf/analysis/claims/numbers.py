@@ -1,6 +1,6 @@
 """What evidence is made of: differences between variants, measures of activation, trends over R."""
 
-import math
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -8,10 +8,10 @@ import pandas as pd
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import IN, random_baseline
 from modtf.analysis.trained import TrainedModels
-from modtf.metrics import Measure, measures
+from modtf.metrics import Measure, measure_all, measures, uniform_activation
 from modtf.results.schema import KIND
 
-SHARE_OF_RANGE = 0.1  # a difference that counts, of the range of a measure
+MARGIN = 0.1  # a difference that counts, of what can be lost
 SERIES = (*KIND, "width", "data_seed", "seed")
 
 
@@ -33,13 +33,21 @@ def measures_in(study: TrainedModels, group: str) -> list[Measure]:
     return [measure for measure in measures(group) if measure.name in found]
 
 
-def margin(measure: Measure) -> float:
-    """A difference that counts: a tenth of the measure's range, 0 where the range has no end.
+def share_lost(measure: Measure, differences: pd.Series, num_rules: pd.Series) -> pd.Series:
+    """Differences of a measure as shares of what random activation loses, or total collapse, if that is more.
 
-    A measure that cannot be negative is above 0 by noise alone, so "above 0" would be no test.
+    A measure that cannot be negative is above 0 by noise alone, so "above 0" would be no test; and no routing
+    loses the whole of a measure's theoretical range.
     """
-    low, high = measure.range
-    return SHARE_OF_RANGE * (high - low) if math.isfinite(high - low) else 0.0
+    return differences / num_rules.map(lambda rules: lost(measure, int(rules))).astype(float)
+
+
+@cache
+def lost(measure: Measure, num_rules: int) -> float:
+    """By how much random activation of R modules is worse than perfect, or one module for all, if that is."""
+    one = np.eye(num_rules)[np.zeros(num_rules, int)]
+    found = (measure_all(matrix)[measure.name] for matrix in (uniform_activation(num_rules), one))
+    return max(abs(value - (measure.perfect or 0.0)) for value in found)
 
 
 def measured(study: TrainedModels, measure: Measure, variant: str) -> pd.DataFrame:

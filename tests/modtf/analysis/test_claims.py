@@ -3,23 +3,28 @@
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_results import World, study_of
+from simulated_results import World, simulate, study_of
 
 from modtf.analysis import Study
 from modtf.analysis.claims import (
     CLAIMS,
     CONTRADICTED,
+    DEPENDS,
     NOT_ENOUGH,
     SUPPORTED,
     UNDECIDED,
     decisive,
     in_words,
     print_claims,
+    share_lost,
 )
 from modtf.analysis.claims.evidence import rank_agreement
+from modtf.analysis.claims.numbers import lost
 from modtf.analysis.figures import FIGURES
+from modtf.analysis.trained import CHOICES
 from modtf.experiments.modarch.claims.activation import steps_to_threshold
-from modtf.results import VARIANTS
+from modtf.metrics import MEASURES, rule_distributions
+from modtf.results import VARIANTS, load_results
 
 PUBLISHED = [name for name, claim in CLAIMS.items() if claim.families is None]  # of the first experiment
 FEW = ["monolithic_comparable_at_few_rules", "no_advantage_at_few_rules"]
@@ -62,7 +67,10 @@ def test_claims_that_hold_are_supported_and_say_what_decided_them(as_published):
     assert set(judged["verdict"]) == {SUPPORTED}, judged[judged["verdict"] != SUPPORTED]
     lines, text = decisive(judged), print_claims(judged)
     assert lines["claim"].tolist() == list(PUBLISHED)
-    assert (lines["num_pieces"] == judged.groupby("claim", sort=False).size().to_numpy()).all()
+    pieces = judged[judged["evidence_verdict"] != "beside"].groupby("claim", sort=False)
+    assert (lines["num_pieces"] == pieces.size().to_numpy()).all()
+    assert (lines["q"] < 0.025).all()
+    assert (lines[[f"verdict_{name}" for name in CHOICES]] == SUPPORTED).all(axis=None)
     for claim in (CLAIMS[name] for name in PUBLISHED):
         assert claim.text in text
         assert f"[{claim.figure}]" in text
@@ -104,6 +112,51 @@ def test_specialised_models_that_are_worse_contradict(tmp_path):
     found = study(tmp_path, world=world, variants=VARIANTS[1:], num_evaluations=6)
     names = ["specialised_perform_better", "specialised_train_faster"]
     assert set(verdicts(found, names).values()) == {CONTRADICTED}
+
+
+def test_what_holds_at_one_checkpoint_alone_depends_on_it(tmp_path):
+    """The best weights of `modular_op` are as much worse as it is better at the other checkpoints."""
+    simulate(
+        tmp_path, settings=["regression"], num_evaluations=1, data_seeds=range(6), world=World(noise=0.01)
+    )
+    frame = load_results(tmp_path)
+    worse = frame["checkpoint"].eq("best") & frame["variant"].eq("modular_op") & frame["measure"].eq("loss")
+    frame["value"] = frame["value"].where(~worse, 9.0)
+    judged = Study(frame).claims(["modular_op_beats_modular", "out_follows_in"]).drop_duplicates("claim")
+    (beats, follows) = judged.itertuples()
+    assert (beats.verdict, follows.verdict) == (DEPENDS, SUPPORTED)
+    found = [getattr(beats, f"verdict_{name}") for name in CHOICES]
+    assert found == [SUPPORTED, SUPPORTED, CONTRADICTED, CONTRADICTED]
+    assert f"{DEPENDS} in MLP regression" in print_claims(judged)
+    best = Study(frame, checkpoint="best").claims(["modular_op_beats_modular"])
+    assert set(best["verdict"]) == {DEPENDS}
+    assert (best["value"] < 0).all()
+
+
+def test_models_that_do_not_learn_their_routing_are_shown_beside(tmp_path):
+    judged = study(tmp_path, rules=[8]).claims(["specialised_perform_better", "advantage_grows"])
+    beside = judged["evidence_verdict"] == "beside"
+    assert judged.loc[beside, "p_against_corrected"].isna().all()
+    named = judged["evidence"].str.contains("with gt_modular|raw loss")
+    assert (named == beside).all()
+    assert beside.any()
+    learned = judged[judged["evidence"] == "alignment"].iloc[0]
+    both = judged[judged["evidence"] == "alignment, with gt_modular"].iloc[0]
+    assert learned["num_models"] == both["num_models"] > 0  # units, of fewer models
+    alone = study(tmp_path / "oracle", rules=[8], variants=["monolithic", "gt_modular"])
+    assert set(alone.claims(["specialised_perform_better"])["verdict"]) == {NOT_ENOUGH}
+
+
+def test_a_difference_is_a_share_of_what_can_be_lost():
+    worst = {name: lost(MEASURES[name], 8) for name in ("alignment", "inverse_mutual_information")}
+    assert worst == pytest.approx({"alignment": 7 / 8, "inverse_mutual_information": 1.0})
+    assert lost(MEASURES["collapse_avg"], 8) == lost(MEASURES["collapse_worst"], 2) == pytest.approx(1.0)
+    draws = np.sort(rule_distributions(4), axis=1)[:, ::-1]
+    one = np.abs(draws - np.eye(4)[0]).sum(axis=1).mean()  # all tokens at one module
+    assert lost(MEASURES["adaptation"], 4) == pytest.approx(one)
+    rules = pd.Series([2, 8])
+    shares = share_lost(MEASURES["alignment"], pd.Series([0.25, 0.25]), rules)
+    assert shares.tolist() == pytest.approx([0.5, 2 / 7])
 
 
 def test_noise_alone_decides_nothing(tmp_path):
@@ -160,7 +213,7 @@ def test_variants_of_users_do_not_count_and_contradiction_is_corrected_for_the_l
     judged = study(tmp_path / "a", **few).claims()
     wide = study(tmp_path / "b", variants=[*VARIANTS, ("modular", {"modules": 16})], **few)
     pd.testing.assert_frame_equal(judged, wide.claims())
-    for _, claim in judged.groupby("claim"):
+    for _, claim in judged[judged["evidence_verdict"] != "beside"].groupby("claim"):
         p, corrected = claim["p_against"], claim["p_against_corrected"]
         assert (corrected.dropna() >= p.dropna()).all()
         if p.notna().any():

@@ -19,6 +19,12 @@ def test_interval_and_p_are_those_of_the_t_test():
     found = sample(values, above=0.2)
     expected = stats.ttest_1samp(values, 0.2, alternative="less")
     assert found.p_against == pytest.approx(expected.pvalue)
+    assert found.p_for == pytest.approx(stats.ttest_1samp(values, 0.2, alternative="greater").pvalue)
+    between = sample(values, within=0.6).p_for  # two one-sided tests
+    sides = [
+        stats.ttest_1samp(values, b, alternative=a).pvalue for b, a in ((-0.6, "greater"), (0.6, "less"))
+    ]
+    assert between == pytest.approx(max(sides))
     both = stats.ttest_1samp(values, 0.2).confidence_interval(0.95)
     assert found.interval == pytest.approx((both.low, both.high))
 
@@ -82,6 +88,15 @@ def test_tasks_that_would_decide_are_those_of_the_side_that_the_number_lies_on()
     assert set(judged.loc["right", "num_tasks_needed"]) == {right.tasks_needed()}
     assert set(judged.loc["wrong", "num_tasks_needed"]) == {wrong.tasks_needed(looks=4)}
     assert int(wrong.tasks_needed(looks=4) or 0) > int(right.tasks_needed() or 0)
+
+
+def test_false_discoveries_are_counted_over_the_whole_table():
+    """Benjamini and Hochberg by hand: p 0.01, 0.02, 0.04 of three claims, each by its least sure number."""
+    p_for = [("a", 0.01), ("a", 0.001), ("b", 0.04), ("c", 0.02), ("d", np.nan), ("d", 0.001), ("a", 0.9)]
+    table = pd.DataFrame(p_for, columns=["claim", "p_for"])
+    table = table.assign(kind="k", evidence_verdict=[*["supported"] * 6, "beside"])
+    q = judge._false_discoveries(table).groupby(table["claim"]).first()
+    assert q.to_dict() == pytest.approx({"a": 0.03, "b": 0.04, "c": 0.03, "d": np.nan}, nan_ok=True)
 
 
 def agreement(orders):

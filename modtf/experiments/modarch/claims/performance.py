@@ -1,6 +1,7 @@
 """Claims about which variant performs better, and when."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from modtf.analysis.claims.evidence import (
     RANKED,
@@ -39,9 +40,11 @@ def _few(study: TrainedModels, first: str, second: str, **bounds: float) -> Evid
     return mean_evidence(few, "advantage", f"{first} over {second}", level=study.level, **bounds)
 
 
-def _growth(study: TrainedModels, first: str, second: str) -> Evidence:
-    trend = slopes(advantage(study, first, second), "advantage")
-    return mean_evidence(trend, "slope", f"{first} over {second}", level=study.level)
+def _growth(study: TrainedModels, first: str, second: str) -> Found:
+    pairs, name = advantage(study, first, second), f"{first} over {second}"
+    yield mean_evidence(slopes(pairs, "advantage"), "slope", name, level=study.level)
+    raw = mean_evidence(slopes(pairs, "gain"), "slope", f"{name}, raw loss or error", level=study.level)
+    yield replace(raw, beside=True)
 
 
 @claim("ranking", "share of the votes for gt_modular")
@@ -114,10 +117,10 @@ def out_follows_in(study: TrainedModels) -> Found:
 def advantage_grows(study: TrainedModels) -> Found:
     """the advantage of gt_modular grows with the number of rules."""
     for other in ("monolithic", "modular"):
-        yield _growth(study, "gt_modular", other)
+        yield from _growth(study, "gt_modular", other)
 
 
 @claim(BY_RULES, DOUBLING)
 def modular_op_advantage_grows(study: TrainedModels) -> Found:
     """the advantage of modular_op over modular grows with the number of rules."""
-    yield _growth(study, "modular_op", "modular")
+    return _growth(study, "modular_op", "modular")
