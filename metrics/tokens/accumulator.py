@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 
 from modtf.checks import check_integer, check_number
 from modtf.metrics.measure import GROUPS
-from modtf.metrics.tokens.checks import Ints, as_layers, check_labels
+from modtf.metrics.tokens.checks import Ints, as_layers
 from modtf.metrics.tokens.documents import Documents, Pairs
 from modtf.metrics.tokens.experts import ChosenExperts, Experts
 from modtf.metrics.tokens.gates import Gates, Tokens
 from modtf.metrics.tokens.groups import count_within, deal, group_documents
 from modtf.metrics.tokens.layer import LayerMeasures
+from modtf.metrics.tokens.names import Numbers
 from modtf.metrics.tokens.summarise import (
     NUM_PERMUTATIONS,
     Options,
@@ -60,8 +61,7 @@ class ActivationAccumulator:
         self.has_documents: bool | None = None
         self.num_documents = 0
         self.came_back = 0  # documents that went on after others
-        self._names: dict[str, dict[str, int]] = {"labels": {}, "documents": {}}
-        self._named: dict[str, bool] = {}
+        self._labels, self._ids = Numbers("labels"), Numbers("documents")
         self._seen: set[int] = set()  # documents
         self._open: tuple[int, Ints] = -1, np.zeros(0, np.int64)  # the last document, and its labels
 
@@ -81,8 +81,8 @@ class ActivationAccumulator:
         """
         layers = self._layers(activations)
         num_tokens = len(layers[0])
-        classes = self._numbers(labels, num_tokens, "labels")
-        ids = None if documents is None else self._numbers(documents, num_tokens, "documents")
+        classes = self._labels.of(labels, num_tokens)
+        ids = None if documents is None else self._ids.of(documents, num_tokens)
         if num_tokens == 0:
             return
         self._make_room([layer.num_modules for layer in layers], int(classes.max()) + 1, ids is not None)
@@ -110,22 +110,6 @@ class ActivationAccumulator:
         if self.top_k is not None and self.top_k > fewest:
             raise ValueError(f"top_k={self.top_k}, but there are only {fewest} modules.")
         return [Gates(values, self.from_logits, self.top_k) for values in gates]
-
-    def _numbers(self, values: ArrayLike, num_tokens: int, name: str) -> Ints:
-        """Labels or documents as numbers; names are numbered as chunks bring them."""
-        try:
-            array = np.asarray(values)
-        except ValueError:
-            return check_labels(values, num_tokens, name)  # says what is wrong
-        named = array.dtype.kind in "US" and not isinstance(values, np.ma.MaskedArray)
-        if array.size and self._named.setdefault(name, named) is not named:
-            raise ValueError(f"Some chunks came with {name} that are names and some with numbers.")
-        if not named:
-            return check_labels(values, num_tokens, name)
-        known = self._names[name]
-        found, inverse = np.unique(array.astype(str), return_inverse=True)
-        numbers = np.array([known.setdefault(str(word), len(known)) for word in found], np.int64)
-        return check_labels(numbers[inverse].reshape(array.shape), num_tokens, name)
 
     def _make_room(self, sizes: list[int], num_labels: int, has_documents: bool) -> None:
         """Makes the sums of the first chunk; adds rows for labels that were not seen before."""
@@ -214,7 +198,7 @@ class ActivationAccumulator:
             confidence=check_number("confidence", confidence, 0.5, 0.9999),
             seed=check_integer("seed", seed, 0),
             top_k=self.top_k,
-            names=tuple(self._names["labels"]) or None,
+            names=tuple(self._labels.names) or None,
             how=self._how(label_probs, confidence),
             warnings=tuple(self._assumed()),
         )

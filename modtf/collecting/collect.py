@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from modtf.collecting.ablation import Ablation
 from modtf.collecting.layers import RoutedLayer, find_layers, watched
-from modtf.collecting.writing import Numbers, TokenArrays
+from modtf.collecting.writing import TokenArrays
+from modtf.metrics.tokens.names import Numbers
 
 IDS, MASK, DOCUMENTS = "input_ids", "attention_mask", "documents"
 Batch = Mapping[str, Any]
@@ -63,7 +64,7 @@ def collect(
     import torch
 
     layers = find_layers(model, routers, top_k)
-    names, document, ablation = Numbers(), 0, None
+    names, document, ablation = Numbers("labels"), 0, None
     with TokenArrays(out) as arrays, _evaluated(model), watched(layers), torch.inference_mode():
         for number, given in enumerate(batches):
             batch = given if isinstance(given, Mapping) else {IDS: given}
@@ -84,7 +85,7 @@ def collect(
             }
             if labels is not None:
                 found = labels(batch) if callable(labels) else _named(batch, labels)
-                chunk["labels"] = names.of(_per_token(found, keep, "labels"))[keep]
+                chunk["labels"] = names.of(_per_token(found, keep, "labels")[keep], keep.sum())
             arrays.add(**chunk)
             if ablate is not False:
                 ablation = ablation or Ablation(layers, None if ablate is True else ablate)

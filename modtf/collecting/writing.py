@@ -88,18 +88,3 @@ def _chunks(file: Any) -> Iterator[NDArray[Any]]:
     with contextlib.suppress(EOFError):
         while True:
             yield np.load(file)
-
-
-class Numbers:
-    """Numbers for names, in the order in which these come."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-
-    def of(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Integers as they are, names as numbers."""
-        if values.dtype.kind in "iu":
-            return values.astype(np.int64)
-        words, inverse = np.unique(values.astype(str), return_inverse=True)
-        numbers = [self.names.setdefault(str(word), len(self.names)) for word in words]
-        return np.array(numbers, np.int64)[inverse].reshape(values.shape)

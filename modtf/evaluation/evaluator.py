@@ -148,8 +148,7 @@ class Evaluator:
         return other
 
     def of(self, population: Population) -> "Evaluator":
-        """Another evaluator of the same model for other members of the same shape, which shares what is
-        compiled."""
+        """One for other members of the same shape, which shares what is compiled."""
         other = copy.copy(self)
         other.population = population.with_seed(self.population.seeds[0])
         return other
@@ -166,8 +165,7 @@ class Evaluator:
         return {"split": self.split, "seeds": self.population.seeds, **asdict(self.evaluation)}
 
     def run(self, number: int = 0, of: int = 1) -> Scores:
-        """Performance under every condition, and on average over those of a group; the activation matrix of
-        every place and its measures; the router's penalty; what probes find.
+        """Performance by condition and group, activation matrices and their measures, penalties, probes.
 
         Args:
             number: which share of the streams is read, from 0: each begins where the one before it ended.
@@ -202,14 +200,11 @@ class Evaluator:
         for probe in self.probes:
             found = resolve(probe.rows)({name: state[_key(probe)] for name, state in states.items()})
             for (measure, name), value in found.items():
-                rows[measure, name, ""] = np.broadcast_to(
-                    np.asarray(value, np.float64), [len(self.population)]
-                )
+                rows[measure, name, ""] = np.full(len(self.population), value, np.float64)
         return rows
 
     def _activation(self) -> tuple[dict[str, np.ndarray], Rows]:
-        """A [P, R, M] of every place, float64, from `evaluation.tokens` tokens, NaN for a member that has
-        diverged; and its measures."""
+        """A [P, R, M] of every place, float64, NaN for a member that has diverged; and its measures."""
         rows: Rows = {}
         if not self.says_activation:
             shape = [len(self.population), self.population.task.num_rules, 1]
@@ -217,10 +212,7 @@ class Evaluator:
         else:
             iid = [self.population.family.condition(IID)]
             (state,) = self._read(self._of_activation, "activation", self._steps(self.evaluation.tokens), iid)
-            matrices = {
-                place: rates(sums["by_rule"], sums["rules_of_draw"].sum(axis=1))
-                for place, sums in state.items()
-            }
+            matrices = {p: rates(s["by_rule"], s["rules_of_draw"].sum(axis=1)) for p, s in state.items()}
         for place, matrix in matrices.items():
             sampled = self._usage() if place == "" and not self.exact_usage else {}
             rows |= {(m, IID, place): values for m, values in measure_members(matrix, **sampled).items()}

@@ -63,9 +63,8 @@ class Loop:
         arguments += ["--variant=modular,gt_modular", "--learning_rate=0.01"]
         arguments += [f"--set=evaluation.{name}={value}" for name, value in SMALL.items()]
         arguments += ["--set=training.evaluations=10", "--set=evaluation.conditions=iid"]
-        if command == "sweep" and self.options.engine == "here":
-            arguments += ["--engine=here"]
-        arguments += ["--retry_failed"] if command == "sweep" else []
+        if command == "sweep":
+            arguments += ["--retry_failed", *(["--engine=here"] if self.options.engine == "here" else [])]
         sys.stdout.flush()
         if child := os.fork():
             return child
@@ -147,9 +146,7 @@ def kills(loop: Loop, command: str, chance: random.Random) -> None:
             if is_whole and left_there and len(loop.unfinished) < 20:
                 loop.unfinished.append(loop.folder / f"unfinished{len(loop.unfinished)}")
                 shutil.copytree(left_there[0].parent, loop.unfinished[-1] / left_there[0].parent.name)
-            files = [
-                path for path in sorted(out.glob("*/*.*")) if path.is_file() and path.suffix != ".keras"
-            ]  # by size alone
+            files = [p for p in sorted(out.glob("*/*.*")) if p.is_file() and p.suffix != ".keras"]
             if files and chance.random() < 0.5:
                 is_whole, found = False, found or -how  # what had just ended is started again, too
                 loop.counts[f"between kills: {damage(chance, chance.choice(files), files)}"] += 1
