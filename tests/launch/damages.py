@@ -125,7 +125,8 @@ def unfinished_trial(loop: Any, chance: random.Random) -> None:
         shutil.copytree(other, out / "other")
     (folder,) = (path for path in out.iterdir() if path.name != "other")
     cell = Cell.from_dict(json.loads((folder / "config.json").read_text()))
-    checkpoints = [dict(np.load(path)) for path in sorted(folder.glob("checkpoint*.npz"))]
+    here = [*sorted(folder.glob("checkpoint*.npz")), *out.glob(f"other/{folder.name}/checkpoint*.npz")]
+    checkpoints = [dict(np.load(path)) for path in here]  # the other may be this cell, killed at another step
     identity = str(checkpoints[0]["identity"])
     files = sorted(path for path in folder.iterdir() if path.is_file())
     others = [path for path in out.glob("other/**/*") if path.is_file()]
