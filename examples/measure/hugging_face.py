@@ -16,7 +16,7 @@ from transformers import MixtralConfig, MixtralForCausalLM
 import modtf
 from modtf.analysis.atlas import Routing, print_atlas, write_atlas
 
-RULES, WORDS, LENGTH, STEPS = 4, 16, 32, 1000  # words of a rule; tokens of a document
+RULES, WORDS, LENGTH, STEPS = 4, 8, 32, 600  # words of a rule; tokens of a document
 FOLLOWS = torch.randperm(RULES * WORDS, generator=torch.Generator().manual_seed(1))
 
 
@@ -37,13 +37,13 @@ def trained() -> MixtralForCausalLM:
     torch.manual_seed(0)
     model = MixtralForCausalLM(
         MixtralConfig(
-            vocab_size=RULES * WORDS, hidden_size=8, intermediate_size=32, num_hidden_layers=2,
-            num_attention_heads=2, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=1,
+            vocab_size=RULES * WORDS, hidden_size=32, intermediate_size=32, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=4, num_local_experts=4, num_experts_per_tok=1,
             max_position_embeddings=LENGTH, output_router_logits=True, router_aux_loss_coef=0.02,
             bos_token_id=None, eos_token_id=None,
         )
     )  # fmt: skip
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for step in range(STEPS):
         tokens = text(32, seed=step)
         loss = model(input_ids=tokens, labels=tokens).loss
