@@ -59,7 +59,7 @@ class TokenArrays:
         finally:
             for file in self._files.values():
                 file.close()
-            self._temporary.__exit__(kind, None, None)
+            self._temporary.__exit__(kind, error, trace)
 
     def _finish(self) -> None:
         """Joins the chunks: layers first, where tokens `[tokens, layers, k]` came first."""

@@ -37,7 +37,7 @@ def write_manifest(folder: Path, but: Iterable[Path] = (), version: str = __vers
     files: dict[str, dict[str, Any]] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and path not in left_out and not f"/{name}".count(f"/{WRITING}"):
+        if path.is_file() and path not in left_out and f"/{WRITING}" not in f"/{name}":
             files[name] = {"size": path.stat().st_size} | (
                 {CHECKSUM: _checksum(path)} if name in READ else {}
             )

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
+from interrupted import Killed
 from registering import forgotten
 
 import modtf
@@ -43,19 +44,6 @@ def a_cell(name="little", arch="mlp", **options):
     sizes = Evaluation(batches=1, batch_size=8, tokens=64, draws=1, tokens_per_draw=64, conditions=())
     protocol = Protocol(Training(steps=4, batch_size=4, evaluations=2, learning_rate=0.01), sizes)
     return modtf.Cell(modtf.Task(arch, num_rules=3), 4, name, ((0, 0), (1, 2)), protocol, model=options)
-
-
-class Killed(keras.callbacks.Callback):
-    """Ends the second training after its first epoch."""
-
-    trained = 0
-
-    def on_train_end(self, logs=None):
-        self.trained += 1
-
-    def on_epoch_begin(self, epoch, logs=None):
-        if self.trained == 1 and epoch == 1:
-            raise KeyboardInterrupt
 
 
 def test_a_killed_cell_resumes_to_the_same_results(tmp_path):

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-import keras
 import pandas as pd
 import pytest
+from interrupted import Killed
 
 import modtf
 
@@ -37,19 +37,6 @@ def test_a_cell(variant, tmp_path):
     assert alignment[["module", "classifier_groups"]].isna().all()  # one module
     if variant == "group_all_all":  # groups are uneven: perfect against them alone
         assert alignment["encoder_groups"] == 0 < alignment["encoder"]
-
-
-class Killed(keras.callbacks.Callback):
-    """Ends the second member's training after its first epoch."""
-
-    trained = 0
-
-    def on_train_end(self, logs=None):
-        self.trained += 1
-
-    def on_epoch_begin(self, epoch, logs=None):
-        if self.trained == 1 and epoch == 1:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("variant", ["group_all_all", "all_all_all_bn", "routed"])
