@@ -58,7 +58,7 @@ def test_what_is_not_there_is_said_in_one_line(monkeypatch):
 
     monkeypatch.setattr(tfds, "builder", fail)
     with pytest.raises(
-        ValueError, match="emnist/balanced is not on this machine .* or take dataset=digits"
+        ValueError, match=r"emnist/balanced is not on this machine .* or take dataset=digits"
     ) as told:
         stream(Task("corruptions", dataset="emnist"), 2)
     assert "\n" not in str(told.value)
