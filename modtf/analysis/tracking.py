@@ -1,7 +1,8 @@
 """Which measures track specialisation: their rank correlation with alignment, where the rules are known.
 
 Alignment compares with the truth, so whoever does not know it has other measures. A correlation is computed
-among the models of one data seed; then one interval is taken over data seeds, as everywhere.
+among the models of one data seed, and its mean taken over data seeds. Routers are a sample as data seeds are:
+the interval resamples both.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT, intervals
+from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT
 from modtf.analysis.labels import at_place, categorise, with_kinds
 from modtf.analysis.text import plural, text_table
 from modtf.evaluation.measures import measure_members
@@ -23,6 +24,8 @@ TRUTH = "alignment"
 ALL, BY_RULES = "routers and R", "routers at one R"
 OVER = (ALL, BY_RULES)  # among which models a correlation is
 LEAST = 3  # models: the ranks of two always agree or disagree
+MIN_ROUTERS = 5  # with fewer, resampling them says nothing
+DRAWS = 1000
 BORDER = 0.5  # of a correlation, chosen before there were results: a measure that tracks lies above it
 TRACKS, DOES_NOT, MISLEADS = "tracks", "does not track", "misleads"
 UNDECIDED, NOT_ENOUGH, UNDEFINED = "undecided", "not enough runs", "undefined"
@@ -30,8 +33,8 @@ VERDICTS = (TRACKS, DOES_NOT, MISLEADS, UNDECIDED, NOT_ENOUGH, UNDEFINED)
 WITHIN = ("num_rules", "width", "variant")  # a kind
 FIXED = 1e-6  # an activation that never changes by more was not learned
 DIGITS = 9  # of a measure: what differs behind them is rounding, and has no rank
-STATISTICS = ("correlation", "low", "high", "num_tasks", "num_undefined", "num_points", "num_models")
-COLUMNS = ["measure", "kind", "over", *STATISTICS, "num_missing", "verdict"]
+COUNTS = ("num_tasks", "num_undefined", "num_routers", "num_points", "num_models", "num_missing")
+COLUMNS = ["measure", "kind", "over", "correlation", "low", "high", *COUNTS, "verdict"]
 
 
 def learned_measures(study: Any) -> pd.DataFrame:
@@ -68,30 +71,25 @@ def _measured(matrices: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in found.items()}
 
 
-def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Spearman's rank correlation of two numbers of the same models, `[N]`, equal ones sharing a mean rank.
+def rank_correlation(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+    """Spearman's rank correlation of two numbers of the same models, `[..., N]`; equal ones share a rank.
 
     Returns:
-        -1..1; NaN for fewer than 3 models, or where one of the two is the same for all.
+        -1..1, `[...]`; NaN for fewer than 3 models, or where one of the two is the same for all. Models of
+        which one is NaN are left out.
 
     Example:
-        >>> rank_correlation([0.1, 0.2, 0.3], [1, 10, 100])
+        >>> float(rank_correlation([0.1, 0.2, 0.3], [1, 10, 100]))
         1.0
     """
-    ranks = [stats.rankdata(np.round(np.asarray(values, np.float64), DIGITS)) for values in (first, second)]
-    if len(ranks[0]) < LEAST or min(map(np.ptp, ranks)) == 0:
-        return float("nan")
-    x, y = (r - r.mean() for r in ranks)
-    return float(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1, 1))
-
-
-def fisher_z(correlation: float, number: int) -> float:
-    """artanh of the correlation of N models, held 1/N^2 away from -1 and 1, where it would be infinite.
-
-    Correlations near 1 are skewed: Student's t of them covers the truth too rarely, of their z it does not.
-    """
-    largest = 1 - 1 / number**2
-    return float(np.arctanh(np.clip(correlation, -largest, largest)))
+    both = np.round(np.stack([np.asarray(first, float), np.asarray(second, float)]), DIGITS)
+    both = np.where(np.isnan(both).any(axis=0), np.nan, both)
+    ranks = stats.rankdata(both, axis=-1, nan_policy="omit")
+    number = np.isfinite(ranks[0]).sum(axis=-1)
+    x, y = np.nan_to_num(ranks - (number[..., None] + 1) / 2)
+    spread = np.sqrt((x * x).sum(axis=-1) * (y * y).sum(axis=-1))
+    known = (number >= LEAST) & (spread > 0)
+    return np.where(known, np.clip((x * y).sum(axis=-1) / np.where(known, spread, 1), -1, 1), np.nan)
 
 
 def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
@@ -103,6 +101,9 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
     those of each R apart, whose mean is taken. Many measures grow with R, as alignment does: then the first
     is what R does to both, and the second what routers do.
 
+    The correlation is the mean over data seeds; its interval is that of a thousand samples of as many routers
+    and as many data seeds, drawn with replacement, a router with all its R.
+
     Args:
         models: as `learned_measures` gives them.
         level: of the intervals.
@@ -110,11 +111,11 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
     Returns:
         One row per measure, kind and `over`: measure, kind, over, correlation, low, high, num_tasks,
         num_undefined (tasks in which the measure, or alignment, is the same for all, or there are fewer than
-        3 models), num_points (models that are ranked in a task, seeds averaged, the most there are),
+        3 models), num_routers, num_points (models that are ranked in a task, seeds averaged, the most),
         num_models (all behind the row), num_missing (models of which the measure, or alignment, has no value:
         they diverged, or use a single module, so that `expert_overlap` has no pair), verdict. A measure
         "tracks" if its whole interval lies above 0.5, "misleads" if it lies below 0, "does not track" if it
-        lies below 0.5.
+        lies below 0.5. With fewer than five routers or three data seeds there is no interval.
     """
     names = [m.name for m in activation_measures(GROUPS) if m.name in models and m.name != TRUTH]
     if models.empty or not names:
@@ -122,44 +123,73 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
     models = with_kinds(models)
     if "place" in models and any(models["place"]):  # each routed layer is judged apart
         models["kind"] = categorise(models, ["kind", "place"], at_place)
-    found, by = pd.DataFrame([row for name in names for row in _of_measure(models, name)]), COLUMNS[:3]
-    for name, order in zip(by, (names, models["kind"].cat.categories, OVER), strict=True):
-        found[name] = pd.Categorical(found[name], list(order))
-    groups = found.groupby(by, observed=True)
-    table = intervals(found, by, "z", level).set_index(by)
-    correlations = groups["correlation"]
-    same = correlations.max() - correlations.min() < 1e-9  # -1 and 1 among them, which z does not reach
-    for name in ("mean", "low", "high"):
-        table[name] = np.tanh(table[name]).mask(same & table[name].notna(), correlations.mean())
-    table["num_undefined"] = table.pop("num_missing")
-    table["num_points"] = groups["num_points"].max()
-    table[["num_models", "num_missing"]] = groups[["num_models", "num_missing"]].sum()
-    table = table.rename(columns={"mean": "correlation"}).reset_index()
+    table = pd.DataFrame([row for name in names for row in _of_measure(models, name, level)])
+    for name, order in zip(COLUMNS[:3], (names, models["kind"].cat.categories, OVER), strict=True):
+        table[name] = pd.Categorical(table[name], list(order))
     table["verdict"] = [_verdict(row) for row in table.itertuples()]
-    return table[COLUMNS]
+    return table.sort_values(COLUMNS[:3], ignore_index=True)[COLUMNS]
 
 
-def _of_measure(models: pd.DataFrame, name: str) -> Iterator[dict[str, Any]]:
-    """A row for every kind, data seed and `over`."""
+def _of_measure(models: pd.DataFrame, name: str, level: float) -> Iterator[dict[str, Any]]:
+    """A row for every kind and `over`."""
     turned = -1.0 if MEASURES[name].smaller_is_better else 1.0
-    for (kind, data_seed), part in models.groupby(["kind", UNIT], observed=True):
+    for kind, part in models.groupby("kind", observed=True):
         finite = part[np.isfinite(part[[name, TRUTH]].to_numpy(float)).all(axis=1)]
-        points = finite.groupby(list(WITHIN), observed=True)[[name, TRUTH]].mean()
-        shared = {"measure": name, "kind": kind, UNIT: data_seed, "num_models": len(finite)}
-        shared |= {"num_missing": len(part) - len(finite)}
-        of_rules = [one for _, one in points.groupby("num_rules")]
-        for over, groups in ((ALL, [points]), (BY_RULES, of_rules)):
-            pairs = [(rank_correlation(turned * one[name], -one[TRUTH]), len(one)) for one in groups]
-            known = [(rho, fisher_z(rho, number)) for rho, number in pairs if np.isfinite(rho)]
-            rho, z = np.mean(known, axis=0) if known else (np.nan, np.nan)
-            most = max((number for _, number in pairs), default=0)
-            yield {**shared, "over": over, "correlation": rho, "z": z, "num_points": most}
+        points = finite.groupby([UNIT, *WITHIN], observed=True)[[name, TRUTH]].mean().unstack(UNIT)
+        x, y = turned * points[name].to_numpy().T, -points[TRUTH].to_numpy().T  # [tasks, points]
+        routers = points.groupby(["width", "variant"], observed=True).ngroup().to_numpy()
+        rules = points.index.get_level_values("num_rules").to_numpy()
+        shared = {"measure": name, "kind": kind, "num_models": len(finite)}
+        shared |= {"num_missing": len(part) - len(finite), "num_routers": len(set(routers))}
+        for over, groups in ((ALL, [rules >= 0]), (BY_RULES, [rules == r for r in np.unique(rules)])):
+            each = _correlations(x, y, np.arange(len(routers))[None], groups)[0]
+            known, enough = np.isfinite(each), shared["num_routers"] >= MIN_ROUTERS
+            low, high = _resampled(x, y, routers, groups, level) if enough else (np.nan, np.nan)
+            most = max((int(np.isfinite(x[:, g]).sum(axis=1).max()) for g in groups if len(x)), default=0)
+            few = known.sum() < MIN_TASKS
+            yield {
+                **shared,
+                "over": over,
+                "correlation": each[known].mean() if known.any() else np.nan,
+                "low": np.nan if few else low,
+                "high": np.nan if few else high,
+                "num_tasks": int(known.sum()),
+                "num_undefined": part[UNIT].nunique() - int(known.sum()),
+                "num_points": most,
+            }
+
+
+def _correlations(x: Any, y: Any, chosen: NDArray[np.int64], groups: list[Any]) -> NDArray[np.float64]:
+    """The correlation `[B, tasks]` among chosen points `[B, K]`, -1 for none; over groups their mean."""
+    found = []
+    for group in groups:
+        left_out = (chosen < 0) | ~group[chosen]
+        one, other = (np.where(left_out[:, None], np.nan, v[:, chosen].swapaxes(0, 1)) for v in (x, y))
+        found.append(rank_correlation(one, other))
+    number = np.isfinite(found).sum(axis=0)
+    return np.where(number > 0, np.nansum(found, axis=0) / np.maximum(number, 1), np.nan)
+
+
+def _resampled(x: Any, y: Any, routers: Any, groups: list[Any], level: float) -> NDArray[np.float64]:
+    """The interval over samples of routers and of tasks."""
+    rng, number = np.random.default_rng(0), routers.max() + 1
+    of_router = [np.flatnonzero(routers == r) for r in range(number)]
+    longest = max(map(len, of_router))
+    padded = np.stack([np.pad(p, (0, longest - len(p)), constant_values=-1) for p in of_router])
+    chosen = padded[rng.integers(0, number, [DRAWS, number])].reshape(DRAWS, -1)
+    drawn = rng.integers(0, len(x), [DRAWS, len(x)])
+    each = np.take_along_axis(_correlations(x, y, chosen, groups), drawn, axis=1)
+    means = np.nansum(each, axis=1) / np.maximum(1, np.isfinite(each).sum(axis=1))
+    known = np.isfinite(each).any(axis=1)
+    return (
+        np.quantile(means[known], [(1 - level) / 2, (1 + level) / 2]) if known.any() else np.full(2, np.nan)
+    )
 
 
 def _verdict(row: Any) -> str:
     if row.num_tasks == 0:
         return UNDEFINED
-    if row.num_tasks < MIN_TASKS:
+    if not row.low <= row.high:
         return NOT_ENOUGH
     if row.low > BORDER:
         return TRACKS
@@ -200,8 +230,8 @@ def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:
     blocks = [f"Among {over}:\n{text_table(*table)}" for over, table in judged_cells(judged).items()]
     note = (
         f"Spearman's rank correlation with {TRUTH} within a task, both turned so that larger is better; "
-        f"{level:.0%} Student's t intervals over tasks, on Fisher's z. Models: "
-        f"{judged.groupby('kind', observed=True)['num_models'].max().sum()}."
+        f"{level:.0%} of {DRAWS:,} samples of routers and tasks, where there are {MIN_ROUTERS} routers. "
+        f"Models: {judged.groupby('kind', observed=True)['num_models'].max().sum()}."
     )
     return "\n\n".join([*blocks, note])
 

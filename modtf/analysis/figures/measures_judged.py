@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.averages import counts, note
+from modtf.analysis.figures.averages import note
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.text import listing
+from modtf.analysis.text import listing, plural
 from modtf.analysis.tracking import BORDER, OVER, TRUTH
 from modtf.analysis.trained import TrainedModels
 
@@ -41,7 +41,8 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     size = (2.6, 0.5 + 0.27 * means["measure"].nunique())
     lacks = table[table["num_tasks"] == 0].groupby("over", observed=True)["kind"]
     missing = [f"nothing to rank among {over} in {listing(kinds)}" for over, kinds in lacks]
-    words = [SAID, counts(study, known).replace("each mean", "each correlation")]
+    tasks = f"{plural(known['num_models'].max(), 'model')} of {plural(known['num_tasks'].max(), 'task')}"
+    words = [SAID, f"each over up to {tasks}; {study.level:.0%} of samples of routers and tasks"]
     text = note([*words, f"checkpoint {study.checkpoint}"], missing)
     yield panels(_mark, drawn, NAME, TITLE, text, column="kind", size=size)
 
