@@ -58,36 +58,40 @@ def random_at_places(frame: pd.DataFrame) -> pd.DataFrame:
         frame: rows of `activation_rows`.
 
     Returns:
-        place, num_modules, measure, value: of every place's own R, and of every M that a model has there. Of
-        the only routed layer M is R.
+        place, num_modules, measure, value: of every place's own R, and of every M that a model has there.
     """
     arch, setting, options = frame[["arch", "setting", "task_options"]].astype(str).iloc[0]
     num_rules = int(frame["num_rules"].iloc[0])
     places = task_of(arch, setting, options, num_rules).places
     seen = frame[["place", "num_modules"]].astype({"place": str}).drop_duplicates()
-    sizes = {(place, modules if place else num_rules) for place, modules in seen.itertuples(index=False)}
     rows = [
         (place, modules, name, value)
-        for place, modules in sorted(sizes)
+        for place, modules in sorted(seen.itertuples(index=False, name=None))
         if place in places
         for name, value in measure_all(uniform_activation(places[place].num_rules, modules)).items()
     ]
     return pd.DataFrame(rows, columns=["place", "num_modules", "measure", "value"])
 
 
-def random_baseline(num_rules: Iterable[int]) -> pd.DataFrame:
+def random_baseline(num_rules: Iterable[int], num_modules: Iterable[int] | None = None) -> pd.DataFrame:
     """The measures of modules picked at random, the last row of tables and figures: no training, no seeds.
 
+    Args:
+        num_rules: R of some models.
+        num_modules: M of each; R by default.
+
     Returns:
-        num_rules, variant ("random"), measure, value.
+        num_rules, num_modules, variant ("random", or "random (12 modules)" where M is not R), measure, value.
 
     Example:
         >>> random_baseline([2]).set_index("measure").value["alignment"]
         np.float64(0.5)
     """
+    rules = list(num_rules)
     rows = [
-        (rules, RANDOM, name, value)
-        for rules in sorted(set(num_rules))
-        for name, value in measure_all(uniform_activation(rules)).items()
+        (r, m, RANDOM if r == m else f"{RANDOM} ({m} modules)", name, value)
+        for r, m in sorted(set(zip(rules, num_modules or rules, strict=True)))
+        for name, value in measure_all(uniform_activation(r, m)).items()
     ]
-    return pd.DataFrame(rows, columns=["num_rules", "variant", "measure", "value"])
+    table = pd.DataFrame(rows, columns=["num_rules", "num_modules", "variant", "measure", "value"])
+    return table.astype({"value": float})

@@ -60,9 +60,9 @@ def measured(study: TrainedModels, measure: Measure, variant: str) -> pd.DataFra
 def against_random(study: TrainedModels, measure: Measure, variant: str) -> pd.DataFrame:
     """The same rows, with `distance`: by how much they are worse than modules picked at random."""
     rows = measured(study, measure, variant)
-    random = random_baseline(rows["num_rules"].unique()).query("measure == @measure.name")
-    baseline = rows["num_rules"].map(random.set_index("num_rules")["value"]).astype(float)
-    sign = 1.0 if measure.smaller_is_better else -1.0
+    random = random_baseline(rows["num_rules"], list(rows["num_modules"])).query("measure == @measure.name")
+    sizes, sign = ["num_rules", "num_modules"], 1.0 if measure.smaller_is_better else -1.0
+    baseline = rows[sizes].merge(random, on=sizes, how="left")["value"].to_numpy()
     return rows.assign(distance=rows["badness"] - sign * baseline)
 
 

@@ -48,10 +48,12 @@ def activation(frame: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         raise NothingToDraw("no variant with several modules was run")
     single = rows[rows["place"] == ""]  # of a model's several places, rules and modules are others
-    sizes = single.drop_duplicates([*KIND, "num_rules", "width", "measure"])
-    chance = random_baseline(rows["num_rules"])
-    chance = sizes.drop(columns=["variant", "value"]).merge(chance, on=["num_rules", "measure"])
-    variants = [*rows["variant"].cat.categories, RANDOM]
+    sizes = single.drop_duplicates([*KIND, "num_rules", "num_modules", "width", "measure"])
+    chance = random_baseline(single["num_rules"], list(single["num_modules"]))
+    chance = sizes.drop(columns=["variant", "value"]).merge(
+        chance, on=["num_rules", "num_modules", "measure"]
+    )
+    variants = [*rows["variant"].cat.categories, *chance["variant"].unique()]
     both = pd.concat([rows, chance.assign(model_options="")], ignore_index=True)
     both["variant"] = pd.Categorical(both["variant"].astype(str), variants)
     both["measure"] = pd.Categorical(both["measure"].astype(str), [m.name for m in activation_measures()])
@@ -91,13 +93,13 @@ def average(
     size = [name for name in over if name != "protocol"]  # in which variants may differ, once tuned
     kept = rows[rows.groupby([*point, *size], observed=True)["variant"].transform("nunique") == wanted]
     if kept.empty:
-        names = listing(rows.loc[rows["variant"] != RANDOM, "variant"])
+        names = listing(rows.loc[~_is_random(rows), "variant"])
         raise NothingToDraw(
             f"no number of rules, width and kind was run with all of {names}; choose with --variant, "
             "or give fewer folders"
         )
     summary = summarise(kept, by, over, level=study.level)
-    models = summary[summary["variant"] != RANDOM]
+    models = summary[~_is_random(summary)]
     expected = known_variants(rows["arch"].unique())
     modular = len(models) < len(summary)  # with random activation: the least informed has one module
     missing = lacking(models, point, expected[modular:])
@@ -105,6 +107,10 @@ def average(
     words = [counts(study, models), *sizes(kept, point), *said]
     words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
     return summary, note(words, missing)
+
+
+def _is_random(rows: pd.DataFrame) -> pd.Series:
+    return rows["variant"].astype(str).str.startswith(RANDOM)
 
 
 def means(

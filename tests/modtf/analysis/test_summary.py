@@ -98,6 +98,8 @@ def test_random_activation_never_collapses_and_tells_nothing():
     assert baseline[8, "alignment"] == pytest.approx(1 - 1 / 8)
     assert baseline[2, "inverse_mutual_information"] == pytest.approx(1.0)
     assert len(baseline) == 10
+    other = random_baseline([4, 4], [12, 4]).query("measure == 'alignment'").set_index("variant")["value"]
+    assert other.to_dict() == pytest.approx({"random": 0.75, "random (12 modules)": 11 / 12})
 
 
 def test_what_a_reader_calls_variants_and_kinds(monkeypatch):
