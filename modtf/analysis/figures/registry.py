@@ -26,6 +26,7 @@ MODULES = {
     "training_curves": "analysis.figures.performance",
     "activation": "analysis.figures.activation",
     "activation_evolution": "analysis.figures.activation",
+    "misrouting": "experiments.modarch.figures",
     "corruptions_accuracy": "experiments.corruptions.figures",
     "corruptions_invariance": "experiments.corruptions.figures",
     "corruptions_conditions": "experiments.corruptions.figures",

@@ -103,7 +103,7 @@ def invariance(study: TrainedModels, choice: Choice) -> Pictures:
         words = "a point: a composition, mean over models; Pearson's r and its p of every variant"
         yield panels(
             _scatter, table, f"corruptions_invariance_{name}", "Invariance and accuracy",
-            _said(part, models, words), "pair", "size", (2.6, 2.2),
+            _said(part, models, words), "pair", "size", (3.4, 2.2),
         )  # fmt: skip
 
 
