@@ -1,6 +1,7 @@
 """What misrouting costs: performance against how far routing is from the rules."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -73,7 +74,11 @@ def _table(study: TrainedModels, part: pd.DataFrame) -> pd.DataFrame:
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     for name, look in looks.items():
         line = data[data["variant"] == name]
-        style = {"color": look.colour, "marker": look.marker, "linestyle": "-" if len(line) > 1 else ""}
+        style: dict[str, Any] = {
+            "color": look.colour,
+            "marker": look.marker,
+            "linestyle": "-" if len(line) > 1 else "",
+        }
         if len(line):
             axes.errorbar(
                 line["x"], line["mean"], yerr=whiskers(line), label=name, linewidth=1.2, **style, **SMALL
