@@ -52,7 +52,7 @@ def define_flags(values: flags.FlagValues) -> None:
     define.integer("seed", None, "Seed of the model whose activation matrices are drawn; default the first.")
     words = "Number of rules whose activation is drawn over training; default the middle one."
     define.integer("rules", None, words)
-    define.integer("width", None, "Width whose activation matrices are drawn; default the smallest.")
+    define.integer("width", None, "Width whose activation matrices are drawn; default every one.")
 
 
 def main(given: flags.FlagValues) -> None:
@@ -98,7 +98,7 @@ def main(given: flags.FlagValues) -> None:
     if given.measures:
         print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)
-    print(f"{plural(missing, 'cell') if missing else 'No cell'} missing from the grid that the results span.")
+    print(f"{plural(missing, 'cell') if missing else 'No cell'} missing of those that were asked for.")
     print(f"Wrote {' and '.join(map(str, written))}")
 
 

@@ -82,7 +82,7 @@ def main(given: flags.FlagValues) -> None:
     out = Path(given.out or Path("runs", name))
     check_path("--out", out)
     configuration = check_folder(out, asked, given.best)
-    from modtf.engines.state import state_of  # pandas takes time
+    from modtf.engines.state import state_of, write_asked  # pandas takes time
     from modtf.results.schema import CHECKPOINTS
 
     checkpoint = given.checkpoint or first.task.family.checkpoint
@@ -112,6 +112,7 @@ def main(given: flags.FlagValues) -> None:
             if cell.router or cell.variant not in VARIANTS:  # those with anything to be wrong
                 check_builds(cell)
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
+        write_asked(unfinished, out)
         for remark in filter(None, (state.remark(name) for name, state in states.items())):
             print(remark, flush=True)
         for cell in sorted(unfinished, key=lambda cell: cell.runs not in MODELS):  # theirs may fail

@@ -1,7 +1,6 @@
 """What a study holds, what diverged, and what it lacks, so that nobody takes a part for the whole."""
 
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from modtf.families import IID
 from modtf.protocol import TRAINING_FACTOR
 from modtf.results import CellFolder, find_cells
 from modtf.results.cells import Source
-from modtf.results.schema import CELL, KIND, MEMBER
+from modtf.results.schema import CELL, MEMBER
 from modtf.training.arithmetic import epochs_of
 
 
@@ -51,7 +50,7 @@ def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) ->
         lines.append(f"  {row.kind}: {grid}; {members}{lost}")
     if num_missing is not None:
         missing = plural(num_missing, "cell") if num_missing else "nothing"
-        lines.append(f"  missing from the grid that they span: {missing}")
+        lines.append(f"  asked for and not there: {missing}")
     return "\n".join(lines)
 
 
@@ -82,46 +81,17 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
 
 
 def find_missing(directory: Source) -> pd.DataFrame:
-    """The cells that are unfinished, damaged, lack members, or are absent from the grid that the others span.
-
-    The grid of a kind of task is every number of rules x every width x every variant that was found there.
-    Members are compared with all that any of its cells has.
+    """The cells that were asked for and are not there: every command writes down all it will run, and then
+    begins.
 
     Returns:
         One row per such cell: the columns of `CELL`, "" and 0 where a damaged config does not tell, `status`
-        ("damaged", "unfinished", "fewer models" or "absent") and `detail`. No rows when nothing is missing.
+        ("damaged" or "unfinished") and `detail`. No rows when nothing is missing.
 
     Raises:
         FileNotFoundError, ValueError: as `find_cells`.
     """
-    found = find_cells(directory)
-    rows = [(*cell.cell.values(), "damaged", f"{cell.path}: {cell.damage}") for cell in found if cell.damage]
-    damaged, cells = {row[: len(CELL)] for row in rows}, [cell for cell in found if not cell.damage]
-    members: dict[tuple[object, ...], set[tuple[int, int]]] = {}
-    started: dict[tuple[object, ...], CellFolder] = {}
-    for cell in cells:
-        key = tuple(cell.cell.values())
-        if cell.is_finished:
-            members.setdefault(key, set()).update(cell.members)
-        else:
-            started[key] = cell
-    for kind in dict.fromkeys(_values(cell, *KIND) for cell in cells):
-        of_kind = [cell for cell in cells if _values(cell, *KIND) == kind]
-        everyone = set().union(*(cell.members for cell in of_kind))
-        models = dict.fromkeys(_values(cell, "variant", "model_options") for cell in of_kind)
-        sizes = [sorted({cell.cell[name] for cell in of_kind}) for name in ("num_rules", "width")]
-        for num_rules, width, model in product(*sizes, models):
-            key = (*kind, num_rules, width, *model)
-            lacking = everyone - members.get(key, set())
-            if key in started and key not in members:
-                rows.append((*key, "unfinished", str(started[key].path)))
-            elif key not in members:
-                rows += [] if key in damaged else [(*key, "absent", "")]
-            elif lacking:
-                detail = f"{len(lacking)} of {len(everyone)} (task, seed) pairs lack"
-                rows.append((*key, "fewer models", detail))
+    cells = [cell for cell in find_cells(directory) if not cell.is_finished]
+    said = [("damaged", f"{c.path}: {c.damage}") if c.damage else ("unfinished", str(c.path)) for c in cells]
+    rows = [(*cell.cell.values(), *words) for cell, words in zip(cells, said, strict=True)]
     return pd.DataFrame(rows, columns=[*CELL, "status", "detail"])
-
-
-def _values(cell: CellFolder, *names: str) -> tuple:
-    return tuple(cell.cell[name] for name in names)

@@ -25,8 +25,13 @@ GAINED += ["num_tasks", "num_models", "num_missing"]
 
 
 def next_informed(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """(variant, the next less informed one), of the families in a table."""
-    pairs = [pair for arch in frame["arch"].unique() for pair in pairwise(known_variants([arch]))]
+    """(variant, the next less informed one) of those of a family that are there; where fewer than two of its
+    own are, (variant, the first of all)."""
+    pairs: list[tuple[str, str]] = []
+    for arch, rows in frame.groupby("arch", observed=True):
+        there = rows["variant"].drop_duplicates().sort_values().tolist()
+        own = [name for name in known_variants([str(arch)]) if name in there]
+        pairs += pairwise(own) if len(own) > 1 else [(there[0], other) for other in there[1:]]
     return [(second, first) for first, second in dict.fromkeys(pairs)]
 
 

@@ -83,7 +83,7 @@ class TrainedModels:
 
     @cached_property
     def missing(self) -> pd.DataFrame:
-        """What is missing from the grid that the cells span, see `find_missing`."""
+        """What was asked for and is not there, see `find_missing`."""
         return contents.find_missing(self.cells)
 
     @cached_property

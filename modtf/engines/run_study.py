@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 
 from modtf.cell import Cell
 from modtf.engines.lock import is_held, one_machine_only
-from modtf.engines.state import State, state_of
+from modtf.engines.state import State, state_of, write_asked
 from modtf.engines.work import Engine, Event, Outcome, Work, nothing_to_do
 
 POLL = 1.0  # seconds between looks whether other processes still work on their cells
@@ -52,6 +52,7 @@ def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool 
     done = {name: nothing_to_do(state, work) for name, state in states.items()}
     summary = Summary({name: outcome for name, outcome in done.items() if outcome})
     todo = [cell for cell in cells if cell.folder not in summary.outcomes]
+    write_asked(todo, work.out)
     progress = StudyProgress(todo, len(cells) - len(todo), shown)
     try:
         while todo and not summary.stopped:

@@ -3,7 +3,7 @@
 import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
             "Move it away, or choose another --out."
         )
     now = recorded_source(cell)
-    if now and config.get(SOURCE) != now[SOURCE]:
+    if now and SOURCE in config and config[SOURCE] != now[SOURCE]:
         raise ValueError(
             f"{folder} holds results of a model {cell.variant!r} whose file has changed since. Register the "
             "new one under another name, choose another --out, or remove that folder."
@@ -88,6 +88,15 @@ def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
 def recorded_source(cell: Cell) -> dict[str, Any]:
     """What is recorded beside the cell of a registered model, whose name alone does not say what it was."""
     return {SOURCE: source_of(cell.runs)} if cell.runs in MODELS else {}
+
+
+def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
+    """Writes the config of every cell that has none, so that reports know what was asked for."""
+    for cell in cells:
+        path = Path(out, cell.folder, CONFIG)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
 
 
 def finish(cell: Cell, out: str | Path, train: Callable[[], object]) -> None:

@@ -1,5 +1,6 @@
 """Activation matrices of one member, at the end and in training; one picture per kind and routed layer."""
 
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -16,32 +17,36 @@ NUM_STEPS = 6
 Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, which of its members is shown
 
 
-def chosen_activations(study: TrainedModels, choice: Choice) -> dict[str, Found]:
-    """The activations of one width by kind and place, in the order of R and variants.
+def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[str, Found]]:
+    """The activations of one width after the other, by kind and place, in the order of R and variants.
 
     Raises:
         NothingToDraw: if no finished cell of several modules has that width and member.
     """
-    widths = study.results.loc[study.results["num_modules"] > 1, "width"]
-    if widths.empty:
+    widths = study.results.loc[study.results["num_modules"] > 1, "width"].unique().tolist()
+    if not widths:
         raise NothingToDraw("no variant with several modules was run")
-    width = choice.width or int(widths.min())
     both = product(study.kinds, study.places)
     kinds = {(*kind, place): at_place(kind_label(*kind), place) for kind, place in both}
-    found: dict[str, Found] = {label: [] for label in kinds.values()}
-    for activations in (a for place in study.places for a in study.activations(place, width=width)):
-        members = zip(activations.data_seeds.tolist(), activations.seeds.tolist(), strict=True)
-        wanted = [m for m in members if choice.data_seed in (None, m[0]) and choice.seed in (None, m[1])]
-        if wanted and activations.last.shape[-1] > 1:
-            one = (activations.cell["variant"], activations, activations.index(*min(wanted)) or 0)
-            kind = tuple(activations.cell[name] for name in KIND)
-            found[kinds[(*kind, activations.place)]].append(one)
-    if not any(found.values()):
-        words = f"width {width}, task {choice.data_seed}, seed {choice.seed}"
-        raise NothingToDraw(f"no finished cell has activation matrices of {words}")
-    for part in found.values():
-        part.sort(key=lambda one: (one[1].cell["num_rules"], study.variants.index(one[0])))
-    return {kind: part for kind, part in found.items() if part}
+    drawn = 0
+    for width in sorted(widths) if choice.width is None else [choice.width]:
+        found: dict[str, Found] = {label: [] for label in kinds.values()}
+        for activations in (a for place in study.places for a in study.activations(place, width=width)):
+            members = zip(activations.data_seeds.tolist(), activations.seeds.tolist(), strict=True)
+            wanted = [m for m in members if choice.data_seed in (None, m[0]) and choice.seed in (None, m[1])]
+            if wanted and activations.last.shape[-1] > 1:
+                one = (activations.cell["variant"], activations, activations.index(*min(wanted)) or 0)
+                kind = tuple(activations.cell[name] for name in KIND)
+                found[kinds[(*kind, activations.place)]].append(one)
+        for label, part in found.items():
+            part.sort(key=lambda one: (one[1].cell["num_rules"], study.variants.index(one[0])))
+            drawn += len(part)
+            if part:
+                yield label, part
+    if not drawn:
+        asked = {"width": choice.width, "task": choice.data_seed, "seed": choice.seed}
+        words = [f"{name} {value}" for name, value in asked.items() if value is not None]
+        raise NothingToDraw(f"no finished cell has activation matrices of {', '.join(words) or 'any model'}")
 
 
 def shown(found: Found) -> str:
@@ -57,8 +62,8 @@ def _file_name(text: str) -> str:
 
 @register_figure("activation")
 def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture per kind."""
-    for kind, found in chosen_activations(study, choice).items():
+    """One picture per kind and width."""
+    for kind, found in chosen_activations(study, choice):
         tables = []
         for variant, activations, member in found:
             values = activations.at(study.checkpoint)[member]
@@ -67,18 +72,17 @@ def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
             tables.append(as_table(ordered, activations.rule_names, **columns))
         name = _file_name(f"activation_{kind}_e{found[0][1].cell['width']}")
         note = f"{shown(found)}, in the order that matches them to rules. Checkpoint {study.checkpoint}."
-        title = f"Activation matrices, {kind}"
+        title = f"Activation matrices, {kind}, width {found[0][1].cell['width']}"
         yield heat_maps(tables, name, title, note, "num_rules", "variant", (2.1, 1.9))
 
 
 @register_figure("activation_evolution")
 def in_training(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture per kind."""
-    chosen = chosen_activations(study, choice)
-    rules = sorted({one[1].cell["num_rules"] for found in chosen.values() for one in found})
-    num_rules = choice.num_rules or rules[len(rules) // 2]
+    """One picture per kind and width."""
     drawn = 0
-    for kind, every in chosen.items():
+    for kind, every in chosen_activations(study, choice):
+        rules = sorted({one[1].cell["num_rules"] for one in every})
+        num_rules = choice.num_rules or rules[len(rules) // 2]
         found = [one for one in every if one[1].cell["num_rules"] == num_rules and len(one[1].steps)]
         if not found:
             continue
@@ -94,7 +98,8 @@ def in_training(study: TrainedModels, choice: Choice) -> Pictures:
                 tables.append(as_table(values[:, order], activations.rule_names, **columns))
         name = _file_name(f"activation_evolution_{kind}_r{num_rules}_e{found[0][1].cell['width']}")
         note = f"{shown(found)}, in the order that matches them to rules at the last step."
-        title = f"Activation in training, {kind}, R = {num_rules}"
+        title = f"Activation in training, {kind}, R = {num_rules}, width {found[0][1].cell['width']}"
         yield heat_maps(tables, name, title, note, "variant", "step", (1.6, 1.5))
     if not drawn:
-        raise NothingToDraw(f"no finished cell has a history of activation matrices (R = {num_rules})")
+        of = "" if choice.num_rules is None else f" of R = {choice.num_rules}"
+        raise NothingToDraw(f"no finished cell has a history of activation matrices{of}")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from modtf.analysis.figures.base import NothingToDraw, Picture, Pictures
 from modtf.analysis.figures.layout import panels
-from modtf.analysis.labels import RANDOM, categorise, family_label, known_variants, with_kinds
+from modtf.analysis.labels import RANDOM, categorise, family_label, with_kinds
 from modtf.analysis.rows import OUT, activation_rows, headline_label, performance_rows, random_baseline
 from modtf.analysis.summary import summarise
 from modtf.analysis.text import listing, plural
@@ -78,21 +78,24 @@ def average(
     Args:
         study, rows: what is drawn and where it comes from.
         by: columns, "variant" among them. Where the variants of a point were run with different sizes,
-            those that all of them have are kept.
+            those that all of them have are kept; where there is none, the variants that all sizes have.
         said: goes into the note.
 
     Returns:
         What `summarise` gives, and a note: how many models, which intervals, checkpoint, what is missing.
 
     Raises:
-        NothingToDraw: where no size was run with all variants, so that no mean is over the same for all.
+        NothingToDraw: where no size has all variants and none all sizes: no mean is over the same for all.
     """
     point = [name for name in by if name != "variant"]
     over = [name for name in OVER if name not in by]
-    wanted = rows.groupby(point, observed=True)["variant"].transform("nunique")
     size = [name for name in over if name != "protocol"]  # in which variants may differ, once tuned
-    kept = rows[rows.groupby([*point, *size], observed=True)["variant"].transform("nunique") == wanted]
-    if kept.empty:
+    sized = rows.assign(size=rows.groupby(size, observed=True).ngroup() if size else 0)
+    whole = _number(sized, [*point, "size"], "variant") == _number(sized, point, "variant")
+    has_whole = whole.groupby([rows[name] for name in point], observed=True).transform("any")
+    everywhere = _number(sized, [*point, "variant"], "size") == _number(sized, point, "size")
+    kept = rows[whole | (~has_whole & everywhere)]
+    if kept[~_is_random(kept)].empty:
         names = listing(rows.loc[~_is_random(rows), "variant"])
         raise NothingToDraw(
             f"no number of rules, width and kind was run with all of {names}; choose with --variant, "
@@ -100,10 +103,11 @@ def average(
         )
     summary = summarise(kept, by, over, level=study.level)
     models = summary[~_is_random(summary)]
-    expected = known_variants(rows["arch"].unique())
-    modular = len(models) < len(summary)  # with random activation: the least informed has one module
-    missing = lacking(models, point, expected[modular:])
-    missing += ["sizes that not all variants were run with are left out"] if len(kept) < len(rows) else []
+    missing = lacking(models, point)
+    sizes_left = (has_whole & ~whole).any()
+    missing += ["sizes that not all variants were run with are left out"] if sizes_left else []
+    left = listing(rows.loc[~has_whole & ~everywhere & ~_is_random(rows), "variant"])
+    missing += [f"not run with all sizes and left out: {left}"] if left else []
     words = [counts(study, models), *sizes(kept, point), *said]
     words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
     return summary, note(words, missing)
@@ -111,6 +115,11 @@ def average(
 
 def _is_random(rows: pd.DataFrame) -> pd.Series:
     return rows["variant"].astype(str).str.startswith(RANDOM)
+
+
+def _number(rows: pd.DataFrame, by: Sequence[str], name: str) -> pd.Series:
+    """How many values of a column there are where rows agree with each row."""
+    return rows.groupby(list(by), observed=True)[name].transform("nunique")
 
 
 def means(
@@ -141,15 +150,31 @@ def overview_and_widths(
 ) -> Pictures:
     """`means` with a row for each `overview`; where it hides something, then one per width by `detail`."""
     mark, x, name, title, *said = drawn
-    averaged = rows
+    averaged, pictures = rows, []
     if x and not overview:  # the kinds that were run at every x: a line must not bend because a kind ends
-        averaged = rows[rows.groupby("kind", observed=True)[x].transform("nunique") == rows[x].nunique()]
+        averaged = rows[_number(rows, ["kind"], x) == rows[x].nunique()]
     if len(averaged):
-        yield means(study, averaged, *drawn, row=overview, column=column)
+        pictures.append(partial(means, study, averaged, *drawn, row=overview, column=column))
     if len(rows[[detail, "width"]].drop_duplicates()) > (rows[overview].nunique() if overview else 1):
         for width, part in rows.groupby("width"):
             named = (f"{name}_e{width}", f"{title}, width {width}", *said)
-            yield means(study, part, mark, x, *named, row=detail, column=column)
+            pictures.append(partial(means, study, part, mark, x, *named, row=detail, column=column))
+    return drawable(pictures)
+
+
+def drawable(pictures: Iterable[Callable[[], Picture]]) -> Pictures:
+    """Those of a figure that can be drawn; raises `NothingToDraw` with the first reason where none can."""
+    reasons, drawn = [], 0
+    for draw in pictures:
+        try:
+            picture = draw()
+        except NothingToDraw as reason:
+            reasons.append(reason)
+        else:
+            drawn += 1
+            yield picture
+    if reasons and not drawn:
+        raise reasons[0]
 
 
 def note(words: Iterable[str], missing: Sequence[str] = ()) -> str:
@@ -183,14 +208,12 @@ def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
     return said
 
 
-def lacking(summary: pd.DataFrame, point: Sequence[str], expected: Sequence[str]) -> list[str]:
-    """Missing variants and points, values that are not finite, unequal numbers of models, for a note."""
-    absent = [name for name in expected if name not in set(summary["variant"])]
+def lacking(summary: pd.DataFrame, point: Sequence[str]) -> list[str]:
+    """Missing points, values that are not finite, unequal numbers of models, for a note."""
     points = len(summary[list(point)].drop_duplicates()) * summary["variant"].nunique() - len(summary)
     infinite = summary["num_missing"].sum()
     unequal = (summary.groupby(list(point), observed=True)["num_models"].nunique() > 1).any()
     said = {
-        f"no {', '.join(absent)}": absent,
         f"{plural(points, 'point')} not run": points,
         f"{plural(infinite, 'value')} not finite and left out": infinite,
         "variants stand on unequal numbers of models": unequal,

@@ -61,7 +61,7 @@ class Choice:
     data_seed: int | None = None  # None: the first there is
     seed: int | None = None
     num_rules: int | None = None  # of the evolution; None: the middle one
-    width: int | None = None  # None: the smallest
+    width: int | None = None  # None: every one
 
 
 def png_of(picture: Picture) -> bytes:

@@ -12,7 +12,7 @@ from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.labels import known_variants, with_kinds
+from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import NO_CONDITION, SCORED, against, compare_pairs, next_informed
 from modtf.analysis.rows import IN
 from modtf.analysis.trained import TrainedModels
@@ -66,12 +66,11 @@ def against_modular(study: TrainedModels, choice: Choice) -> Pictures:
     if table.empty:
         raise NothingToDraw(f"no variant was run with {baseline} on the same task and seed")
     table["score"] = [_score(row) for row in table.itertuples()]
-    for (arch, kind), part in table.groupby(["arch", "kind"], observed=True):
+    for kind, part in table.groupby("kind", observed=True):
         rows = study.performance[study.performance["kind"] == kind]
         words = [AGAINST.format(baseline), counts(study, part, "pair"), *sizes(rows, ["kind", "num_rules"])]
-        expected = [name for name in known_variants([arch]) if name != baseline]
         scored = part[part["distribution"].astype(str) != NO_CONDITION]
-        missing = lacking(scored, ["num_rules", "score"], expected)
+        missing = lacking(scored, ["num_rules", "score"])
         text = note([*words, f"checkpoint {study.checkpoint}"], missing)
         variants = list(part["variant"].cat.remove_unused_categories().cat.categories)
         mark = partial(_by_variant, variants=variants, reach=_reach(part), alpha=1 - study.level)

@@ -1,11 +1,12 @@
 """Performance against R, width, length and steps; collapse and specialisation by variant and against R."""
 
+from functools import partial
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.averages import activation, means, overview_and_widths, performance
+from modtf.analysis.figures.averages import activation, drawable, means, overview_and_widths, performance
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import GREY
 from modtf.analysis.figures.marks import bars, curves, lines
@@ -20,7 +21,7 @@ def against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture by architecture, averaged over widths and options; then one per width."""
     name, title = "performance_vs_num_rules", "Performance against number of rules"
     drawn = (performance(study.results), lines, "num_rules", name, title)
-    yield from overview_and_widths(study, *drawn, overview="title", detail="family", column="where")
+    return overview_and_widths(study, *drawn, overview="title", detail="family", column="where")
 
 
 @register_figure("performance_vs_width")
@@ -78,9 +79,21 @@ def against_steps(study: TrainedModels, choice: Choice) -> Pictures:
     if not parts:
         raise NothingToDraw("no cells share a step beyond the first")
     said = "on validation batches, at the steps that all averaged cells share"
-    for row, column, suffix, words, part in parts:
-        name, title = f"training_curves{suffix}", f"Training curves{words}"
-        yield means(study, part, curves, "step", name, title, said, row=row, column=column)
+    yield from drawable(
+        partial(
+            means,
+            study,
+            part,
+            curves,
+            "step",
+            f"training_curves{suffix}",
+            f"Training curves{words}",
+            said,
+            row=row,
+            column=column,
+        )
+        for row, column, suffix, words, part in parts
+    )
 
 
 def comparable(rows: pd.DataFrame, panel: list[str]) -> pd.DataFrame:

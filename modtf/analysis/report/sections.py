@@ -56,9 +56,11 @@ def missing_section(study: TrainedModels, undrawn: Sequence[tuple[str, str]]) ->
     if not study.cells:
         return Section(title, ["The results come without their folders."], warnings)
     if missing.empty:
-        return Section(title, ["No cell is missing from the grid that the results span."], warnings)
+        return Section(title, ["Every cell that was asked for is there."], warnings)
     counts = ", ".join(f"{n} {status}" for status, n in missing["status"].value_counts().items())
-    warnings.insert(0, f"Missing from the grid that the results span: {counts}.")
+    warnings.insert(
+        0, f"Of the cells that were asked for: {counts}. The command that began them goes on with them."
+    )
     return Section(title, (), warnings, [table(missing, "tables/missing.csv")])
 
 
@@ -93,7 +95,7 @@ def paired_section(paired: pd.DataFrame) -> Section:
     """The paired comparisons, cell by cell."""
     title = "Paired comparisons, cell by cell"
     if paired.empty:
-        return Section(title, warnings=["No two variants share a task and seed."])
+        return Section(title, warnings=["No variant and the next less informed one share a task and seed."])
     text = (
         "Two variants on the same task and seed. advantage: by which share the first's loss or error is "
         "below the second's; effect size: mean gain over its standard deviation between pairs; wins: share "

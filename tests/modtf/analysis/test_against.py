@@ -86,7 +86,7 @@ def test_the_picture_shows_the_table_and_fills_what_is_sure(routers):
             assert (mark.get_markerfacecolor() == "white") == (row.p_corrected > 0.05)
             assert abs(row.gain) <= axes.get_xlim()[1] == -axes.get_xlim()[0]
     assert set(picture.table["p_corrected"] > 0.05) == {True, False}
-    lacking = "no modular_op; 8 values not finite and left out; variants stand on unequal numbers of models"
+    lacking = "8 values not finite and left out; variants stand on unequal numbers of models"
     assert picture.note.endswith(f"Incomplete: {lacking}.")
 
 

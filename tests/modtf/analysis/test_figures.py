@@ -50,8 +50,10 @@ def undrawn(monkeypatch):
     def blank(mark, table, name, title, note, *parts, **named):
         return Picture(name, title, note, Figure(), table)
 
-    for module in ("averages", "ranking", "pairs", "measures_judged", "matrices"):
+    for module in ("averages", "ranking", "pairs", "measures_judged"):
         monkeypatch.setattr(f"modtf.analysis.figures.{module}.panels", blank)
+    blank_maps = lambda tables, *drawn: blank(None, pd.concat(tables), *drawn)  # noqa: E731
+    monkeypatch.setattr("modtf.analysis.figures.activation.heat_maps", blank_maps)
 
 
 def legend(picture):
@@ -77,7 +79,8 @@ def test_every_figure_says_what_it_stands_on(name, drawn):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 def test_partial_grids_are_drawn_and_say_so(name, partial):
-    complete = name.startswith(("activation", "against", "paired", "performance_vs_seq_len"))
+    whole = ("activation", "against", "collapse_and_specialisation_vs", "paired", "performance_vs_seq_len")
+    complete = name.startswith(whole)
     if name == "measures_judged":
         with pytest.raises(NothingToDraw, match="there are no three models with several modules in any task"):
             partial.figure(name)
@@ -100,6 +103,27 @@ def test_variants_of_no_common_size_and_one_model_are_a_figure_or_a_reason(name,
     else:
         with pytest.raises(NothingToDraw, match=r"^(no|only|there) .+[^.]$"):
             one.figure(name)
+
+
+def test_no_width_is_left_out_and_variants_of_one_kind_alone_cost_no_figure(tmp_path, undrawn):
+    """An option of one kind here, at one width, and a router of another there."""
+    shared = {"rules": [4], **FEW}
+    study_of(tmp_path, widths=[32], variants=["modular", "gt_modular", ("modular", {"modules": 3})], **shared)
+    rnn: dict = {"kinds": [("rnn", {})], "widths": [16, 64]}
+    study = study_of(tmp_path, variants=["modular", "gt_modular", "switch"], **rnn, **shared)
+    for name in ("activation", "activation_evolution"):
+        assert [picture.name[-4:] for picture in study.figure(name)] == ["_e16", "_e32", "_e64"]
+    for name in ("collapse_and_specialisation_bars", "training_curves"):
+        overview, *others = study.figure(name)
+        assert (
+            {"modular", "gt_modular"} <= set(overview.table["variant"]) <= {"modular", "gt_modular", "random"}
+        )
+        assert overview.note.endswith("not run with all sizes and left out: modular (modules=3), switch.")
+        (apart,) = [picture for picture in others if picture.name.endswith("_e64")]
+        assert "switch" in set(apart.table["variant"])
+    study_of(tmp_path, kinds=[("mha", {"search": "v2"})], variants=["sparse"], **shared)
+    names = [picture.name for picture in Study.read(tmp_path).figure("collapse_and_specialisation_bars")]
+    assert [name[-4:] for name in names] == ["_e16", "_e32", "_e64"]  # no variant is everywhere
 
 
 def test_a_point_is_the_mean_of_the_same_sizes_for_every_variant(whole):

@@ -44,6 +44,19 @@ def test_a_comparison_by_hand():
     assert row["gain_high"] - row["gain"] == pytest.approx(12.706 * 0.25 / np.sqrt(2) / np.sqrt(2), rel=1e-3)
 
 
+def test_any_two_variants_are_a_pair():
+    """Neighbours of those that are there; where the family knows fewer than two, each and the first."""
+    losses = TWO["modular"]
+    for names, pairs in {
+        ("gt_modular", "monolithic"): [("gt_modular", "monolithic")],
+        ("switch", "top_k", "gt_modular"): [("switch", "gt_modular"), ("top_k", "gt_modular")],
+        ("switch", "top_k"): [("top_k", "switch")],
+        ("switch",): [],
+    }.items():
+        table = compare_pairs(rows(dict.fromkeys(names, losses)))
+        assert list(zip(table["first"], table["second"], strict=True)) == pairs
+
+
 def test_models_without_a_partner_are_left_out_and_those_that_diverged_are_counted():
     frame = rows(TWO)
     frame = frame[~((frame["variant"] == "modular") & (frame["seed"] == 1))]

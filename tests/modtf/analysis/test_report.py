@@ -54,7 +54,7 @@ def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
     for words in (
         "56 trained models in 12 cells",  # 8 x 6 + 4 x 2
         "2 models diverged; no mean holds them.",  # at R = 2 and 8
-        "Missing from the grid that the results span: 3 absent, 1 unfinished.",
+        "Of the cells that were asked for: 1 unfinished.",
         "learning_rate 0.0001",
         "<th>MLP regression</th><th>RNN regression</th>",
         "1 task; at least 3 tasks are needed",
@@ -65,7 +65,7 @@ def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
         ),
     ):
         assert words in text
-    assert (pd.read_csv(report / "tables" / "missing.csv")["num_rules"] == 32).sum() == 4
+    assert pd.read_csv(report / "tables" / "missing.csv")["num_rules"].tolist() == [32]
     claims = pd.read_csv(report / "tables" / "claims.csv")
     assert set(claims["kind"]) == {"MLP regression", "RNN regression"}
     assert claims.loc[claims["kind"] == "RNN regression", "verdict"].unique().tolist() == ["not enough runs"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from dummy import results
 
+from modtf.analysis import find_missing
 from modtf.engines import run_study as progress
 from modtf.engines.work import Event, Outcome
 from modtf.results.schema import PRIVATE
@@ -19,6 +20,18 @@ def test_a_study_is_run_once_and_extended_by_what_is_new(run, cells, tmp_path):
     assert results(tmp_path / "out") == {cell.folder: f"{cell.label},20\n" for cell in cells}
     left = [path.suffix for path in (tmp_path / "out" / PRIVATE).rglob("*") if path.is_file()]
     assert left == [".lock"] * 4
+
+
+def test_what_was_asked_for_is_known_before_anything_is_run(run, cells, tmp_path):
+    class Idle:
+        is_here = True
+
+        def run(self, cells, work):
+            yield Event(cells[0], 0, Outcome("stopped", "asleep"))
+
+    assert run("steps", Idle())[2].stopped == "asleep"
+    assert find_missing(tmp_path / "out")["width"].tolist() == [4, 5, 6, 7]
+    assert run("steps")[0] == {"finished": 4}
 
 
 def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):
