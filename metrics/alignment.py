@@ -107,10 +107,10 @@ def _share_out(weights: Array) -> NDArray[np.intp]:
     """
     num_rules, num_modules = weights.shape
     low, high = num_rules // num_modules, -(-num_rules // num_modules)
-    prices, step, least = np.zeros(num_modules), 0.3 * weights.std(), 1e-14 * weights.max()
-    for number in range(1, 61):
+    prices, step, least = np.zeros(num_modules), np.median(weights.std(axis=1)), 1e-14 * weights.max()
+    for number in range(1, 31):
         load = np.bincount((weights - prices).argmax(axis=1), minlength=num_modules)
-        prices += step / (1 + 0.2 * number) * np.minimum(load * num_modules / num_rules - 1.0, 3.0)
+        prices += step / (1 + 0.4 * number) * np.minimum(load * num_modules / num_rules - 1.0, 3.0)
     module = (weights - prices).argmax(axis=1)
     cost, rule = np.full((num_modules, num_modules), np.inf), np.zeros((num_modules,) * 2, np.intp)
     changed = np.arange(num_modules)

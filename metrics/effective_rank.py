@@ -47,7 +47,8 @@ def effective_rank(A: ArrayLike) -> float:
     if not can_specialise(A):
         return float("nan")
     if len(A) > 4 * A.shape[1]:  # tall: singular values to 1e-8, in a tenth of the time
-        values = np.sqrt(np.maximum(np.linalg.eigvalsh(A.T @ A), 0.0))
+        parts = np.array_split(A, len(A) // 64 + 1)  # so small that BLAS starts no threads, which cost more
+        values = np.sqrt(np.maximum(np.linalg.eigvalsh(sum(part.T @ part for part in parts)), 0.0))
     else:
         values = np.linalg.svd(A, compute_uv=False)
     return float(np.clip(np.exp(entropy(values / values.sum())), 1.0, min(A.shape)))

@@ -52,6 +52,5 @@ def expert_overlap(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
         return float("nan")
     use, profiles = use[used], profiles[:, used]
     unit = profiles / np.linalg.norm(profiles, axis=0)
-    cosines = unit.T @ unit
-    np.fill_diagonal(cosines, 0.0)
-    return float(np.clip(use @ cosines @ use / (use.sum() ** 2 - use @ use), 0.0, 1.0))
+    themselves = use @ use  # each with itself, which does not count
+    return float(np.clip((np.sum((unit @ use) ** 2) - themselves) / (use.sum() ** 2 - themselves), 0.0, 1.0))

@@ -196,7 +196,8 @@ def _from_limit(
     few = (mean**2 < 16.0 * variance) & (mean > 0)
     free = variance / np.maximum(1.0 - share, 1e-9)[:, np.newaxis]  # what scaling columns takes away again
     step = free[few] / mean[few]
-    noise[:, few] = step * generator.poisson(mean[few] / step, size=(permutations, few.sum()))
+    for one in noise:  # all at once would be slow for the memory they take
+        one[few] = step * generator.poisson(mean[few] / step)
     drawn = np.maximum(noise, 0.0, out=noise)
     columns = mean.sum(axis=0, keepdims=True)
     for _ in range(4):

@@ -119,7 +119,8 @@ def _view(
     """A view from its matrix, and the matrices under permuted labels, `[permutations, R, M]`."""
     share = _shares(A, probs)
     excess, largest = np.full(A.shape, np.nan), np.full(len(chance), np.nan)
-    shares = _shares(chance, chance_probs)
+    both = list(zip(chance, chance_probs, strict=True))  # one by one: they fit into the processor's cache
+    shares = np.array([_shares(*one) for one in both]).reshape(chance.shape)
     top_by_chance = np.ma.masked_invalid(shares.max(axis=1)).mean(axis=0)  # of modules that are active
     if len(chance) > 1 and not too_few.all():
         centre, spread = shares.mean(axis=0), shares.std(axis=0)
@@ -140,7 +141,7 @@ def _view(
         excess=excess,
         largest_excess_by_chance=largest,
         bits=_bits(A, probs),
-        bits_by_chance=mean_and_range(_bits(chance, chance_probs)),
+        bits_by_chance=mean_and_range(np.array([_bits(*one) for one in both]).reshape(chance.shape[:2])),
         shuffled=chance[0] if len(chance) else None,
     )
 

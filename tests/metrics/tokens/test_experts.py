@@ -40,7 +40,7 @@ def test_they_equal_the_gates_that_they_come_from(routing, whole):
     gates = scores / scores.sum(axis=-1, keepdims=True)
     expected = measure_activations(gates, labels, documents=np.arange(TOKENS) // 10, permutations=5, top_k=K)
     found = measured(labels, experts=ids, weights=scores if whole else weights)
-    assert_same(found, expected)
+    assert_same(found, expected, rtol=1e-6)  # chance is drawn in single precision
     np.testing.assert_array_equal(found[0].module_tokens, expected[0].module_tokens)
 
 
