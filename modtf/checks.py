@@ -101,7 +101,8 @@ def differences(there: Any, here: Any, name: str = "") -> list[str]:
 
 
 def check_options(name: str, value: Any) -> dict[str, Any]:
-    """`value` as a dict that JSON can write; raises `ValueError` unless it is names with such values."""
+    """`value` as a dict that JSON can write, lists as tuples, which JSON does not tell apart; raises `ValueError`
+    unless it is names with such values."""
     try:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise TypeError("it is no dict of names")
@@ -110,4 +111,8 @@ def check_options(name: str, value: Any) -> dict[str, Any]:
         raise ValueError(
             f"{name}={value!r} is not valid; expected a dict of names with numbers or texts ({error})."
         ) from error
-    return dict(value)
+    return {key: _as_tuples(one) for key, one in value.items()}
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value

@@ -16,7 +16,8 @@ Key = tuple[str, ...]
 
 def variant_label(variant: str, model_options: str = "") -> str:
     """A variant and its options: "modular", "modular (modules=16)"."""
-    return f"{variant} ({model_options.replace(',', ', ')})" if model_options else variant
+    options = model_options.replace(", ", ",").replace(",", ", ")  # tuples among them have blanks
+    return f"{variant} ({options})" if options else variant
 
 
 def at_place(text: str, place: str) -> str:

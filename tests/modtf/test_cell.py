@@ -60,6 +60,13 @@ def test_columns():
     assert replace(CELL, architecture="mha").columns["model_options"] == "architecture=mha"
 
 
+def test_lists_and_tuples_are_the_same_cell():
+    cells = [replace(CELL, trainer={"sites": sites}) for sites in ([2, [0]], (2, (0,)))]
+    cells.append(Cell.from_dict(json.loads(json.dumps(cells[0].to_dict()))))
+    assert {cell.folder for cell in cells} == {cells[0].folder}
+    assert {cell.columns["model_options"] for cell in cells} == {"trainer.sites=(2, (0,))"}
+
+
 def test_the_hash_is_pinned():
     """Results on disk are found by it: it must survive new versions, machines and Pythons."""
     assert CELL.hash == "fec144a9"

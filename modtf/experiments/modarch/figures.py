@@ -43,8 +43,8 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     places = rows[rows["measure"].isin(AGAINST)].pivot_table("value", model, "measure", observed=True)
     found = performance(rows).merge(places.reset_index(), on=model)
     found["model"] = found["variant"].astype(str)
-    given, options = found["router"] == GIVEN, found["model_options"].astype(str)
-    found["variant"] = found["model"].mask(given, options.map(family_of_matrices))
+    options = found["model_options"].astype(str).where(found["router"] == GIVEN, "")
+    found["variant"] = found["model"].mask(found["router"] == GIVEN, options.map(family_of_matrices))
     for (kind, num_rules, width), part in found.groupby(["kind", "num_rules", "width"], observed=True):
         table = _table(study, part)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"
