@@ -101,7 +101,7 @@ def differences(there: Any, here: Any, name: str = "") -> list[str]:
 
 
 def check_options(name: str, value: Any) -> dict[str, Any]:
-    """`value` as a dict that JSON can write, lists as tuples, which JSON does not tell apart; raises `ValueError`
+    """`value` as a dict that JSON can write, lists as tuples, as JSON knows one of them; raises `ValueError`
     unless it is names with such values."""
     try:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
