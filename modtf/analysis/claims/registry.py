@@ -76,6 +76,7 @@ MODULES = {
         "residual_or_find_is_alike",
         "modular_encoders_beat_one_of_mixed_modules",
         "more_data_do_not_close_the_gap",
+        "the_router_finds_groups",
     ),
 }
 CLAIMS: Registry[Claim] = Registry(

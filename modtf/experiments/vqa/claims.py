@@ -14,6 +14,8 @@ from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.vqa import FAMILY, MAIN, PUBLISHED_EXAMPLES, number
+from modtf.experiments.vqa.chance import against_chance, routed
+from modtf.metrics import alignment
 
 LEARNED = 10.0  # % of error in distribution: more, and nothing is said of other combinations
 CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points: ours
@@ -22,7 +24,11 @@ MODULAR = ("group_all_all", "group_group_group", "sub_sub_sub")  # the main ones
 Found = Iterator[Evidence]
 
 
-def claim(*variants: str, figure: str = "novel_accuracy_vs_combinations") -> Callable[[Find], Find]:
+def claim(
+    *variants: str,
+    figure: str = "novel_accuracy_vs_combinations",
+    statistic: str = "gain in points of error",
+) -> Callable[[Find], Find]:
     """`register_claim` under the function's name; its documentation is the claim."""
 
     def add(find: Find) -> Find:
@@ -30,7 +36,7 @@ def claim(*variants: str, figure: str = "novel_accuracy_vs_combinations") -> Cal
             find.__name__,
             text=str(find.__doc__).rstrip("."),
             figure=figure,
-            statistic="gain in points of error",
+            statistic=statistic,
             variants=variants,
             families=[FAMILY],
         )(find)
@@ -137,3 +143,14 @@ def more_data_do_not_close_the_gap(study: TrainedModels) -> Found:
     best = table[others].min(axis=1) - table[list(MODULAR)].min(axis=1)
     name = "the best modular encoder over the best one for all"
     yield mean_evidence(table.assign(gain=best), "gain", name, level=study.level)
+
+
+@claim("routed", figure="activation", statistic="alignment below that of permuted sub-tasks")
+def the_router_finds_groups(study: TrainedModels) -> Found:
+    """a learned router of encoders finds the groups of sub-tasks."""
+    tasks, groups = routed(study)
+    if tasks:
+        found = against_chance(list(tasks.values()), groups, alignment, permutations=100)
+        gain = found.permuted.mean(axis=0) - found.tasks
+        frame = pd.DataFrame({"data_seed": list(tasks), "gain": gain})
+        yield mean_evidence(frame, "gain", "permuted sub-tasks less those as they are", level=study.level)
