@@ -109,7 +109,7 @@ def main(given: flags.FlagValues) -> None:
 
         strategy = choose_strategy(given.strategy, training.batch_size, len(first.members))
         for cell in unfinished:
-            if cell.router or cell.variant not in VARIANTS:  # those with anything to be wrong
+            if cell.router or cell.model or cell.variant not in VARIANTS:  # those with anything to be wrong
                 check_builds(cell)
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
         write_asked(unfinished, out)

@@ -108,6 +108,14 @@ def test_bad_input_is_one_clear_line_at_once(arguments, call, monkeypatch, tmp_p
     assert os.listdir(tmp_path) == ["file"], "something was written"
 
 
+def test_what_only_a_model_knows_is_said_before_anything_is_written(call, tmp_path):
+    arguments = ["--arch=vqa_mnist", "--variant=gt_modular", "--set=model.library=sub_bogus_all"]
+    status, _, error = call(command, "run.py", *arguments, f"--out={tmp_path}")
+    assert status == 1
+    assert "library='sub_bogus_all' is none; expected" in error
+    assert not os.listdir(tmp_path)
+
+
 def test_help_has_examples_and_first_the_flags_that_people_use_first():
     shown = run("--help").stdout
     assert "    python launch/run.py --arch=mha --search=v2" in shown
