@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pandas as pd
 from scipy import stats
 
@@ -35,7 +36,8 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
     contradicts it if one lies on the other side, after Holm's correction for all the numbers of the claim in
     all kinds: each is another chance to fall there by accident. A claim says which variants count, those of
     the paper the published ones, and for which families it is meant. All is judged at every checkpoint that
-    the results hold: where the verdicts differ, the word is that it depends on the checkpoint.
+    the results hold: where the verdicts differ, the word is that it depends on the checkpoint. One at which
+    too little was measured, as many conditions are but once, has no say.
 
     Returns:
         One row per claim, kind and piece of evidence: claim, text, figure, statistic, the columns of `KIND`,
@@ -58,7 +60,8 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
         for name, table in tables.items()
     }
     judged = judged.join(pd.DataFrame(found), on=["claim", "kind"])
-    same = judged[list(found)].nunique(axis=1) == 1
+    told = judged[list(found)].replace(NOT_ENOUGH, np.nan)  # what was not measured there contradicts nothing
+    same = told.nunique(axis=1) <= 1
     return judged.assign(verdict=judged.pop("verdict").where(same, DEPENDS), q=_false_discoveries(judged))
 
 

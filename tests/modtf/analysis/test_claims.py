@@ -131,6 +131,12 @@ def test_what_holds_at_one_checkpoint_alone_depends_on_it(tmp_path):
     best = Study(frame, checkpoint="best").claims(["modular_op_beats_modular"])
     assert set(best["verdict"]) == {DEPENDS}
     assert (best["value"] < 0).all()
+    late = frame[
+        frame["checkpoint"].ne("tail") | frame["variant"].ne("modular_op")
+    ]  # measured at the end alone
+    judged = Study(late[late["checkpoint"] != "best"], checkpoint="last").claims(["modular_op_beats_modular"])
+    assert set(judged["verdict_tail"]) == {NOT_ENOUGH}
+    assert set(judged["verdict"]) == {SUPPORTED}
 
 
 def test_models_that_do_not_learn_their_routing_are_shown_beside(tmp_path):

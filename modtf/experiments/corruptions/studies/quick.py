@@ -1,4 +1,4 @@
-"""Corruptions of digits: 12 cells, 54 models, about six core-hours.
+"""Corruptions of digits: 12 cells, 56 models, about two and a half core-hours.
 
     python launch/sweep.py --study=corruptions_quick --out=studies/corruptions_quick
     python launch/report.py --results=studies/corruptions_quick --out=report --claims
