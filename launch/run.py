@@ -103,6 +103,7 @@ def main(given: flags.FlagValues) -> None:
         users = [cell.variant for cell in asked if name in cell.router]
         if len(users) < len(cells):
             print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
+    refused: dict[str, str] = {}
     if unfinished:
         from modtf.engines.cell import check_builds, run_cell
         from modtf.training.strategy import choose_strategy
@@ -110,7 +111,16 @@ def main(given: flags.FlagValues) -> None:
         strategy = choose_strategy(given.strategy, training.batch_size, len(first.members))
         for cell in unfinished:
             if cell.router or cell.model or cell.variant not in VARIANTS:  # those with anything to be wrong
-                check_builds(cell)
+                try:
+                    check_builds(cell)
+                except ValueError as error:
+                    if cell.router or cell.model or cell.runs in MODELS or len(cells) == 1:
+                        raise
+                    print(f"{cell.variant} is left out: {error}", flush=True)
+                    refused[cell.folder] = cell.variant
+        cells, unfinished = ([c for c in some if c.folder not in refused] for some in (cells, unfinished))
+        if not cells:
+            raise ValueError("no variant is left to run.")
         write_text(out / RUN, configuration)  # only now: nothing is written on bad input
         write_asked(unfinished, out)
         for remark in filter(None, (state.remark(name) for name, state in states.items())):
@@ -123,6 +133,8 @@ def main(given: flags.FlagValues) -> None:
     frame = load_results([str(out / cell.folder) for cell in cells])
     frame = frame[frame["checkpoint"] == checkpoint]
     print(f"\n{results_table(frame)}\n\n{table_note(frame)}\nLook inside: tensorboard --logdir {out}")
+    if refused:
+        raise ValueError(f"left out: {', '.join(refused.values())}; why stands above.")
 
 
 def command() -> None:

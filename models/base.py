@@ -16,6 +16,7 @@ from modtf.models.routed import RoutedModel
 from modtf.models.routers.base import shared_loss, whole_batch
 from modtf.population import Population
 from modtf.task import Task
+from modtf.xla.switches import is_traced
 
 
 class ModularModel(RoutedModel):
@@ -140,6 +141,11 @@ class ModularModel(RoutedModel):
         raise NotImplementedError
 
     # What Keras and users call.
+
+    def __call__(self, features, *args, **kwargs):
+        if not is_traced(features["rule"]):
+            self.check_routers()  # here, where Keras adds nothing to what it says
+        return super().__call__(features, *args, **kwargs)
 
     def call(self, features, training=None):
         routers = self.routers

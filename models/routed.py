@@ -11,6 +11,7 @@ from modtf.models.initial import InitialWeights
 from modtf.models.options import options_of
 from modtf.models.routers import ROUTERS, make_router
 from modtf.models.routers.base import Router, RouterSetup
+from modtf.models.routers.first_call import check_on_tokens
 from modtf.observed import Place, at_place
 from modtf.population import Population
 
@@ -20,6 +21,8 @@ class RoutedModel(keras.Model):
 
     #: without one, a model is of one member alone, and the members of a cell train one after the other
     has_members_axis: ClassVar[bool] = True
+
+    _routers_are_sound = False  # what `check_routers` found
 
     router: Router
     population: Population
@@ -54,6 +57,13 @@ class RoutedModel(keras.Model):
         if place:
             setattr(self, name, router)
         return router
+
+    def check_routers(self) -> None:
+        """Raises `ValueError`, once and for all, where p of a router cannot be one, see `check_on_tokens`."""
+        if not self._routers_are_sound:
+            for router in self.routers.values():
+                check_on_tokens(router, self.variant)
+            self._routers_are_sound = True
 
     def _place(self, name: str) -> Place:
         return self.population.task.places.get(name) or Place(name, self.num_rules)

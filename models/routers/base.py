@@ -101,6 +101,7 @@ class Router(keras.layers.Layer):
     def __init__(self, setup: RouterSetup, *, modules: int | None = None):
         super().__init__(name=setup.name, dtype=setup.dtype)
         self.num_members, self.num_rules = len(setup.initial.members), setup.num_rules
+        self.rule_width = setup.width
         self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.kept: list[Any] = []
         self._trains, self._batch_size = False, None

@@ -16,6 +16,7 @@ from modtf.engines.members_in_turn import make_member, run_members
 from modtf.engines.state import finish, recorded_source, state_of
 from modtf.engines.train_and_write import train_and_write
 from modtf.files import check_writable, remove_unfinished, write_text
+from modtf.models.base import ModularModel
 from modtf.models.build import build_cell, trains_alone
 from modtf.results.schema import CONFIG
 from modtf.training.provenance import provenance
@@ -106,8 +107,11 @@ def prepare(
 
 
 def check_builds(cell: Cell) -> None:
-    """Raises `ValueError` where a cell's model cannot be built, or returns something else."""
-    _model(replace(cell, members=cell.members[:1]))
+    """Raises `ValueError` where a cell's model cannot be built, or returns something else; of two members,
+    which a router must not mix."""
+    model = _model(replace(cell, members=cell.members[:2]))
+    if isinstance(model, ModularModel):
+        model.check_routers()
 
 
 def _model(cell: Cell) -> keras.Model:

@@ -42,6 +42,7 @@ def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
                 f"The model was built for {model.population.describe()}, received {population.describe()}. "
                 "Give the task, or the list of tasks, that it was built for."
             )
+        model.check_routers()
         if "" in model.routers and not task.family.probes(task):
             return {"activation": model.num_modules}  # nothing else is asked of it
     return _check_outputs(model, population)

@@ -1,4 +1,5 @@
-"""Switches of TensorFlow: its passes over graphs, its advice on retracing, the mantissa of its products.
+"""Whether a program is being written down; switches of TensorFlow: its passes over graphs, its advice on
+retracing, the mantissa of its products.
 
 Seen in TensorFlow 2.21.
 """
@@ -6,6 +7,7 @@ Seen in TensorFlow 2.21.
 import contextlib
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import keras
 
@@ -14,6 +16,15 @@ from modtf.protocol import PRECISIONS
 
 OPTION = "disable_meta_optimizer"
 ADVICE = "triggered tf.function retracing"
+
+
+def is_traced(tensor: Any) -> bool:
+    """Whether it stands for numbers in a program that is being written down, and has none itself."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return not tf.executing_eagerly()
+    return "Tracer" in type(tensor).__name__  # of JAX
 
 
 @contextlib.contextmanager

@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from flag_values import given
 from processes import python
+from simulated_results import write_cell
 
-from modtf.launch.run import command
+from modtf import launch
+from modtf.launch.run import command, main
 from modtf.results import load_results
 
 SCRIPT = Path(__file__).parents[2] / "launch" / "run.py"
@@ -54,6 +57,20 @@ def test_it_trains_and_compares_variants(finished):
     assert set(frame["variant"]) == set(TRAINED)
     assert set(zip(frame["data_seed"], frame["seed"], strict=True)) == {(0, 0), (0, 1)}
     assert all(list(folder.glob("tensorboard/events*")) for folder in out.glob("mlp*"))
+
+
+def test_a_router_that_is_refused_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
+    """Here by the architecture; wrong options do, as any other flag."""
+    ran = lambda cell, out, **how: write_cell(out, cell, num_evaluations=1)  # noqa: E731
+    monkeypatch.setattr("modtf.engines.cell.run_cell", ran)
+    asked = [*SMALL, "--arch=rnn", "--variant=expert_choice,gt_modular", f"--out={tmp_path / 'out'}"]
+    with pytest.raises(ValueError, match=r"^left out: expert_choice; why stands above"):
+        main(given(launch.run, *asked))
+    said = capsys.readouterr().out
+    assert "expert_choice is left out: The router ExpertChoice lets modules choose among all" in said
+    assert "\ngt_modular " in said
+    with pytest.raises(ValueError, match="cannot be built with temperature=0"):
+        main(given(launch.run, *asked[:-2], "--variant=temperature,modular", "--set=router.temperature=0"))
 
 
 def test_again_it_prints_the_same_table_at_once(finished):

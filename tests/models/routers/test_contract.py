@@ -5,6 +5,7 @@ import plugin_routers
 import pytest
 from keras import ops
 
+import modtf
 from modtf import Population, Task, build
 from modtf.models import Router
 from modtf.models.options import options_of
@@ -130,6 +131,32 @@ def test_a_wrong_shape_is_refused(arch, modules, registries, random_batch):
     model = build([task] * 2, "careless", WIDTH, [0, 1])
     with pytest.raises(ValueError, match=r"Careless.penalty gave the shape \(\); .* per member, \(2,\)"):
         model(random_batch([task] * 2)[0])
+
+
+#: what is wrong with p [P, M, T], made from the scores -> what is said at the first call
+UNSOUND = {
+    "the sum 1: take a softmax over axis 1": lambda scores: ops.sigmoid(scores),
+    "between nan and nan": lambda scores: ops.log(ops.softmax(scores, axis=1) - 2),
+    "mixes members": lambda scores: ops.softmax(scores - ops.mean(scores, axis=0, keepdims=True), axis=1),
+    "mixes the batch": lambda scores: ops.softmax(scores + ops.cumsum(scores, axis=2), axis=1),
+}
+
+
+@pytest.mark.parametrize("wrong", UNSOUND)
+def test_what_no_shape_tells_is_refused_at_the_first_call(arch, wrong, registries, random_batch):
+    @register_router("unsound")
+    class Unsound(Whole):
+        needs_scores = True
+
+        def call(self, rule=None, rule_features=None, scores=None):
+            return UNSOUND[wrong](scores)
+
+    tasks = [Task(arch, num_rules=3, data_seed=i) for i in range(2)]
+    model = build(tasks, "unsound", WIDTH, [0, 0])
+    with pytest.raises(ValueError, match=rf"^The router 'unsound' \(Unsound\) .*{wrong}"):
+        model(random_batch(tasks)[0])
+    with pytest.raises(ValueError, match=wrong):
+        modtf.train(model, tasks, steps=1, seed=[0, 0], verbose=False)
 
 
 def test_an_architecture_that_hands_on_no_scores(registries, random_batch):

@@ -88,7 +88,7 @@ def write_cell(
     """One cell, with every file that a report reads; its folder."""
     world = world or World()
     folder = Path(out, cell.folder)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(json.dumps({**cell.to_dict(), "version": version}))
     if not finished:
         return folder
