@@ -53,8 +53,8 @@ def run_cell(
         The cell's folder: `config.json`, `results.csv`, `history.csv`, `activation.npz`, `last.keras`,
         `best.keras`, `tensorboard/`, and written last `manifest.json`, with checksums of the others: with it
         the cell is finished. A registered model, and some architectures, have no members axis: their members
-        train one after the other, each in a folder `members/task0_seed0` with all of these but the manifest,
-        of registered models the weights, `last.weights.h5` and `best.weights.h5`.
+        train one after the other, each in a folder `members/task0_seed0` with all of these, of registered
+        models the weights, `last.weights.h5` and `best.weights.h5`.
 
     Raises:
         ValueError: on a folder that cannot be written, a variant or option that there is not, a width too

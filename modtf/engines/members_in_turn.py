@@ -1,5 +1,6 @@
 """A cell without members axis: its members train one after the other, each as a cell of its own would."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,17 @@ import numpy as np
 import pandas as pd
 
 from modtf.cell import Cell
+from modtf.engines.state import check_identity, recorded_source
 from modtf.engines.train_and_write import train_and_write
 from modtf.evaluation.outputs import check_conditions, find_outputs
+from modtf.files import write_text
 from modtf.models.build import build_cell
 from modtf.models.own import MODELS, explained
 from modtf.population import Population
 from modtf.results import schema
-from modtf.results.schema import HISTORY, RESULTS, read_activations, read_values
+from modtf.results.cells import read_config
+from modtf.results.manifest import MANIFEST, damage_of, write_manifest
+from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
 from modtf.training import archive
 
 MEMBERS = "members"  # of a cell's folder: a folder for every member
@@ -40,17 +45,21 @@ def run_members(cell: Cell, folder: Path, **how: Any) -> None:
     """Runs the members that are not finished, then writes the cell's results from theirs.
 
     Raises:
-        ValueError: where the model fails, in one line.
+        ValueError: where the model fails, in one line, or a member's folder is another's.
     """
     parts = []
     for index, member in enumerate(cell.members):
         part = folder / MEMBERS / "task{}_seed{}".format(*member)
-        if not (part / RESULTS).exists():
-            one, population = replace(cell, members=(member,)), cell.population.alone(index)
+        one, population = replace(cell, members=(member,)), cell.population.alone(index)
+        if damage := damage_of(part):
+            if (part / MANIFEST).exists():
+                print(f"{part} is damaged: {damage}. It is trained again.")
             model = make_member(one, population)
-            part.mkdir(parents=True, exist_ok=True)
+            write_text(part / CONFIG, json.dumps({**one.to_dict(), **recorded_source(one)}, indent=1))
             with explained(cell.variant, MODELS.get(cell.runs, type(model))):
                 train_and_write(one, population, model, part, **how)
+            write_manifest(part, archive.checkpoints(part))
+        check_identity(one, part, read_config(part))
         archive.remove_checkpoints(part)
         parts.append(part)
     arrays = [read_activations(part) for part in parts]

@@ -1,6 +1,7 @@
 """A registered model: members one after the other, resumed after a kill, and everything a wrong one does."""
 
 import random
+import shutil
 from dataclasses import replace
 
 import keras
@@ -69,6 +70,24 @@ def test_a_killed_cell_resumes_to_the_same_results(tmp_path):
     assert set(modtf.load_results(str(resumed))["num_parameters"]) == {4 + 6}
     model = make_model("little", cell.task, 4, 0, {})
     model.load_weights(resumed / "members" / "task0_seed0" / "last.weights.h5")
+
+
+def test_what_a_member_left_is_its_own_and_as_it_was_written_or_not_taken(tmp_path, capsys):
+    register_model("little")(lambda task, width, seed: Little())
+    cells = [a_cell(), replace(a_cell(), width=5)]
+    for cell in cells:
+        with pytest.raises(KeyboardInterrupt):
+            run_cell(cell, tmp_path, verbose=False, callbacks=[Killed()])
+    first, other = (tmp_path / cell.folder / "members" / "task0_seed0" for cell in cells)
+    table = first / "history.csv"
+    before = table.read_text()
+    table.write_text(before.replace("loss", "0loss", 1))
+    whole = run_cell(cells[0], tmp_path, verbose=False)
+    assert f"{first} is damaged: history.csv has another size" in capsys.readouterr().out
+    assert table.read_text() == before
+    shutil.copytree(first, other, dirs_exist_ok=True)
+    with pytest.raises(ValueError, match=f"{other} holds another cell than its name says, {whole.name[:20]}"):
+        run_cell(cells[1], tmp_path, verbose=False)
 
 
 def test_weights_come_from_task_and_seed_alone():
