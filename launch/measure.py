@@ -14,7 +14,7 @@ from absl import flags
 from tqdm import tqdm
 
 import modtf
-from modtf.analysis.routing_page import Routing, print_atlas, write_atlas
+from modtf.analysis.routing_page import Routing, followed_sections, print_atlas, write_atlas
 from modtf.checks import check_number
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
@@ -90,7 +90,11 @@ def main(given: flags.FlagValues) -> None:
         raise ValueError(in_flags(str(error))) from error
     layers = [replace(layer, warnings=tuple(map(in_flags, layer.warnings))) for layer in layers]
     print(print_atlas(layers, routing.names))
-    print(f"Wrote {write_atlas(layers, out, routing.names)}")
+    more = followed_sections(
+        routing, out, given.logits, given.top_k, given.seed,
+        lambda layers: tqdm(layers, "what they follow", unit="layer"),
+    )  # fmt: skip
+    print(f"Wrote {write_atlas(layers, out, routing.names, more=more)}")
 
 
 def _expert(text: str) -> int:

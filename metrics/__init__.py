@@ -29,7 +29,7 @@ from modtf.metrics.registry import (
     smaller_is_better,
 )
 from modtf.metrics.routing_entropy import routing_entropy
-from modtf.metrics.tokens import ActivationAccumulator, LayerMeasures, measure_activations
+from modtf.metrics.tokens import ActivationAccumulator, LayerMeasures, measure_activations, measure_factors
 from modtf.metrics.top_label_share import top_label_share
 from modtf.metrics.values import measure_all, measure_population
 
@@ -58,6 +58,7 @@ __all__ = [
     "load_variation",
     "measure_activations",
     "measure_all",
+    "measure_factors",
     "measure_population",
     "measures",
     "module_use",

@@ -3,6 +3,16 @@
 from modtf.metrics.tokens.accumulator import ActivationAccumulator
 from modtf.metrics.tokens.activations import measure_activations
 from modtf.metrics.tokens.experts import Experts
+from modtf.metrics.tokens.factors import Factor, measure_factors
 from modtf.metrics.tokens.layer import Estimate, LayerMeasures, View
 
-__all__ = ["ActivationAccumulator", "Estimate", "Experts", "LayerMeasures", "View", "measure_activations"]
+__all__ = [
+    "ActivationAccumulator",
+    "Estimate",
+    "Experts",
+    "Factor",
+    "LayerMeasures",
+    "View",
+    "measure_activations",
+    "measure_factors",
+]

@@ -15,6 +15,7 @@ from modtf.collecting.writing import TokenArrays
 from modtf.metrics.tokens.names import Numbers
 
 IDS, MASK, DOCUMENTS = "input_ids", "attention_mask", "documents"
+LETTERS = 24  # of a token
 Batch = Mapping[str, Any]
 Labels = str | Callable[[Batch], Any] | None
 
@@ -27,6 +28,7 @@ def collect(
     labels: Labels = None,
     routers: str | Sequence[str] | None = None,
     top_k: int | None = None,
+    tokenizer: Any = None,
     ablate: bool | Sequence[tuple[int, int]] = False,
 ) -> Path:
     """Writes which experts a PyTorch model sends its tokens to, into a folder that `modtf measure` reads.
@@ -45,13 +47,15 @@ def collect(
             are always written: `--labels=tokens`, `--labels=positions` (0, 1, 2 to 3, 4 to 7, ...).
         routers: see `find_layers`; patterns of the names of modules that put out logits or experts.
         top_k: how many experts count, where routers put out logits; by default as the configuration says.
+        tokenizer: its words for tokens are written, too, for the page to show.
         ablate: switch experts off, one at a time, (layer, expert) each or all of them, and write what it
             costs the tokens of each label: `ablation.csv`. Every one runs the model once more. The model must
             put out `logits` `[B, N, V]` of the next tokens.
 
     Returns:
         The folder: `experts`, `weights` `[layers, tokens, k]`, `num_experts`, `tokens`, `positions`,
-        `documents` `[tokens]`, `layer_names`, and with labels `labels` and, of names, `label_names`.
+        `documents` `[tokens]`, `layer_names`; with labels `labels` and, of names, `label_names`; with a
+        tokenizer `token_names`.
 
     Raises:
         ValueError: where the model has no routed layers that can be seen, layers differ in their experts, a
@@ -101,6 +105,9 @@ def collect(
             )
         arrays.whole["num_experts"] = np.array(sizes.pop())
         arrays.whole["layer_names"] = np.array([layer.name for layer in layers])
+        if tokenizer is not None:
+            words = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
+            arrays.whole["token_names"] = np.array([word[:LETTERS] for word in words])
         if names.names:
             arrays.whole["label_names"] = np.array(list(names.names))
         if ablation is not None:

@@ -104,7 +104,7 @@ def as_other_names(folder, arrays):
 @pytest.mark.parametrize("save", [as_npz, as_compressed, as_folder, as_pair, as_other_names, as_bfloat16])
 def test_the_same_from_any_files(save, arrays, tmp_path, monkeypatch):
     files, found = save(tmp_path, arrays), []
-    monkeypatch.setattr("modtf.launch.measure.write_atlas", lambda layers, *_: found.extend(layers))
+    monkeypatch.setattr("modtf.launch.measure.write_atlas", lambda layers, *_, **__: found.extend(layers))
     measure(*files, "--permutations=0", f"--out={tmp_path / 'atlas'}")
     expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=0)
     np.testing.assert_equal([layer.mass.activation for layer in found], [e.mass.activation for e in expected])

@@ -1,6 +1,6 @@
 """What a router did with tokens, as its user saved it: gates, logits, or the experts of every token."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from modtf.checks import check_integer
 from modtf.metrics.tokens import Experts
 from modtf.metrics.tokens.checks import BFLOAT16, Ints, as_layers, check_labels, from_bfloat16
 
+TOKEN = "tokens"
+FREQUENT = 999  # tokens that are labels of their own
 CHUNK = 2**16  # tokens between two steps of a progress bar
 
 
@@ -50,6 +52,8 @@ class Routing:
     labels: Ints
     documents: Ints | None
     names: Names
+    factors: Mapping[str, Ints]  # what there is of token, position and label
+    words: tuple[str, ...] | None = None  # of tokens, by their numbers
 
     @classmethod
     def read(
@@ -70,7 +74,8 @@ class Routing:
         Args:
             path: see `Arrays`.
             activations: the name of the array of gates or logits, `[tokens, M]` or `[layers, tokens, M]`.
-            labels: of integers from 0, or names, `[tokens]`: the name of an array, or an .npy file.
+            labels: of integers from 0, or names, `[tokens]`: the name of an array, or an .npy file. Of
+                "tokens", which are taken where there are no labels, the most frequent are told apart.
             documents: of integers from 0 or names, `[tokens]`; None: the array "documents", if there is one.
             label_names: of names, in the order of the numbers of labels; None as above.
             layer_names: of one name for each layer; None as above.
@@ -102,10 +107,22 @@ class Routing:
             )
             given[:, :0]  # refuses other shapes
         num_layers, num_tokens, _ = given.shape
+        if labels not in arrays and labels == "labels" and TOKEN in arrays:
+            labels = TOKEN
         classes, found = _numbers(_find(arrays, labels), num_tokens, "labels")
+        words = _names(arrays.get("token_names"))
+        factors = {
+            factor: _numbers(arrays[name], num_tokens, name)[0]
+            for factor, name in (("token", TOKEN), ("position", "positions"), ("label", "labels"))
+            if name in arrays
+        }
+        if labels not in (*arrays, "labels"):
+            factors["label"] = classes  # of a file of its own
         chosen = _find_optional(arrays, "documents", documents)
         ids_of_documents = None if chosen is None else _numbers(chosen, num_tokens, "documents")[0]
         names_of_labels = _names(_find_optional(arrays, "label_names", label_names))
+        if labels == TOKEN:
+            classes, found, names_of_labels = *_frequent(classes, found or words), None
         if found is not None and names_of_labels is not None:
             raise ValueError("labels are names themselves; leave out label_names, or number the labels.")
         names_of_labels = found or names_of_labels
@@ -119,7 +136,8 @@ class Routing:
             raise ValueError(
                 f"There are {len(names_of_layers)} layer_names; expected {num_layers}, one a layer."
             )
-        return cls(given, classes, ids_of_documents, Names(names_of_labels, names_of_layers))
+        names = Names(names_of_labels, names_of_layers)
+        return cls(given, classes, ids_of_documents, names, factors, words)
 
     def check_top_k(self, top_k: int | None) -> None:
         """Raises `ValueError` unless tokens can be sent to that many modules."""
@@ -190,6 +208,16 @@ def _numbers(values: NDArray[Any], num_tokens: int, what: str) -> tuple[Ints, tu
         return check_labels(values, num_tokens, what), None
     names, numbers = np.unique(values, return_inverse=True)
     return check_labels(numbers, num_tokens, what), _names(names)
+
+
+def _frequent(tokens: Ints, words: Sequence[str] | None) -> tuple[Ints, tuple[str, ...]]:
+    """Tokens numbered by how frequent they are, the rare ones as one; what these are called."""
+    ids, place, counts = np.unique(tokens, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:FREQUENT]
+    number = np.full(len(ids), len(order))
+    number[order] = np.arange(len(order))
+    names = [str(one) if words is None else words[one] for one in ids[order].tolist()]
+    return number[place], (*names, *["other tokens"] * (len(ids) > len(order)))
 
 
 def _names(values: NDArray[Any] | None) -> tuple[str, ...] | None:

@@ -58,6 +58,7 @@ def write_atlas(
     names: Names | None = None,
     progress: Progress = iter,
     how: Sequence[str] = (),
+    more: Sequence[page.Section] = (),
 ) -> Path:
     """Writes measures.html, measures.csv, modules.csv, activation.csv, layers.png and labels.png.
 
@@ -67,6 +68,7 @@ def write_atlas(
         names: of labels and layers; labels that came as names have these.
         progress: wraps the layers while they are shown, for example `tqdm`.
         how: sentences that the page begins with besides how layers were measured, which they know.
+        more: sections to stand before those of each layer.
 
     Returns:
         The path of the page, which needs no other file.
@@ -91,11 +93,12 @@ def write_atlas(
         write_table(out / file, frame)
     sections = [_first_section(layers, names, how)]
     if layers[0].label_counts is not None:
-        sections.append(page.Section("Layers", content=[_shown(draw_layers(layers, names), out)]))
+        sections.append(page.Section("Layers", content=[shown(draw_layers(layers, names), out)]))
         special = page.table(tables.special_modules(layers, names), "modules.csv")
         sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
-        drawn = [_shown(draw_labels(layers, names), out)]
+        drawn = [shown(draw_labels(layers, names), out)]
         sections.append(page.Section("Labels", content=drawn))
+    sections += more
     folds = [_fold(layer, names) for layer in progress(layers)]
     sections.append(page.Section("Each layer", [MATRICES], content=folds))
     sections.append(measures_section([group for group in GROUPS if group != "performance"], [MEANING]))
@@ -119,11 +122,12 @@ def _first_section(layers: Sequence[LayerMeasures], names: Names, how: Sequence[
     return page.Section("What was measured", texts, tables.warning_lines(layers, names), shown)
 
 
-def _shown(picture: Picture, out: Path) -> str:
+def shown(picture: Picture, out: Path, files: str = "measures.csv") -> str:
+    """Markup of a picture, which is written beside the page."""
     png = png_of(picture)
     with atomic_path(out / f"{picture.name}.png") as temporary:
         temporary.write_bytes(png)
-    return page.shown(picture, png, f"{picture.name}.png; measures.csv")
+    return page.shown(picture, png, f"{picture.name}.png; {files}")
 
 
 def _fold(layer: LayerMeasures, names: Names) -> str:

@@ -70,6 +70,26 @@ def test_labels_and_what_reads_them(model, labels, tmp_path):
     assert counts.sum() == kept.sum()
 
 
+class Words:
+    """What is used of a tokenizer."""
+
+    def __len__(self):
+        return 40
+
+    def batch_decode(self, ids):
+        return [f"word {one}" + 30 * "!" * (one == 1) for (one,) in ids]
+
+
+def test_without_labels_tokens_and_positions_are_what_routing_may_follow(tmp_path):
+    routing = Routing.read(modtf.collect(make("Mixtral"), batches(), tmp_path / "x", tokenizer=Words()))
+    assert list(routing.factors) == ["token", "position"]
+    tokens = routing.factors["token"]
+    assert routing.words is not None
+    assert [routing.names.label(label) for label in routing.labels] == [routing.words[one] for one in tokens]
+    assert routing.words[2] == "word 2"
+    assert len(routing.words[1]) == 24
+
+
 def test_the_model_is_left_as_it_was(tmp_path):
     model = make("Olmoe").train()
     before = {name: value.clone() for name, value in model.state_dict().items()}

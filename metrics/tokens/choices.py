@@ -1,0 +1,47 @@
+"""Every choice of some tokens, for what needs the very tokens: sums over labels do not say it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.metrics.tokens.checks import Ints, as_layers
+from modtf.metrics.tokens.experts import ChosenExperts, Experts
+from modtf.metrics.tokens.gates import Gates
+
+MOST_TOKENS = 2**15  # that are looked at, of whole documents: of these the noise is far below what matters
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Of one layer: which token `[N]`, which expert `[N]`; nothing of choices that were dropped."""
+
+    token: Ints
+    expert: NDArray[Any]
+
+    @classmethod
+    def of(cls, layer: Gates | ChosenExperts, some: Ints) -> "Choices":
+        """Those of some tokens, which count from 0."""
+        tokens = layer.read(some)[1]
+        token, choice = np.nonzero(tokens.weights)
+        assert tokens.modules is not None  # of chosen ones, always
+        return cls(token, tokens.modules[token, choice])
+
+
+def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequence[Gates | ChosenExperts]:
+    """The layers of what `modtf.measure_activations` takes, but for chunks."""
+    if isinstance(activations, Experts):
+        return activations.layers
+    return [Gates(values, from_logits, top_k) for values in as_layers(activations)]
+
+
+def whole_documents(documents: Ints, seed: int) -> Ints:
+    """Tokens of documents drawn at random, `MOST_TOKENS` at most unless one has more."""
+    if len(documents) <= MOST_TOKENS:
+        return np.arange(len(documents))
+    _, inverse, counts = np.unique(documents, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(counts))
+    fits = max(int((counts[order].cumsum() <= MOST_TOKENS).sum()), 1)
+    return np.flatnonzero(np.isin(inverse, order[:fits]))

@@ -1,0 +1,107 @@
+"""What routing follows: token, position and label side by side, and the tokens that experts stand for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from modtf.analysis.figures.base import Picture
+from modtf.analysis.figures.layout import STYLE
+from modtf.analysis.report import page
+from modtf.analysis.routing_page.routing import Routing, Sent
+from modtf.analysis.routing_page.tables import Names
+from modtf.analysis.routing_page.write import shown
+from modtf.files import write_table
+from modtf.metrics.tokens import Factor, measure_factors
+from modtf.metrics.tokens.checks import from_bfloat16
+from modtf.metrics.tokens.choices import Choices, layers_of, whole_documents
+from modtf.metrics.tokens.experts import ChosenExperts
+from modtf.metrics.tokens.gates import Gates
+from modtf.metrics.tokens.summarise import Progress
+
+FOLLOWS = (
+    "What each tells of the experts that tokens are sent to, as a share of all there is to tell, alone and "
+    "beyond what the others tell: information beyond permuted ones, 0 nothing, 1 everything. Grey: chance. "
+    "A gap: too few tokens are alike in the others."
+)
+TOPS = (
+    "The experts whose tokens differ most from all tokens, and which of these stand out: their share "
+    "there, in brackets among all. bits: how far the tokens differ, less what so few show by chance."
+)
+TOP, LEAST = 6, 5  # tokens that are named of an expert; times that these occur
+
+
+def followed_sections(
+    routing: Routing, out: Path, from_logits: bool, top_k: int | None, seed: int, progress: Progress
+) -> list[page.Section]:
+    """Sections on what routing follows, as far as the file knows; writes their tables and picture."""
+    sections = []
+    given = routing.activations
+    activations = given[:, :] if isinstance(given, Sent) else from_bfloat16(given)
+    if len(routing.factors) > 1:
+        rows = measure_factors(
+            routing.factors, activations, documents=routing.documents, from_logits=from_logits, top_k=top_k,
+            seed=seed, progress=progress,
+        )  # fmt: skip
+        picture = draw_factors(rows, routing.names)
+        write_table(out / "factors.csv", picture.table)
+        markup = shown(picture, out, "factors.csv")
+        sections.append(page.Section("What routing follows", [FOLLOWS], content=[markup]))
+    if "token" in routing.factors:
+        table = top_tokens(routing, layers_of(activations, from_logits, top_k), seed)
+        write_table(out / "tokens.csv", table)
+        best = table.sort_values("bits", ascending=False, kind="stable")
+        sections.append(page.Section("Tokens of experts", [TOPS], content=[page.table(best, "tokens.csv")]))
+    return sections
+
+
+def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
+    """What every factor tells over layers, alone and beyond the others."""
+    table = pd.DataFrame([vars(row) for row in rows])
+    places = table["layer"].drop_duplicates()
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 3.2), dpi=100, layout="constrained")
+        both = figure.subplots(1, 2, sharey=True)
+    for axes, what in zip(both, ("alone", "beyond"), strict=True):
+        for factor, part in table.groupby("factor", sort=False):
+            axes.plot(part["layer"], part[what], "o-", ms=3, label=factor)
+        chance = table.groupby("layer", sort=False)[f"{what}_chance"].max()
+        axes.fill_between(chance.index, -chance, chance, color="#999999", alpha=0.4, lw=0)
+        step = -(-len(places) // 16)
+        axes.set_xticks(places[::step], [names.layer(number) for number in places[::step]])
+        axes.set_xlabel("layer")
+        axes.set_title({"alone": "Alone", "beyond": "Beyond all others"}[what], size=9.5)
+    both[0].legend(frameon=False, fontsize=8)
+    if names.layers is not None:
+        table.insert(1, "layer_name", table["layer"].map(names.layer))
+    return Picture("factors", "What routing follows", "Shares of what there is to tell.", figure, table)
+
+
+def top_tokens(routing: Routing, layers: Sequence[Gates | ChosenExperts], seed: int) -> pd.DataFrame:
+    """A row per layer and expert: layer, expert, choices (of tokens for it), bits, top_tokens."""
+    tokens = routing.factors["token"]
+    documents = np.arange(len(tokens)) if routing.documents is None else routing.documents
+    some = whole_documents(documents, seed)
+    ids, cell = np.unique(tokens[some], return_inverse=True)
+    words = [str(one) if routing.words is None else routing.words[one] for one in ids.tolist()]
+    rows = []
+    for place, layer in enumerate(layers):
+        sent, number = Choices.of(layer, some), layer.num_modules
+        cells = cell[sent.token]
+        key, counts = np.unique(sent.expert * len(ids) + cells, return_counts=True)
+        of, which = np.divmod(key, len(ids))
+        everywhere = np.bincount(cells, minlength=len(ids)) / len(cells)
+        total = np.bincount(of, counts, number)
+        share = counts / total[of]
+        excess = counts * np.log2(share / everywhere[which])
+        by_chance = (np.bincount(of, minlength=number) - 1) / (2 * np.log(2) * np.maximum(total, 1))
+        bits = np.bincount(of, excess, number) / np.maximum(total, 1) - by_chance
+        for one in np.flatnonzero(total):
+            part = np.flatnonzero((of == one) & (counts >= LEAST) & (excess > 0))
+            best = part[np.argsort(-excess[part], kind="stable")[:TOP]]
+            named = [f"{words[which[i]]!r} {share[i]:.1%} ({everywhere[which[i]]:.1%})" for i in best]
+            rows.append((routing.names.layer(place), one, int(total[one]), bits[one], ", ".join(named)))
+    return pd.DataFrame(rows, columns=["layer", "expert", "choices", "bits", "top_tokens"])
