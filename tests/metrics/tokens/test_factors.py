@@ -70,7 +70,8 @@ def test_what_is_random_tells_nothing(seed):
 
 def test_documents_of_a_taste_do_not_make_domains_look_known():
     """Ten documents, each with experts of its own, domains dealt to them at random: noise, not knowledge."""
-    inside, outside = [], []
+    inside: list[bool] = []
+    outside: list[bool] = []
     for seed in range(20):
         generator = np.random.default_rng(seed)
         documents = np.arange(2000) // 200
@@ -105,9 +106,12 @@ def test_bad_input():
 def test_layers_and_progress():
     experts = np.stack([FACTORS[name] % 4 for name in ("token", "position")])[..., np.newaxis]
     seen = []
-    rows = measure_factors(
-        FACTORS, experts=experts, num_experts=4, progress=lambda x: seen.append(len(x)) or x
-    )
-    assert seen == [2]
+
+    def progress(layers):
+        seen.extend(layers)
+        return layers
+
+    rows = measure_factors(FACTORS, experts=experts, num_experts=4, progress=progress)
+    assert len(seen) == 2
     told = {(row.layer, row.factor) for row in rows if row.alone > 0.9}
     assert told == {(0, "token"), (1, "position")}
