@@ -16,7 +16,6 @@ from scipy import stats
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT
 from modtf.analysis.labels import at_place, categorise, with_kinds
 from modtf.analysis.text import plural, text_table
-from modtf.evaluation.measures import measure_members
 from modtf.metrics import GROUPS, MEASURES, activation_measures
 from modtf.results import KIND
 
@@ -50,7 +49,7 @@ def learned_measures(study: Any) -> pd.DataFrame:
         measures; NaN for a model that diverged.
     """
     rows = [
-        pd.DataFrame(_measured(found.evaluations(study.checkpoint))).assign(
+        pd.DataFrame(found.measured(study.checkpoint)).assign(
             **{name: found.cell[name] for name in (*KIND, *WITHIN)},
             place=found.place,
             data_seed=found.data_seeds,
@@ -63,12 +62,6 @@ def learned_measures(study: Any) -> pd.DataFrame:
     names = [measure.name for measure in activation_measures(GROUPS)]
     columns = [*KIND, *WITHIN, "place", UNIT, "seed", *names]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
-
-
-def _measured(matrices: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """measure -> values `[P]`: the mean over E of those of `[E, P, R, M]`."""
-    found = measure_members(matrices.reshape(-1, *matrices.shape[2:]), groups=GROUPS)
-    return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in found.items()}
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:

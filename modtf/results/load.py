@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
 from modtf.checks import check_choice
+from modtf.evaluation.measures import measure_members
 from modtf.families import FAMILIES
-from modtf.metrics import MEASURES
+from modtf.metrics import GROUPS, MAIN_GROUPS, MEASURES, activation_measures
 from modtf.protocol import tail_length
 from modtf.results.cells import CellFolder, Source, find_cells
 from modtf.results.check import read_matrices, read_table
@@ -39,7 +40,8 @@ def load_results(directory: Source, progress: Progress = iter) -> pd.DataFrame:
     Returns:
         One row per member, checkpoint, measure, condition and place: `modtf.results.COLUMNS`, then
         `protocol`, equal for cells that were trained and evaluated in the same way, and `folder`. Columns of
-        text are categories, in the order of the registries. No rows if no cell is finished. A warning names
+        text are categories, in the order of the registries. A measure that was registered after a cell was
+        trained is computed from its activation matrices. No rows if no cell is finished. A warning names
         what is damaged, and `modtf.analysis.find_missing` that and what is not finished.
 
     Raises:
@@ -51,8 +53,30 @@ def load_results(directory: Source, progress: Progress = iter) -> pd.DataFrame:
         >>> frame.query("measure == 'alignment'").groupby("variant").value.mean()  # doctest: +SKIP
     """
     cells = [cell for cell in find_cells(directory) if cell.is_finished]
-    tables = [(cell, read_table(cell.path, RESULTS, cell.definition)) for cell in progress(cells)]
-    return _concatenate(tables, {**COLUMNS, **JOINED})
+    read = [(cell, read_table(cell.path, RESULTS, cell.definition)) for cell in progress(cells)]
+    return _concatenate([(cell, _with_new(cell, frame)) for cell, frame in read], {**COLUMNS, **JOINED})
+
+
+def _with_new(cell: CellFolder, frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a cell, and those of measures that were registered since, from its matrices."""
+    known = [measure.name for measure in activation_measures()]
+    new, old = (
+        [name for name in known if (name in set(frame["measure"])) == there] for there in (False, True)
+    )
+    if not new:
+        return frame
+    dtype = pd.CategoricalDtype([*frame["measure"].cat.categories, *new])
+    parts = [frame.astype({"measure": dtype})]
+    for place, rows in frame[frame["measure"].isin(old[:1])].groupby("place", observed=True):
+        for found in load_activations([cell], str(place)):
+            members = pd.MultiIndex.from_arrays([found.data_seeds, found.seeds])
+            for checkpoint, some in rows.groupby("checkpoint", observed=True):
+                index = members.get_indexer(pd.MultiIndex.from_frame(some[["data_seed", "seed"]]))
+                values = found.measured(str(checkpoint), MAIN_GROUPS)
+                for name in new:
+                    measure = pd.Categorical([name] * len(some), dtype=dtype)
+                    parts.append(some.assign(measure=measure, value=values[name][index]))
+    return pd.concat(parts, ignore_index=True)
 
 
 def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
@@ -105,6 +129,12 @@ class Activations:
         if checkpoint == "pooled":
             return np.stack([self.last, self.best])
         return (self.last if checkpoint == "last" else self.best)[None]
+
+    def measured(self, checkpoint: str, groups: Iterable[str] = GROUPS) -> dict[str, NDArray[np.float64]]:
+        """Measure of some groups -> values `[P]`: the mean over a checkpoint's evaluations."""
+        matrices = self.evaluations(checkpoint)
+        found = measure_members(matrices.reshape(-1, *matrices.shape[2:]), groups=groups)
+        return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in found.items()}
 
     def at(self, checkpoint: str) -> NDArray[np.float64]:
         """The mean of the matrices of a checkpoint, `[P, R, M]`; of "tail" over the last evaluations.

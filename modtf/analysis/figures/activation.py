@@ -25,7 +25,7 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
     """
     widths = study.results.loc[study.results["num_modules"] > 1, "width"].unique().tolist()
     if not widths:
-        raise NothingToDraw("no variant with several modules was run")
+        raise NothingToDraw("no variant with several modules was run; --variant=modular has them")
     both = product(study.kinds, study.places)
     kinds = {(*kind, place): at_place(kind_label(*kind), place) for kind, place in both}
     drawn = 0
@@ -46,7 +46,10 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
     if not drawn:
         asked = {"width": choice.width, "task": choice.data_seed, "seed": choice.seed}
         words = [f"{name} {value}" for name, value in asked.items() if value is not None]
-        raise NothingToDraw(f"no finished cell has activation matrices of {', '.join(words) or 'any model'}")
+        raise NothingToDraw(
+            f"no finished cell has activation matrices of {', '.join(words) or 'any model'}; "
+            "choose others by --width, --data_seed and --seed"
+        )
 
 
 def shown(found: Found) -> str:
@@ -102,4 +105,7 @@ def in_training(study: TrainedModels, choice: Choice) -> Pictures:
         yield heat_maps(tables, name, title, note, "variant", "step", (1.6, 1.5))
     if not drawn:
         of = "" if choice.num_rules is None else f" of R = {choice.num_rules}"
-        raise NothingToDraw(f"no finished cell has a history of activation matrices{of}")
+        raise NothingToDraw(
+            f"no finished cell has a history of activation matrices{of}; training "
+            "writes one at every evaluation (--set training.evaluations=10), --rules chooses R"
+        )

@@ -29,7 +29,7 @@ def performance(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
     """
     rows = with_kinds(performance_rows(frame, headline)) if len(frame) else frame
     if rows.empty:
-        raise NothingToDraw("no loss or error is there")
+        raise NothingToDraw("no loss or error is there; give the folder of cells whose training has ended")
     rows["title"] = categorise(rows, ["arch"], lambda arch: FAMILIES[arch].title)
     rows["family"] = categorise(rows, ["arch", "task_options"], family_label)
     rows["panel"] = categorise(rows, ["kind", "measure"], _label)
@@ -46,7 +46,7 @@ def activation(frame: pd.DataFrame) -> pd.DataFrame:
     """
     rows = activation_rows(frame)
     if rows.empty:
-        raise NothingToDraw("no variant with several modules was run")
+        raise NothingToDraw("no variant with several modules was run; --variant=modular has them")
     single = rows[rows["place"] == ""]  # of a model's several places, rules and modules are others
     sizes = single.drop_duplicates([*KIND, "num_rules", "num_modules", "width", "measure"])
     chance = random_baseline(single["num_rules"], list(single["num_modules"]))

@@ -21,7 +21,7 @@ VECTOR: Mapping[str, dict[str, str | None]] = {
 
 
 class NothingToDraw(Exception):  # noqa: N818  no error: the report prints the reason in the figure's place
-    """The results hold nothing for a figure; the message says what is missing."""
+    """The results hold nothing for a figure; the message says what is missing, and how to get it."""
 
 
 class NotMeant(NothingToDraw):
@@ -39,7 +39,7 @@ class Picture:
         ... def draw(study, choice):
         ...     rows = with_kinds(study.results.query("measure == 'seconds'"))
         ...     if rows.empty:
-        ...         raise NothingToDraw("no model was timed")
+        ...         raise NothingToDraw("no model was timed; train with modtf run")
         ...     title = "Seconds of training"
         ...     yield means(study, rows, bars, None, "seconds", title, row="kind", column="num_rules")
     """

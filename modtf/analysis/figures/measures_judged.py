@@ -27,10 +27,14 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture: a row for every measure, the best above, a panel for every kind of task."""
     table = study.judged_measures
     if table.empty:
-        raise NothingToDraw("no activation matrices of a router that learned are there")
+        raise NothingToDraw(
+            "no activation matrices of a router that learned are there; --variant=modular trains one"
+        )
     known = table[table["correlation"].notna()]
     if known.empty:
-        raise NothingToDraw("there are no three models with several modules in any task to be ranked")
+        raise NothingToDraw(
+            "there are no three models with several modules in any task to be ranked; run more variants, or R"
+        )
     means = known.groupby(["over", "measure"], observed=True)["correlation"].mean().reset_index()
     means = means.sort_values(["over", "correlation"], ascending=[True, False], kind="stable")
     # the legend tells apart among which models a correlation is

@@ -37,7 +37,9 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     rows = performance(study.results)
     table = compare_pairs(rows, by=SCORED, over=["width"], level=study.level)
     if table.empty:
-        raise NothingToDraw("no task and seed was run with two variants that are compared")
+        raise NothingToDraw(
+            "no task and seed was run with two variants; give both the same --tasks and --seeds"
+        )
     table = with_kinds(table).assign(pair=table["first"] + " against " + table["second"])
     table["variant"] = pd.Categorical(table["first"], rows["variant"].cat.categories)  # whose look it has
     absent = [f"no {' against '.join(p)}" for p in next_informed(rows) if p[0] not in set(table["first"])]
@@ -61,10 +63,12 @@ def against_modular(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture per kind: a row for every variant, a column for every score, panels for every R."""
     baseline = "modular"
     if baseline not in study.variants:
-        raise NothingToDraw(f"there is no {baseline} to compare with")
+        raise NothingToDraw(f"there is no {baseline} to compare with; run it, too: --variant={baseline}")
     table = against(study.results, baseline, study.level).dropna(subset="gain")
     if table.empty:
-        raise NothingToDraw(f"no variant was run with {baseline} on the same task and seed")
+        raise NothingToDraw(
+            f"no variant was run with {baseline} on the same task and seed; take the same --tasks and --seeds"
+        )
     table["score"] = [_score(row) for row in table.itertuples()]
     for kind, part in table.groupby("kind", observed=True):
         rows = study.performance[study.performance["kind"] == kind]

@@ -29,7 +29,7 @@ def against_width(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture in, one out of distribution."""
     rows = performance(study.results)
     if rows["width"].nunique() == 1:
-        raise NothingToDraw(f"only one width, {rows['width'].iloc[0]}, was run")
+        raise NothingToDraw(f"only one width, {rows['width'].iloc[0]}, was run; sweep --width=32,64 runs two")
     for where, part in rows.groupby("distribution", observed=True):
         name, title = f"performance_vs_width_{where}".replace(" ", "_"), f"Performance against width, {where}"
         yield means(study, part, lines, "width", name, title, row="panel", column="num_rules")
@@ -49,7 +49,10 @@ def against_length(study: TrainedModels, choice: Choice) -> Pictures:
     known = pd.DataFrame(lengths, columns=["arch", "condition", "tokens", "scale"])
     rows = rows.merge(known.astype({name: rows[name].dtype for name in ("arch", "condition")}))
     if rows.empty:
-        raise NothingToDraw("no family that is tested at several lengths was run")
+        tested = [name for name, family in FAMILIES.items() if any(c.seq_len for c in family.conditions)]
+        raise NothingToDraw(
+            f"no family that is tested at several lengths was run; --arch={' or '.join(tested)} is"
+        )
     arch = rows.groupby("panel", observed=True)["arch"].first()
 
     def mark(axes: Axes, data: pd.DataFrame, looks: Any, x: str) -> None:
@@ -77,7 +80,9 @@ def against_steps(study: TrainedModels, choice: Choice) -> Pictures:
         parts += [("panel", "num_rules", f"_e{width}", f", width {width}", part)]
     parts = [found for found in parts if found[-1]["step"].nunique() > 1]
     if not parts:
-        raise NothingToDraw("no cells share a step beyond the first")
+        raise NothingToDraw(
+            "no cells share a step beyond the first; train all with the same --steps and training.evaluations"
+        )
     said = "on validation batches, at the steps that all averaged cells share"
     yield from drawable(
         partial(

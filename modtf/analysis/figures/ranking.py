@@ -57,7 +57,9 @@ def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
             by_kind = rank(with_kinds(cast), ["distribution", "kind"], study.level).astype({"kind": str})
             tables.append(pd.concat([overall, by_kind]).assign(field=field))
     if not tables:
-        raise NothingToDraw(f"no task was run with both {' and '.join(reversed(two))}")
+        raise NothingToDraw(
+            f"no task was run with both {' and '.join(reversed(two))}; run both: --variant={','.join(two)}"
+        )
     table = pd.concat(tables, ignore_index=True)
     table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
     voting = rows[rows["variant"].isin(everyone)]

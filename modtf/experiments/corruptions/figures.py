@@ -61,7 +61,9 @@ def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
     for name, part in _kinds(study):
         rows = by_condition(part)
         if not set(SIZES) <= set(rows["parts"]):
-            raise NothingToDraw("not all numbers of corruptions were measured")
+            raise NothingToDraw(
+                "not all numbers of corruptions were measured; --set evaluation.conditions=None measures them"
+            )
         lines = {"chance": chance(part.results), "ceiling": ceiling(part)}
         words = "a box: the compositions of k corruptions, means over models; dashed: chance and ceiling"
         yield panels(
@@ -87,7 +89,9 @@ def invariance(study: TrainedModels, choice: Choice) -> Pictures:
     for name, part in _kinds(study):
         rows = with_invariance(part)
         if rows.empty:
-            raise NothingToDraw("no invariance of compositions was measured")
+            raise NothingToDraw(
+                "no invariance of compositions was measured; --set evaluation.conditions=None measures them"
+            )
         by = ["variant", "condition", "parts"]
         rows = rows.groupby(by, observed=True)[["accuracy", "elemental", "composed"]].mean().reset_index()
         table = pd.concat(
@@ -126,7 +130,9 @@ def conditions(study: TrainedModels, choice: Choice) -> Pictures:
         table, words = _averaged(rows), _said(part, rows, "mean accuracy, %")
         pairs = table[table["parts"] <= 2]
         if not {name_of((c,)) for c in CORRUPTIONS} <= set(pairs["condition"].astype(str)):
-            raise NothingToDraw("not all corruptions were measured")
+            raise NothingToDraw(
+                "not all corruptions were measured; --set evaluation.conditions=None measures them"
+            )
         title = "Pairs of corruptions: the first downwards, the second to the right"
         yield panels(_pairs, pairs, f"corruptions_pairs_{name}", title, words, "kind", "variant", (2.6, 2.4))
         title = "All conditions, each a column"

@@ -53,7 +53,7 @@ def against_combinations(study: TrainedModels, distribution: str, name: str) -> 
                 study, some, points, "share", f"{name}_{part}", title, row="examples", column="question"
             )
     if not drawn:
-        raise NothingToDraw(f"no two libraries of {', '.join(SETS)} were run")
+        raise NothingToDraw(f"no two libraries of {', '.join(SETS)} were run; choose some by --variant")
 
 
 @register_figure("novel_accuracy_vs_combinations", families=[FAMILY])

@@ -4,10 +4,13 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from registering import forgotten
 from simulated_results import simulate, write_cell
 
+import modtf
 from modtf import Cell, Protocol, Task
 from modtf.families.mlp import MLP
+from modtf.metrics import MEASURES, alignment
 from modtf.observed import Place
 from modtf.results import find_cells, load_activations, load_history, load_results
 from modtf.results.schema import CELL, COLUMNS, MEMBER, PRIVATE, write_activations
@@ -46,6 +49,35 @@ def test_texts_are_in_the_order_of_tables(small_study):
     assert frame.groupby("variant", observed=True).size().index.tolist() == order
     assert frame["checkpoint"].cat.categories.tolist() == ["tail", "last", "best"]
     assert frame["measure"].cat.categories[:3].tolist() == ["loss", "error", "collapse_avg"]
+
+
+def test_a_measure_registered_after_training_is_computed_from_stored_activations(small_study):
+    said: dict = {
+        "range": (0.0, 1.0),
+        "perfect": 0.0,
+        "description": "Alignment, again.",
+        "axis_label": "Again",
+    }
+    with forgotten(MEASURES):
+        modtf.register_measure("again", group="specialisation", **said)(lambda A: alignment(A))
+        study = modtf.Study.read(small_study)
+        assert "again" in study.table().splitlines()[2]
+        frame = load_results(small_study)
+    assert frame["measure"].dtype == "category"
+    names, key = ["alignment", "again"], ["folder", "checkpoint", "data_seed", "seed"]
+    both = frame[frame["measure"].isin(names)].pivot_table("value", key, "measure", observed=True)
+    for checkpoint in ("last", "best"):  # the simulated tail is of one evaluation
+        found = both.xs(checkpoint, level="checkpoint")
+        assert len(found) == 2 * 3 * 3 * 6
+        np.testing.assert_allclose(found["again"], found["alignment"], atol=1e-12)
+    (cell,) = load_activations(small_study, variant="modular", setting="regression", num_rules=8)
+    rows = frame.query(
+        "measure == 'again' and checkpoint == 'tail' and variant == 'modular' and num_rules == 8"
+    )
+    rows = rows[rows["setting"] == "regression"].set_index(["data_seed", "seed"])["value"]
+    for place, member in enumerate(zip(cell.data_seeds, cell.seeds, strict=True)):
+        expected = np.mean([alignment(matrix) for matrix in cell.evaluations("tail")[:, place]])
+        assert rows[member] == pytest.approx(expected)
 
 
 def test_options_are_columns(tmp_path):
