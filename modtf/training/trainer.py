@@ -197,13 +197,10 @@ def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
         ValueError: on an option that its trainer does not have, or lacks, or that its `check`, a function of
             all options, refuses.
     """
-    trainer = cell.task.family.variant(cell.variant).trainer
-    given = _options(cell)
-    if trainer is None:
-        return _in_one_go
-    if check := getattr(resolve(trainer), "check", None):
+    trainer, given = _trainer(cell), _options(cell)
+    if check := getattr(trainer, "check", None):
         check(**given)
-    return partial(resolve(trainer), **given)
+    return partial(trainer, **given)
 
 
 def checked_by(check: Callable[..., None]) -> Callable[[T], T]:
@@ -216,12 +213,11 @@ def checked_by(check: Callable[..., None]) -> Callable[[T], T]:
     return add
 
 
-def _in_one_go(context: TrainerContext) -> None:
-    context.fit("", context.model, None, context.training.steps)
+def _trainer(cell: Cell) -> Any:
+    return resolve(cell.task.family.variant(cell.variant).trainer or "modtf.training.start:from_start")
 
 
 def _options(cell: Cell) -> Mapping[str, Any]:
-    trainer = cell.task.family.variant(cell.variant).trainer
-    known = {} if trainer is None else options_of_function(resolve(trainer), 1)
+    known = options_of_function(_trainer(cell), 1)
     check_options(f"the trainer of {cell.variant!r}", cell.trainer, known)
     return {**known, **cell.trainer}
