@@ -135,5 +135,7 @@ def test_a_cell_of_stages(cell, tmp_path):
 def test_options_are_checked(cell):
     with pytest.raises(ValueError, match=r"cool=1 is no option of the trainer of 'staged'; .* warm_up, rate"):
         trainer_of(replace(cell, trainer={"cool": 1}))
-    with pytest.raises(ValueError, match=r"warm_up=2 is no option of the trainer of 'modular'; .* start, start_steps"):
+    with pytest.raises(
+        ValueError, match=r"warm_up=2 is no option of the trainer of 'modular'; .* start, start_steps"
+    ):
         trainer_of(replace(cell, variant="modular", trainer={"warm_up": 2}))
