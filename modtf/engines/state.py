@@ -1,5 +1,6 @@
 """How far a cell of a study is, as the disk tells it: unfinished until its manifest is written, last."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modtf.cell import Cell
-from modtf.files import write_text
+from modtf.files import remove_unfinished, scratch_folder, write_text
 from modtf.models.own import MODELS, source_of
 from modtf.results.cells import damage_in, is_finished, read_config
 from modtf.results.manifest import MANIFEST, read_json, write_manifest
@@ -42,7 +43,7 @@ class State:
 
 
 def state_of(cell: Cell, out: str | Path) -> State:
-    """How far a cell is.
+    """How far a cell is; of a finished one what a kill just after its manifest left is removed.
 
     Raises:
         ValueError: where the folder of its name is another cell's, or its model's file has changed since.
@@ -59,6 +60,8 @@ def state_of(cell: Cell, out: str | Path) -> State:
     if damage:
         return State("damaged", damage)
     if finished:
+        remove_unfinished(folder)
+        archive.remove_checkpoints(folder)
         version = read_json(folder / MANIFEST).get("version") or config.get("version")
         return State("finished", version=str(version or __version__))
     if (folder / ERROR).exists():
@@ -91,12 +94,19 @@ def recorded_source(cell: Cell) -> dict[str, Any]:
 
 
 def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
-    """Writes the config of every cell that has none, so that reports know what was asked for."""
-    for cell in cells:
-        path = Path(out, cell.folder, CONFIG)
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, json.dumps({**cell.to_dict(), "version": __version__}, indent=1))
+    """Writes the config of every cell that has no folder, so that reports know what was asked for.
+
+    Another process may begin one at the same time: a folder is renamed into its place, or not at all.
+    """
+    private = Path(out, PRIVATE)
+    private.mkdir(parents=True, exist_ok=True)
+    with scratch_folder(private) as scratch:
+        for cell in cells:
+            if not (folder := Path(out, cell.folder)).exists():
+                record = {**cell.to_dict(), "version": __version__}
+                write_text(scratch / folder.name / CONFIG, json.dumps(record, indent=1))
+                with contextlib.suppress(OSError):  # it was begun just now
+                    os.rename(scratch / folder.name, folder)
 
 
 def finish(cell: Cell, out: str | Path, train: Callable[[], object]) -> None:

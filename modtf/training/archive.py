@@ -85,7 +85,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def remove_checkpoints(folder: Path) -> None:
     for path in checkpoints(folder):
-        path.unlink()
+        path.unlink(missing_ok=True)  # two processes may see that it is finished
 
 
 def _read(path: Path) -> Arrays:

@@ -97,7 +97,7 @@ class Loop:
         left, times = found_in(out), {path: path.stat().st_mtime_ns for path in out.glob("*/*")}
         for name, was in self.calm[command].items():
             if left.get(name, 0) != was:
-                self.problem("wrong" if name in left else "lost", f"{what}: {name}")
+                self.problem("wrong" if name in left else "lost", f"{what}: {name} {left.get(name)!s:.50}")
         again = ended(self.begin(command, out), 3600)
         if again != 0 or times != {path: path.stat().st_mtime_ns for path in out.glob("*/*")}:
             self.problem("twice", what)

@@ -7,6 +7,7 @@ from dummy import results
 
 from modtf.analysis import find_missing
 from modtf.engines import run_study as progress
+from modtf.engines.state import write_asked
 from modtf.engines.work import Event, Outcome
 from modtf.results.schema import PRIVATE
 from modtf.studies import grid
@@ -32,6 +33,14 @@ def test_what_was_asked_for_is_known_before_anything_is_run(run, cells, tmp_path
     assert run("steps", Idle())[2].stopped == "asleep"
     assert find_missing(tmp_path / "out")["width"].tolist() == [4, 5, 6, 7]
     assert run("steps")[0] == {"finished": 4}
+
+
+def test_a_folder_that_is_there_is_not_given_what_was_asked_for(cells, tmp_path):
+    """Somebody began it, whose config is missing."""
+    (tmp_path / cells[0].folder).mkdir()
+    write_asked(cells, tmp_path)
+    assert [(tmp_path / cell.folder / "config.json").exists() for cell in cells] == [False, True, True, True]
+    assert list((tmp_path / PRIVATE).iterdir()) == []
 
 
 def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):

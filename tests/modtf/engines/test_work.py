@@ -124,6 +124,9 @@ def test_it_is_unfinished_until_its_manifest_is_written(cells, work, tmp_path, m
     assert status(cells[0], work(), leave_checkpoint) == "finished"
     assert not (folder / "checkpoint.npz").exists()
     assert "checkpoint.npz" not in (folder / "manifest.json").read_text()
+    (folder / "checkpoint.npz").write_text("20")  # as a kill just after the manifest does
+    assert status(cells[0], work(), refuse) == "skipped"
+    assert not (folder / "checkpoint.npz").exists()
     (folder / "manifest.json").unlink()
     assert state_of(cells[0], tmp_path / "out").name == "damaged"  # its results are no table
 
