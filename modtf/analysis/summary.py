@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from modtf.analysis.intervals import LEVEL, intervals
-from modtf.checks import check_names, check_number
+from modtf.checks import check_choice, check_names, check_number
 from modtf.results.schema import CELL, SCORE
 
 # What two models of one mean must share, unless it is named in `over`.
@@ -45,16 +45,20 @@ def summarise(
         raise ValueError(f"frame={frame!r} is no table; expected what modtf.load_results gives.")
     by, over = list(check_names("by", by)), list(check_names("over", over))
     check_number("level", level, 0.0, 1.0)
-    if unknown := [name for name in (*by, *over, value) if name not in frame]:
+    check_choice("value", value, frame)
+    if unknown := [name for name in (*by, *over) if name not in frame]:
         raise ValueError(f"The table has no column {unknown[0]!r}; it has {', '.join(map(str, frame))}.")
     if value in by:
         raise ValueError(
             f"A mean of {value!r} was asked for, for every value of {value!r}. Take it out of by."
         )
-    if not pd.api.types.is_numeric_dtype(frame[value]):
+    if not pd.api.types.is_any_real_numeric_dtype(frame[value]):
         raise ValueError(f"The column {value!r} holds no numbers; a mean of it was asked for.")
-    refuse_mixtures(frame, by, over)
-    return intervals(frame, by, value, level)
+    try:
+        refuse_mixtures(frame, by, over)
+        return intervals(frame, by, value, level)
+    except TypeError as error:
+        raise ValueError(f"A column holds lists or such ({error}); expected names or numbers.") from error
 
 
 def refuse_mixtures(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str]) -> None:

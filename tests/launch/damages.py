@@ -129,7 +129,7 @@ def unfinished_trial(loop: Any, chance: random.Random) -> None:
     checkpoints = [dict(np.load(path)) for path in here]  # the other may be this cell, killed at another step
     identity = str(checkpoints[0]["identity"])
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    others = [path for path in out.glob("other/**/*") if path.is_file()]
+    others = [path for path in out.glob("other/*/*") if path.is_file()]  # not what was being written
     how = damage(chance, chance.choice(files), [*files, *others])
     loop.counts[f"damage of an unfinished cell's {how}"] += 1
     loaded: list[dict[str, Any]] = []
