@@ -102,7 +102,7 @@ class Loop:
         if again != 0 or times != {path: path.stat().st_mtime_ns for path in out.glob("*/*")}:
             self.problem("twice", what)
         if "Traceback" in (said := Path(f"{out}.log").read_text()):
-            self.problem("traceback", f"{what}: {said[said.index('Traceback') - 200 :][:1700]}")
+            self.problem("traceback", f"{what}: {said[max(0, said.find('Traceback') - 200) :][:1700]}")
         shutil.rmtree(out)
 
     def problem(self, kind: str, text: str) -> None:
