@@ -195,7 +195,7 @@ class Router(keras.layers.Layer):
 
     def with_extra(self, rule):
         """The rules, and `extra_input` below them, [P, R + K, T]: what a recurrence goes through."""
-        extra = self._extra(rule)
+        extra = self.extra_of(rule)
         if extra is None:
             return rule
         shape = [*extra.shape[:2], ops.shape(rule)[2]]
@@ -206,17 +206,17 @@ class Router(keras.layers.Layer):
         rule, extra = rule_and_extra, None
         if rule_and_extra.shape[1] > self.num_rules:
             rule, extra = rule_and_extra[:, : self.num_rules], rule_and_extra[:, self.num_rules :]
-        return self._checked(rule, rule, scores, extra)
+        return self.route_given(rule, rule, scores, extra)
 
     def route(self, rule, rule_features, scores=None):
         """`call`; raises `ValueError` where p has not the shape [P, M, T]."""
-        return self._checked(rule, rule_features, scores, self._extra(rule))
+        return self.route_given(rule, rule_features, scores, self.extra_of(rule))
 
-    def _extra(self, rule):
+    def extra_of(self, rule):
         extra = self.extra_input(rule, self._trains)
         return None if extra is None else ops.stop_gradient(ops.cast(extra, rule.dtype))
 
-    def _checked(self, rule, rule_features, scores, extra):
+    def route_given(self, rule, rule_features, scores, extra):
         given = {} if extra is None else {"extra": extra}
         p = self(rule=rule, rule_features=rule_features, scores=scores, **given)
         if len(p.shape) != 3 or p.shape[1] not in (None, self.num_modules):

@@ -55,9 +55,11 @@ def _drawn(router: Router, random: np.random.Generator) -> list[np.ndarray]:
     return [rule, rule if router.rule_width == rules else features, scores]
 
 
-def _route(router: Router, values: list[np.ndarray]) -> np.ndarray:
+def _route(router: Router, values: list[np.ndarray], drawn_for: list[np.ndarray] | None = None) -> np.ndarray:
+    """p; noise is drawn for the rules of `drawn_for`: what it is a function of is no mixing."""
     rule, features, scores = (ops.convert_to_tensor(value, router.variable_dtype) for value in values)
-    p = router.route(rule, features, scores if router.needs_scores else None)
+    extra = router.extra_of(rule if drawn_for is None else ops.convert_to_tensor(drawn_for[0], rule.dtype))
+    p = router.route_given(rule, features, scores if router.needs_scores else None, extra)
     return np.asarray(ops.convert_to_numpy(ops.cast(p, "float32")))
 
 
@@ -65,5 +67,5 @@ def _changes(
     router: Router, p: np.ndarray, first: list[np.ndarray], other: list[np.ndarray], same: np.ndarray
 ) -> bool:
     """Whether p changes of the tokens that stay the `same` [P, 1, T], where all others become other ones."""
-    changed = _route(router, [np.where(same, a, b) for a, b in zip(first, other, strict=True)])
+    changed = _route(router, [np.where(same, a, b) for a, b in zip(first, other, strict=True)], first)
     return bool((np.abs(changed - p) * same).max() > TOLERANCE)

@@ -1,0 +1,80 @@
+"""What was trained apart from what is asked: models of the study `misrouting` under other routings.
+
+    python docs/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
+
+A model trained under a drawn routing is evaluated with the rows that it was drawn from and with the rules
+themselves, the one trained under the rules with every other routing. Needs the folder, which has the weights;
+cells that the table holds already are left as they are.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tqdm import tqdm
+
+import modtf
+from modtf.cell import Cell
+from modtf.experiments.modarch.studies.misrouting import DOSES
+from modtf.files import write_text
+from modtf.models.build import build_cell
+from modtf.results.cells import find_cells
+
+RULES: Mapping[str, Any] = {"matrix": "spread", "amount": 0.0, "hard": False}
+
+
+def asked(trained: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The routings under which a model is evaluated that was trained under one: options of `clamped`."""
+    if trained["hard"]:
+        yield {**trained, "hard": False}
+        yield {**RULES}
+    elif trained == RULES:
+        for (matrix, amount), drawn in DOSES.items():
+            for hard in (False, True)[: 1 + drawn]:
+                yield {"matrix": matrix, "amount": amount, "hard": hard}
+
+
+def crossed(cell: Cell, folder: Path) -> pd.DataFrame:
+    """A row for every routing, member, measure of performance and condition, of the last weights.
+
+    Returns:
+        cell, setting, trained_ and asked_ matrix, amount and hard, data_seed, seed, measure (with its
+        condition: "loss", "loss_scale2", ...), value.
+    """
+    trained, rows = {**RULES, **cell.router}, []
+    model = modtf.load_model(folder / "last.keras")
+    sizes = replace(cell.protocol.evaluation, tokens=1000, draws=1, tokens_per_draw=1)  # performance is asked
+    for routing in asked(trained):
+        other = build_cell(replace(cell, router=routing), cell.population)
+        for ours, theirs in zip(other.trainable_variables, model.trainable_variables, strict=True):
+            ours.assign(theirs)
+        found = modtf.evaluate(other, cell.population, evaluation=sizes)
+        names = {
+            f"{what}_{n}": v for what, o in (("trained", trained), ("asked", routing)) for n, v in o.items()
+        }
+        rows += [
+            {"cell": cell.hash, "setting": cell.task.setting, **names, "data_seed": task, "seed": seed}
+            | {"measure": measure, "value": value}
+            for (task, seed), scores in zip(cell.members, found, strict=True)
+            for measure, value in scores.items()
+            if measure.partition("_")[0] in ("loss", "error")
+        ]
+    return pd.DataFrame(rows)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path)
+    parser.add_argument("table", type=Path)
+    given = parser.parse_args()
+    tables = [pd.read_csv(given.table)] if given.table.exists() else []
+    known = {name for table in tables for name in table["cell"]}
+    for one in tqdm(find_cells(given.results), desc="cells"):
+        if one.definition.variant == "clamped" and one.definition.hash not in known:
+            tables.append(crossed(one.definition, one.path))
+            write_text(given.table, pd.concat(tables).to_csv(index=False))
