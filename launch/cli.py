@@ -1,18 +1,13 @@
-"""What all commands share: plug-ins, `--help`, errors in one line, quiet libraries."""
+"""What all commands share: plug-ins, `--help`, errors in one line."""
 
-import os
 import re
 import sys
-import tempfile
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import partial
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from absl import flags
@@ -20,6 +15,14 @@ from absl import flags
 from modtf.plugins import load_plugin
 from modtf.termination import Terminated, exit_on_sigterm
 
+#: what other programs have -> what is here
+KNOWN_ELSEWHERE = {
+    "resume": "resuming is automatic: give the same command again",
+    "epochs": "training is counted in --steps",
+    "lr": "did you mean --learning_rate?",
+    "output": "did you mean --out?",
+    "gpus": "devices are found; --strategy says how several are used",
+}
 WIDTH = 110  # characters of a line
 NAMES = 27  # of them for a flag and its default
 
@@ -37,7 +40,6 @@ def run_command(
     """
     hint = "; the same command resumes where it was" if resumes else ""
     name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
-    quiet_tensorflow()
     try:
         with exit_on_sigterm(), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"{name}: warning: {message}", file=sys.stderr)
@@ -49,7 +51,7 @@ def run_command(
             if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
                 print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name))
                 return
-            _, *stray = given([name, *arguments])
+            _, *stray = _parsed(given, [name, *arguments])
             if stray:
                 raise ValueError(f"{stray[0]!r} was not expected; flags are written --name=value.")
             main(given)
@@ -62,6 +64,17 @@ def run_command(
     except Terminated:
         print(f"\n{name}: terminated{hint}.", file=sys.stderr)
         raise
+
+
+def _parsed(given: flags.FlagValues, arguments: list[str]) -> list[str]:
+    """The arguments that are no flags; of a flag that there is not, the error says what there is instead."""
+    try:
+        return given(arguments)
+    except flags.UnrecognizedFlagError as error:
+        near = [f"--{name}" for name in get_close_matches(error.flagname, list(given), n=2)]
+        hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the flags"
+        said = KNOWN_ELSEWHERE.get(error.flagname, hint)
+        raise ValueError(f"--{error.flagname}: there is no such flag; {said}") from None
 
 
 class Definer:
@@ -120,40 +133,3 @@ def _flag_text(flag: flags.Flag[Any]) -> str:
         first = f"{first.rstrip()}\n{' ' * (NAMES + 1)}"
     lines = textwrap.wrap(words, WIDTH - NAMES - 1)
     return first + f"\n{' ' * (NAMES + 1)}".join(lines)
-
-
-def quiet_tensorflow() -> None:
-    """Makes the first import of TensorFlow, whoever asks for it, print nothing unless it fails."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says later
-    if "tensorflow" not in sys.modules:
-        sys.meta_path.insert(0, _QuietTensorFlow())
-
-
-class _QuietTensorFlow(MetaPathFinder):
-    """Finds TensorFlow once, where the other finders do, and loads it in silence."""
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if fullname != "tensorflow":
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            load = partial(_silently, spec.loader.exec_module)
-            spec.loader.exec_module = load  # type: ignore[method-assign]
-        return spec
-
-
-def _silently(load: Callable[[ModuleType], None], module: ModuleType) -> None:
-    """Keeps what is written to the terminal's file itself, past Python; an error brings it back."""
-    with tempfile.TemporaryFile() as said:
-        terminal = os.dup(2)
-        os.dup2(said.fileno(), 2)
-        try:
-            load(module)
-        except BaseException:
-            said.seek(0)
-            os.write(terminal, said.read())
-            raise
-        finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)

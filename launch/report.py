@@ -16,6 +16,7 @@ from modtf.analysis import Study, print_judged
 from modtf.analysis.claims.judge import print_claims
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.figures.base import VECTOR
+from modtf.analysis.labels import CHECKPOINT_WORDS
 from modtf.analysis.report.write import FOLDERS, write_report
 from modtf.analysis.text import plural
 from modtf.analysis.trained import CHOICES
@@ -38,12 +39,8 @@ def define_flags(values: flags.FlagValues) -> None:
     define.bool("claims", False, "Print the verdict on every claim of the paper.")
     words = "Print which measures of the activation track specialisation, and which do not."
     define.bool("measures", False, words)
-    words = (
-        "tail: mean over evaluations at the end of training; last: after the last step; best: of the best "
-        "validation; pooled: mean of last and best, as in the released main figures; default that of the "
-        "family: tail."
-    )
-    define.enum("checkpoint", None, CHOICES, words)
+    words = "; ".join(f"{name}: {meant}" for name, meant in CHECKPOINT_WORDS.items())
+    define.enum("checkpoint", None, CHOICES, f"{words}. Default that of the family: tail.")
     define.list("protocol", [], "Keep cells of these protocols only.")
     define.list("variant", [], "Keep these variants only, whatever their options; default all.")
     define.list("figures", [], f"Draw these only, of {', '.join(FIGURES)}.")

@@ -9,6 +9,7 @@ from typing import Any
 import wrapt
 from etils import epy
 
+from modtf.quiet import quiet_tensorflow as _quiet_tensorflow
 from modtf.version import __version__ as __version__
 
 with epy.lazy_api_imports(globals()):
@@ -47,5 +48,6 @@ def _register_with_tfds(_: Any) -> None:
     import_module("modtf.datasets.registration").register()
 
 
+_quiet_tensorflow()
 # tensorflow_datasets has no entry points, and importing it takes longer than the rest of modtf.
 wrapt.register_post_import_hook(_register_with_tfds, "tensorflow_datasets")

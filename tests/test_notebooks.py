@@ -1,6 +1,8 @@
 """The notebooks of docs/ run from top to bottom, in minutes, and are kept without outputs."""
 
+import json
 import resource
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import nbformat
@@ -21,6 +23,19 @@ def read(path: Path) -> nbformat.NotebookNode:
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     return notebook
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_a_page_of_the_site_with_all_its_cells(path):
+    spec = spec_from_file_location("notebooks", path.with_name("notebooks.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(hook := module_from_spec(spec))
+    page = hook.markdown_of(json.loads(path.read_text()), path.name)
+    assert all(cell.source in page for cell in read(path).cells)
+    assert page.count("```") == 2 * sum(cell.cell_type == "code" for cell in read(path).cells)
+    assert hook.page_of(path.name) in (path.parents[1] / "mkdocs.yml").read_text()
+    assert hook.on_page_markdown(f"see [it]({path.name})") == f"see [it]({path.stem}_notebook.md)"
 
 
 def test_there_are_two():

@@ -11,6 +11,12 @@ from modtf.results.schema import KIND
 from modtf.task import Task
 
 RANDOM = "random"  # the row of modules picked at random, behind all variants
+CHECKPOINT_WORDS = {
+    "tail": "the mean over evaluations at the end of training",
+    "last": "after the last step",
+    "best": "of the best validation",
+    "pooled": "the mean of last and best",
+}
 Key = tuple[str, ...]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.labels import RANDOM, at_place, kind_label, with_variants
+from modtf.analysis.labels import CHECKPOINT_WORDS, RANDOM, at_place, kind_label, with_variants
 from modtf.analysis.rows import (
     IN,
     OUT,
@@ -98,7 +98,8 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
     larger = [name for name in names if not smaller_is_better(name)]
     better = f"smaller is better, but for {', '.join(larger)}" if larger else "smaller is better everywhere"
     outside, checkpoint = headline_label(frame["arch"].iloc[0]), listing(frame["checkpoint"])
-    return f"{said}; {better}.\nout: {outside}. checkpoint: {checkpoint}. seconds: training, per model."
+    meant = f"checkpoint {checkpoint}: {CHECKPOINT_WORDS[checkpoint]}"
+    return f"{said}; {better}.\nout: {outside}. {meant}. seconds: training, per model."
 
 
 def tables_of(results: pd.DataFrame, level: float = LEVEL) -> str:

@@ -16,6 +16,7 @@ from modtf.analysis.labels import RANDOM
 from modtf.families import FAMILIES
 
 GREY = "#555555"
+PAGE = 11.8  # inches that a report, or the site, has for a picture; wider ones are shown smaller
 
 STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
 STYLE |= {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True}
@@ -64,14 +65,15 @@ def panels(
     rows, columns = map(_values, keys)
     width = max(7.0, size[0] * len(columns) + (1.2 if row else 0.3))
     look = looks(table["variant"])
-    text = textwrap.wrap(note, int(16 * width))
-    across = max(1, int(12.5 * width / (max(map(len, look)) + 6)))  # names in a line of the legend
-    lines = len(text) + 3 + (len(look) - 1) // across
+    shrinks = max(1.0, width / PAGE)  # where it is shown, and what is written must be larger for that
+    text = textwrap.wrap(note, int(14 * width / shrinks))
+    across = max(1, int(12.5 * width / shrinks / (max(map(len, look)) + 6)))  # names in a line of the legend
+    lines = (len(text) + 3 + (len(look) - 1) // across) * shrinks
     figure = Figure(figsize=(width, size[1] * len(rows) + 0.17 * lines + 0.8), dpi=100)
     figure.set_layout_engine("constrained", w_pad=0.07, h_pad=0.07)
-    figure.suptitle(title, x=0.1 / width, ha="left", weight="bold", size=12)
+    figure.suptitle(title, x=0.1 / width, ha="left", weight="bold", size=12 * shrinks)
     body = figure.subfigures(1, 1, squeeze=False)[0, 0]  # constrained layout has room for one title in each
-    body.suptitle("\n".join(text), x=0.1 / width, ha="left", size=8, color=GREY)
+    body.suptitle("\n".join(text), x=0.1 / width, ha="left", size=9 * shrinks, color=GREY)
     with matplotlib.rc_context(STYLE):
         axes = body.subplots(len(rows), len(columns), squeeze=False)
     for (r, value), (c, other) in product(enumerate(rows), enumerate(columns)):
@@ -92,7 +94,7 @@ def panels(
     for one in body.axes:
         found.update(zip(*one.get_legend_handles_labels()[::-1], strict=True))
     if names := [name for name in look if name in found]:
-        style = {"loc": "outside lower center", "frameon": False, "fontsize": 9}
+        style = {"loc": "outside lower center", "frameon": False, "fontsize": 9 * shrinks}
         body.legend([found[name] for name in names], names, ncols=min(len(names), across), **style)
     return Picture(name, title, note, figure, table)
 

@@ -6,8 +6,9 @@ import pandas as pd
 
 from modtf.analysis.claims.judge import decisive, evidence_words, in_words
 from modtf.analysis.claims.registry import CLAIMS
-from modtf.analysis.contents import contents
+from modtf.analysis.contents import contents, how_measured
 from modtf.analysis.intervals import MIN_TASKS
+from modtf.analysis.labels import CHECKPOINT_WORDS
 from modtf.analysis.report.page import Section, anchor, figure_title, table
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
@@ -18,25 +19,33 @@ PAIRED += ["advantage_high", "effect_size", "wins", "num_tasks", "num_models", "
 
 
 def contents_section(study: TrainedModels) -> Section:
-    """How the models were trained and evaluated, and how many there are."""
+    """How many models there are, and the words that all that follows uses."""
     kinds = contents(study.results)
     text = (
-        f"{plural(kinds['models'].sum(), 'trained model')} in {plural(kinds['cells'].sum(), 'cell')}; "
-        f"checkpoint: {study.checkpoint}. A cell is one kind of task, number of rules R, width and variant; "
-        "its models differ in task and seed. A task is a data seed: cells of different R, setting, family "
-        "and width share its random numbers, so they are no more tasks."
+        f"{plural(kinds['models'].sum(), 'trained model')} in {plural(kinds['cells'].sum(), 'cell')}. A kind "
+        "is a family of tasks, with its options and what is predicted. A cell is one kind, number of rules "
+        "R, width and variant; its models differ in task and seed. A task is a data seed: cells of different "
+        "R, kind and width share its random numbers, so they are no more tasks."
+    )
+    finished = [cell for cell in study.cells if cell.is_finished]
+    measured = how_measured(finished, study.checkpoint) or [f"checkpoint {study.checkpoint}"]
+    checkpoints = "; ".join(f"{name}: {meant}" for name, meant in CHECKPOINT_WORDS.items())
+    words = (
+        f"A checkpoint says which weights of a training numbers are of; {checkpoints}. Here: "
+        f"{'; '.join(measured)}. A protocol is how cells were trained and evaluated: eight digits of a hash "
+        "of all its settings, and behind @ the learning rate. The settings stand below, in 'How it was run'."
     )
     intervals = (
         f"Intervals: {study.level:.0%}, Student's t over tasks; all models that share a task are averaged "
         "first. With one task there is none. docs/statistics.md shows how often such intervals are right."
     )
-    tables = [table(kinds)] + ([table(_protocols(study))] if study.cells else [])
-    lost = kinds["diverged"].sum()
+    lost, missing = kinds["diverged"].sum(), len(study.missing) if study.cells else 0
     warnings = [f"{plural(lost, 'model')} diverged; no mean holds them."] if lost else []
-    return Section("What was run", [text, intervals], warnings, tables)
+    warnings += [f"{plural(missing, 'cell')} missing; see 'What is missing'."] if missing else []
+    return Section("What was run", [text, words, intervals], warnings, [table(kinds)])
 
 
-def _protocols(study: TrainedModels) -> pd.DataFrame:
+def protocols_section(study: TrainedModels) -> Section:
     """How the cells of every protocol were trained and evaluated."""
     rows = {}
     for cell in study.cells:
@@ -46,7 +55,7 @@ def _protocols(study: TrainedModels) -> pd.DataFrame:
                 shown = ", ".join(f"{k} {v}" for k, v in settings.items() if v is not None)
                 said.append(f"{part}: {shown}")
             rows[cell.protocol] = "; ".join(said)
-    return pd.DataFrame(rows.items(), columns=["protocol", "how"])
+    return Section("How it was run", content=[table(pd.DataFrame(rows.items(), columns=["protocol", "how"]))])
 
 
 def missing_section(study: TrainedModels, undrawn: Sequence[tuple[str, str]]) -> Section:

@@ -86,11 +86,12 @@ def write_report(
         drawn.append(page.Section(page.figure_title(name), warnings=reasons, content=pictures))
     parts = [
         sections.contents_section(study),
-        sections.missing_section(study, undrawn),
+        *sorted(drawn, key=lambda section: not section.content),  # pictures first
         sections.claims_section(study, judged),
-        *drawn,
+        sections.missing_section(study, undrawn),
         sections.paired_section(paired),
         sections.measures_section(),
+        sections.protocols_section(study),
     ]
     write_text(out / PAGE, page.render("modtf report", parts))
     _replace_what_was(out, written)

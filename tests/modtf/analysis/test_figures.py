@@ -16,8 +16,8 @@ from modtf.results import VARIANTS
 
 FEW = {"data_seeds": [0], "seeds": [0]}
 
-#: less what other experiments draw of their own families
-SHARED = [name for name, module in MODULES.items() if ".modarch." in module or module.startswith("analysis")]
+#: less what experiments draw of their own studies
+SHARED = [name for name, module in MODULES.items() if module.startswith("analysis")]
 
 
 @pytest.fixture(scope="module")

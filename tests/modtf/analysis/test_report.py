@@ -10,6 +10,7 @@ from simulated_results import World, study_of, write_cell
 
 from modtf import Cell, Study, Task
 from modtf.analysis.claims import CLAIMS
+from modtf.analysis.figures.layout import PAGE
 from modtf.analysis.report.page import MAX_ROWS, table
 
 
@@ -53,6 +54,9 @@ def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
     text = (report / "report.html").read_text()
     for words in (
         "56 trained models in 12 cells",  # 8 x 6 + 4 x 2
+        "mlp, rnn: checkpoint tail: mean of ",
+        "A protocol is how cells were trained",
+        "1 cell missing; see &#39;What is missing&#39;.",
         "2 models diverged; no mean holds them.",  # at R = 2 and 8
         "Of the cells that were asked for: 1 unfinished.",
         "learning_rate 0.0001",
@@ -69,6 +73,17 @@ def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
     claims = pd.read_csv(report / "tables" / "claims.csv")
     assert set(claims["kind"]) == {"MLP regression", "RNN regression"}
     assert claims.loc[claims["kind"] == "RNN regression", "verdict"].unique().tolist() == ["not enough runs"]
+
+
+def test_pictures_come_before_claims_and_captions_can_be_read_at_page_width(report, whole):
+    text = (report / "report.html").read_text()
+    headings = re.findall(r"<h2>([^<]+)", text)
+    first = headings.index("Claims of the paper")
+    assert headings[:2] == ["What was run", "Ranking"]
+    assert max(i for i, part in enumerate(text.split("<h2>")) if "<img" in part) <= first
+    (wide,) = [p for p in whole.figure("against_modular") if p.figure.get_size_inches()[0] > PAGE][:1]
+    size = wide.figure.subfigs[0].texts[0].get_fontsize()
+    assert size * PAGE / wide.figure.get_size_inches()[0] == pytest.approx(9)
 
 
 def test_the_same_study_gives_the_same_bytes(study, report, tmp_path):

@@ -47,7 +47,11 @@ def test_the_note_says_what_the_interval_is_over(tmp_path):
     frame = one_cell(tmp_path, kinds=[("rnn", {})], tasks=3)
     note = table_note(frame)
     assert note.startswith("mean ±95% interval (Student's t) over 3 tasks, each the mean of its 2 seeds; ")
-    for words in ("smaller is better everywhere.", "out: inputs x 2, 30 tokens.", "checkpoint: tail."):
+    for words in (
+        "smaller is better everywhere.",
+        "out: inputs x 2, 30 tokens.",
+        "checkpoint tail: the mean over",
+    ):
         assert words in note
     one = frame[frame["data_seed"] == 0]
     assert "±" not in results_table(one)

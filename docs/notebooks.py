@@ -1,0 +1,30 @@
+"""For the site: notebooks, kept without outputs, are pages of it; links to a notebook lead there."""
+
+import json
+import re
+from typing import Any
+
+
+def markdown_of(notebook: dict[str, Any], name: str) -> str:
+    """The cells of a notebook as a page, and where to download it."""
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
+    parts = [f"```python\n{text}\n```" if kind == "code" else text for kind, text in cells]
+    return "\n\n".join([*parts, f'<a href="{name}" download>Download {name}</a>, and run it.', ""])
+
+
+def on_files(files: Any, config: Any) -> Any:
+    from mkdocs.structure.files import File  # of the extra docs
+
+    for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        content = markdown_of(json.loads(file.content_string), file.src_uri)
+        files.append(File.generated(config, page_of(file.src_uri), content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    return re.sub(r"\]\((\w+\.ipynb)\)", lambda link: f"]({page_of(link[1])})", markdown)
+
+
+def page_of(name: str) -> str:
+    """ "first_look.ipynb" -> "first_look_notebook.md": some notebook has the name of a page."""
+    return name.replace(".ipynb", "_notebook.md")

@@ -1,0 +1,49 @@
+"""TensorFlow's first import prints nothing unless it fails: `import modtf` sees to it."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+
+def quiet_tensorflow() -> None:
+    """Makes the first import of TensorFlow, whoever asks for it, print nothing unless it fails."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says later
+    if "tensorflow" not in sys.modules:
+        sys.meta_path.insert(0, _QuietTensorFlow())
+
+
+class _QuietTensorFlow(MetaPathFinder):
+    """Finds TensorFlow once, where the other finders do, and loads it in silence."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if fullname != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            load = partial(_silently, spec.loader.exec_module)
+            spec.loader.exec_module = load  # type: ignore[method-assign]
+        return spec
+
+
+def _silently(load: Callable[[ModuleType], None], module: ModuleType) -> None:
+    """Keeps what is written to the terminal's file itself, past Python; an error brings it back."""
+    with tempfile.TemporaryFile() as said:
+        terminal = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            load(module)
+        except BaseException:
+            said.seek(0)
+            os.write(terminal, said.read())
+            raise
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
