@@ -4,20 +4,25 @@ Examples:
     python launch/measure.py --activations=x.npz --out=atlas       # arrays: activations, labels
     python launch/measure.py --activations=x.npz --logits --top_k=2 --out=atlas
     python launch/measure.py --activations=gates.npy --labels=domains.npy --out=atlas
+    python launch/measure.py --activations=early.npz --activations=late.npz --out=compared   # same tokens
     python launch/measure.py --activations=routed.parquet --num_experts=64 --out=atlas      # experts, weights
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from absl import flags
 from tqdm import tqdm
 
-import modtf
 from modtf.analysis.routing_page import Routing, followed_sections, print_atlas, write_atlas
+from modtf.analysis.routing_page.compared import check_same_tokens, write_comparison
 from modtf.checks import check_number
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
+from modtf.metrics.tokens import ActivationAccumulator, LayerMeasures
+from modtf.metrics.tokens.choices import layers_of
+from modtf.metrics.tokens.compare import Run, compare_runs
 from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS, check_permutations
 
 OBSERVED, UNIFORM = "observed", "uniform"
@@ -34,7 +39,7 @@ def define_flags(values: flags.FlagValues) -> None:
         "An .npz, .safetensors or .parquet file; a folder of .npy files; one .npy file, its labels beside "
     )
     words += "it; or router traces of Megatron Core, a .jsonl file or a folder of them."
-    define.string("activations", None, words)
+    define.multi_string("activations", None, f"{words} Repeat it to compare models by the same tokens.")
     define.string("out", None, "The folder to write measures.html, its tables and pictures to.")
     define.integer("top_k", None, "Modules that a token is sent to: only their gates count.")
     define.bool("logits", False, "Activations are the router's logits, before the softmax.")
@@ -67,19 +72,53 @@ def main(given: flags.FlagValues) -> None:
     out = check_writable(given.out, "--out")
     probs = label_probs(given.label_probs)
     check_number("--confidence", given.confidence, 0.5, 0.9999)
+    names = run_names(given.activations)
+    routings = [read(path, given) for path in given.activations]
+    for path, routing in zip(given.activations, routings, strict=True):
+        check_same_tokens(routing, routings[0], path, given.activations[0])
+    runs: list[Run] = []
+    for name, routing in zip(names, routings, strict=True):
+        layers, sums = measured(routing, given, probs)
+        print(print_atlas(layers, routing.names))
+        folder = out / name if len(given.activations) > 1 else out
+        more = followed_sections(
+            routing, folder, given.logits, given.top_k, given.seed,
+            lambda layers: tqdm(layers, "what they follow", unit="layer"),
+        )  # fmt: skip
+        print(f"Wrote {write_atlas(layers, folder, routing.names, more=more)}")
+        routed = layers_of(routing.whole(), given.logits, given.top_k)
+        runs.append(Run(name, sums, layers, routed))
+    if len(runs) > 1:
+        documents = routings[0].documents
+        compared = compare_runs(
+            runs, np.arange(len(routings[0].labels)) if documents is None else documents, probs,
+            given.confidence, given.seed, lambda layers: tqdm(layers, "compared", unit="layer"),
+        )  # fmt: skip
+        print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names)}")
+
+
+def read(path: str, given: flags.FlagValues) -> Routing:
+    """A file of activations, which can be measured as the flags say."""
     routing = Routing.read(
-        given.activations, given.array, given.labels, given.documents, given.label_names, given.layer_names,
+        path, given.array, given.labels, given.documents, given.label_names, given.layer_names,
         given.experts, given.weights, given.num_experts, [_expert(one) for one in given.shared],
     )  # fmt: skip
     matrix = (len(np.unique(routing.labels)), routing.activations.shape[2])
     check_permutations("--permutations", given.permutations, matrix)
     routing.check_top_k(given.top_k)
-    routing.check_label_probs(probs)
+    routing.check_label_probs(label_probs(given.label_probs))
+    return routing
+
+
+def measured(
+    routing: Routing, given: flags.FlagValues, probs: str | list[float] | None
+) -> tuple[list[LayerMeasures], ActivationAccumulator]:
+    """Its layers, and the sums that they come from."""
     try:
-        layers = modtf.measure_activations(
-            tqdm(routing.chunks(), "tokens", routing.num_chunks, unit="chunk"),
-            from_logits=given.logits,
-            top_k=given.top_k,
+        sums = ActivationAccumulator(from_logits=given.logits, top_k=given.top_k)
+        for chunk in tqdm(routing.chunks(), "tokens", routing.num_chunks, unit="chunk"):
+            sums.update(*chunk)
+        layers = sums.result(
             label_probs=probs,
             permutations=given.permutations,
             confidence=given.confidence,
@@ -88,13 +127,20 @@ def main(given: flags.FlagValues) -> None:
         )
     except ValueError as error:
         raise ValueError(in_flags(str(error))) from error
-    layers = [replace(layer, warnings=tuple(map(in_flags, layer.warnings))) for layer in layers]
-    print(print_atlas(layers, routing.names))
-    more = followed_sections(
-        routing, out, given.logits, given.top_k, given.seed,
-        lambda layers: tqdm(layers, "what they follow", unit="layer"),
-    )  # fmt: skip
-    print(f"Wrote {write_atlas(layers, out, routing.names, more=more)}")
+    return [replace(layer, warnings=tuple(map(in_flags, layer.warnings))) for layer in layers], sums
+
+
+def run_names(paths: list[str]) -> list[str]:
+    """What files are called: their own names, or if these are the same with the folder's before."""
+    stems = [Path(path).stem for path in paths]
+    names = (
+        stems
+        if len(set(stems)) == len(stems)
+        else [f"{Path(path).parent.name}_{Path(path).stem}" for path in paths]
+    )
+    if len(set(names)) < len(names):
+        raise ValueError(f"--activations are called {', '.join(names)}; expected names of their own.")
+    return names
 
 
 def _expert(text: str) -> int:

@@ -29,7 +29,13 @@ from modtf.metrics.registry import (
     smaller_is_better,
 )
 from modtf.metrics.routing_entropy import routing_entropy
-from modtf.metrics.tokens import ActivationAccumulator, LayerMeasures, measure_activations, measure_factors
+from modtf.metrics.tokens import (
+    ActivationAccumulator,
+    LayerMeasures,
+    compare_activations,
+    measure_activations,
+    measure_factors,
+)
 from modtf.metrics.top_label_share import top_label_share
 from modtf.metrics.values import measure_all, measure_population
 
@@ -50,6 +56,7 @@ __all__ = [
     "check_activation_matrix",
     "collapse_avg",
     "collapse_worst",
+    "compare_activations",
     "effective_experts",
     "effective_rank",
     "expert_overlap",

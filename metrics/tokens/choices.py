@@ -11,6 +11,7 @@ from modtf.metrics.tokens.checks import Ints, as_layers
 from modtf.metrics.tokens.experts import ChosenExperts, Experts
 from modtf.metrics.tokens.gates import Gates
 
+Layer = Gates | ChosenExperts
 MOST_TOKENS = 2**15  # that are looked at, of whole documents: of these the noise is far below what matters
 
 
@@ -22,7 +23,7 @@ class Choices:
     expert: NDArray[Any]
 
     @classmethod
-    def of(cls, layer: Gates | ChosenExperts, some: Ints) -> "Choices":
+    def of(cls, layer: Layer, some: Ints) -> "Choices":
         """Those of some tokens, which count from 0."""
         tokens = layer.read(some)[1]
         token, choice = np.nonzero(tokens.weights)
@@ -30,7 +31,7 @@ class Choices:
         return cls(token, tokens.modules[token, choice])
 
 
-def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequence[Gates | ChosenExperts]:
+def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequence[Layer]:
     """The layers of what `modtf.measure_activations` takes, but for chunks."""
     if isinstance(activations, Experts):
         return activations.layers

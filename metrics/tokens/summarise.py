@@ -13,6 +13,7 @@ from modtf.checks import check_integer
 from modtf.memory import check_fits
 from modtf.metrics.activation_matrix import check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers
+from modtf.metrics.measure import GROUPS
 from modtf.metrics.tokens.checks import Ints
 from modtf.metrics.tokens.documents import Documents
 from modtf.metrics.tokens.estimates import estimates, mean_and_range
@@ -106,6 +107,13 @@ def measure_matrix(
     view = _view(BY[0], A, probs, labels, values, *nothing, np.zeros(num_modules, bool))
     note = "An activation matrix alone: no intervals, no chance level, no hard assignment, no token counts."
     return LayerMeasures(layer, labels, None, None, None, (view,), (note,))
+
+
+def measuring(A: Array, counts: Ints, label_probs: ArrayLike | None) -> Callable[[Array], dict[str, float]]:
+    """What measures matrices like `A [R, M]`, whose labels have these tokens."""
+    labels = np.arange(len(A))
+    probs = _label_probs(label_probs, counts, labels, labels)
+    return partial(_measured, _order(A, probs), GROUPS, probs=probs)
 
 
 def _measured(order: Ints, groups: Iterable[str], A: Array, probs: Array) -> dict[str, float]:

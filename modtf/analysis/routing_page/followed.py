@@ -11,15 +11,14 @@ from matplotlib.figure import Figure
 from modtf.analysis.figures.base import Picture
 from modtf.analysis.figures.layout import STYLE
 from modtf.analysis.report import page
-from modtf.analysis.routing_page.routing import Routing, Sent
+from modtf.analysis.routing_page.routing import Routing
 from modtf.analysis.routing_page.tables import Names
 from modtf.analysis.routing_page.write import shown
 from modtf.files import write_table
+from modtf.metrics.distributions import Array
 from modtf.metrics.tokens import Factor, measure_factors
-from modtf.metrics.tokens.checks import from_bfloat16
-from modtf.metrics.tokens.choices import Choices, layers_of, whole_documents
-from modtf.metrics.tokens.experts import ChosenExperts
-from modtf.metrics.tokens.gates import Gates
+from modtf.metrics.tokens.checks import Ints
+from modtf.metrics.tokens.choices import Choices, Layer, layers_of, whole_documents
 from modtf.metrics.tokens.summarise import Progress
 
 FOLLOWS = (
@@ -29,7 +28,7 @@ FOLLOWS = (
 )
 TOPS = (
     "The experts whose tokens differ most from all tokens, and which of these stand out: their share "
-    "there, in brackets among all. bits: how far the tokens differ, less what so few show by chance."
+    "there, in brackets among all. bits: how far the tokens differ, less what permuted tokens do."
 )
 TOP, LEAST = 6, 5  # tokens that are named of an expert; times that these occur
 
@@ -39,8 +38,7 @@ def followed_sections(
 ) -> list[page.Section]:
     """Sections on what routing follows, as far as the file knows; writes their tables and picture."""
     sections = []
-    given = routing.activations
-    activations = given[:, :] if isinstance(given, Sent) else from_bfloat16(given)
+    activations = routing.whole()
     if len(routing.factors) > 1:
         rows = measure_factors(
             routing.factors, activations, documents=routing.documents, from_logits=from_logits, top_k=top_k,
@@ -80,7 +78,7 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
     return Picture("factors", "What routing follows", "Shares of what there is to tell.", figure, table)
 
 
-def top_tokens(routing: Routing, layers: Sequence[Gates | ChosenExperts], seed: int) -> pd.DataFrame:
+def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataFrame:
     """A row per layer and expert: layer, expert, choices (of tokens for it), bits, top_tokens."""
     tokens = routing.factors["token"]
     documents = np.arange(len(tokens)) if routing.documents is None else routing.documents
@@ -88,20 +86,28 @@ def top_tokens(routing: Routing, layers: Sequence[Gates | ChosenExperts], seed: 
     ids, cell = np.unique(tokens[some], return_inverse=True)
     words = [str(one) if routing.words is None else routing.words[one] for one in ids.tolist()]
     rows = []
+    generator = np.random.default_rng(seed)
     for place, layer in enumerate(layers):
         sent, number = Choices.of(layer, some), layer.num_modules
         cells = cell[sent.token]
-        key, counts = np.unique(sent.expert * len(ids) + cells, return_counts=True)
-        of, which = np.divmod(key, len(ids))
         everywhere = np.bincount(cells, minlength=len(ids)) / len(cells)
-        total = np.bincount(of, counts, number)
-        share = counts / total[of]
-        excess = counts * np.log2(share / everywhere[which])
-        by_chance = (np.bincount(of, minlength=number) - 1) / (2 * np.log(2) * np.maximum(total, 1))
-        bits = np.bincount(of, excess, number) / np.maximum(total, 1) - by_chance
+        total = np.bincount(sent.expert, minlength=number)
+        both = [_excess(sent.expert, of, total, everywhere) for of in (generator.permutation(cells), cells)]
+        chance, bits = (np.bincount(of, excess, number) / np.maximum(total, 1) for of, *_, excess in both)
+        of, which, counts, excess = both[1]
         for one in np.flatnonzero(total):
             part = np.flatnonzero((of == one) & (counts >= LEAST) & (excess > 0))
             best = part[np.argsort(-excess[part], kind="stable")[:TOP]]
-            named = [f"{words[which[i]]!r} {share[i]:.1%} ({everywhere[which[i]]:.1%})" for i in best]
-            rows.append((routing.names.layer(place), one, int(total[one]), bits[one], ", ".join(named)))
+            named = [
+                f"{words[which[i]]!r} {counts[i] / total[one]:.1%} ({everywhere[which[i]]:.1%})" for i in best
+            ]
+            row = routing.names.layer(place), one, int(total[one]), bits[one] - chance[one], ", ".join(named)
+            rows.append(row)
     return pd.DataFrame(rows, columns=["layer", "expert", "choices", "bits", "top_tokens"])
+
+
+def _excess(experts: Ints, cells: Ints, total: Ints, everywhere: Array) -> tuple[Ints, Ints, Ints, Array]:
+    """Of every expert and token together: both, how often, and n log2 of their share over that among all."""
+    key, counts = np.unique(experts * len(everywhere) + cells, return_counts=True)
+    of, which = np.divmod(key, len(everywhere))
+    return of, which, counts, counts * np.log2(counts / total[of] / everywhere[which])

@@ -139,6 +139,12 @@ class Routing:
         names = Names(names_of_labels, names_of_layers)
         return cls(given, classes, ids_of_documents, names, factors, words)
 
+    def whole(self) -> NDArray[Any] | Experts:
+        """All activations, as `measure_activations` takes them."""
+        return (
+            self.activations[:, :] if isinstance(self.activations, Sent) else from_bfloat16(self.activations)
+        )
+
     def check_top_k(self, top_k: int | None) -> None:
         """Raises `ValueError` unless tokens can be sent to that many modules."""
         most = self.activations.shape[2]

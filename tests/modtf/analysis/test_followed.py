@@ -46,7 +46,7 @@ def test_factors_side_by_side_and_top_tokens(arrays, tmp_path):
     tokens = pd.read_csv(tmp_path / "tokens.csv")
     assert len(tokens) == 2 * 8
     first = tokens[tokens["layer"] == 0].set_index("expert")
-    assert first["bits"].min() == pytest.approx(3, abs=0.1)
+    assert first["bits"].min() == pytest.approx(3, abs=0.15)
     assert {word.split(" ")[1][:-2] for word in first.loc[3, "top_tokens"].split(", ")} == {
         "3", "11", "19", "27", "35",
     }  # fmt: skip

@@ -1,0 +1,87 @@
+"""`modtf measure` with several files: a page of each, and one that compares them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from flag_values import given
+
+from modtf.launch import measure
+from modtf.metrics import compare_activations
+from modtf.metrics.tokens import Experts
+
+TOKENS = 600
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two checkpoints; the second knows labels better."""
+    generator = np.random.default_rng(0)
+    labels = generator.integers(3, size=TOKENS)
+    found = {}
+    for name, strength in (("early", 1.0), ("late", 3.0)):
+        logits = generator.normal(size=(2, TOKENS, 6)) + strength * np.eye(3, 6)[labels]
+        found[name] = {
+            "experts": np.argsort(-logits, axis=-1)[..., :2], "num_experts": 6, "labels": labels,
+            "documents": np.arange(TOKENS) // 10, "tokens": np.arange(TOKENS) % 7,
+        }  # fmt: skip
+    return found
+
+
+def run(tmp_path, files, *flags):
+    paths = [tmp_path / f"{name}.npz" for name in files]
+    for path, arrays in zip(paths, files.values(), strict=True):
+        np.savez(path, **arrays)
+    flags = (*(f"--activations={path}" for path in paths), f"--out={tmp_path / 'out'}", *flags)
+    measure.main(given(measure, "--permutations=20", *flags))
+    return tmp_path / "out"
+
+
+def test_a_page_of_each_and_one_of_both(files, tmp_path):
+    out = run(tmp_path, files)
+    names = {path.name for path in out.iterdir()}
+    assert names == {"comparison.html", "comparison.csv", "experts.csv", "comparison.png", "early", "late"}
+    text = (out / "comparison.html").read_text()
+    for name in files:
+        assert (out / name / "measures.html").exists()
+        assert f'href="{name}/measures.html"' in text
+    table = pd.read_csv(out / "comparison.csv").set_index(["layer", "by", "measure"])
+    assert set(table["run"]) == {"late"}
+    assert table.loc[(0, "hard", "adjusted_mutual_information"), "low"] > 0.1
+    pages = [pd.read_csv(out / name / "measures.csv").set_index(["layer", "by", "measure"]) for name in files]
+    change = pages[1]["value"] - pages[0]["value"]
+    np.testing.assert_allclose(
+        table["value"].drop("shared_routing", level=2).sort_index(), change.sort_index()
+    )
+    early, late = files.values()
+    runs = {name: Experts(arrays["experts"], 6) for name, arrays in files.items()}
+    expected = compare_activations(runs, early["labels"], documents=late["documents"])
+    shared = table["value"].xs("shared_routing", level="measure")
+    assert shared.tolist() == [one.shared.value for one in expected]
+    matched = pd.read_csv(out / "experts.csv")
+    assert matched["matched"].tolist() == [number for one in expected for number in one.experts]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        (
+            "labels",
+            lambda values: values[::-1],
+            "late.npz has other labels than .*early.npz; expected the same tok",
+        ),
+        ("tokens", lambda values: values + 1, "other tokens than"),
+        ("documents", lambda values: values // 2, "other documents than"),
+        ("experts", lambda values: values[:1], "late.npz has 1 layers and .*early.npz 2; expected the same"),
+    ],
+)
+def test_other_tokens_are_refused_before_anything_is_written(name, change, words, files, tmp_path):
+    files["late"][name] = change(files["late"][name])
+    with pytest.raises(ValueError, match=words):
+        run(tmp_path, files)
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_of_one_name_are_called_by_their_folders():
+    assert measure.run_names(["a/x.npz", "b/x.npz"]) == ["a_x", "b_x"]
+    with pytest.raises(ValueError, match="--activations are called a_x, a_x; expected names of their own"):
+        measure.run_names(["a/x.npz", "a/x.npz"])
