@@ -44,9 +44,11 @@ def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: s
                 f"{path} has other {what} than {first_path}; expected the same tokens in the same order, as "
                 "models do with the same texts."
             )
-    ours, theirs = routing.activations.shape[0], first.activations.shape[0]
-    if ours != theirs:
-        raise ValueError(f"{path} has {ours} layers and {first_path} {theirs}; expected the same number.")
+    sizes = routing.activations.shape[0], first.activations.shape[0]
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"{path} has {sizes[0]} layers and {first_path} {sizes[1]}; expected the same number."
+        )
 
 
 def write_comparison(runs: Sequence[Run], compared: Sequence[Compared], out: Path, names: Names) -> Path:
