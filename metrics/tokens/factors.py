@@ -153,9 +153,10 @@ def _told(sent: Choices, asked: _Question) -> Array:
 
 def _left(sent: Choices, cell: Ints) -> float:
     """H(expert | cell), in bits."""
-    of_choice = cell[sent.token]
-    both = np.sort(of_choice * (int(sent.expert.max()) + 1) + sent.expert)
-    edges = np.flatnonzero(np.diff(both, prepend=-1, append=both[-1] + 1))
+    of_choice, number = cell[sent.token], int(sent.expert.max()) + 1
+    small = (int(of_choice.max()) + 1) * number < 2**31  # sorted twice as fast
+    both = np.sort((of_choice * number + sent.expert).astype(np.int32 if small else np.int64))
+    edges = np.flatnonzero(np.concatenate([[True], both[1:] != both[:-1], [True]]))
     return (_surprise(np.bincount(of_choice)) - _surprise(np.diff(edges))) / len(both)
 
 

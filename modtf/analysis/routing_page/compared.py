@@ -14,7 +14,7 @@ from modtf.analysis.figures.layout import STYLE
 from modtf.analysis.report import page
 from modtf.analysis.routing_page.routing import Routing
 from modtf.analysis.routing_page.tables import ADJUSTED, Names
-from modtf.analysis.routing_page.write import shown
+from modtf.analysis.routing_page.write import label_layers, shown
 from modtf.files import write_table, write_text
 from modtf.metrics.tokens.compare import SHARED, Compared, Run
 
@@ -124,9 +124,7 @@ def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Na
     titles = "Adjusted mutual information", f"Difference to {runs[0].name}", "Shared routing (dotted: chance)"
     for axes, title in zip((value, difference, shared), titles, strict=True):
         axes.set_title(title, size=9.5)
-        step = -(-len(places) // 10)
-        axes.set_xticks(places[::step], [names.layer(number) for number in places[::step]])
-        axes.set_xlabel("layer")
+        label_layers(axes, places.tolist(), names)
     value.legend(frameon=False, fontsize=8)
     table = pd.DataFrame([row for one in compared for row in one.to_rows()])
     return Picture("comparison", "Layers", "By hard assignment.", figure, table)

@@ -13,7 +13,7 @@ from modtf.analysis.figures.layout import STYLE
 from modtf.analysis.report import page
 from modtf.analysis.routing_page.routing import Routing
 from modtf.analysis.routing_page.tables import Names
-from modtf.analysis.routing_page.write import shown
+from modtf.analysis.routing_page.write import label_layers, shown
 from modtf.files import write_table
 from modtf.metrics.distributions import Array
 from modtf.metrics.tokens import Factor, measure_factors
@@ -42,7 +42,7 @@ def followed_sections(
     if len(routing.factors) > 1:
         rows = measure_factors(
             routing.factors, activations, documents=routing.documents, from_logits=from_logits, top_k=top_k,
-            seed=seed, progress=progress,
+            permutations=5, seed=seed, progress=progress,
         )  # fmt: skip
         picture = draw_factors(rows, routing.names)
         write_table(out / "factors.csv", picture.table)
@@ -68,9 +68,7 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
             axes.plot(part["layer"], part[what], "o-", ms=3, label=factor)
         chance = table.groupby("layer", sort=False)[f"{what}_chance"].max()
         axes.fill_between(chance.index, -chance, chance, color="#999999", alpha=0.4, lw=0)
-        step = -(-len(places) // 16)
-        axes.set_xticks(places[::step], [names.layer(number) for number in places[::step]])
-        axes.set_xlabel("layer")
+        label_layers(axes, places.tolist(), names)
         axes.set_title({"alone": "Alone", "beyond": "Beyond all others"}[what], size=9.5)
     both[0].legend(frameon=False, fontsize=8)
     if names.layers is not None:

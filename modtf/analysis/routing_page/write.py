@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
@@ -165,9 +166,7 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
                 axes.fill_between(places, part["low"], part["high"], color=COLOUR[by], alpha=0.2, lw=0)
                 band = part["chance_low"], part["chance_high"]
                 axes.fill_between(places, *band, color="#999999", alpha=0.4, lw=0)
-        axes.set_xlabel("layer")
-        step = -(-len(layers) // 16)
-        axes.set_xticks(places[::step], [names.layer(layer.layer) for layer in layers][::step])
+        label_layers(axes, [layer.layer for layer in layers], names)
     told.set_title("Adjusted mutual information (grey: chance)", size=9.5)
     load.set(ylim=(0, 1.02))
     load.set_title("Load: effective number of modules / modules", size=9.5)
@@ -191,16 +190,26 @@ def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
         figure = Figure(figsize=(9.0, height), dpi=100, layout="constrained")
         axes = figure.subplots()
     image = axes.imshow(bits, COLOURS, aspect="auto", interpolation="nearest", vmin=0)
-    step = -(-len(layers) // 32)
-    axes.set_xticks(range(0, len(layers), step), [names.layer(layer.layer) for layer in layers][::step])
+    label_layers(axes, [layer.layer for layer in layers], names, 90)
     axes.set_yticks(range(len(labels)), words)
     axes.grid(False)
     axes.tick_params(labelsize=7)
-    axes.set(xlabel="layer")
     axes.set_title("What the chosen module tells of a label, bits beyond chance (white: none)", size=9.5)
     figure.colorbar(image, ax=axes, fraction=0.03)
     table = pd.DataFrame(bits, words, [names.layer(layer.layer) for layer in layers])
     return Picture("labels", "Labels", "Bits beyond chance, by hard assignment.", figure, table)
+
+
+def label_layers(axes: Axes, layers: Sequence[int], names: Names, letters: int = 45) -> None:
+    """Ticks for layers: the parts of their names that differ, of as many as these letters have room for."""
+    words = [names.layer(number) for number in layers]
+    parts = [word.split(".") for word in words]
+    if len(parts) > 1 and len(set(map(len, parts))) == 1:  # model.layers.0.mlp
+        differ = [column for column in zip(*parts, strict=True) if len(set(column)) > 1]
+        words = [".".join(some) for some in zip(*differ, strict=True)]
+    step = -(-sum(len(word) + 1 for word in words) // letters)
+    axes.set_xticks(range(0, len(layers), step), words[::step])
+    axes.set_xlabel("layer")
 
 
 def shown_labels(layer: LayerMeasures) -> NDArray[np.intp]:

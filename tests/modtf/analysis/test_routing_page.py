@@ -9,12 +9,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 import modtf
 from modtf.analysis.routing_page import Names, print_atlas, write_atlas
 from modtf.analysis.routing_page.tables import glance_table, special_modules, warning_lines
-from modtf.analysis.routing_page.write import draw_labels, draw_layers, pixels, short, shown_labels
+from modtf.analysis.routing_page.write import (
+    draw_labels,
+    draw_layers,
+    label_layers,
+    pixels,
+    short,
+    shown_labels,
+)
 
 LABELS, LAYERS = ("letter", "<b>digit</b>", "space"), ("below", "above")
 FILES = {"measures.html", "measures.csv", "modules.csv", "activation.csv", "layers.png", "labels.png"}
@@ -150,6 +158,21 @@ def test_a_bare_matrix(tmp_path):
     assert "[" not in print_atlas(layers)
     with pytest.raises(ValueError, match=r"no layer; expected what modtf\.measure_activations returns"):
         write_atlas([], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        ("model.layers.{}.mlp", "0 4 8 12 16 20 24 28 32 36 40 44 48 52 56 60"),
+        ("a layer called {}", "0 25 50"),
+    ],
+)
+def test_names_of_many_layers_do_not_overlap(layer, expected):
+    axes = Figure().subplots()
+    names = Names(None, [layer.format(number) for number in range(61)])
+    label_layers(axes, range(61), names)
+    words = [text.get_text().rpartition(" ")[2] for text in axes.get_xticklabels()]
+    assert words == expected.split()
 
 
 def test_many_labels_are_cut_to_the_most_frequent():
