@@ -164,7 +164,8 @@ def in_brief(layer: LayerMeasures) -> str:
             band = f"[{_number(found.chance_low)}, {_number(found.chance_high)}]"
             told = f"{BY[view.by]} {_number(found.value)} (chance {band})"
             parts.append(told)
-    few = "" if layer.too_few is None else f"; modules with too few tokens: {int(layer.too_few.sum())}"
+    number = 0 if layer.too_few is None else int(layer.too_few.sum())
+    few = f"; modules with too few tokens: {number}" if number else ""
     return (f"adjusted mutual information by {', by '.join(parts)}" if parts else "measures") + few
 
 
