@@ -70,10 +70,8 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
             each = sizes.smaller(TRAINING_FACTOR)
             examples = f"{each.batches * each.batch_size:,}"
             data = f"{examples} new" if training.tail else f"the same {examples}"
-            said = (
-                f"mean of {number} evaluations in the last {number / epochs:.0%} of training, each on {data}"
-            )
-            said += f" test examples a condition, {each.tokens:,} tokens"
+            said = f"mean of {plural(number, 'evaluation')} in the last {number / epochs:.0%} of training, "
+            said += f"each on {data} test examples a condition, {each.tokens:,} tokens"
         families = lines.setdefault(f"checkpoint {checkpoint}: {said} for the activation matrix", [])
         if cell.definition.task.arch not in families:
             families.append(cell.definition.task.arch)
