@@ -124,7 +124,7 @@ def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Na
     titles = "Adjusted mutual information", f"Difference to {runs[0].name}", "Shared routing (dotted: chance)"
     for axes, title in zip((value, difference, shared), titles, strict=True):
         axes.set_title(title, size=9.5)
-        label_layers(axes, places.tolist(), names)
+        label_layers(axes, places.tolist(), names, 30)
     value.legend(frameon=False, fontsize=8)
     table = pd.DataFrame([row for one in compared for row in one.to_rows()])
     return Picture("comparison", "Layers", "By hard assignment.", figure, table)
