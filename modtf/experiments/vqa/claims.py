@@ -15,7 +15,7 @@ from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.vqa import FAMILY, MAIN, PUBLISHED_EXAMPLES, number
 from modtf.experiments.vqa.chance import against_chance, routed
-from modtf.metrics import alignment
+from modtf.metrics import MEASURES
 
 LEARNED = 10.0  # % of error in distribution: more, and nothing is said of other combinations
 CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points: ours
@@ -150,7 +150,9 @@ def the_router_finds_groups(study: TrainedModels) -> Found:
     """a learned router of encoders finds the groups of sub-tasks."""
     tasks, groups = routed(study)
     if tasks:
-        found = against_chance(list(tasks.values()), groups, alignment, permutations=100)
+        measure = MEASURES["alignment"].function
+        assert measure is not None  # it is one of matrices
+        found = against_chance(list(tasks.values()), groups, measure, permutations=100)
         gain = found.permuted.mean(axis=0) - found.tasks
         frame = pd.DataFrame({"data_seed": list(tasks), "gain": gain})
         yield mean_evidence(frame, "gain", "permuted sub-tasks less those as they are", level=study.level)
