@@ -1,9 +1,12 @@
 """Ends a process in order when the system asks it to: SIGTERM, from a scheduler, a container or `kill`."""
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 TERMINATED = 128 + signal.SIGTERM  # exit status
 
@@ -20,7 +23,8 @@ def exit_on_sigterm() -> Iterator[None]:
     """Within, the first SIGTERM raises `Terminated` in the main thread, and later ones are ignored.
 
     As Ctrl-C does, it waits for the end of a call outside Python, such as compiling. Only the main thread can
-    do this; elsewhere nothing is changed.
+    do this; elsewhere nothing is changed. Python drops what is raised in a destructor, as TensorFlow's
+    functions have: there the signal, or Ctrl-C, comes again.
 
     Example:
         >>> with exit_on_sigterm():
@@ -34,9 +38,20 @@ def exit_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, raise_once)
+    def come_again(dropped: Any) -> None:
+        number = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}.get(dropped.exc_type)
+        if number == signal.SIGTERM:
+            signal.signal(number, raise_once)
+        if number is None:
+            hook(dropped)
+        else:
+            threading.Timer(0.1, os.kill, (os.getpid(), number)).start()  # after the destructor
+
+    before, hook = signal.signal(signal.SIGTERM, raise_once), sys.unraisablehook
+    sys.unraisablehook = come_again
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         if signal.getsignal(signal.SIGTERM) is raise_once:  # else the process ends
             signal.signal(signal.SIGTERM, before)

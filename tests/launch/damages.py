@@ -46,6 +46,8 @@ def found_in(out: Path) -> dict[str, object]:
     """All numbers of finished cells but what a clock measured."""
     numbers: dict[str, object] = {}
     for folder in sorted(path.parent for path in out.glob("*/results.csv")):
+        if not all((folder / name).exists() for name in ("history.csv", "activation.npz")):
+            continue  # lost
         results = pd.read_csv(folder / "results.csv")
         numbers[f"{folder.name}/results"] = results[~results["measure"].isin(CLOCK)].to_csv()
         numbers[f"{folder.name}/history"] = (folder / "history.csv").read_text()

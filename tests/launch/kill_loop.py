@@ -142,10 +142,11 @@ def kills(loop: Loop, command: str, chance: random.Random) -> None:
             os.kill(child, how)
             found, expected, left = ended(child, 3600), (KINDS[how], -how, 0), left - 1  # 0: it was ending
             loop.counts[f"kills: {how.name}"] += 1
-            left_there = list(out.glob("*/checkpoint.previous.npz"))
+            left_there = {p.parent for p in out.glob("*/checkpoint.previous.npz")}
+            left_there -= {p.parent for p in out.glob("*/manifest.json")}  # killed just after its end
             if is_whole and left_there and len(loop.unfinished) < 20:
                 loop.unfinished.append(loop.folder / f"unfinished{len(loop.unfinished)}")
-                shutil.copytree(left_there[0].parent, loop.unfinished[-1] / left_there[0].parent.name)
+                shutil.copytree(one := left_there.pop(), loop.unfinished[-1] / one.name)
             files = [p for p in sorted(out.glob("*/*.*")) if p.is_file() and p.suffix != ".keras"]
             if files and chance.random() < 0.5:
                 is_whole, found = False, found or -how  # what had just ended is started again, too

@@ -30,6 +30,22 @@ def test_the_first_one_raises_and_later_ones_are_ignored(handler):
     assert caught.value.code == TERMINATED == 143
 
 
+@pytest.mark.parametrize(
+    ("number", "raised"), [(signal.SIGTERM, Terminated), (signal.SIGINT, KeyboardInterrupt)]
+)
+def test_one_that_falls_into_a_destructor_comes_again(handler, number, raised):
+    class Dropped:
+        def __del__(self):
+            signal.raise_signal(number)
+
+    def work():
+        Dropped()
+        time.sleep(60)
+
+    with pytest.raises(raised), exit_on_sigterm():
+        work()
+
+
 def test_it_leaves_nothing_behind_and_other_threads_change_nothing(handler):
     with exit_on_sigterm():
         assert signal.getsignal(signal.SIGTERM) != handler

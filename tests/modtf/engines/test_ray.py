@@ -80,16 +80,17 @@ def test_a_cell_that_kills_its_workers_has_failed(run, on_ray, cells):
 
 def test_a_node_that_dies_in_the_middle_loses_nothing(run, on_ray, cluster, tmp_path):
     """The last of all tests here: afterwards the cluster has one node."""
-    made, second = cluster
+    (made, second), over = cluster, threading.Event()
 
     def kill():
-        while len(list((tmp_path / "out").glob("*/checkpoint.npz"))) < 2:
+        while len(list((tmp_path / "out").glob("*/checkpoint.npz"))) < 2 and not over.is_set():
             time.sleep(0.02)  # until both nodes are in the middle of a cell
         made.remove_node(second, allow_graceful=False)
 
-    thread = threading.Thread(target=kill)
+    thread = threading.Thread(target=kill, daemon=True)  # a failure must not wait for it
     thread.start()
     counts, _, summary = run("slowest_steps", on_ray())
+    over.set()
     thread.join()
     assert (counts, summary.is_good) == ({"finished": 4}, True)
     for path in (tmp_path / "out").glob("*/history.csv"):
