@@ -53,7 +53,7 @@ def against_chance(
         >>> from modtf.metrics import alignment
         >>> groups = [0, 0, 0, 1, 1, 1]
         >>> found = against_chance([[np.eye(2)[groups]]], groups, alignment)
-        >>> found.tasks.mean(), round(found.p, 1)  # one grouping in ten is this one, by name or not
+        >>> float(found.tasks.mean()), round(found.p, 1)  # one grouping in ten is this one, by name or not
         (0.0, 0.1)
     """
     member = np.arange(max(groups) + 1)[:, None] == np.asarray(groups)
