@@ -1,7 +1,6 @@
 """Trains, evaluates and writes one cell: what `launch/run.py` and every study are made of."""
 
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +12,15 @@ from modtf.cell import Cell
 from modtf.checks import check_path, check_type
 from modtf.engines.lock import held
 from modtf.engines.members_in_turn import make_member, run_members
-from modtf.engines.state import finish, recorded_source, state_of
+from modtf.engines.state import finish, state_of, write_config
 from modtf.engines.train_and_write import train_and_write
-from modtf.files import check_writable, remove_unfinished, write_text
+from modtf.files import check_writable, remove_unfinished
 from modtf.models.base import ModularModel
 from modtf.models.build import build_cell, trains_alone
-from modtf.results.schema import CONFIG
 from modtf.training.provenance import provenance
 from modtf.training.requirements import check_cell
 from modtf.training.strategy import name_of
 from modtf.training.trainer import trainer_of
-from modtf.version import __version__
 
 
 def run_cell(
@@ -95,8 +92,7 @@ def prepare(
         folder.mkdir(parents=True, exist_ok=True)
         remove_unfinished(folder)
         made_with = {**provenance(cell.protocol.training.precision), "strategy": name_of(strategy)}
-        record = {**cell.to_dict(), "version": __version__, **recorded_source(cell), "provenance": made_with}
-        write_text(folder / CONFIG, json.dumps(record, indent=1))
+        write_config(cell, folder, provenance=made_with)
         with scope():
             if in_turn:
                 run_members(cell, folder, **how)

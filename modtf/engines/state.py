@@ -12,7 +12,7 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.files import remove_unfinished, scratch_folder, write_text
 from modtf.models.own import MODELS, source_of
-from modtf.results.cells import damage_in, is_finished, read_config
+from modtf.results.cells import HAS_MANIFEST, damage_in, is_finished, read_config
 from modtf.results.manifest import MANIFEST, read_json, write_manifest
 from modtf.results.schema import CONFIG, PRIVATE
 from modtf.task import science_hash
@@ -93,6 +93,12 @@ def recorded_source(cell: Cell) -> dict[str, Any]:
     return {SOURCE: source_of(cell.runs)} if cell.runs in MODELS else {}
 
 
+def write_config(cell: Cell, folder: Path, **more: Any) -> None:
+    """Writes what a cell is, and that it will have a manifest: without it, it is unfinished."""
+    record = {**cell.to_dict(), "version": __version__, HAS_MANIFEST: True, **recorded_source(cell), **more}
+    write_text(folder / CONFIG, json.dumps(record, indent=1))
+
+
 def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
     """Writes the config of every cell that has no folder, so that reports know what was asked for.
 
@@ -103,8 +109,7 @@ def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
     with scratch_folder(private) as scratch:
         for cell in cells:
             if not (folder := Path(out, cell.folder)).exists():
-                record = {**cell.to_dict(), "version": __version__}
-                write_text(scratch / folder.name / CONFIG, json.dumps(record, indent=1))
+                write_config(cell, scratch / folder.name)
                 with contextlib.suppress(OSError):  # it was begun just now
                     os.rename(scratch / folder.name, folder)
 

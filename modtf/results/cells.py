@@ -13,10 +13,12 @@ from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.results.archive import SUFFIX, is_archive, unpacked
 from modtf.results.check import check_files
-from modtf.results.manifest import MANIFEST, damage_of
+from modtf.results.manifest import MANIFEST, damage_of, read_json
 from modtf.results.schema import ACTIVATION, CELL, CONFIG, HISTORY, PRIVATE, RESULTS
 from modtf.task import science_hash
 from modtf.training.archive import DamagedError
+
+HAS_MANIFEST = "manifest"  # in the config of a cell that is unfinished without one
 
 Folder = str | os.PathLike[str]
 
@@ -73,8 +75,10 @@ class CellFolder:
 
 def is_finished(folder: Path) -> bool:
     """Whether a cell has its manifest, or, from before there were any, its results and no checkpoint."""
+    if (folder / MANIFEST).is_file():
+        return True
     old = (folder / RESULTS).is_file() and not any(folder.glob("checkpoint*.npz"))
-    return old or (folder / MANIFEST).is_file()
+    return old and not read_json(folder / CONFIG).get(HAS_MANIFEST)
 
 
 Source = Folder | Sequence[Folder] | Sequence[CellFolder]

@@ -32,7 +32,7 @@ def test_files(folder, small_cell):
     assert {path.name for path in folder.iterdir()} == {*files.split(), "manifest.json"}
     config = json.loads((folder / "config.json").read_text())
     made_with = config.pop("provenance")
-    assert config == {**small_cell.to_dict(), "version": modtf.__version__}
+    assert config == {**small_cell.to_dict(), "version": modtf.__version__, "manifest": True}
     versions = {module.__name__: module.__version__ for module in (modtf, tf, keras, np)}
     assert versions.items() <= made_with.items()
     others = "python backend system processor accelerators precision strategy"

@@ -10,7 +10,7 @@ import dummy
 import pytest
 
 from modtf.engines.lock import HeldError, NoLocksError, held
-from modtf.engines.state import state_of
+from modtf.engines.state import state_of, write_config
 from modtf.engines.work import Outcome, work_on
 from modtf.results.schema import PRIVATE
 
@@ -129,6 +129,8 @@ def test_it_is_unfinished_until_its_manifest_is_written(cells, work, tmp_path, m
     assert not (folder / "checkpoint.npz").exists()
     (folder / "manifest.json").unlink()
     assert state_of(cells[0], tmp_path / "out").name == "damaged"  # its results are no table
+    write_config(cells[0], folder)  # which says that there is to be one
+    assert state_of(cells[0], tmp_path / "out").name == "open"
 
 
 def test_what_another_process_works_on_or_nobody_can_lock(cells, work, tmp_path, monkeypatch):
