@@ -1,12 +1,13 @@
 """Every choice of some tokens, for what needs the very tokens: sums over labels do not say it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from modtf.checks import check_integer
 from modtf.metrics.tokens.checks import Ints, as_layers
 from modtf.metrics.tokens.experts import ChosenExperts, Experts
 from modtf.metrics.tokens.gates import Gates
@@ -36,6 +37,14 @@ def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequenc
     if isinstance(activations, Experts):
         return activations.layers
     return [Gates(values, from_logits, top_k) for values in as_layers(activations)]
+
+
+def check_compared(name: str, value: Any, seed: int) -> None:
+    """Raises `ValueError` unless `value` is two or more things by name, and the seed is one."""
+    if not isinstance(value, Mapping) or len(value) < 2:
+        received = ", ".join(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
+        raise ValueError(f"{name} are {received or 'none'}; expected two or more by name, to compare.")
+    check_integer("seed", seed, 0)
 
 
 def whole_documents(documents: Ints, seed: int) -> Ints:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from modtf.metrics.distributions import Array
 from modtf.metrics.tokens.accumulator import ActivationAccumulator
 from modtf.metrics.tokens.checks import Ints
-from modtf.metrics.tokens.choices import Choices, Layer, layers_of, whole_documents
+from modtf.metrics.tokens.choices import Choices, Layer, check_compared, layers_of, whole_documents
 from modtf.metrics.tokens.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
 from modtf.metrics.tokens.layer import Estimate, LayerMeasures
 from modtf.metrics.tokens.names import Numbers
@@ -102,6 +102,7 @@ def compare_activations(
         >>> round(found.differences["hard"]["adjusted_mutual_information"].value, 1)
         1.0
     """
+    check_compared("runs", runs, seed)
     made = []
     for name, activations in runs.items():
         sums = ActivationAccumulator(from_logits=from_logits, top_k=top_k)
@@ -122,8 +123,6 @@ def compare_runs(
     progress: Progress,
 ) -> Iterator[Compared]:
     """Every run but the first against it, layer by layer; see `compare_activations`."""
-    if len(runs) < 2:
-        raise ValueError(f"There are {len(runs)} runs; expected two or more to compare.")
     first, *others = runs
     for run in others:
         if len(run.measured) != len(first.measured):

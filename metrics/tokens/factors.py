@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from modtf.checks import check_integer
 from modtf.metrics.distributions import Array
 from modtf.metrics.tokens.checks import Ints
-from modtf.metrics.tokens.choices import Choices, layers_of, whole_documents
+from modtf.metrics.tokens.choices import Choices, check_compared, layers_of, whole_documents
 from modtf.metrics.tokens.experts import Experts
 from modtf.metrics.tokens.names import Numbers
 from modtf.metrics.tokens.summarise import Progress
@@ -82,8 +82,7 @@ def measure_factors(
 
     Source of the correction: as of `modtf.metrics.tokens.estimates.estimates`.
     """
-    if len(factors) < 2:
-        raise ValueError(f"factors are {', '.join(factors) or 'none'}; expected two or more to compare.")
+    check_compared("factors", factors, seed)
     if experts is not None:
         activations = Experts(experts, num_experts)
     layers = layers_of(activations, from_logits, top_k)

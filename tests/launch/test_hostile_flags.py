@@ -26,7 +26,7 @@ BEGINS = {
     "sweep": (["modtf.engines.run_study.run_study", "modtf.launch.sweep.preview"], ["--arch=mlp"]),
     "tune": (["modtf.engines.run_study.run_study"], ["--steps=10"]),
     "report": (["modtf.analysis.study.Study.claims"], ["--results=study", "--out=out"]),
-    "measure": (["modtf.measure_activations"], ["--activations=x.npz", "--out=out"]),
+    "measure": (["modtf.launch.measure.measured"], ["--activations=x.npz", "--out=out"]),
     "bench": (["modtf.launch.bench.measure_requests"], []),
     "prepare": (["modtf.launch.prepare.prepare"], ["--configs=mlp_regression_r2_task0"]),
 }

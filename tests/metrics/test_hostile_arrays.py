@@ -101,6 +101,8 @@ def test_functions(name, data):
     function = FUNCTIONS[name]
     good = {"A": np.eye(3), "matrix": np.eye(3), "num_rules": 3, "num_draws": 2, "name": "alignment"}
     good |= {"sums": np.eye(3), "counts": np.ones(3), "usage": np.eye(3), "rule_distributions": np.eye(3)}
+    good |= {"runs": {"a": GOOD, "b": GOOD}, "labels": np.arange(12) % 3, "activations": GOOD}
+    good |= {"factors": {"token": np.arange(12) % 2, "position": np.arange(12)}}
     if name == "measure_population":
         good = {"A": np.eye(3)[None]}
     names = list(inspect.signature(function).parameters)

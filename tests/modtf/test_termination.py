@@ -13,8 +13,10 @@ from modtf.termination import TERMINATED, Terminated, exit_on_sigterm
 @pytest.fixture
 def handler():
     before = signal.getsignal(signal.SIGTERM)
+    ctrl_c = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     yield before
     signal.signal(signal.SIGTERM, before)
+    signal.signal(signal.SIGINT, ctrl_c)
 
 
 def test_the_first_one_raises_and_later_ones_are_ignored(handler):
