@@ -36,7 +36,10 @@ def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequenc
     """The layers of what `modtf.measure_activations` takes, but for chunks."""
     if isinstance(activations, Experts):
         return activations.layers
-    return [Gates(values, from_logits, top_k) for values in as_layers(activations)]
+    layers = as_layers(activations)
+    if top_k is not None:
+        check_integer("top_k", top_k, 1, min(layer.shape[-1] for layer in layers))
+    return [Gates(values, from_logits, top_k) for values in layers]
 
 
 def check_compared(name: str, value: Any, seed: int) -> None:
