@@ -15,6 +15,7 @@ from modtf.metrics.tokens.experts import Experts
 from modtf.metrics.tokens.names import Numbers
 from modtf.metrics.tokens.summarise import Progress
 
+MOST_PERMUTATIONS = 1_000
 SATURATED = 0.9  # where permuted factors leave less than a tenth to tell, too few tokens are alike
 
 
@@ -63,7 +64,7 @@ def measure_factors(
         factors: name -> integers from 0, or names, `[tokens]`; two or more.
         activations, experts, num_experts, documents, from_logits, top_k: as for `measure_activations`. Of
             more than 32,768 tokens as many are looked at, of documents drawn at random.
-        permutations: how often factors are permuted.
+        permutations: how often factors are permuted, 2 to 1,000.
         seed: of the permutations, and of the documents.
         progress: wraps the layers while they are measured, for example `tqdm`.
 
@@ -86,7 +87,7 @@ def measure_factors(
     if experts is not None:
         activations = Experts(experts, num_experts)
     layers = layers_of(activations, from_logits, top_k)
-    check_integer("permutations", permutations, 2)
+    check_integer("permutations", permutations, 2, MOST_PERMUTATIONS)
     num_tokens, generator = len(layers[0]), np.random.default_rng(seed)
     number = np.arange(num_tokens) if documents is None else Numbers("documents").of(documents, num_tokens)
     classes = [Numbers(name).of(values, num_tokens) for name, values in factors.items()]
