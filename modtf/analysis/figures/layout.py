@@ -21,7 +21,7 @@ PAGE = 11.8  # inches that a report, or the site, has for a picture; wider ones 
 STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
 STYLE |= {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True}
 STYLE |= {"xtick.color": "#999999", "xtick.labelcolor": "black", "text.color": "black"}
-NUMBERS = {"num_rules": "R", "num_modules": "M"}  # what a reader calls columns
+NUMBERS = {"num_rules": "R", "num_modules": "M", "parts": "k"}  # what a reader calls columns
 
 
 class Look(NamedTuple):
