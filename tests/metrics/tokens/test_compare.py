@@ -70,6 +70,7 @@ def test_differences_are_those_of_the_measures_and_intervals_leave_out_documents
     assert estimate.high == pytest.approx(max(centre + half, value))
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_and_are_narrower_than_unpaired_ones():
     """Both routers follow the taste of documents, the second less: the difference is known from many."""
     hits, paired, apart = 0, [], []

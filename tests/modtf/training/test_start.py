@@ -33,6 +33,7 @@ def test_what_is_chosen():
     )
 
 
+@pytest.mark.slow
 def test_a_specialised_start(tmp_path):
     protocol = Protocol(Training(steps=4, batch_size=64, evaluations=1, learning_rate=0.01), SIZES)
     found = {}
