@@ -41,8 +41,9 @@ def test_the_table_has_a_row_for_each(finished):
     _, printed = finished
     assert printed.startswith("mlp_regression_r3_e4: 3 variants x 1 members")
     table = printed[printed.index("variant ") :].splitlines()
-    rows = {line.split("  ")[0]: line.split() for line in table[2:6]}
-    assert list(rows) == ["gt_modular", "my_baseline", "my_model (experts=5)", "random"]
+    rows = {line.split("  ")[0]: line.split() for line in table[2:7]}
+    random = ["random (3 modules)", "random (5 modules)"]
+    assert list(rows) == ["gt_modular", "my_baseline", "my_model (experts=5)", *random]
     assert rows["my_baseline"][3:8] == ["-"] * 5  # no activation: performance alone
     assert "-" not in rows["my_model (experts=5)"]
     # embedding 3 x 3, gate 5 x 5 + 5, first 5 x 15 + 15, second 5 x 3 + 5
