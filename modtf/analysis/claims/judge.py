@@ -78,13 +78,14 @@ def _judge_one(study: TrainedModels, names: Sequence[str]) -> pd.DataFrame:
     found: dict[str, list[tuple[tuple[str, ...], Evidence]]] = {name: [] for name in names}
     for kind in study.kinds:
         whole = study.of_kind(*kind)
-        there = {*known_variants(kind[:1]), *whole.variants}
+        there, routers = {*known_variants(kind[:1]), *whole.variants}, set(whole.results["router"])
         parts: dict[Sequence[str] | None, TrainedModels] = {None: whole}
         for name in names:
             only, families = CLAIMS[name].variants, CLAIMS[name].families
             meant = only is None or len(there & set(only)) >= min(
                 2, len(only)
             )  # one name alone may be another's
+            meant = meant and CLAIMS[name].router in (None, *routers)
             if meant and (families is None or is_one_of(kind[0], families)):
                 part = parts.get(only) or parts.setdefault(only, whole.of_variants(only or ()))
                 pieces = list(CLAIMS[name].evidence(part))

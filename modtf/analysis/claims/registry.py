@@ -20,6 +20,7 @@ class Claim:
     evidence: Find  # of the part of a study that is one kind of task
     variants: tuple[str, ...] | None = None  # the only ones it is judged by; None: all
     families: tuple[str, ...] | None = None  # that it is meant for; None: all
+    router: str | None = None  # that some of its models have, whatever its options; None: any
 
 
 def check_claim(name: str, claim: Any) -> None:
@@ -53,6 +54,12 @@ MODULES = {
         "random_specialises_worst",
         "specialised_perform_better",
         "specialised_train_faster",
+    ),
+    "modtf.experiments.modarch.claims.misrouting": (
+        "misrouting_costs",
+        "a_tenth_misrouted_is_cheap",
+        "half_the_modules_cost",
+        "drawn_costs_more",
     ),
     "modtf.experiments.corruptions.claims": (
         "modular_composes",
@@ -92,6 +99,7 @@ def register_claim(
     statistic: str,
     variants: Sequence[str] | None = None,
     families: Sequence[str] | None = None,
+    router: str | None = None,
 ) -> Callable[[Find], Find]:
     """A decorator that makes a function of a study a claim, judged in every report.
 
@@ -103,6 +111,7 @@ def register_claim(
         variants: the only ones that the function sees, as the study names them; it is not judged where the
             family and the results have none of them, or one of several. All by default.
         families: the only ones, and those made from them, that it is judged for; all by default.
+        router: it is judged only where a model has this one, with whatever options.
 
     Returns:
         The decorator; it returns the function itself, which is called with the part of a study that is one
@@ -124,6 +133,7 @@ def register_claim(
     only: dict[str, Any] = {
         "variants": variants and tuple(variants),
         "families": families and tuple(families),
+        "router": router,
     }
 
     def add(find: Find) -> Find:

@@ -13,23 +13,11 @@ from modtf.analysis.figures.marks import SMALL, whiskers
 from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.summary import summarise
 from modtf.analysis.trained import TrainedModels
+from modtf.experiments.modarch.given import GIVEN, family_of_matrices
 from modtf.metrics import MEASURES
 
-GIVEN = "clamped"
 AGAINST = ("alignment", "inverse_mutual_information")
 FAMILIES = ("mlp", "mha", "rnn")
-
-
-def family_of_matrices(model_options: str) -> str:
-    """What tells the given routings apart but for their amount: "spread, soft".
-
-    Example:
-        >>> family_of_matrices("matrix=block,amount=2,hard=True")
-        'block, drawn'
-    """
-    options = dict(part.split("=") for part in model_options.split(",") if part)
-    drawn = "drawn" if options.get("hard") == "True" else "soft"
-    return f"{options.get('matrix', 'spread')}, {drawn}"
 
 
 @register_figure("misrouting", FAMILIES)

@@ -26,7 +26,7 @@ from modtf.experiments.modarch.claims.activation import steps_to_threshold
 from modtf.metrics import MEASURES, rule_distributions
 from modtf.results import VARIANTS, load_results
 
-PUBLISHED = [name for name, claim in CLAIMS.items() if claim.families is None]  # of the first experiment
+PUBLISHED = [name for name, claim in CLAIMS.items() if claim.variants == VARIANTS]
 FEW = ["monolithic_comparable_at_few_rules", "no_advantage_at_few_rules"]
 
 

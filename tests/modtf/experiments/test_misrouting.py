@@ -5,8 +5,13 @@ import pytest
 from simulated_results import study_of
 
 from modtf.analysis import performance_rows
+from modtf.analysis.claims import CLAIMS
+from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.figures import NothingToDraw
-from modtf.experiments.modarch.figures import family_of_matrices
+from modtf.experiments.modarch.given import distance, dose, family_of_matrices, with_doses
+from modtf.experiments.modarch.studies.misrouting import DOSES as STUDY
+from modtf.metrics import alignment
+from modtf.models.routers.clamped import clamped_matrix
 
 DOSES = [
     {"matrix": "spread", "amount": 0.0},
@@ -45,3 +50,61 @@ def test_families_of_matrices():
 def test_without_given_routing_it_says_how_to_get_it(study):
     with pytest.raises(NothingToDraw, match="sweep --study=misrouting"):
         [*study.of_variants(["modular", "gt_modular"]).figure("misrouting")]
+
+
+COSTS = (
+    2.0  # of the log loss from perfect to wrong; a drawn module costs a tenth more, half the modules a fifth
+)
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory):
+    """All doses of the study; what each costs is known."""
+    ways = [(*which, hard) for which, drawn in STUDY.items() for hard in (False, True)[: 1 + drawn]]
+    variants = [("clamped", dict(zip(("matrix", "amount", "hard"), way, strict=True))) for way in ways]
+    found = study_of(
+        tmp_path_factory.mktemp("priced"), rules=[8], data_seeds=range(5), seeds=[0], variants=variants
+    )
+    doses = [dose(said) for said in found.results["model_options"].astype(str)]
+    distances = [distance(*each[:2]) for each in doses]
+    drawn = np.array([each[2] for each in doses])
+    collapsed = np.array([each[0] == "collapsed" for each in doses])
+    cost = np.exp(COSTS * np.array(distances) + np.log(1.1) * drawn + np.log(1.2) * collapsed)
+    is_loss = found.results["measure"] == "loss"
+    found.results["value"] = found.results["value"].where(~is_loss, found.results["value"] * cost)
+    return found
+
+
+@pytest.mark.parametrize(("matrix", "amount"), STUDY)
+def test_how_far_a_matrix_is_from_the_rules(matrix, amount):
+    assert distance(matrix, amount) == pytest.approx(alignment(clamped_matrix(8, matrix, amount)))
+
+
+def evidence(study, name):
+    return {piece.name: piece for piece in CLAIMS[name].evidence(study)}
+
+
+def test_what_a_dose_costs_is_found(priced):
+    table = with_doses(priced)
+    assert table["alignment"].nunique() == 6
+    assert len(table) == 20 * 5 * 2  # in and out of distribution
+    for name, piece in evidence(priced, "misrouting_costs").items():
+        assert piece.supports, name
+        assert piece.value == pytest.approx(COSTS, abs=0.35), name
+    tenth = evidence(priced, "a_tenth_misrouted_is_cheap")
+    assert tenth["perfect over a tenth, soft, in distribution"].value == pytest.approx(0.18, abs=0.05)
+    assert not any(piece.supports for piece in tenth.values())
+    halves = evidence(priced, "half_the_modules_cost")
+    assert [piece.num_tasks for piece in halves.values()] == [5] * 12
+    of_eight = np.mean([piece.value for name, piece in halves.items() if "8 modules" in name])
+    assert of_eight == pytest.approx(1 - 1 / 1.2, abs=0.05)
+    drawn = evidence(priced, "drawn_costs_more")
+    assert len(drawn) == 18
+    assert np.mean([piece.value for piece in drawn.values()]) == pytest.approx(1 - 1 / 1.1, abs=0.03)
+
+
+def test_claims_of_misrouting_are_judged_where_routing_was_given(study):
+    names = ["misrouting_costs", "drawn_costs_more"]
+    judged = judge_all(study, names)
+    assert judged["claim"].unique().tolist() == names
+    assert judge_all(study.of_variants(["modular", "gt_modular"]), names).empty

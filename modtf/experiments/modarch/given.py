@@ -1,0 +1,90 @@
+"""Models whose routing was given, by the router `clamped`: how far it is from the rules, what that costs."""
+
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.claims.numbers import SERIES
+from modtf.analysis.pairs import match_members
+from modtf.analysis.trained import TrainedModels
+
+GIVEN = "clamped"
+Dose = tuple[str, float, bool]  # matrix, amount, and whether a module is drawn for every token
+
+
+def dose(model_options: str) -> Dose:
+    """What the options of a model say.
+
+    Example:
+        >>> dose("matrix=block,amount=2,hard=True")
+        ('block', 2, True)
+    """
+    said = dict(part.split("=") for part in model_options.split(",") if part)
+    matrix, amount = said.get("matrix", "spread"), float(said.get("amount", 0))
+    return matrix, amount if matrix == "spread" else int(amount), said.get("hard") == "True"
+
+
+def family_of_matrices(model_options: str) -> str:
+    """What tells given routings apart but for their amount.
+
+    Example:
+        >>> family_of_matrices("matrix=block,amount=2,hard=True")
+        'block, drawn'
+    """
+    matrix, _, drawn = dose(model_options)
+    return f"{matrix}, {'drawn' if drawn else 'soft'}"
+
+
+def with_doses(study: TrainedModels) -> pd.DataFrame:
+    """Performance in and out of distribution of the models whose routing was given.
+
+    Returns:
+        The columns of `study.performance`, and matrix, amount, drawn, and alignment: of the matrix itself.
+    """
+    rows = study.performance[study.performance["router"] == GIVEN]
+    doses = [dose(said) for said in rows["model_options"].astype(str)]
+    table = pd.DataFrame(doses, rows.index, ["matrix", "amount", "drawn"])
+    return rows.join(table.assign(alignment=[distance(*which[:2]) for which in doses]))
+
+
+def distance(matrix: str, amount: float) -> float:
+    """The alignment of a matrix of the study, all of which are at most as far off as random activation.
+
+    Example:
+        >>> distance("spread", 0.25), distance("collapsed", 4)
+        (0.25, 0.75)
+    """
+    return amount if matrix == "spread" else 1 - 1 / amount
+
+
+def trends(doses: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
+    """The slope of log loss, or error, over the alignment of a family of matrices, perfect routing included.
+
+    Args:
+        doses: as `with_doses` gives it, of one distribution.
+
+    Returns:
+        The columns of `SERIES`, num_rules, and slope, of every task with at least three doses; at 2.3 the
+        loss is tenfold where alignment goes from 0 to 1.
+    """
+    perfect = doses["alignment"] == 0
+    rows = doses[(perfect | (doses["matrix"] == matrix) & (doses["drawn"] == drawn)) & (doses["value"] > 0)]
+    found = [
+        (*series, np.polyfit(part["alignment"], np.log(part["value"]), 1)[0])
+        for series, part in rows.groupby([*SERIES, "num_rules"], observed=True)
+        if part["alignment"].nunique() > 2
+    ]
+    return pd.DataFrame(found, columns=[*SERIES, "num_rules", "slope"])
+
+
+def saved(doses: pd.DataFrame, first: Dose, second: Dose) -> pd.DataFrame:
+    """`match_members` of two doses, on the same tasks and seeds.
+
+    What is the same however it is drawn, as perfect routing, is found under either name.
+    """
+    both = [doses[_is(doses, *which)].assign(variant=name) for which, name in ((first, "1"), (second, "2"))]
+    return match_members(pd.concat(both), "1", "2")
+
+
+def _is(doses: pd.DataFrame, matrix: str, amount: float, drawn: bool) -> pd.Series:
+    same = (doses["matrix"] == matrix) & (doses["amount"] == amount)
+    return same & ((doses["drawn"] == drawn) | ~doses[same]["drawn"].any())
