@@ -1,25 +1,26 @@
-"""Measures what a training step costs, in CPU time on one core, beside the textbook implementation.
+"""Measures what a training step costs, in CPU time on one core.
 
-Every (architecture, R, e) is measured in a process of its own, pinned to one core; its variants, their
-textbook implementations, the data and the core's matrix peak take turns, and medians are compared, so
-that other users of the machine disturb all of them alike. Linux measures best: elsewhere nothing pins
-the process, and CPU time is of all threads.
+Every (architecture, R, e) is measured in a process of its own, pinned to one core; its variants, the data
+and the core's matrix peak take turns, and medians are compared, so that other users of the machine disturb
+all of them alike. Linux measures best: elsewhere nothing pins the process, and CPU time is of all threads.
+Other implementations that plug-ins register as baselines, as docs/performance has them, are measured, too.
 
 --device=gpu measures wall time on an accelerator instead, up to where the device says that it is done (CPU
 time means nothing there): whole training programs of a table of its own, row by row into --json. What is in
 that file is not measured again. --device=cpu runs the same programs on the CPU.
 
-Columns: step ms: the compiled step alone, per member. /mono: over the monolithic variant. train ms:
-with data and `fit`. textbook ms: all modules in memory, a Python generator, one step per call. of peak:
-share of the fastest matrix product measured beside it. data: of the stream, over the step. fit: what
-`fit` adds to the bare loop. MiB: arguments, results and temporaries of the compiled step. x alone: a
-member of the population over one alone. gate units: of all modules, over monolithic (real work).
+Columns: step ms: the compiled step alone, per member. /mono: over the monolithic variant. train ms: with
+data and `fit`. of peak: share of the fastest matrix product measured beside it. data: of the stream, over
+the step. fit: what `fit` adds to the bare loop. MiB: arguments, results and temporaries of the compiled
+step. x alone: a member of the population over one alone. gate units: of all modules, over monolithic (real
+work).
 
 Examples:
     python launch/bench.py --arch=mlp --rules=2,32 --width=32
     python launch/bench.py --arch=mlp,mha,rnn --backend=jax
     python launch/bench.py --all --json=bench.json
-    python launch/bench.py --arch=mlp --members=25 --nobaseline
+    python launch/bench.py --arch=mlp --members=25
+    python launch/bench.py --arch=mlp --plugin=docs/performance/textbook_form.py
     python launch/bench.py --arch=mlp,mha --evaluation
     python launch/bench.py --device=gpu --backend=jax --json=card.json
     python launch/bench.py --device=gpu --backend=jax --dry_run
@@ -61,7 +62,7 @@ def define_flags(values: flags.FlagValues) -> None:
     words = "Measurements of each program, of which the median counts."
     define.integer("repeats", 7, words, lower_bound=1)
     define.float("seconds", 0.15, "CPU time of one measurement, at least.", lower_bound=1e-6)
-    define.bool("baseline", True, "Measure the textbook implementation too.")
+    define.bool("baseline", True, "Measure the baselines of plug-ins, too.")
     words = "Measure instead what evaluating costs beside training, paper sizes and steps divided by 10."
     define.bool("evaluation", False, words)
     words = "Of Keras. jax: the compiled step and data made by a program; nothing needs TensorFlow."
@@ -82,7 +83,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Measures what is not measured yet, or lists it, and prints the table and which goals it meets."""
+    """Measures what is not measured yet, or lists it, and prints the table."""
     if given.json is not None:
         check_file_writable(given.json, "--json")
     requests, common, on_device = requests_of_flags(given), how_measured(given), given.device is not None

@@ -19,11 +19,10 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 REGISTRIES = (FAMILIES, ARCHITECTURES, ROUTERS, MEASURES, FIGURES, CLAIMS)
 
 # Who may import the file of a registered thing, besides the registry that finds it by name: a family's data
-# ask their family, the benchmark has textbook forms of the published architectures, and `modtf.metrics`
-# exports its functions.
+# ask their family, and `modtf.metrics` exports its functions.
 MAY_IMPORT = {
     "family": r"modtf\.datasets\.families\.\w+",
-    "architecture": r"modtf\.launch\.benchmark\.textbook",
+    "architecture": r"nobody",
     "variant": r"nobody",
     "measure": r"modtf\.metrics|modtf\.analysis\.figures\.matrices",
     "figure": r"modtf\.(analysis|experiments\.\w+)\.figures(\.\w+)?",

@@ -13,7 +13,6 @@ program. Nothing is timed; products are not tuned without a card.
 import argparse
 import re
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -26,10 +25,11 @@ from jax.experimental import topologies  # noqa: E402
 from modtf.datasets.device import DeviceStream  # noqa: E402
 from modtf.launch.benchmark.costs import population_of  # noqa: E402
 from modtf.launch.benchmark.jax_programs import state_of, training_steps  # noqa: E402
+from modtf.launch.benchmark.requests import cell_of_row  # noqa: E402
 from modtf.launch.benchmark.timing import BATCH_SIZE  # noqa: E402
-from modtf.models.build import build  # noqa: E402
+from modtf.models.build import build_cell  # noqa: E402
 from modtf.models.kernels.by_device import ACCELERATOR, use_kernels  # noqa: E402
-from modtf.protocol import KERNELS, PRECISIONS, Protocol  # noqa: E402
+from modtf.protocol import KERNELS, PRECISIONS  # noqa: E402
 from modtf.training.arithmetic import STEPS_PER_PROGRAM, steps_that_fit  # noqa: E402
 from modtf.training.compile import compile_model  # noqa: E402
 
@@ -82,10 +82,11 @@ def compiled(given: argparse.Namespace, form: str):
     def shape_of(array):
         return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=place)
 
-    cell = {"arch": given.arch, "num_rules": given.rules, "task": {}}
-    population = population_of(cell, given.members)
-    training = replace(Protocol.published(population.task).training, precision=given.precision)
-    model = build(population, given.variant, given.width, dtype=training.dtype)
+    row = {"arch": given.arch, "num_rules": given.rules, "width": given.width, "variant": given.variant}
+    row |= {"members": given.members, "precision": given.precision, "task": {}, "model": {}}
+    cell = cell_of_row({**row, "router": {given.variant: {}}})
+    population, training = population_of(cell), cell.protocol.training
+    model = build_cell(cell, population)
     compile_model(model, population, training)
     stream = DeviceStream(population, BATCH_SIZE)
     count = steps_that_fit(stream.bytes_per_step, STEPS_PER_PROGRAM)

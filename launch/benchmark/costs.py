@@ -7,16 +7,17 @@ import contextlib
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from modtf.cell import Cell
 from modtf.files import scratch_folder
-from modtf.launch.benchmark.requests import MEMORY, PROFILED, Request, cells_of, label_of
+from modtf.launch.benchmark.requests import MEMORY, PROFILED, Request, cell_of_row, cells_of, label_of
 from modtf.launch.benchmark.timing import (
+    BASELINES,
     BATCH_SIZE,
     CLOCKS,
     Clock,
@@ -27,17 +28,14 @@ from modtf.launch.benchmark.timing import (
     timed,
 )
 from modtf.models.base import ModularModel
-from modtf.models.build import build
+from modtf.models.build import build_cell
 from modtf.models.kernels.by_device import use_kernels
 from modtf.plugins import load_plugin
 from modtf.population import Population
-from modtf.protocol import Protocol
-from modtf.task import Task
 from modtf.training.arithmetic import BACKWARD
 
 PEAK_SIZE = {"gpu": 8192, "cpu": 1024}  # rows and columns of the matrices whose product is the device's peak
 FIT_BELOW = 5e-3  # seconds of a step above which what fit adds (some 0.2 ms) is lost in it
-TASKS = 5  # of a published cell; each with as many seeds
 LONGEST = 300  # characters of why a request failed
 
 Costs = dict[str, Any]
@@ -69,39 +67,32 @@ def main() -> None:
         json.dump([{**cell, **made, **costs} for cell, costs in cells], answers)
 
 
-def population_of(request: Request, members: int) -> Population:
+def population_of(cell: Cell) -> Population:
     """Several members have an axis, one alone has none."""
-    task = Task(request["arch"], num_rules=request["num_rules"], **request["task"])
-    if members == 1:
-        return Population.of(task)
-    tasks = [task.replace(data_seed=i % TASKS) for i in range(members)]
-    return Population.of(tasks, [i // TASKS for i in range(members)])
+    return cell.population if len(cell.members) > 1 else cell.population.alone(0)
 
 
 def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[Costs]:
     """What each variant of a request costs, by a backend's programs; `common`: `requests.how_measured`."""
     clock, data = CLOCKS[common["clock"]], request["data"]
-    population, size = population_of(request, request["members"]), PEAK_SIZE[common["device"]]
-    training = replace(Protocol.published(population.task).training, precision=request["precision"])
+    cells = [cell_of_row(row) for row in cells_of(request)]
+    population, training = population_of(cells[0]), cells[0].protocol.training
+    size = PEAK_SIZE[common["device"]]
     runs: Runs = {}
     others: Runs = {}  # measured after what is compared: a dataset's threads may outlive its `fit`
     found: list[Costs] = []
 
-    def model_of(variant: str, members: Population) -> ModularModel:
-        options = {"router": request["router"][variant], "dtype": training.dtype, **request["model"]}
-        return build(members, variant, request["width"], **options)
-
     with use_kernels(request["kernels"]), contextlib.ExitStack() as opened:
         if common["evaluation"]:
-            models = (model_of(variant, population) for variant in request["variants"])
+            models = (build_cell(cell, population) for cell in cells)
             return [programs.evaluation_costs(model, training, clock) for model in models]
 
         def opened_step(model: ModularModel) -> tuple[Any, Run]:
             program = opened.enter_context(programs.step_program(model, training, data, clock))
             return program, run_of(clock, program.call, program.steps)
 
-        for variant in request["variants"]:
-            model = model_of(variant, population)
+        for cell in cells:
+            variant, model = cell.variant, build_cell(cell, population)
             program, runs[f"{variant} step"] = opened_step(model)
             costs = {
                 "num_parameters": model.num_parameters,
@@ -114,47 +105,43 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
             if hasattr(model, "state_width"):  # a recurrence
                 costs["gate_units"] = model.num_modules * model.state_width / (4 * model.width)
             if data == MEMORY and len(population) > 1:
-                _, runs[f"{variant} alone"] = opened_step(model_of(variant, population_of(request, 1)))
+                _, runs[f"{variant} alone"] = opened_step(build_cell(cell, population.alone(0)))
             if data == MEMORY and common["backend"] == "tensorflow":
-                has_options = bool(request["task"] or request["router"][variant] or request["model"])
-                costs |= _add_training(model, clock, common["baseline"], has_options, runs, others)
+                is_plain = not (request["task"] or cell.router or cell.model)
+                costs |= _add_training(model, clock, common["baseline"], is_plain, runs, others)
             found.append(costs)
-        if data == MEMORY and common["backend"] == "tensorflow" and common["baseline"]:
-            runs |= programs.plain_run(model, clock)
         for name, call in programs.peak_calls(request["precision"], size).items():
             runs[name] = run_of(clock, call)
         if data == MEMORY:
             runs["data"] = programs.data_run(population, clock)
         samples = interleave({**runs, **others}, common["repeats"], common["seconds"])
-        for cell, costs in zip(cells_of(request), found, strict=True):
-            costs |= costs_of(cell, costs, samples, 2 * size**3)
+        for row, costs in zip(cells_of(request), found, strict=True):
+            costs |= costs_of(row, costs, samples, 2 * size**3)
             if common["profile"]:
-                with programs.trace(str(Path(common["profile"], label_of(cell)))):
+                with programs.trace(str(Path(common["profile"], label_of(row)))):
                     program.call(PROFILED)
     return found
 
 
 def _add_training(
-    model: ModularModel, clock: Clock, baseline: bool, has_options: bool, runs: Runs, others: Runs
+    model: ModularModel, clock: Clock, baseline: bool, is_plain: bool, runs: Runs, others: Runs
 ) -> Costs:
-    """Adds what is measured beside a step: `fit` where it shows; apart, on the stream and the textbook's.
-
-    Returns what compiling the textbook takes, or that there is none.
-    """
+    """Adds what is measured beside a step: `fit` where it shows; apart, on the stream and that of baselines,
+    which know no options. Returns what compiling those takes, and whether they are there."""
     from modtf.launch.benchmark import tensorflow_programs
-    from modtf.launch.benchmark.textbook import has_textbook, textbook_run
 
-    variant, task = model.variant, model.population.task
+    variant, found = model.variant, Costs()
     if runs[f"{variant} step"](2) < FIT_BELOW:
         others[f"{variant} fit"] = tensorflow_programs.own_fit_run(model, clock, cached=False)
         runs[f"{variant} cached fit"] = tensorflow_programs.own_fit_run(model, clock, cached=True)
-    if not baseline:
-        return {}
-    if has_options or not has_textbook(task, variant):
-        return {"has_textbook": False}
-    textbook = textbook_run(task, variant, model.width, clock)
-    others[f"{variant} textbook"] = textbook
-    return {"has_textbook": True, "textbook_compile_s": timed(clock, partial(textbook, 1))}
+    for name in BASELINES if baseline else ():
+        form = BASELINES[name](model) if is_plain else None
+        found[f"has_{name}"] = form is not None
+        if form is not None:
+            network, data = form
+            run = others[f"{variant} {name}"] = tensorflow_programs.fit_run(network, data, clock)
+            found[f"{name}_compile_s"] = timed(clock, partial(run, 1))
+    return found
 
 
 def costs_of(cell: Request, known: Costs, samples: Mapping[str, list[float]], product_flops: int) -> Costs:
@@ -181,13 +168,12 @@ def costs_of(cell: Request, known: Costs, samples: Mapping[str, list[float]], pr
         costs["train_ms"] = costs["step_ms"] + costs["data_ms"]
     if "monolithic step" in samples:
         costs["to_monolithic"] = paired_ratio(step, samples["monolithic step"])
-    if "plain step" in samples:
-        costs["to_plain"] = paired_ratio(step, samples["plain step"])
     if f"{variant} fit" in samples:
         costs["train_ms"] = 1e3 * median(samples[f"{variant} fit"]) / members
         costs["fit_overhead"] = paired_ratio(samples[f"{variant} cached fit"], step) - 1
-    if f"{variant} textbook" in samples:
-        costs["textbook_ms"] = 1e3 * median(samples[f"{variant} textbook"])
+    for name in BASELINES:
+        if f"{variant} {name}" in samples:
+            costs[f"{name}_ms"] = 1e3 * median(samples[f"{variant} {name}"])
     if f"{variant} alone" in samples:
         costs["alone_ms"] = 1e3 * median(samples[f"{variant} alone"])
         costs["to_alone"] = paired_ratio(step, samples[f"{variant} alone"]) / members

@@ -21,8 +21,7 @@ from modtf.plugins import load_plugin
 from modtf.protocol import KERNELS, PLACES, PRECISIONS
 from modtf.studies.check import check_cell
 from modtf.studies.grid import grid
-from modtf.studies.point import options_known
-from modtf.task import Task
+from modtf.studies.point import cell_of, options_known
 from modtf.training.requirements import check_cell as check_fits
 
 Request = Mapping[str, Any]
@@ -39,7 +38,8 @@ OPTIONS = ("task", "router", "model")  # namespaces of --set that a request has
 CORE_FLAGS = ("all", "baseline", "evaluation")  # that only the table of CPU time has
 DEVICE_FLAGS = ("minutes", "dry_run", *NAMED, "profile", "released")  # that it has not
 
-PUBLISHED_MEMBERS = 25  # of a cell: 5 tasks x 5 seeds
+TASKS = 5  # of a published cell; each with as many seeds
+PUBLISHED_MEMBERS = TASKS * TASKS
 PROFILED = 2  # programs in a trace
 GUESS = 20.0  # seconds of a cell: a process, building, compiling, measuring; until some were measured
 
@@ -170,20 +170,33 @@ def _request(cell: Mapping[str, Any], settings: Settings, backend: str) -> dict[
     variants, members = cell["variants"], cell["members"]
     check_members(members, f"--members={members}")
     given = {part: {name: value for name, (value,) in settings[part].items()} for part in OPTIONS}
-    task = Task(cell["arch"], num_rules=cell["num_rules"], **given["task"])
-    whose = {"router": " and ".join(variants), "model": f"the architecture {task.family.architecture!r}"}
+    family = FAMILIES[cell["arch"]]
+    whose = {"router": " and ".join(variants), "model": f"the architecture {family.architecture!r}"}
     for part, owners in whose.items():
-        known = {name: options_known(part, task.family, name) for name in variants}
+        known = {name: options_known(part, family, name) for name in variants}
         check_names(part, given[part], {one: 0 for own in known.values() for one in own}, owners)
         given[part] = {v: {k: x for k, x in given[part].items() if k in own} for v, own in known.items()}
-    seeds = tuple((seed, 0) for seed in range(members))
-    for name in variants:
-        options = {part: given[part][name] for part in whose}
-        built = Cell(task, cell["width"], name, seeds, **options)
+    given["model"] = given["model"][variants[0]]  # one architecture's
+    request = {**cell, **given, "backend": backend, "xla_flags": os.environ.get("XLA_FLAGS", "")}
+    for row in cells_of(request):
+        built = cell_of_row(row)
         check_cell(built)
         check_fits(built)
-    given["model"] = given["model"][variants[0]]  # one architecture's
-    return {**cell, **given, "backend": backend, "xla_flags": os.environ.get("XLA_FLAGS", "")}
+    return request
+
+
+def cell_of_row(row: Request) -> Cell:
+    """The cell that a row speaks of: data seeds vary faster than seeds."""
+    options = {"router": row["router"][row["variant"]], "model": row["model"]}
+    return cell_of(
+        {
+            **{name: row[name] for name in ("arch", "num_rules", "width", "variant")},
+            **row["task"],
+            **{f"{part}.{name}": value for part, own in options.items() for name, value in own.items()},
+            "members": tuple((i % TASKS, i // TASKS) for i in range(row["members"])),
+            "training.precision": row["precision"],
+        }
+    )
 
 
 def cells_of(request: Request) -> list[Row]:

@@ -1,17 +1,20 @@
-"""The tables that `launch/bench.py` prints, and which goals they meet."""
+"""The tables that `launch/bench.py` prints."""
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from modtf.analysis.text import text_table
-from modtf.families import FAMILIES
 from modtf.launch.benchmark.requests import MEMORY, PUBLISHED_MEMBERS
+from modtf.launch.benchmark.timing import BASELINES
 
 Row = Mapping[str, Any]
 #: heading -> how a row fills it, as `str.format` does or a function; empty where the row lacks what it needs
 Columns = Mapping[str, str | Callable[[Row], str]]
+
+
+def _over_ours(name: str) -> Callable[[Row], str]:
+    return lambda row: f"{row[f'{name}_ms'] / row['train_ms']:.1f}x"
 
 
 def _mebibytes(form: str) -> Callable[[Row], str]:
@@ -23,10 +26,7 @@ COST: Columns = {
     **CELL,
     "step ms": "{step_ms:.2f}",
     "/mono": "{to_monolithic:.2f}",
-    "/plain": "{to_plain:.2f}",
     "train ms": "{train_ms:.2f}",
-    "textbook ms": "{textbook_ms:.1f}",
-    "textbook/ours": lambda row: f"{row['textbook_ms'] / row['train_ms']:.1f}x",
     "of peak": "{peak_fraction:.0%}",
     "data": lambda row: f"{row['data_ms'] / row['step_ms']:.1%}",
     "fit": "{fit_overhead:+.0%}",
@@ -58,51 +58,13 @@ DEVICE: Columns = {
     "released models/h": "{released_models_per_hour:,.3g}",
     "x released": lambda row: f"{1 / row['to_released']:,.0f}x",
 }
-PLAIN_LIMIT = 1.3  # of a step over that of plain layers
-HELD = ("all_all_all", "group_all_all")  # what is held to it: as much arithmetic
 SHAPE = ("arch", "num_rules", "width", "variant")
 _shape = itemgetter(*SHAPE)
 _but_members = itemgetter(*SHAPE, "precision", "data", "kernels", "backend")
 
 
-class Goal(NamedTuple):
-    """A limit on a ratio, which may differ from row to row; of rows that have it."""
-
-    name: str
-    value: Callable[[Row], float]
-    limit: Callable[[Row], float]
-    of: Callable[[Row], bool] = lambda row: True
-
-
-GOALS = [
-    Goal("1 cost over monolithic",
-         lambda row: row["to_monolithic"], lambda row: 2.0 if "gate_units" in row else 1.25),
-    Goal("1 cost over plain layers without routing", lambda row: row["to_plain"], lambda row: PLAIN_LIMIT,
-         lambda row: row["variant"] in HELD),
-    Goal("2 cost over arithmetic at matrix peak",
-         lambda row: 1 / row["peak_fraction"], lambda row: 1 / (0.4 if row["width"] < 128 else 0.7)),
-    Goal("3 data over step",
-         lambda row: row["data_ms"] / row["step_ms"], lambda row: 0.15 if row["width"] < 128 else 0.05),
-    Goal("4 fit over bare loop, smallest cell", lambda row: row["smallest_fit"], lambda row: 0.10),
-    Goal("5 member of a population over one alone", lambda row: row["to_alone"], lambda row: 1.0),
-    Goal("5 compile seconds", lambda row: row["compile_s"], lambda row: 10.0),
-    Goal("7 evaluation over training", lambda row: row["evaluation_share"], lambda row: 0.02),
-]  # fmt: skip
-#: each a cost that must not be above its limit, of either form of the kernels
-DEVICE_GOALS = [
-    Goal("1 time over the released code's, e = 32, P = 25", lambda row: row["to_released"], lambda row: 0.01,
-         lambda row: (row["width"], row["members"], row["data"]) == (32, PUBLISHED_MEMBERS, "device")),
-    Goal("2 cost over arithmetic at matrix peak, one token, e = 128, P = 25 or more",
-         lambda row: 1 / row["peak_fraction"], lambda row: 1 / 0.35,
-         lambda row: (row["width"], row["data"]) == (128, "device") and row["members"] >= PUBLISHED_MEMBERS
-         and row["precision"] in ("float32", "tf32") and not FAMILIES[row["arch"]].is_sequence),
-    Goal("3 a member of 100 over one of 25", lambda row: row["to_25_members"], lambda row: 1.0,
-         lambda row: row["members"] == 100),
-]  # fmt: skip
-
-
 def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
-    """Prints the rows that were measured, the peaks, which goals they meet, and what failed.
+    """Prints the rows that were measured, the peaks, and what failed.
 
     Args:
         rows: of one table, of CPU time or of a device.
@@ -110,12 +72,12 @@ def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
     """
     measured: Sequence[Row] = [row for row in rows if "failed" not in row]
     if measured and measured[0]["data"] == MEMORY:
-        print(cost_table(measured, EVALUATION if "evaluation_s" in measured[0] else COST))
-        print("\n".join([*core_lines(measured), *goal_lines(measured, GOALS)]))
+        print(cost_table(measured, EVALUATION if "evaluation_s" in measured[0] else core_columns()))
+        print("\n".join(core_lines(measured)))
     elif measured:
         measured = compared(measured, released)
         print(cost_table(measured, DEVICE))
-        print("\n" + "\n".join([*device_lines(measured), *goal_lines(measured, DEVICE_GOALS)]))
+        print("\n" + "\n".join(device_lines(measured)))
     for row in rows:
         if "failed" in row:
             print(f"failed: {' '.join(str(row.get(name)) for name in (*SHAPE, 'members'))}: {row['failed']}")
@@ -135,26 +97,12 @@ def cost_table(rows: Sequence[Row], columns: Columns) -> str:
     return text_table(list(used), list(zip(*used.values(), strict=True)))
 
 
-def goal_lines(rows: Sequence[Row], goals: Sequence[Goal]) -> list[str]:
-    """One line per goal that the rows speak of: met or not, in how many cells, and the worst."""
-    fits = [row for row in rows if "fit_overhead" in row]
-    smallest = min(fits, key=lambda row: row["flops"], default=None)
-    rows = [{**row, "smallest_fit": row["fit_overhead"]} if row is smallest else row for row in rows]
-    lines = []
-    for goal in goals:
-        judged = []
-        for row in rows:
-            with contextlib.suppress(KeyError):
-                if goal.of(row):
-                    judged.append((goal.value(row), goal.limit(row), row))
-        if not judged:
-            continue
-        met = sum(value <= limit for value, limit, _ in judged)
-        value, limit, row = max(judged, key=lambda found: found[0] / found[1])
-        cell = f"{row['arch']} R={row['num_rules']} e={row['width']} {row['variant']}"
-        verdict = "met" if met == len(judged) else f"NOT met in {len(judged) - met} of {len(judged)}"
-        lines.append(f"goal {goal.name}: {verdict}; worst {value:.3g} (limit {limit:.3g}) at {cell}")
-    return lines
+def core_columns() -> Columns:
+    """The columns of CPU time, with those of the baselines that plug-ins registered."""
+    columns = dict(COST)
+    for name in BASELINES:
+        columns |= {f"{name} ms": f"{{{name}_ms:.1f}}", f"{name}/ours": _over_ours(name)}
+    return columns
 
 
 def core_lines(rows: Sequence[Row]) -> list[str]:
@@ -163,9 +111,9 @@ def core_lines(rows: Sequence[Row]) -> list[str]:
     if peaks := [row["peak_gflops"] for row in rows if "peak_gflops" in row]:
         between = f"{min(peaks):.0f} to {max(peaks):.0f}"
         lines.append(f"\nMatrix peak of the core: {between} GFLOP/s. CPU time, one core.")
-    if alone := [f"{row['arch']} {row['variant']}" for row in rows if row.get("has_textbook") is False]:
-        names = ", ".join(dict.fromkeys(alone))
-        lines.append(f"Not compared with a textbook form, as there is none: {names}.")
+    for name in BASELINES:
+        if alone := [f"{row['arch']} {row['variant']}" for row in rows if row.get(f"has_{name}") is False]:
+            lines.append(f"Not compared with {name}, as it has none: {', '.join(dict.fromkeys(alone))}.")
     return lines
 
 

@@ -16,7 +16,6 @@ import tensorflow as tf
 from modtf.datasets.streaming import stream
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.programs import programs_of
-from modtf.launch.benchmark.plain import plain_of
 from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, run_of, timed
 from modtf.models.base import ModularModel
 from modtf.population import Population
@@ -72,9 +71,11 @@ def step_program(model: ModularModel, training: Training, data: str, clock: Cloc
 
 
 def _from_memory(model: ModularModel) -> tuple[Callable[[int], object], int]:
-    source = _batches(model.population)
+    source = HostBatches(stream(model.population, BATCH_SIZE, "train"))
     if not can_use_large_programs(model):
-        return keras_steps(model, source.dataset), 1
+        model.steps_per_execution = 1
+        model.make_train_function(force=True)
+        return _calls(model, iter(source.dataset.take(1).cache().repeat())), 1
     count = steps_that_fit(source.bytes_per_step, STEPS_PER_PROGRAM)
     batches, program = source.read(iter(source.dataset), count), training_program(model, source, count)
 
@@ -89,40 +90,22 @@ def _from_memory(model: ModularModel) -> tuple[Callable[[int], object], int]:
     return lambda times: loop(tf.constant(times)).numpy(), count
 
 
-def keras_steps(model: keras.Model, data: tf.data.Dataset) -> Callable[[int], object]:
-    """So many steps of a compiled model by Keras's own program, from a batch that stays in memory."""
-    iterator = iter(data.take(1).cache().repeat())
-    model.steps_per_execution = 1
-    model.make_train_function(force=True)
-    function = model.train_function
+def _calls(model: ModularModel, iterator: Iterator) -> Callable[[int], object]:
+    """So many calls of the training program that `fit` calls."""
+    program = model.train_function
 
     def call(times: int) -> None:
         for _ in range(times):
-            function(iterator)
+            program(iterator)
         model.optimizer.iterations.numpy()  # which waits for the steps that count it
 
     return call
 
 
-def plain_run(model: ModularModel, clock: Clock) -> dict[str, Run]:
-    """The step of a network's plain form, on the same data; nothing where there is none."""
-    plain = plain_of(model)
-    if plain is None:
-        return {}
-    return {"plain step": run_of(clock, keras_steps(plain, _batches(model.population).dataset))}
-
-
 def _as_fit_does(model: ModularModel, data: str) -> tuple[Callable[[int], object], int]:
     model.steps_per_execution = STEPS_PER_PROGRAM
     batches = training_batches(model, model.population, BATCH_SIZE, data=data)
-    iterator = iter(use_large_programs(model, batches))
-
-    def call(times: int) -> None:
-        for _ in range(times):
-            model.train_function(iterator)
-        model.optimizer.iterations.numpy()  # which waits for the steps that count it
-
-    return call, STEPS_PER_PROGRAM
+    return _calls(model, iter(use_large_programs(model, batches))), STEPS_PER_PROGRAM
 
 
 def _largest_program() -> int | None:
@@ -147,11 +130,6 @@ def data_run(population: Population, clock: Clock) -> Run:
 
     run = run_of(clock, lambda steps: draw(iter(data), tf.constant(steps)))
     return lambda steps: run(4 * steps)
-
-
-def _batches(population: Population) -> HostBatches:
-    """The training stream, as `fit` reads it."""
-    return HostBatches(stream(population, BATCH_SIZE, "train"))
 
 
 def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
@@ -193,7 +171,7 @@ def fit_run(model: keras.Model, data: tf.data.Dataset, clock: Clock) -> Run:
 
 def own_fit_run(model: ModularModel, clock: Clock, cached: bool) -> Run:
     """`fit` as `modtf.train` calls it, on the stream, or on one batch that stays in memory."""
-    data = _batches(model.population).dataset
+    data = HostBatches(stream(model.population, BATCH_SIZE, "train")).dataset
     if cached:
         data = data.take(1).cache().repeat()
     if model.train_function is None:

@@ -1,4 +1,7 @@
-"""Seconds of a step, by a clock, of programs that take turns. Neither Keras nor TensorFlow here."""
+"""Seconds of a step, by a clock, of programs that take turns; and what is timed beside modtf's own training.
+
+Neither Keras nor TensorFlow here.
+"""
 
 import gc
 import math
@@ -6,6 +9,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
+
+from modtf.registry import Registry
 
 Clock = Callable[[], float]
 Run = Callable[[int], float]  # does about n steps and returns the seconds of one
@@ -17,6 +23,10 @@ CLOCKS: Mapping[str, Clock] = {"cpu": time.process_time, "wall": time.perf_count
 BATCH_SIZE = 256  # of what is measured
 SETTLING = 0.05  # seconds
 ENOUGH = 3  # measurements of a program that takes long
+
+#: what plug-ins register to be measured, too: a function of a modtf model that returns a compiled Keras model
+#: of the same task and the dataset that its `fit` reads, or None where it has no form of that one
+BASELINES: Registry[Callable[[Any], Any]] = Registry("baseline")
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import keras
 import pytest
 import tensorflow as tf
+from textbook_form import TEXTBOOK
 
 from modtf import Task, build, stream
 from modtf.cell import VARIANTS
 from modtf.families import FAMILIES
-from modtf.launch.benchmark.textbook import TEXTBOOK
 from modtf.models.architectures import ARCHITECTURES
 from modtf.training.compile import SettingLoss
 

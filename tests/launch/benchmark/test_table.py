@@ -1,20 +1,20 @@
-"""Tables, their goals, and what compares rows."""
+"""Tables, and what compares rows."""
 
 from typing import Any
 
 import pytest
 
+from modtf.launch.benchmark import table
 from modtf.launch.benchmark.costs import costs_of
 from modtf.launch.benchmark.table import (  # fmt: skip
     COST,
-    DEVICE_GOALS,
-    GOALS,
     compared,
+    core_columns,
     core_lines,
     cost_table,
-    goal_lines,
     print_table,
 )
+from modtf.registry import Registry
 
 CELL = {"arch": "mlp", "num_rules": 2, "width": 32, "members": 1, "data": "memory", "flops": 100}
 ROW = {**CELL, "train_ms": 1.1, "data_ms": 0.1, "peak_fraction": 0.5, "compile_s": 2.0, "program_bytes": None}
@@ -37,28 +37,18 @@ def test_a_table_has_only_the_columns_it_can_fill(capsys: pytest.CaptureFixture[
     assert "Matrix peak of the core: 99 to 99 GFLOP/s. CPU time, one core." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("step_ms", "other", "verdict"),
-    [
-        (1.2, {}, "met; worst 1.2 (limit 1.25)"),
-        (1.3, {}, "NOT met in 1 of 2; worst 1.3"),
-        (1.9, {"gate_units": 1.0}, "met; worst 1.9 (limit 2)"),  # a recurrence may cost more
-    ],
-)
-def test_goals(step_ms: float, other: dict, verdict: str) -> None:
-    lines = {line.split(":")[0]: line for line in goal_lines([r | other for r in rows(step_ms)], GOALS)}
-    assert f": {verdict}" in lines["goal 1 cost over monolithic"]
-    assert lines["goal 1 cost over monolithic"].endswith("at mlp R=2 e=32 modular")
-    assert "met; worst 0.05" in lines["goal 4 fit over bare loop, smallest cell"]
-    assert not any("textbook" in line or "7 evaluation" in line for line in lines)
-
-
-def test_what_is_not_compared_is_said() -> None:
+def test_what_is_not_compared_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    baselines = Registry[Any]("baseline")
+    baselines.register("textbook")(lambda model: None)
+    monkeypatch.setattr(table, "BASELINES", baselines)
     with_textbook, mine = {**ROW, "variant": "modular", "has_textbook": True}, {**ROW, "variant": "mine"}
     assert core_lines([with_textbook, mine]) == []
     assert core_lines([with_textbook, {**mine, "has_textbook": False}]) == [
-        "Not compared with a textbook form, as there is none: mlp mine."
+        "Not compared with textbook, as it has none: mlp mine."
     ]
+    lines = cost_table([{**with_textbook, "textbook_ms": 2.2}, mine], core_columns()).splitlines()
+    assert lines[0].split()[-3:] == ["textbook", "ms", "textbook/ours"]
+    assert lines[2].split()[-2:] == ["2.2", "2.0x"]
 
 
 def test_costs_are_medians_and_ratios_of_a_round() -> None:
@@ -92,8 +82,6 @@ def test_rows_are_compared_with_25_members_and_the_released_code(capsys: pytest.
     assert of_25["released_models_per_hour"] == 30.0
     assert of_25["to_released"] == pytest.approx(30 / 3600)
     assert "to_released" not in wide
-    met = goal_lines([of_25, of_100, wide], DEVICE_GOALS)
-    assert [line.split(": ")[1].split(";")[0] for line in met] == ["met"] * 3
     print_table([*measured, failed], released)
     text = capsys.readouterr().out
     assert "120x" in text

@@ -1,6 +1,8 @@
 """Models and training as one writes them first: every module's answer in memory, [batch, modules, width];
 data by NumPy, a batch at a time through a Python generator; and Keras's defaults.
 
+    modtf bench --arch=mlp --plugin=docs/performance/textbook_form.py
+
 The models have exactly the parameters of `modtf.models` and none of their care; only the cost is of interest.
 """
 
@@ -16,13 +18,13 @@ from modtf.datasets.families.base import data_class
 from modtf.datasets.families.mha import Search
 from modtf.datasets.families.mlp import Affine
 from modtf.datasets.families.rnn import LinearDynamics
-from modtf.launch.benchmark.tensorflow_programs import fit_run
-from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run
+from modtf.launch.benchmark.timing import BASELINES, BATCH_SIZE
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.mha import ModularMHA
 from modtf.models.architectures.mlp import ModularMLP
 from modtf.models.architectures.rnn import ModularRNN
 from modtf.models.architectures.sizes import mha_head, mha_heads, mha_hidden, mlp_hidden, rnn_state
+from modtf.models.base import ModularModel
 from modtf.protocol import Protocol
 from modtf.task import Task
 
@@ -242,6 +244,10 @@ def textbook_model(task: Task, variant: str, width: int) -> keras.Model:
     return model
 
 
-def textbook_run(task: Task, variant: str, width: int, clock: Clock) -> Run:
-    """The textbook's `fit`: a Python generator, one step per execution."""
-    return fit_run(textbook_model(task, variant, width), textbook_dataset(task, BATCH_SIZE), clock)
+@BASELINES.register("textbook")
+def textbook(model: ModularModel) -> tuple[keras.Model, tf.data.Dataset] | None:
+    """The textbook form beside a model of modtf; None where there is none."""
+    task = model.population.task
+    if not has_textbook(task, model.variant):
+        return None
+    return textbook_model(task, model.variant, model.width), textbook_dataset(task, BATCH_SIZE)

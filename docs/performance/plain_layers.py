@@ -1,8 +1,14 @@
-"""Networks beside which routing is measured where there is no textbook form: the same layers without it."""
+"""What routing costs the network of the digit questions: the same layers without it, by Keras.
+
+modtf bench --arch=vqa_mnist --variant=all_all_all --plugin=docs/performance/plain_layers.py
+"""
 
 import keras
+import tensorflow as tf
 from keras import layers
 
+from modtf.datasets.streaming import stream
+from modtf.launch.benchmark.timing import BASELINES, BATCH_SIZE
 from modtf.models.architectures.vqa_library import CONVOLUTIONS, HIDDEN, LAST
 from modtf.models.base import ModularModel
 
@@ -33,18 +39,16 @@ class PlainVQA(keras.Model):
                 x = self.pool(x)
         scale = self.scales(features["rule"][:, 0])
         x = self.find(self.projection(x) * scale[:, None, None])
-        return {"target": self.last(self.second(self.largest(self.first(x))))}
+        return self.last(self.second(self.largest(self.first(x))))
 
 
-PLAIN = {"vqa": PlainVQA}
-
-
-def plain_of(model: ModularModel) -> keras.Model | None:
-    """The plain form of a network's layers, compiled; None where there is none."""
+@BASELINES.register("plain")
+def plain(model: ModularModel) -> tuple[keras.Model, tf.data.Dataset] | None:
+    """Plain layers beside a model of modtf; None where there are none."""
     task = model.population.task
-    if task.family.architecture not in PLAIN or task.family.num_tokens(task) > 1:
+    if task.family.architecture != "vqa" or task.family.num_tokens(task) > 1:
         return None
-    plain = PLAIN[task.family.architecture](model.width, model.num_rules)
+    network = PlainVQA(model.width, model.num_rules)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    plain.compile(keras.optimizers.Adam(1e-4), {"target": loss}, jit_compile=False)
-    return plain
+    network.compile(keras.optimizers.Adam(1e-4), loss, jit_compile=False)
+    return network, stream(model.population, BATCH_SIZE, "train")
