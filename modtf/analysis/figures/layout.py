@@ -126,4 +126,8 @@ def looks(variants: pd.Series) -> dict[str, Look]:
         taken = {known.get(variant.name) for variant in family.variants}
         known |= dict(zip(new, (look for look in FIRST if look not in taken), strict=False))
     names = variants.cat.categories if variants.dtype == "category" else variants.unique()
-    return {name: known.get(name) or next(spare) for name in names}
+    found: dict[str, Look] = {}
+    for name in names:  # families may share a name, as routed: no two of a study look alike
+        look = known.get(name)
+        found[name] = look if look and look not in found.values() else next(spare)
+    return found

@@ -11,6 +11,7 @@ from modtf.analysis import Study, performance_rows, random_baseline, summarise
 from modtf.analysis.figures import NothingToDraw, Picture, average, panels, performance
 from modtf.analysis.figures.layout import looks
 from modtf.analysis.figures.registry import MODULES
+from modtf.families import FAMILIES
 from modtf.protocol import Training
 from modtf.results import VARIANTS
 
@@ -290,6 +291,12 @@ def test_a_mean_over_kinds_does_not_change_them_along_its_line(tmp_path, undrawn
 def test_as_many_variants_as_there_are_routers_can_be_told_apart():
     names = [path.stem for path in (Path(__file__).parents[3] / "models" / "routers").glob("[a-z]*.py")]
     assert len(set(looks(pd.Series(names)).values())) == len(names) > 10
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_no_two_variants_of_a_family_look_alike(arch):
+    names = [variant.name for variant in FAMILIES[arch].variants][:12]
+    assert len(set(looks(pd.Series(names)).values())) == len(names)
 
 
 def test_any_table_can_be_drawn_in_panels():
