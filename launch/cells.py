@@ -54,10 +54,8 @@ def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
 
 
 def define_cell_flags(values: flags.FlagValues, out: str | None = None, several: bool = False) -> None:
-    """Adds what else a cell is made of; `out` are the words about --out, if the command has none of its own.
-
-    Where there may be several, --rules, --width and --setting take lists.
-    """
+    """Adds what else a cell is made of; `out` are the words about --out, if the command has none of its
+    own."""
     settings = dict.fromkeys(name for family in FAMILIES.values() for name in family.settings)
     words = "quick: minutes on two cores, not the paper's protocol. paper: as published, many hours."
     _define(values, "preset", words, list(PRESETS), default="quick")
@@ -83,13 +81,8 @@ def define_models(values: flags.FlagValues) -> None:
 
 
 def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
-    """The cells that the flags ask for: of every kind one per variant, then one per model of the user's.
-
-    An option goes to the families, architectures and variants that know it.
-
-    Raises:
-        ValueError: on values that have no meaning, or none together.
-    """
+    """The cells that the flags ask for: of every kind one per variant, then one per model of the user's. An
+    option goes to those that know it; `ValueError` on values that have no meaning, or none together."""
     archs = _listed(given.arch or [])
     if not archs:
         raise ValueError("Give --study=NAME, or say at least --arch=..., such as --arch=mlp,mha --rules=2,8.")

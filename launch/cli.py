@@ -107,10 +107,8 @@ def plugins_given(arguments: Sequence[str]) -> list[str]:
 
 
 def help_of(text: str, values: flags.FlagValues, name: str) -> str:
-    """The help of a command: what it does, examples that begin with "python launch/NAME.py", its flags.
-
-    `name` is that of the program, as the user called it: "run.py" or "modtf run".
-    """
+    """The help of a command, called `name` by its user ("run.py" or "modtf run"): its module's text, its
+    flags."""
     if name.startswith("modtf "):
         text = text.replace(f"python launch/{name.removeprefix('modtf ')}.py", name)
     return "\n".join([text.strip(), "", "Flags:", *(_flag_text(values[flag]) for flag in values)])

@@ -52,10 +52,8 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
-    """What `run.json` holds of these cells; raises `ValueError` if the one in `out` says otherwise.
-
-    The cells are as the flags say, without what tuning, in the folder `best`, found for each.
-    """
+    """What `run.json` holds of these cells, without what tuning, in the folder `best`, found for each; raises
+    `ValueError` if the one in `out` says otherwise."""
     configuration = shared_cell(cells).to_dict()
     for name in ("variant", "router"):
         del configuration["cell"][name]  # variants may be added later

@@ -36,11 +36,7 @@ def define_settings(values: flags.FlagValues) -> None:
 
 def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
     """What --set and the families' own flags say; `several` where commas stand between values to combine.
-
-    Raises:
-        ValueError: on a text that is not NAMESPACE.NAME=VALUE, an option that no family and a field that no
-            protocol has.
-    """
+    `ValueError` on any other text, and on an option or a field that there is not."""
     own = {name: values[name] for name in _family_options()}
     texts = [
         f"task.{k}={f.value}" for k, f in own.items() if isinstance(f, _OptionFlag) and f.value is not None
@@ -80,12 +76,8 @@ def define_best(values: flags.FlagValues) -> None:
 
 
 def with_best(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
-    """The cells, if --best is given with what was found for them, which is printed.
-
-    Raises:
-        FileNotFoundError: if the folder holds no search.
-        ValueError: if nothing was found for a cell, or --learning_rate says otherwise.
-    """
+    """The cells, if --best is given with what was found for them, which is printed; `FileNotFoundError` or
+    `ValueError` where there is no search, nothing was found, or --learning_rate says otherwise."""
     if given.best is None:
         return list(cells)
     from modtf.tuning import use_best  # pandas takes time

@@ -89,15 +89,10 @@ class Condition:
 def published_conditions(
     training_length: int | None = None, lengths: Sequence[int] = (), scales: Sequence[float] = (1.0, 2.0)
 ) -> tuple[Condition, ...]:
-    """The published conditions: every length, each with unchanged and with doubled inputs.
+    """The published conditions, that of training first: every length, each with every factor on the inputs.
 
-    Args:
-        training_length: tokens of a training example; None where an example is one token.
-        lengths: of the test sequences, the training length among them.
-        scales: factors on the inputs, 1 among them.
-
-    Returns:
-        The condition of training first.
+    `training_length` is None where an example is one token; it stands among the `lengths`, and 1 among the
+    `scales`.
     """
     found = []
     for length in (None, *(n for n in dict.fromkeys(lengths) if n != training_length)):

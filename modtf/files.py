@@ -26,10 +26,6 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """Gives a temporary path of the same name, which becomes `path` if the block succeeds.
 
     The content reaches the disk before the name does, so a file that exists is whole even after a power cut.
-
-    Example:
-        >>> with atomic_path("results.csv") as temporary:
-        ...     frame.to_csv(temporary)
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

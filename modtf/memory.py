@@ -18,7 +18,6 @@ from modtf.task import Task
 
 FLOAT = 4  # bytes of a number
 ACCELERATOR = 192 << 30  # bytes of the largest accelerator there is; its own are known only to TensorFlow
-UNLIMITED = 1 << 60
 #: the limit of a container, as seen inside
 CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 MEMBER = 200  # bytes of Python that stand for a member, whatever its model
@@ -31,10 +30,7 @@ def memory_here() -> int:
 
     What other processes hold just now is not subtracted. Where there are accelerators, theirs count too.
     """
-    try:
-        found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    except (AttributeError, OSError, ValueError):
-        return UNLIMITED  # a system that does not say
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for limit in CONTAINER:
         with contextlib.suppress(OSError, ValueError):  # no container, or "max"
             found.append(int(Path(limit).read_text(encoding="utf-8")))
@@ -61,10 +57,8 @@ def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
 
 
 def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int]:
-    """What in a cell needs memory -> bytes; batches are never there two at once.
-
-    Parameters are of one member, 0 where that is not known; so many numbers are kept for each.
-    """
+    """What in a cell needs memory -> bytes: `copies` numbers for each parameter of a member (0 where that is
+    not known); batches are never there two at once."""
     training, evaluation, family = cell.protocol.training, cell.protocol.evaluation, cell.task.family
     lengths = [family.condition(name).seq_len for name in evaluation.names(family)]
     batches = [(evaluation.batch_size, length) for length in lengths]

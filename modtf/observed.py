@@ -46,11 +46,7 @@ class Place:
             )
 
     def rows(self, num_rules: int) -> tuple[int, ...]:
-        """The row of each of the family's rules, -1 for none.
-
-        Args:
-            num_rules: of the family.
-        """
+        """The row of each of the family's `num_rules` rules, -1 for none."""
         rules = range(num_rules) if self.rules is None else self.rules
         given = rules if isinstance(rules, Mapping) else dict(enumerate(rules))
         found = [given.get(rule) for rule in range(num_rules)]

@@ -1,7 +1,8 @@
 """Files and packages of users that register families, routers, models, measures and so on."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module, util
 from pathlib import Path
 
@@ -24,7 +25,8 @@ def load_plugin(location: str | Path) -> str:
     """
     text = str(location)
     if not (text.endswith(".py") or "/" in text):
-        _run(text, lambda: import_module(text))
+        with _said_of(text):
+            import_module(text)
         return text
     path = Path(text).resolve()
     if not path.is_file():
@@ -41,23 +43,20 @@ def load_plugin(location: str | Path) -> str:
     spec = util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    loader, module = spec.loader, util.module_from_spec(spec)
-    sys.modules[name] = module  # a class finds its module by this name
-
-    def load() -> None:
+    sys.modules[name] = module = util.module_from_spec(spec)  # a class finds its module by this name
+    with _said_of(text):
         try:
-            loader.exec_module(module)
+            spec.loader.exec_module(module)
         except BaseException:
             del sys.modules[name]
             raise
-
-    _run(text, load)
     return str(path)
 
 
-def _run(text: str, load: Callable[[], object]) -> None:
+@contextmanager
+def _said_of(text: str) -> Iterator[None]:
     try:
-        load()
+        yield
     except Exception as error:
         place = line_in(error, text)
         raise PluginError(f"The plug-in {text!r} failed{place}: {type(error).__name__}: {error}") from error

@@ -8,13 +8,8 @@ from modtf.task import Task, science_hash
 def random_key(task: Task, seed: int, *purpose: Any) -> int:
     """A signed 64-bit key for a counter-based generator (Philox).
 
-    Keys of different tasks, seeds, splits or purposes are different numbers (blake2b), so no two
-    streams share a random number.
-
-    Args:
-        task: the task; its `identity()` enters the key.
-        seed: the member's seed.
-        purpose: strings or numbers: split and field for data, "weights" and the path for weights.
+    Keys of different tasks, seeds, splits or purposes are different numbers (blake2b), so no two streams
+    share a random number. The purpose is split and field for data, "weights" and the path for weights.
 
     Example:
         >>> random_key(Task(), 0, "train", "rule") != random_key(Task(), 0, "test", "rule")

@@ -48,11 +48,8 @@ class Registry(Mapping[str, T], Generic[T]):
         self._origins: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[Any], Any]:
-        """A decorator that registers a class or a function under `name` and returns it.
-
-        Raises:
-            ValueError: if the name is none, is taken by something else, or `check` refuses the object.
-        """
+        """A decorator that registers a class or a function under `name` and returns it; `ValueError` if the
+        name is none, is taken by something else, or `check` refuses the object."""
         self.check_name(name)
 
         def add(thing: Any) -> Any:

@@ -53,11 +53,7 @@ SETTINGS: Registry[Setting] = Registry("setting")
 
 
 def register_setting(setting: Setting) -> Setting:
-    """Makes a setting known by its name: a family can have it among its `settings`.
-
-    Raises:
-        ValueError: if the name is taken.
-    """
+    """Makes a setting known by its name, for a family's `settings`; `ValueError` if the name is taken."""
     SETTINGS.add(setting.name, setting, str(setting.loss))
     return setting
 

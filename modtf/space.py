@@ -99,10 +99,8 @@ def parse_axis(text: str) -> Axis:
 
 
 def parse_named(text: str) -> tuple[str, Axis]:
-    """A name and what is tried for it.
-
-    Raises:
-        ValueError: unless the text is NAME=VALUES, with values as `parse_axis` reads them.
+    """A name and what is tried for it; `ValueError` unless the text is NAME=VALUES, as `parse_axis` reads
+    them.
 
     Example:
         >>> parse_named("temperature=1,2")

@@ -145,10 +145,9 @@ def _add_training(
 
 
 def costs_of(cell: Request, known: Costs, samples: Mapping[str, list[float]], product_flops: int) -> Costs:
-    """What the measurements say about one cell; ratios are of the same round.
+    """What the measurements (seconds by what was timed) say about one cell; ratios are of the same round.
 
-    `known` has its "flops" and "published_steps", `samples` seconds by what was timed; `product_flops` are
-    the operations of the product whose speed is the peak.
+    `product_flops` are the operations of the product whose speed is the peak.
     """
     variant, members = cell["variant"], cell["members"]
     fastest = min((samples[name] for name in samples if name.endswith("peak")), key=median)

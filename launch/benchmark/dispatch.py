@@ -10,23 +10,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from modtf.engines.processors import thread_variables
 from modtf.files import write_text
 from modtf.launch.benchmark.requests import Request, Row, cells_of, expected_seconds, key_of, label_of
 
 COMMAND = (sys.executable, "-m", "modtf.launch.benchmark.costs")
-ONE_THREAD = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 NO_END = 1e6  # seconds
 
 
 def answer(request: Request, common: Mapping[str, Any], seconds: float) -> list[Row]:
-    """The rows that a process measures; where something breaks it, they say so ("failed").
-
-    `common`: see `requests.how_measured`. After so many seconds it is stopped.
-
-    Raises:
-        OSError: where the process cannot begin.
-        subprocess.TimeoutExpired: where it was stopped.
-    """
+    """The rows that a process measures, stopped after so many seconds; where something breaks it, they say so
+    ("failed"). `OSError` where it cannot begin, `subprocess.TimeoutExpired` where it was stopped."""
     streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(COMMAND, text=True, env=environment(common), **streams) as process:
         try:
@@ -46,7 +40,7 @@ def environment(common: Mapping[str, Any]) -> dict[str, str]:
     """Environment variables for a process on the device, of one thread where CPU time is measured."""
     chosen = {**os.environ, "KERAS_BACKEND": common["backend"], "TF_CPP_MIN_LOG_LEVEL": "3"}
     if common["clock"] == "cpu":
-        chosen |= dict.fromkeys(ONE_THREAD, "1")
+        chosen |= thread_variables(1)
     if common["device"] == "cpu":
         return {**chosen, "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
     platforms = os.environ.get("JAX_PLATFORMS", "")
@@ -58,8 +52,7 @@ def environment(common: Mapping[str, Any]) -> dict[str, str]:
 class Rows:
     """The rows of one JSON file, which grows with each request and outlives whatever is killed.
 
-    Without a path they are kept in memory alone; `anew` drops what is in the file, and `ValueError` is raised
-    where that is anything else.
+    Without a path they are kept in memory alone; `anew` drops what is in the file.
     """
 
     def __init__(self, path: str | Path | None, anew: bool = False):
@@ -75,10 +68,8 @@ class Rows:
         return all("failed" not in self._rows.get(key_of(cell), {"failed": ""}) for cell in cells_of(request))
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Adds rows, or replaces those of the same cells, and writes the file atomically.
-
-        Raises `ValueError` where there are rows of another device: they would be compared.
-        """
+        """Adds rows, or replaces those of the same cells; `ValueError` where there are rows of another
+        device."""
         here = {row["device"] for row in rows if "device" in row}
         others = {row["device"] for row in self if here and row.get("device") not in (*here, None)}
         if others:
@@ -105,20 +96,11 @@ def read_rows(path: str | Path) -> list[Row]:
 def measure_requests(
     requests: Sequence[Request], rows: Rows, common: Mapping[str, Any], seconds: float, ask: Any = answer
 ) -> None:
-    """Measures requests in order and adds their rows.
+    """Measures requests in order and adds their rows at once; one that breaks its process is recorded as
+    failed.
 
-    A request that would end too late by what is expected is left for another time, and one that does is
-    stopped. One that breaks its process is recorded as failed.
-
-    Args:
-        requests: to be measured.
-        rows: to which theirs are added at once.
-        common, ask: see `answer`.
-        seconds: there are.
-
-    Raises:
-        ValueError: where `rows` has those of another device.
-        OSError: where a process cannot begin, or measuring CPU time fails.
+    What would end too late by what is expected is left for another time, and what does is stopped.
+    `ValueError` where `rows` has those of another device, `OSError` where CPU time cannot be measured.
     """
     end, left = time.monotonic() + seconds, list(requests)
     while left and expected_seconds(left[0], rows) <= (there := end - (began := time.monotonic())):

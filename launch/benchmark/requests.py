@@ -75,11 +75,8 @@ KEY = ("arch", "num_rules", "width", "variant", "members", "precision", "data", 
 
 
 def combinations(table: Table, device: str, given: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """What is measured of a table, each once; the families vary fastest.
-
-    Args:
-        device: one of `DEVICES`.
-        given: axis -> values that replace those of every part.
+    """What is measured of a table, each once, the families varying fastest; `given` replaces axes of every
+    part.
 
     Example:
         >>> len(combinations(DEVICE_TABLE, "gpu", {"members": [25], "width": [32]}))  # of three families

@@ -64,12 +64,8 @@ _but_members = itemgetter(*SHAPE, "precision", "data", "kernels", "backend")
 
 
 def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
-    """Prints the rows that were measured, the peaks, and what failed.
-
-    Args:
-        rows: of one table, of CPU time or of a device.
-        released: of docs/accelerator/released_speed.py; the best of each shape is compared with.
-    """
+    """Prints the rows of one table, the peaks, and what failed; `released` are those of
+    docs/accelerator/released_speed.py."""
     measured: Sequence[Row] = [row for row in rows if "failed" not in row]
     if measured and measured[0]["data"] == MEMORY:
         print(cost_table(measured, EVALUATION if "evaluation_s" in measured[0] else core_columns()))

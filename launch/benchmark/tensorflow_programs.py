@@ -55,10 +55,7 @@ def find_device(kind: str) -> str:
 
 @contextlib.contextmanager
 def step_program(model: ModularModel, training: Training, data: str, clock: Clock) -> Iterator[StepProgram]:
-    """A model's training; the clock says what compiling it takes.
-
-    With data of "memory" the step alone, from batches that stay there; else what `fit` calls with each.
-    """
+    """A model's training: with data of "memory" the step alone, else what `fit` calls with each."""
     compile_model(model, model.population, training)
     model.optimizer.build(model.trainable_variables)
     call, count = _from_memory(model) if data == "memory" else _as_fit_does(model, data)

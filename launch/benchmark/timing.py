@@ -76,15 +76,10 @@ def settle() -> None:
 
 
 def interleave(runs: Mapping[str, Run], repeats: int, seconds: float) -> dict[str, list[float]]:
-    """Seconds per step, measured in turn (A B C A B C ...) so that all see the same machine.
+    """name -> seconds per step, measured in turn (A B C A B C ...) so that all see the same machine.
 
-    Args:
-        runs: what to measure.
-        repeats: how often each is measured; only the first `ENOUGH` times where it takes long.
-        seconds: the least time of one measurement, about.
-
-    Returns:
-        The measurements of each; entry i of all were taken in the same round.
+    Entry i of all is of the same round; one measurement takes about `seconds` at least, and what takes long
+    is measured `ENOUGH` times.
     """
     steps = {name: calibrate(run, seconds) for name, run in runs.items()}
     samples: dict[str, list[float]] = {name: [] for name in runs}

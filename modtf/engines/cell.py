@@ -1,26 +1,41 @@
-"""Trains, evaluates and writes one cell: what `launch/run.py` and every study are made of."""
+"""Trains, evaluates and writes one cell: what `launch/run.py` and every study are made of.
+
+A cell without members axis trains its members one after the other, each as a cell of its own would.
+"""
 
 import contextlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
+import pandas as pd
 
 from modtf.cell import Cell
 from modtf.checks import check_path, check_type
 from modtf.engines.lock import held
-from modtf.engines.members_in_turn import make_member, run_members
-from modtf.engines.state import finish, state_of, write_config
+from modtf.engines.state import check_identity, finish, recorded_source, state_of, write_config
 from modtf.engines.train_and_write import train_and_write
-from modtf.files import check_writable, remove_unfinished
+from modtf.evaluation.outputs import check_conditions, find_outputs
+from modtf.files import check_writable, remove_unfinished, write_text
 from modtf.models.base import ModularModel
 from modtf.models.build import build_cell, trains_alone
+from modtf.models.own import MODELS, explained
+from modtf.population import Population
+from modtf.results import schema
+from modtf.results.cells import read_config
+from modtf.results.manifest import MANIFEST, damage_of, write_manifest
+from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
+from modtf.training import archive
 from modtf.training.provenance import provenance
 from modtf.training.requirements import check_cell
 from modtf.training.strategy import name_of
 from modtf.training.trainer import trainer_of
+
+MEMBERS = "members"  # of a cell's folder: a folder for every member
 
 
 def run_cell(
@@ -116,3 +131,44 @@ def _model(cell: Cell) -> keras.Model:
     if trains_alone(cell):
         return make_member(cell, cell.population.alone(0))
     return build_cell(cell, cell.population)
+
+
+def make_member(cell: Cell, population: Population) -> keras.Model:
+    """The model of one member, tried on a few examples under every condition; `ValueError` where it fails,
+    returns something else than it must, or cannot be saved."""
+    model = build_cell(cell, population)
+    try:
+        find_outputs(model, population)
+        check_conditions(model, population, cell.protocol.evaluation)
+    except ValueError as error:
+        raise ValueError(f"The model {cell.variant!r}: {error}") from error
+    return model
+
+
+def run_members(cell: Cell, folder: Path, **how: Any) -> None:
+    """Runs the members that are not finished, then writes the cell's results from theirs; `ValueError` where
+    the model fails, or a member's folder is another's."""
+    parts = []
+    for index, member in enumerate(cell.members):
+        part = folder / MEMBERS / "task{}_seed{}".format(*member)
+        one, population = replace(cell, members=(member,)), cell.population.alone(index)
+        if damage := damage_of(part):
+            if (part / MANIFEST).exists():
+                print(f"{part} is damaged: {damage}. It is trained again.")
+            model = make_member(one, population)
+            write_text(part / CONFIG, json.dumps({**one.to_dict(), **recorded_source(one)}, indent=1))
+            with explained(cell.variant, MODELS.get(cell.runs, type(model))):
+                train_and_write(one, population, model, part, **how)
+            write_manifest(part, archive.checkpoints(part))
+        check_identity(one, part, read_config(part))
+        archive.remove_checkpoints(part)
+        parts.append(part)
+    arrays = [read_activations(part) for part in parts]
+    of_evaluations = ("history", schema.TAIL)  # an axis before that of members
+    joined = {
+        name: np.concatenate([found[name] for found in arrays], axis=int(name.startswith(of_evaluations)))
+        for name in arrays[0]
+    }
+    schema.save_activations(folder, {**joined, "steps": arrays[0]["steps"]})
+    for name, write in ((HISTORY, schema.write_history), (RESULTS, schema.write_results)):
+        write(folder, pd.concat([read_values(part / name) for part in parts], ignore_index=True))

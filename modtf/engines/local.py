@@ -109,12 +109,8 @@ class LocalEngine:
 class LocalWorker:
     """A fresh interpreter that works on cells, one at a time.
 
-    Args:
-        work: where and how.
-        threads: how many it may use.
-        log: file that takes all it prints: the terminal belongs to the progress bar.
-
-    `cell` is what it works on, `count` how many it was given; `connection` is readable when it has news.
+    `cell` is what it works on, `count` how many it was given; `connection` is readable when it has news. What
+    it prints goes to `log`: the terminal belongs to the progress bar.
     """
 
     def __init__(self, work: Work, threads: int, log: Path):

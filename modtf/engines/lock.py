@@ -39,12 +39,8 @@ class NoLocksError(ValueError):
 def held(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
     """Within, nobody else works on the cell in the folder `name` of a study: no process, no other thread.
 
-    Args:
-        wait: for whoever does, however long; else only for the instant in which others look.
-
-    Raises:
-        HeldError: while somebody else does; says who.
-        NoLocksError: where the file system has no locks. filelock's substitute outlives a killed process.
+    Raises `HeldError`, which says who does, unless told to `wait`; `NoLocksError` where the file system has
+    no locks: filelock's substitute outlives a killed process.
     """
     path = Path(out, PRIVATE, "locks", name + ".lock")
     path.parent.mkdir(parents=True, exist_ok=True)

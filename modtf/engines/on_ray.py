@@ -82,11 +82,8 @@ class RayEngine:
 
 
 def start(ray: Any, address: str | None = None) -> None:
-    """Joins a cluster; where none is given or found, starts one that listens on the loopback address alone.
-
-    Raises:
-        ConnectionError: where the cluster that was asked for is not there.
-    """
+    """Joins a cluster (`ConnectionError` where the one asked for is not there); where none is given or found,
+    starts one that listens on the loopback address alone."""
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         ray.init(address=address or "auto", **quiet)

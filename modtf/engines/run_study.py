@@ -43,7 +43,7 @@ class Summary:
 def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool = True) -> Summary:
     """Runs all cells of a study, or a shard of it, that are not finished; waits for those of other processes.
 
-    A failed cell does not end the study; a full disk does. What is worth knowing before is printed.
+    A failed cell does not end the study; a full disk does.
     """
     states = {cell.folder: state_of(cell, work.out) for cell in cells}
     for line in [*remarks(states, work), one_machine_only(work.out) if engine.is_here else None]:
@@ -112,11 +112,6 @@ class StudyProgress:
 
     The time left takes a token for as dear as the square of the width, from a floor on. It goes by the whole
     run, as the speed does, since the latest is that of one kind of cell, or of compiling.
-
-    Args:
-        cells: what is to be done.
-        done: how many cells of the study are done already.
-        shown: whether there is a bar at all.
     """
 
     def __init__(self, cells: Sequence[Cell], done: int = 0, shown: bool = True):

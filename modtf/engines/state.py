@@ -43,11 +43,8 @@ class State:
 
 
 def state_of(cell: Cell, out: str | Path) -> State:
-    """How far a cell is; of a finished one what a kill just after its manifest left is removed.
-
-    Raises:
-        ValueError: where the folder of its name is another cell's, or its model's file has changed since.
-    """
+    """How far a cell is; of a finished one what a kill just after its manifest left is removed. `ValueError`
+    where the folder of its name is another cell's, or its model's file has changed since."""
     folder = Path(out, cell.folder)
     finished = is_finished(folder)
     damage, config = damage_in(folder) if finished else "", dict[str, Any]()

@@ -45,12 +45,8 @@ def train_and_write(
 ) -> None:
     """Goes on from the checkpoints in `folder`, if there are any, and leaves them; `results.csv` comes last.
 
-    Args:
-        cell: whose protocol it is.
-        population: the cell's members, or the one of them that is trained.
-        model: of the population; one of the same shape that was trained before may be used in its place.
-        folder: to write to.
-        data, callbacks, how: more arguments of `modtf.train`.
+    `population` are the cell's members, or the one that is trained; a model of the same shape that was
+    trained before may stand in for `model`. The rest are arguments of `modtf.train`.
     """
     label = cell.label if population.has_axis else f"{cell.label} {folder.name}"
     with lend(cell, population, model, data) as (model, evaluator):
@@ -112,10 +108,8 @@ def _results(
 
 
 def _history(context: TrainerContext, cell: Cell) -> pd.DataFrame:
-    """One row per member, evaluation during training and measure.
-
-    A member that diverged has a row more, of measure "diverged", at the very step.
-    """
+    """One row per member, evaluation during training and measure; "diverged" at the very step where one
+    did."""
     evaluation = context.evaluation
     rows = [
         (step, *member, *name, value)
@@ -153,9 +147,8 @@ def lend(
     """A model to train in place of a new one: one that was trained before, with the new one's weights; and
     what measures it.
 
-    Tracing, which is most of what a short training costs, then need not be done anew; and what TensorFlow
-    keeps of every traced program does not pile up over many cells. Cells that differ in their members, the
-    learning rate or the number of steps share one.
+    Tracing, most of what a short training costs, is not done anew, and traced programs do not pile up. Cells
+    that differ in their members, the learning rate or the number of steps share one.
     """
     key = _shape(cell, model, data)
     if key in _kept:

@@ -62,11 +62,8 @@ class Engine(Protocol):
     is_here: bool  # whether all cells run on this machine, and must fit into its memory
 
     def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
-        """Runs every cell; closing the generator early stops the work, and leaves no process behind.
-
-        Yields:
-            News as it comes; for every cell exactly one event with an outcome.
-        """
+        """Yields news as it comes; for every cell exactly one event with an outcome. Closing the generator
+        early stops the work, and leaves no process behind."""
 
 
 def work_on(cell: Cell, work: Work, function: CellFunction, report: Report = lambda steps: None) -> Outcome:

@@ -34,12 +34,10 @@ TIME = (1980, 1, 1, 0, 0, 0)  # of every file, so that the same results are the 
 
 
 def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
-    """Writes the results, histories and activation matrices of finished cells as one file, a ".zip".
+    """Writes the results, histories and activation matrices of finished cells as one ".zip"; `ValueError` on
+    another suffix, if no cell is finished, or if matrices cannot be read.
 
     Matrices are rounded to whole 2048ths, which makes them six times as small: see `apportion`.
-
-    Raises:
-        ValueError: on another suffix, if no cell is finished, or if matrices cannot be read.
     """
     check_archive_name("path", path)
     finished = [cell for cell in cells if cell.is_finished]
@@ -81,11 +79,8 @@ def is_archive(path: str | Path) -> bool:
 
 
 def unpacked(path: str | Path) -> Path:
-    """A folder with the cells of an archive, which is there as long as this process.
-
-    Raises:
-        ValueError: if the file is no archive of results, or of more than eight gigabytes.
-    """
+    """A folder with the cells of an archive, which is there as long as this process; `ValueError` if the file
+    is no archive of results, or of more than eight gigabytes."""
     found = os.stat(path)
     return _unpack(os.path.realpath(path), found.st_mtime_ns, found.st_size)
 
@@ -116,15 +111,8 @@ def _unpack(path: str, *version: int) -> Path:
 
 
 def apportion(shares: ArrayLike, parts: int = PARTS) -> NDArray[np.float64]:
-    """Rounds shares to whole parts whose sum stays: by largest remainders, Hamilton's way of sharing seats.
-
-    Args:
-        shares: at least 0, with the sum 1 over the last axis, `[..., M]`.
-        parts: of 1.
-
-    Returns:
-        Multiples of 1 / parts, each less than 1 / parts away from its share, `[..., M]`; what was rounded
-        before stays as it is, and so do NaN.
+    """Rounds shares `[..., M]` of sum 1 to whole parts whose sum stays: by largest remainders, Hamilton's way
+    of sharing seats. What was rounded before stays as it is, and so do NaN.
 
     Example:
         >>> apportion([0.5, 0.3, 0.2], parts=8).tolist()

@@ -49,10 +49,8 @@ class CellFolder:
 
     @cached_property
     def protocol(self) -> str:
-        """Names how the cell was trained and evaluated, "1f0c2a7b@0.001", with its learning rate at the end.
-
-        The same for cells that may be compared; after tuning variants may differ in what follows the "@".
-        """
+        """Names how the cell was trained and evaluated, "1f0c2a7b@0.001", with its learning rate at the end:
+        the same for cells that may be compared; after tuning variants may differ in what follows the "@"."""
         if not self.config:
             return ""
         config = self.definition.protocol.to_dict()
@@ -131,12 +129,8 @@ def _config_files(folder: Path) -> Iterable[Path]:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """What `config.json` says, which describes a cell; empty where it is another program's.
-
-    Raises:
-        DamagedError: where it cannot be read, or describes no cell of this version.
-        ValueError: where nobody has registered the cell's family.
-    """
+    """What `config.json` says; empty where it is another program's. `DamagedError` where it cannot be read,
+    or describes no cell of this version; `ValueError` where nobody has registered the cell's family."""
     path = folder / CONFIG
     try:
         config = json.loads(path.read_text(encoding="utf-8"))

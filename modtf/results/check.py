@@ -44,11 +44,8 @@ def check_files(folder: Path, cell: Cell) -> None:
 
 
 def read_table(folder: Path, name: str, cell: Cell) -> pd.DataFrame:
-    """`results.csv` or `history.csv`, texts as categories.
-
-    Raises:
-        ValueError: if it is no such table, or not the cell's: of other members, say, or out of range.
-    """
+    """`results.csv` or `history.csv`, texts as categories; `ValueError` if it is no such table, or not the
+    cell's: of other members, say, or out of range."""
     path, columns = folder / name, COLUMNS if name == RESULTS else HISTORY_COLUMNS
     dtypes = {column: "category" if kind == "str" else kind for column, kind in columns.items()}
     try:
@@ -91,10 +88,7 @@ def _check_ranges(path: Path, frame: pd.DataFrame) -> None:
 
 def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[Any]]:
     """The arrays of `activation.npz` at a place, by their names there; none if the model lacks it.
-
-    Raises:
-        ValueError: if they cannot be read, or are not those of the cell.
-    """
+    `ValueError` if they cannot be read, or are not those of the cell."""
     path, found = folder / ACTIVATION, read_activations(folder)
     names = {name: at_place(name, place.name) for name in (*MATRICES, TAIL)}
     if place.name and names["last"] not in found:

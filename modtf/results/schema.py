@@ -61,11 +61,8 @@ def conform(
     frame: pd.DataFrame, columns: Mapping[str, str] = COLUMNS, source: str = "The table"
 ) -> pd.DataFrame:
     """The frame with exactly `columns`, in their order and with their dtypes; missing options are "".
-
-    Raises:
-        ValueError: if a column is missing or unknown, a value does not fit its dtype, or two rows speak of
-            the same thing.
-    """
+    `ValueError` if a column is missing or unknown, a value does not fit, or two rows speak of the same
+    thing."""
     frame = with_place(frame)
     missing, unknown = [c for c in columns if c not in frame], [c for c in frame if c not in columns]
     if missing or unknown:
@@ -102,11 +99,8 @@ def with_place(frame: pd.DataFrame) -> pd.DataFrame:
 def read_values(
     path: str | os.PathLike[str] | TextIO, dtypes: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """A CSV file as it was written: numbers to the last bit, no value where a model has none.
-
-    Raises:
-        ValueError: if it is no table of these types; by default they are as pandas finds them.
-    """
+    """A CSV file as it was written, numbers to the last bit; `ValueError` if it is no table of these types,
+    by default those that pandas finds."""
     return with_place(
         pd.read_csv(
             path,
@@ -177,11 +171,8 @@ def save_activations(folder: str | os.PathLike[str], arrays: Mapping[str, Any]) 
 
 
 def read_activations(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """The arrays that `write_activations` wrote, in whatever precision.
-
-    Raises:
-        ValueError: if the file cannot be read.
-    """
+    """The arrays that `write_activations` wrote, in whatever precision; `ValueError` if they cannot be
+    read."""
     path = Path(folder, ACTIVATION)
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:

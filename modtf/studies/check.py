@@ -16,9 +16,7 @@ SHOWN = 5
 
 def check_cells(cells: Sequence[Cell]) -> None:
     """Raises `ValueError` on cells that cannot be built, and on the same cell twice; imports no TensorFlow.
-
-    Options of routers and architectures are judged only when a cell is built.
-    """
+    Options of routers and architectures are judged only when a cell is built."""
     if not cells:
         raise ValueError("The study has no cells. Widen its filters or choices.")
     _refuse(cells, check_cell, "{label}: {error}")

@@ -17,9 +17,7 @@ LEARNING_RATES = parse_axis("0.00001:0.01:log")
 def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axis]:
     """What `--space` says: PATH=VALUES each, of options of the cells that are not set.
 
-    Raises:
-        ValueError: on any other text, a path twice, a learning rate that is none, an option that none of the
-            cells knows, or that is set to a value already.
+    `ValueError` on any other text, a path twice, a learning rate that is none, an unknown or a set option.
     """
     found: dict[str, Axis] = {}
     for text in texts:

@@ -53,16 +53,11 @@ def best_trial(trials: Sequence[Trial]) -> Trial | None:
 
 
 def validation(cell: Cell, folder: str | Path) -> np.ndarray:
-    """How well every member of a cell did on validation data, at the end of training; test data stay unseen.
+    """How well every member `[P]` did on validation data at the end of training; test data stay unseen.
 
-    The mean over the last ten evaluations of training, at most the last half of them: the regression's
-    loss, the classification's error in percent.
-
-    Returns:
-        [P], not finite for members that diverged.
-
-    Raises:
-        ValueError: if the folder's history is not that of the cell.
+    The mean over the last ten evaluations of training, at most the last half of them: loss, or error in
+    percent. Not finite for members that diverged; `ValueError` if the folder's history is not that of the
+    cell.
     """
     path = Path(folder, HISTORY)
     frame = read_values(path)

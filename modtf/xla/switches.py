@@ -48,8 +48,7 @@ def xla_alone() -> Iterator[None]:
 def no_retracing_advice() -> Iterator[None]:
     """While it lasts, TensorFlow does not warn of functions traced again and again.
 
-    It counts traces by line of code: five models, or sequences of five lengths, one after the other look to
-    it like one function that is retraced at every call, though each is traced once and kept.
+    It counts traces by line of code: five models one after the other look to it like one that is retraced.
     """
     import tensorflow as tf
 

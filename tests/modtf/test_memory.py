@@ -36,11 +36,9 @@ def test_a_machine_and_its_containers(machine, place, limit, expected):
     assert machine({place: f"{limit}\n"}) == expected * GB
 
 
-def test_accelerators_bring_memory_and_a_system_that_does_not_say_refuses_nothing(machine, monkeypatch):
+def test_accelerators_bring_memory(machine):
     files = {"/dev/nvidia0": "", "/dev/nvidia1": "", "/dev/nvidiactl": ""}
     assert machine(files) == 8 * GB + 2 * ACCELERATOR
-    monkeypatch.delattr(os, "sysconf")
-    assert memory_here.__wrapped__() == memory.UNLIMITED
 
 
 def test_both_numbers_and_the_parts_are_named(monkeypatch):

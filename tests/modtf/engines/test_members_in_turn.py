@@ -13,7 +13,7 @@ from registering import forgotten
 
 import modtf
 from modtf import Evaluation, Protocol, Training, run_cell
-from modtf.engines.members_in_turn import make_member
+from modtf.engines.cell import make_member
 from modtf.models.own import MODELS, make_model, register_model
 from modtf.models.routers import ROUTERS
 
