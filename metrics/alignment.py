@@ -101,8 +101,8 @@ def _share_out(weights: Array) -> NDArray[np.intp]:
     """The module of each of R rules, `[R]`, such that every module has floor(R/M) or ceil(R/M) of them.
 
     An assignment problem with R columns takes 0.3 s for 2,000 rules, and a measure is taken hundreds of
-    times. Here prices share rules out nearly evenly; then a chain of modules passes on a rule each, the chain
-    that loses least, until all loads are right and no chain gains: shortest paths among M modules. Each step
+    times. Here prices share rules out nearly evenly; then chains of modules pass on a rule each, those
+    that lose least, until all loads are right and no chain gains: shortest paths among M modules. Each step
     keeps the match the best one for its loads (prices make it so at first), so the last is the best of all.
     """
     num_rules, num_modules = weights.shape
@@ -113,7 +113,7 @@ def _share_out(weights: Array) -> NDArray[np.intp]:
         prices += step / (1 + 0.4 * number) * np.minimum(load * num_modules / num_rules - 1.0, 3.0)
     module = (weights - prices).argmax(axis=1)
     cost, rule = np.full((num_modules, num_modules), np.inf), np.zeros((num_modules,) * 2, np.intp)
-    changed = np.arange(num_modules)
+    changed = list(range(num_modules))
     while True:
         for m in changed:  # what the cheapest move of one of its rules to another module loses
             rules = np.flatnonzero(module == m)
@@ -127,15 +127,18 @@ def _share_out(weights: Array) -> NDArray[np.intp]:
         source = load > high if load.max() > high else load > low
         target = load < low if load.max() <= high and load.min() < low else load < high
         distance, previous = _shortest(cost, source, least)
-        place = int(np.where(target, distance, np.inf).argmin())
-        if not target[place] or (not uneven and distance[place] >= -least):
+        ends = np.where(target, distance, np.inf)
+        if not ends.min() < (np.inf if uneven else -least):
             return module
-        chain = [place]
-        while previous[chain[-1]] >= 0:
-            chain.append(int(previous[chain[-1]]))
-        for to, start in pairwise(chain):
-            module[rule[start, to]] = to
-        changed = np.array(chain)
+        changed = []
+        for place in np.flatnonzero(ends <= ends.min() + least).tolist():  # those that share no module
+            chain = [place]
+            while previous[chain[-1]] >= 0:
+                chain.append(int(previous[chain[-1]]))
+            if not set(chain) & set(changed):
+                changed += chain
+                for to, start in pairwise(chain):
+                    module[rule[start, to]] = to
 
 
 def _shortest(cost: Array, source: NDArray[np.bool_], least: float) -> tuple[Array, NDArray[np.intp]]:
