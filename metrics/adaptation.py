@@ -140,4 +140,6 @@ def adaptation(
 
 
 def _descending(rows: Array, length: int) -> Array:
-    return np.pad(np.sort(rows, axis=1)[:, ::-1], ((0, 0), (0, length - rows.shape[1])))
+    found = np.zeros([len(rows), length])
+    found[:, : rows.shape[1]] = np.sort(rows, axis=1)[:, ::-1]
+    return found

@@ -33,6 +33,9 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
         raise ValueError(f"{name} has shape {array.shape}; expected {ndim or 'at least 1'} dimension(s).")
     if array.size == 0:
         raise ValueError(f"{name} is empty: its shape is {array.shape}.")
+    rounding = array.shape[-1] * np.finfo(np.float64).eps
+    if array.min() >= 0 and np.abs(array.sum(axis=-1) - 1.0).max() <= rounding:
+        return array.copy()  # the usual case, as measures are taken of thousands
     for wrong, words in (
         (~np.isfinite(array), "every entry must be finite"),
         (array < 0, "probabilities cannot be negative"),
@@ -49,7 +52,6 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
             f"{name} must hold probabilities on its last axis, but {where} sums to {sums[..., 0][index]:g} "
             "instead of 1. Divide by the sums if these are counts; transpose if the axes are swapped."
         )
-    rounding = array.shape[-1] * np.finfo(np.float64).eps
     return np.asarray(array / np.where(np.abs(sums - 1.0) <= rounding, 1.0, sums))
 
 
