@@ -54,8 +54,7 @@ def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
 
 
 def define_cell_flags(values: flags.FlagValues, out: str | None = None, several: bool = False) -> None:
-    """Adds what else a cell is made of; `out` are the words about --out, if the command has none of its
-    own."""
+    """Adds what else a cell is made of; `out` are the words about --out, if the command has none."""
     settings = dict.fromkeys(name for family in FAMILIES.values() for name in family.settings)
     words = "quick: minutes on two cores, not the paper's protocol. paper: as published, many hours."
     _define(values, "preset", words, list(PRESETS), default="quick")

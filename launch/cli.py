@@ -107,8 +107,7 @@ def plugins_given(arguments: Sequence[str]) -> list[str]:
 
 
 def help_of(text: str, values: flags.FlagValues, name: str) -> str:
-    """The help of a command, called `name` by its user ("run.py" or "modtf run"): its module's text, its
-    flags."""
+    """The help of a command that its user called `name`, "run.py" or "modtf run"."""
     if name.startswith("modtf "):
         text = text.replace(f"python launch/{name.removeprefix('modtf ')}.py", name)
     return "\n".join([text.strip(), "", "Flags:", *(_flag_text(values[flag]) for flag in values)])

@@ -28,8 +28,7 @@ TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
 
 def tail_length(evaluations: int) -> int:
     """Of how many of the evaluations after training began the checkpoint "tail" is the mean, where a protocol
-    says nothing of it: the last ten, and never more than half, as the first half of training is not its
-    end."""
+    says nothing of it: the last ten, and never more than half, as the first half is not the end."""
     return max(1, min(TAIL, evaluations // 2))
 
 

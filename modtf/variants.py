@@ -48,8 +48,7 @@ class Variant:
             )
 
     def options(self, router: Mapping[str, Any], model: Mapping[str, Any]) -> tuple[dict, dict]:
-        """The options of router and model, with those that the variant fixes; `ValueError` on one that is
-        given, too."""
+        """The options of router and model with those that it fixes; `ValueError` on one of these."""
         given = {**{ROUTER + name: value for name, value in router.items()}, **model}
         fixed: Mapping[str, Any] = self.model or {}
         for name in given:

@@ -68,8 +68,7 @@ class Rows:
         return all("failed" not in self._rows.get(key_of(cell), {"failed": ""}) for cell in cells_of(request))
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Adds rows, or replaces those of the same cells; `ValueError` where there are rows of another
-        device."""
+        """Adds rows, or replaces those of the same cells; `ValueError` where others are of another device."""
         here = {row["device"] for row in rows if "device" in row}
         others = {row["device"] for row in self if here and row.get("device") not in (*here, None)}
         if others:

@@ -47,8 +47,7 @@ def timed(clock: Clock, action: Callable[[], object]) -> float:
 
 
 def run_of(clock: Clock, call: Callable[[int], object], steps: int = 1) -> Run:
-    """What is timed of a function that does something so many times, `steps` steps each, and returns when all
-    is done."""
+    """What is timed of a function that does something so many times, `steps` steps each, and waits for it."""
 
     def run(wanted: int) -> float:
         times = -(-wanted // steps)

@@ -26,16 +26,14 @@ class RayEngine:
         cpus: processors that a cell asks for; its TensorFlow uses as many threads.
         gpus: GPUs that a cell asks for; 0.5 lets two cells share one.
         retries: how often Ray tries a cell again whose worker or node died; it goes on from its checkpoint.
-        address: of the cluster; by default `$RAY_ADDRESS`, or the one this machine belongs to.
     """
 
     is_here = False
 
-    def __init__(self, cpus: float = 1.0, gpus: float = 0.0, retries: int = 3, address: str | None = None):
+    def __init__(self, cpus: float = 1.0, gpus: float = 0.0, retries: int = 3):
         self.cpus = check_number("cpus", cpus, 0.0, float("inf"))
         self.gpus = check_number("gpus", gpus, 0.0, float("inf"))
         self.retries = check_integer("retries", retries, 0)
-        self.address = address
 
     def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
         """See `Engine`."""
@@ -45,7 +43,7 @@ class RayEngine:
             needs = "--engine=ray needs Ray, which is not installed: pip install 'modtf[cluster]'."
             raise ValueError(needs) from error
         if not ray.is_initialized():
-            start(ray, self.address)
+            start(ray)
         variables = thread_variables(max(1, round(self.cpus)))
         if "PYTHONPATH" in os.environ:
             variables["PYTHONPATH"] = os.environ["PYTHONPATH"]
@@ -81,14 +79,14 @@ class RayEngine:
         return work_on(cell, work, fail)
 
 
-def start(ray: Any, address: str | None = None) -> None:
-    """Joins a cluster (`ConnectionError` where the one asked for is not there); where none is given or found,
-    starts one that listens on the loopback address alone."""
+def start(ray: Any) -> None:
+    """Joins the cluster of `$RAY_ADDRESS` (`ConnectionError` where it is not there), or the one this machine
+    belongs to; where there is none, starts one that listens on the loopback address alone."""
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
-        ray.init(address=address or "auto", **quiet)
+        ray.init(address="auto", **quiet)
     except ConnectionError:
-        if address or os.environ.get("RAY_ADDRESS"):
+        if os.environ.get("RAY_ADDRESS"):
             raise
         # what RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 says before the import: no other machine, so 127.0.0.1
         ray._private.ray_constants.ENABLE_RAY_CLUSTER = False

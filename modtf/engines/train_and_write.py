@@ -108,8 +108,7 @@ def _results(
 
 
 def _history(context: TrainerContext, cell: Cell) -> pd.DataFrame:
-    """One row per member, evaluation during training and measure; "diverged" at the very step where one
-    did."""
+    """One row per member, evaluation and measure; "diverged" at the very step where one did."""
     evaluation = context.evaluation
     rows = [
         (step, *member, *name, value)

@@ -115,8 +115,7 @@ class Activations:
         return int(found[0]) if found.size else None
 
     def evaluations(self, checkpoint: str) -> NDArray[np.float64]:
-        """The matrices `[E, P, R, M]` over which a checkpoint's measures are averaged; `ValueError` if there
-        is none."""
+        """The matrices `[E, P, R, M]` that a checkpoint is the mean of; `ValueError` if there is none."""
         check_choice("checkpoint", checkpoint, (*CHECKPOINTS, "pooled"))
         if checkpoint == "tail" and self.tail is not None:
             return self.tail
@@ -134,8 +133,7 @@ class Activations:
         return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in found.items()}
 
     def at(self, checkpoint: str) -> NDArray[np.float64]:
-        """The mean of the matrices of a checkpoint, `[P, R, M]`; `ValueError` if there is no such
-        checkpoint."""
+        """The mean of the matrices of a checkpoint, `[P, R, M]`; `ValueError` if there is none."""
         return np.asarray(self.evaluations(checkpoint).mean(axis=0))
 
 

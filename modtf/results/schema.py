@@ -61,8 +61,7 @@ def conform(
     frame: pd.DataFrame, columns: Mapping[str, str] = COLUMNS, source: str = "The table"
 ) -> pd.DataFrame:
     """The frame with exactly `columns`, in their order and with their dtypes; missing options are "".
-    `ValueError` if a column is missing or unknown, a value does not fit, or two rows speak of the same
-    thing."""
+    `ValueError` if a column is missing or unknown, a value does not fit, or rows speak of the same thing."""
     frame = with_place(frame)
     missing, unknown = [c for c in columns if c not in frame], [c for c in frame if c not in columns]
     if missing or unknown:
@@ -171,8 +170,7 @@ def save_activations(folder: str | os.PathLike[str], arrays: Mapping[str, Any]) 
 
 
 def read_activations(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """The arrays that `write_activations` wrote, in whatever precision; `ValueError` if they cannot be
-    read."""
+    """The arrays that `write_activations` wrote, in whatever precision, or `ValueError`."""
     path = Path(folder, ACTIVATION)
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:

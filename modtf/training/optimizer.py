@@ -8,7 +8,7 @@ from keras import ops
 from modtf.models.kernels.gradients import noted
 from modtf.protocol import Training
 from modtf.training.arithmetic import largest_divisor
-from modtf.xla.replicas import replica_context
+from modtf.xla.switches import replica_context
 
 
 class MemberOptimizer(keras.optimizers.Optimizer):

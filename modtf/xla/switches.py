@@ -1,5 +1,5 @@
-"""Whether a program is being written down; switches of TensorFlow: its passes over graphs, its advice on
-retracing, the mantissa of its products.
+"""Whether a program is being written down, and by which replica of `tf.distribute`; switches of TensorFlow:
+its passes over graphs, its advice on retracing, the mantissa of its products.
 
 Seen in TensorFlow 2.21.
 """
@@ -25,6 +25,16 @@ def is_traced(tensor: Any) -> bool:
 
         return not tf.executing_eagerly()
     return "Tracer" in type(tensor).__name__  # of JAX
+
+
+def replica_context() -> Any:
+    """TensorFlow's context of the replica that runs here; None where there are no others."""
+    if keras.backend.backend() != "tensorflow":
+        return None
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    return context if context is not None and context.num_replicas_in_sync > 1 else None
 
 
 @contextlib.contextmanager
