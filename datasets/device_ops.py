@@ -28,13 +28,7 @@ def upper_word(word, factor: int):
 
 
 def gather(table, index, batch_dims: int = 0):
-    """Rows of a table: [*batch, K, ...] and integers [*batch, *I] -> [*batch, *I, ...].
-
-    Args:
-        table: its shape is known.
-        index: 0 to K - 1.
-        batch_dims: how many leading axes both share.
-    """
+    """Rows of a table of known shape: [*batch, K, ...] and integers [*batch, *I] -> [*batch, *I, ...]."""
     batch, rows = table.shape[:batch_dims], table.shape[batch_dims]
     each = math.prod(batch)
     first = ops.reshape(

@@ -37,12 +37,7 @@ def upper_word(word: tf.Tensor, factor: int) -> tf.Tensor:
 def uniforms(
     key: tf.Tensor, step: tf.Tensor, shape: Sequence[int], dtype: tf.DType = tf.float32
 ) -> tf.Tensor:
-    """Uniform numbers in [0, 1) of `shape`, a pure function of (key, step).
-
-    Args:
-        key: int64 scalar (`modtf.randomness.random_key`).
-        step: int64 scalar.
-    """
+    """Uniform numbers in [0, 1) of `shape`, a pure function of two int64 scalars, (key, step)."""
     # The default algorithm depends on the device. XLA makes other floats of the same bits: there it is
     # `modtf.datasets.philox` that makes these
     return tf.random.stateless_uniform(shape, tf.stack([key, step]), dtype=dtype, alg="philox")

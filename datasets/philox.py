@@ -20,16 +20,10 @@ def words(key: int) -> np.ndarray:
 
 
 def uniforms(ops, seed, start, count: int, dtype: str = "float32"):
-    """Numbers start .. start + count - 1 of the flat tensors that TensorFlow makes of seeds.
+    """Numbers start .. start + count - 1 of the flat tensors that TensorFlow makes of seeds, [..., count].
 
-    Args:
-        seed: what `scramble` made of seeds, of any shape [...].
-        start: int32 or int64, of a shape that broadcasts with [...]; multiples of `count`.
-        count: numbers from each.
-        dtype: "float32", from 23 bits each, or "float64", from 52.
-
-    Returns:
-        [..., count], in [0, 1).
+    Seeds are what `scramble` made of them, of any shape [...], and starts multiples of `count`, of a shape
+    that broadcasts with it. Numbers in [0, 1) are "float32", from 23 bits each, or "float64", from 52.
 
     Example:
         >>> seed = scramble(host_ops, words(5), tf.constant([7]))
@@ -50,12 +44,8 @@ def uniforms(ops, seed, start, count: int, dtype: str = "float32"):
 
 
 def scramble(ops, key, index):
-    """The key's two words and the counter's upper two, each [...], that TensorFlow makes of a seed.
-
-    Args:
-        key: `words`, uint32 [..., 2].
-        index: int32 or int64, at least 0, of a shape that broadcasts with [...].
-    """
+    """The key's two words and the counter's upper two, each [...], that TensorFlow makes of a seed: of
+    `words` [..., 2], and an index from 0 of a shape that broadcasts with [...]."""
     key, index = ops.convert_to_tensor(key, "uint32"), ops.cast(index, "uint32")
     zero = ops.zeros_like(key[..., 0] + index)
     counter = (zero + key[..., 0], zero + key[..., 1], zero + index, zero)
@@ -63,12 +53,7 @@ def scramble(ops, key, index):
 
 
 def uniforms_at(ops, key, index, count: int, dtype: str = "float32"):
-    """Numbers in [0, 1) of examples: [G, count], of (key, index) alone.
-
-    Args:
-        key: uint32 [2].
-        index: integers [G].
-    """
+    """Numbers in [0, 1) of examples: [G, count], of (key uint32 [2], index [G]) alone."""
     lanes = 4 if dtype == "float32" else 2  # numbers from one counter
     index = ops.cast(index, "uint32")[:, None]
     group = ops.cast(ops.arange(-(-count // lanes)), "uint32")

@@ -50,14 +50,7 @@ class StreamPlan:
         condition: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> "StreamPlan":
-        """Checks what `modtf.stream` is given.
-
-        Args:
-            ops: what data are made with, `host_ops` or `device_ops`.
-
-        Raises:
-            ValueError: on a value out of range, or a batch that cannot fit into memory.
-        """
+        """Checks what `modtf.stream` is given; `ops` is what data are made with, of host or device."""
         family, task = population.family, population.task
         check_choice("split", split, SPLITS)
         if condition is not None:
@@ -111,7 +104,7 @@ class StreamPlan:
         parameters: Parameters,
         options: Mapping[str, Any],
     ) -> tuple[Any, Any, Any]:
-        """Makes examples of one member.
+        """Inputs, rule and target of G examples of one member, of the types that the task says.
 
         Args:
             position: in the stream, integers [G].
@@ -120,9 +113,6 @@ class StreamPlan:
             keys: the words of `INDEX_FIELDS`, uint32 [2, 2].
             parameters: its task's, and the bank.
             options: of `RuleData.examples`, as tensors.
-
-        Returns:
-            inputs, rule and target of G examples, of the types that the task says.
         """
         task, data, ops = self.population.task, self.data, self.data.ops
         index = position

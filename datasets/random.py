@@ -32,12 +32,8 @@ def unit_vector(ops: Any, uniform: Any) -> tuple[Any, Any]:
 def choose_rule(ops: Any, uniform: Any, num_rules: int, thresholds: Any) -> Any:
     """Uniform numbers -> rules, int32, of the same shape.
 
-    Args:
-        ops: see above.
-        uniform: any shape, in [0, 1).
-        num_rules: R.
-        thresholds: cumulated probabilities of rules 0..R-2, broadcastable to `[*uniform.shape, R-1]`,
-            or None where all rules are equally probable.
+    Thresholds are cumulated probabilities of rules 0..R-2, broadcastable to `[*uniform.shape, R-1]`, or None
+    where all rules are equally probable.
     """
     if thresholds is not None:
         above = uniform[..., None] >= ops.cast(thresholds, uniform.dtype)
@@ -50,13 +46,8 @@ def shuffled(ops: Any, place: Any, epoch: Any, count: int, key: Any) -> Any:
     """A permutation of 0 .. count - 1 for each epoch and key: where the places of an epoch lead.
 
     A Feistel network over numbers of two digits, so that any place is found without the others; what leads
-    to `count` or beyond goes on (Black and Rogaway, 2002).
-
-    Args:
-        place: 0 to count - 1, integers.
-        epoch: integers of the same shape.
-        count: at most 2^32.
-        key: two words, uint32 [2].
+    to `count`, at most 2^32, or beyond goes on (Black and Rogaway, 2002). Places and epochs are integers of
+    one shape, the key two words, uint32 [2].
     """
     base = math.isqrt(count - 1) + 1
     digits, half = np.uint32(base), np.uint32(16)

@@ -4,75 +4,38 @@ Source of the five measures of collapse and specialisation: S. Mittal, Y. Bengio
 Architecture Enough?", NeurIPS 2022, arXiv:2206.02713. Each diagnostic names its own.
 """
 
-from modtf.metrics.activation_matrix import (
-    check_activation_matrix,
-    from_counts,
-    module_use,
-    uniform_activation,
-)
-from modtf.metrics.adaptation import adaptation, adaptation_from_usage, rule_distributions
-from modtf.metrics.alignment import alignment, best_match, best_permutation
-from modtf.metrics.collapse_avg import collapse_avg
-from modtf.metrics.collapse_worst import collapse_worst
-from modtf.metrics.distributions import TOLERANCE
-from modtf.metrics.effective_experts import effective_experts
-from modtf.metrics.effective_rank import effective_rank
-from modtf.metrics.expert_overlap import expert_overlap
-from modtf.metrics.inverse_mutual_information import inverse_mutual_information
-from modtf.metrics.load_variation import load_variation
-from modtf.metrics.measure import GROUPS, MAIN_GROUPS, Measure
-from modtf.metrics.registry import (
-    MEASURES,
-    activation_measures,
-    measures,
-    register_measure,
-    smaller_is_better,
-)
-from modtf.metrics.routing_entropy import routing_entropy
-from modtf.metrics.tokens import (
-    ActivationAccumulator,
-    LayerMeasures,
-    compare_activations,
-    measure_activations,
-    measure_factors,
-)
-from modtf.metrics.top_label_share import top_label_share
-from modtf.metrics.values import measure_all, measure_population
-
-__all__ = [
-    "GROUPS",
-    "MAIN_GROUPS",
-    "MEASURES",
-    "TOLERANCE",
-    "ActivationAccumulator",
-    "LayerMeasures",
-    "Measure",
-    "activation_measures",
-    "adaptation",
-    "adaptation_from_usage",
-    "alignment",
-    "best_match",
-    "best_permutation",
-    "check_activation_matrix",
-    "collapse_avg",
-    "collapse_worst",
-    "compare_activations",
-    "effective_experts",
-    "effective_rank",
-    "expert_overlap",
-    "from_counts",
-    "inverse_mutual_information",
-    "load_variation",
-    "measure_activations",
-    "measure_all",
-    "measure_factors",
-    "measure_population",
-    "measures",
-    "module_use",
-    "register_measure",
-    "routing_entropy",
-    "rule_distributions",
-    "smaller_is_better",
-    "top_label_share",
-    "uniform_activation",
-]
+from modtf.metrics.activation_matrix import check_activation_matrix as check_activation_matrix
+from modtf.metrics.activation_matrix import from_counts as from_counts
+from modtf.metrics.activation_matrix import module_use as module_use
+from modtf.metrics.activation_matrix import uniform_activation as uniform_activation
+from modtf.metrics.adaptation import adaptation as adaptation
+from modtf.metrics.adaptation import adaptation_from_usage as adaptation_from_usage
+from modtf.metrics.adaptation import rule_distributions as rule_distributions
+from modtf.metrics.alignment import alignment as alignment
+from modtf.metrics.alignment import best_match as best_match
+from modtf.metrics.alignment import best_permutation as best_permutation
+from modtf.metrics.collapse import collapse_avg as collapse_avg
+from modtf.metrics.collapse import collapse_worst as collapse_worst
+from modtf.metrics.distributions import TOLERANCE as TOLERANCE
+from modtf.metrics.inverse_mutual_information import inverse_mutual_information as inverse_mutual_information
+from modtf.metrics.load import effective_experts as effective_experts
+from modtf.metrics.load import load_variation as load_variation
+from modtf.metrics.measure import GROUPS as GROUPS
+from modtf.metrics.measure import MAIN_GROUPS as MAIN_GROUPS
+from modtf.metrics.measure import Measure as Measure
+from modtf.metrics.registry import MEASURES as MEASURES
+from modtf.metrics.registry import activation_measures as activation_measures
+from modtf.metrics.registry import measures as measures
+from modtf.metrics.registry import register_measure as register_measure
+from modtf.metrics.registry import smaller_is_better as smaller_is_better
+from modtf.metrics.sharing import effective_rank as effective_rank
+from modtf.metrics.sharing import expert_overlap as expert_overlap
+from modtf.metrics.sharing import routing_entropy as routing_entropy
+from modtf.metrics.sharing import top_label_share as top_label_share
+from modtf.metrics.tokens import ActivationAccumulator as ActivationAccumulator
+from modtf.metrics.tokens import LayerMeasures as LayerMeasures
+from modtf.metrics.tokens import compare_activations as compare_activations
+from modtf.metrics.tokens import measure_activations as measure_activations
+from modtf.metrics.tokens import measure_factors as measure_factors
+from modtf.metrics.values import measure_all as measure_all
+from modtf.metrics.values import measure_population as measure_population

@@ -46,6 +46,12 @@ def check_rule_probs(rule_probs: ArrayLike | None, num_rules: int) -> Array:
     return probs
 
 
+def checked(A: ArrayLike, rule_probs: ArrayLike | None) -> tuple[Array, Array]:
+    """A and p(r), as the two functions above give them."""
+    matrix = check_activation_matrix(A)
+    return matrix, check_rule_probs(rule_probs, len(matrix))
+
+
 def from_counts(sums: ArrayLike, counts: ArrayLike) -> Array:
     """The activation matrix from activations summed per rule.
 
@@ -103,9 +109,5 @@ def module_use(A: ArrayLike, rule_probs: ArrayLike | None = None) -> Array:
     Raises:
         ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
     """
-    return use_of(check_activation_matrix(A), rule_probs)
-
-
-def use_of(A: Array, rule_probs: ArrayLike | None) -> Array:
-    """`module_use` of a matrix that is checked: measures are taken of thousands."""
-    return np.asarray(check_rule_probs(rule_probs, len(A)) @ A)
+    A, probs = checked(A, rule_probs)
+    return np.asarray(probs @ A)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, check_rule_probs
+from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, checked
 from modtf.metrics.distributions import Array
 from modtf.metrics.registry import register_measure
 
@@ -45,8 +45,7 @@ def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
 
     Source: Mittal et al. (2022), Alignment.
     """
-    A = check_activation_matrix(A)
-    probs = check_rule_probs(rule_probs, len(A))
+    A, probs = checked(A, rule_probs)
     if not can_specialise(A):
         return float("nan")
     # A row and a one-hot row differ by 2 (1 - the row's entry at the one).
@@ -64,8 +63,7 @@ def best_match(A: ArrayLike, rule_probs: ArrayLike | None = None) -> NDArray[np.
         >>> best_match([[0, 1, 0], [0.2, 0, 0.8]]).tolist()
         [1, 2]
     """
-    A = check_activation_matrix(A)
-    return _match(A, check_rule_probs(rule_probs, len(A)))
+    return _match(*checked(A, rule_probs))
 
 
 def best_permutation(A: ArrayLike) -> NDArray[np.intp]:

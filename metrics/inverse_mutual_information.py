@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, check_rule_probs
+from modtf.metrics.activation_matrix import can_specialise, checked
 from modtf.metrics.distributions import entropy
 from modtf.metrics.registry import register_measure
 
@@ -44,8 +44,7 @@ def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None
 
     Source: Mittal et al. (2022), Inverse Mutual Information.
     """
-    A = check_activation_matrix(A)
-    probs = check_rule_probs(rule_probs, len(A))
+    A, probs = checked(A, rule_probs)
     most = min(entropy(probs), np.log(A.shape[1]))
     if not can_specialise(A) or most == 0.0:
         return float("nan")

@@ -14,16 +14,22 @@ from modtf.registry import Registry
 F = TypeVar("F", bound=Callable[..., float])
 
 # The order is that of the columns in tables.
-BY_FILE = (
-    "collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information", "adaptation",
-    "load_variation", "routing_entropy", "effective_experts", "effective_rank", "expert_overlap",
-    "top_label_share",
-)  # fmt: skip
 MEASURES: Registry[Measure] = Registry(
     "measure",
     {
-        **dict.fromkeys(("loss", "error"), "modtf.metrics.performance"),
-        **{name: f"modtf.metrics.{name}" for name in BY_FILE},
+        "loss": "modtf.metrics.performance",
+        "error": "modtf.metrics.performance",
+        "collapse_avg": "modtf.metrics.collapse",
+        "collapse_worst": "modtf.metrics.collapse",
+        "alignment": "modtf.metrics.alignment",
+        "inverse_mutual_information": "modtf.metrics.inverse_mutual_information",
+        "adaptation": "modtf.metrics.adaptation",
+        "load_variation": "modtf.metrics.load",
+        "routing_entropy": "modtf.metrics.sharing",
+        "effective_experts": "modtf.metrics.load",
+        "effective_rank": "modtf.metrics.sharing",
+        "expert_overlap": "modtf.metrics.sharing",
+        "top_label_share": "modtf.metrics.sharing",
     },
 )
 

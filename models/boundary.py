@@ -27,12 +27,7 @@ def read(features, population: Population, dtype):
 
 
 def write(tensor, population: Population, shape, by_token: bool):
-    """A tensor [P, F, T] as [B, (P,) (N,) F].
-
-    Args:
-        shape: [F, N, B].
-        by_token: whether there is an axis N.
-    """
+    """A tensor [P, F, T] of a shape [F, N, B] as [B, (P,) (N,) F], with the axis N if it is by token."""
     tensor = ops.transpose(ops.reshape(tensor, [len(population), *shape]), [3, 0, 2, 1])
     if not by_token:
         tensor = tensor[:, :, 0]

@@ -87,11 +87,7 @@ def trains_alone(cell: Cell) -> bool:
 
 
 def build_cell(cell: Cell, population: Population) -> keras.Model:
-    """The model of a cell's members, or of some of them; of one alone where `trains_alone`.
-
-    Raises:
-        ValueError: as `build`, and where a registered model fails.
-    """
+    """The model of a cell's members, or of some of them; of one alone where `trains_alone`."""
     if trains_alone(cell) and cell.runs in MODELS:
         _, options = cell.task.family.variant(cell.variant).options({}, cell.model)
         return make_model(cell.runs, population.task, cell.width, population.seeds[0], options)

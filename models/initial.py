@@ -21,9 +21,6 @@ class InitialWeights:
 
     A member starts from the same weights whatever its company; and variants of one cell share the
     initial values of the weights they have in common, so that they are compared on equal terms.
-
-    Args:
-        population: the members.
     """
 
     def __init__(self, population: Population):

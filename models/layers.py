@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from modtf.models.initial import InitialWeights
@@ -21,14 +22,18 @@ def product_flops(weights: Iterable[keras.Variable]) -> int:
     return sum(2 * math.prod(weight.shape[1:]) for weight in weights)
 
 
-class MemberLayer(keras.layers.Layer):
-    """A layer with one set of weights per member.
+def weight_of(layer: keras.layers.Layer, values: np.ndarray, name: str, **how: Any) -> Any:
+    """A new weight of a layer, which begins with these values."""
 
-    Args:
-        initial: draws the initial weights.
-        name: unique within the model; names the weights' random numbers.
-        dtype: of the weights and the computation.
-    """
+    def initial(_: Any, dtype: Any) -> Any:
+        return ops.convert_to_tensor(values, dtype)
+
+    return layer.add_weight(shape=values.shape, initializer=initial, name=name, **how)
+
+
+class MemberLayer(keras.layers.Layer):
+    """A layer with one set of weights per member; its name, unique within the model, names their random
+    numbers."""
 
     def __init__(self, initial: InitialWeights, name: str, dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
@@ -38,10 +43,7 @@ class MemberLayer(keras.layers.Layer):
 
     def uniform(self, name: str, shape: list[int], fan_in: int) -> keras.Variable:
         """A weight [P, *shape], uniform in +-1/sqrt(fan_in)."""
-        values = self._initial.uniform(f"{self.name}/{name}", shape, fan_in)
-        return self.add_weight(
-            shape=values.shape, initializer=lambda _, dtype: ops.convert_to_tensor(values, dtype), name=name
-        )
+        return weight_of(self, self._initial.uniform(f"{self.name}/{name}", shape, fan_in), name)
 
 
 class Dense(MemberLayer):

@@ -66,11 +66,7 @@ def options_of_model(name: str) -> dict[str, Any]:
 
 
 def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[str, Any]) -> "keras.Model":
-    """Makes a registered model, with all its weights.
-
-    Raises:
-        ValueError: on an option that it does not have, and where its function fails or returns no model.
-    """
+    """Makes a registered model, with all its weights; raises `ValueError` where its function fails."""
     import keras
 
     check_options(f"the model {name!r}", options, options_of_model(name))
@@ -89,12 +85,8 @@ def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[st
 
 @contextlib.contextmanager
 def explained(name: str, made_by: Any) -> Iterator[None]:
-    """Says in one line where somebody else's model failed; errors of files are nobody's.
-
-    Args:
-        name: of the model.
-        made_by: the function or class in whose file lines are looked for.
-    """
+    """Says in one line where somebody else's model failed, in the file of the function or class that made it;
+    errors of files are nobody's."""
     try:
         yield
     except OSError:

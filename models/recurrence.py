@@ -39,14 +39,10 @@ class SharedState(keras.layers.Layer):
     them beside p.
 
     Args:
-        initial: draws the initial weights.
         cell: an entry of `modtf.models.cells.CELLS`.
         modules: M.
         width: h, the state's width.
-        router: asked at every step if it needs scores.
-
-    Raises:
-        ValueError: if the router weighs the tokens of a batch against each other.
+        router: asked at every step if it needs scores; refused if it `sees_batch`.
     """
 
     def __init__(

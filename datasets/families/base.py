@@ -181,11 +181,7 @@ class RuleData(ABC):
 
 
 def data_class(family: Family) -> type[RuleData]:
-    """The class of a family's data, which is imported now.
-
-    Raises:
-        ValueError: where `Family.data` is no `RuleData`, or lacks a method.
-    """
+    """The class of a family's data, which is imported now; raises `ValueError` where it is no `RuleData`."""
     whose = f"The data of the family {family.name!r}"
     try:
         found = resolve(family.data)

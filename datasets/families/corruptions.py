@@ -6,13 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from modtf.datasets import philox
+from modtf.datasets import base_images, philox
 from modtf.datasets.families.base import RuleData
 from modtf.datasets.families.corruptions_pixels import Severity, apply
 from modtf.families.base_images import DATASETS
 from modtf.families.corruptions import severity_of
 from modtf.families.orders import LONGEST, RULES
-from modtf.registry import resolve
 from modtf.task import Task
 
 BORDER = 4  # of pixels, in which training images of colour move
@@ -34,14 +33,12 @@ class Corruptions(RuleData):
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
         """The numbers of the images of each split."""
-        base = resolve("modtf.datasets.base_images:load")(task.dataset)
-        return resolve("modtf.datasets.base_images:split_indices")(
-            base, DATASETS[task.dataset].sizes, task.data_seed
-        )
+        base, sizes = base_images.load(task.dataset), DATASETS[task.dataset].sizes
+        return base_images.split_indices(base, sizes, task.data_seed)
 
     def __init__(self, tasks: Sequence[Task]):
         super().__init__(tasks)
-        self.base = resolve("modtf.datasets.base_images:load")(self.task.dataset)
+        self.base = base_images.load(self.task.dataset)
 
     def bank(self) -> dict[str, np.ndarray]:
         return {"images": self.base.images, "labels": self.base.labels}
@@ -97,7 +94,8 @@ class Corruptions(RuleData):
         key = (chosen, epoch if fresh else ops.zeros_like(epoch))
         if order is None:
             flat = ops.reshape(rule, [-1])
-            x = self._each(ops.repeat(x, num_views, axis=0), flat, _repeated(ops, key, num_views), uniforms)
+            repeated = [ops.repeat(part, num_views, axis=0) for part in (x, *key)]
+            x = self._each(repeated[0], flat, repeated[1:], uniforms)
         else:
             powers = NUM_RULES ** np.arange(LONGEST)
             rule = ops.zeros_like(rule) + ops.sum(ops.cast(order, rule.dtype) * powers)
@@ -135,7 +133,8 @@ class Corruptions(RuleData):
 
     def _apply(self, number: int, x: Any, noise: Any) -> Any:
         own = number - NUM_RULES
-        return apply(self.ops, number, x, noise, self._severity) if own < 0 else self.more[own](self.ops, x)
+        severity = Severity(**severity_of(self.task))
+        return apply(self.ops, number, x, noise, severity) if own < 0 else self.more[own](self.ops, x)
 
     def _noise(self, key: Any, code: Any, places: Any, uniforms: Any, shape: Any) -> Any:
         """Uniform numbers of the images at some places: functions of (split, image, condition, epoch)."""
@@ -145,10 +144,6 @@ class Corruptions(RuleData):
         words = (uniforms.key[0] + code, uniforms.key[1] + epoch)
         numbers = philox.uniforms_at(ops, words, image[:, 0], height * width * channels, uniforms.dtype)
         return ops.reshape(numbers, [-1, height, width, channels])
-
-    @property
-    def _severity(self) -> Severity:
-        return Severity(**severity_of(self.task))
 
     def _moved(self, x: Any, uniform: Any) -> Any:
         """Padded with 0, cropped, and half of them mirrored; x [G, H, W, C], uniform [G, 3]."""
@@ -161,7 +156,3 @@ class Corruptions(RuleData):
             x = ops.gather(x, places, axis=1, batch_dims=1)
             x = ops.transpose(x, [0, 2, 1, 3])
         return x
-
-
-def _repeated(ops: Any, key: Any, times: int) -> tuple[Any, ...]:
-    return tuple(ops.repeat(part, times, axis=0) for part in key)

@@ -5,7 +5,7 @@ Images are [G, H, W, C] of floating-point numbers in 0..255. `ops` is `numpy` it
 that of SciPy, so that not even the last bit differs: pixels are truncated in the end.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -54,16 +54,6 @@ def impulse_noise(ops: Any, x: Any, uniform: Any, share: float) -> Any:
     return ops.where(uniform < share, lost, x)
 
 
-def invert(ops: Any, x: Any) -> Any:
-    """255 - x."""
-    return LARGEST - x
-
-
-def rotate(ops: Any, x: Any) -> Any:
-    """A quarter turn against the clock, `numpy.rot90(x, 1)`."""
-    return ops.transpose(x, [0, 2, 1, 3])[:, ::-1]
-
-
 def swirl(ops: Any, x: Any, strength: float) -> Any:
     """As `scipy.ndimage.map_coordinates(order=1, mode="mirror")` at `swirl_sources`."""
     corners, weights = _bilinear(x.shape[1], x.shape[2], strength)
@@ -107,33 +97,26 @@ def _bilinear(height: int, width: int, strength: float) -> tuple[list[np.ndarray
 
 
 def apply(ops: Any, rule: int, x: Any, uniform: Any, severity: Severity) -> Any:
-    """Images under the corruption of that number, see `modtf.families.orders.RULES`.
-
-    Args:
-        uniform: gives the random numbers of impulse noise, of the shape of x, where they are needed.
-    """
-    made: Mapping[int, Any] = {
-        0: lambda: x,
-        1: lambda: contrast(ops, x, severity.contrast),
-        2: lambda: gaussian_blur(ops, x, severity.sigma),
-        3: lambda: impulse_noise(ops, x, uniform(), severity.impulses),
-        4: lambda: invert(ops, x),
-        5: lambda: rotate(ops, x),
-        6: lambda: swirl(ops, x, severity.swirl),
-    }
+    """Images under the corruption of that number, see `modtf.families.orders.RULES`; `uniform` gives random
+    numbers of the shape of x, where they are needed."""
+    made: Sequence[Any] = (
+        lambda: x,
+        lambda: contrast(ops, x, severity.contrast),
+        lambda: gaussian_blur(ops, x, severity.sigma),
+        lambda: impulse_noise(ops, x, uniform(), severity.impulses),
+        lambda: LARGEST - x,
+        lambda: ops.transpose(x, [0, 2, 1, 3])[:, ::-1],  # a quarter turn against the clock
+        lambda: swirl(ops, x, severity.swirl),
+    )
     return made[rule]()
 
 
 def corrupted(
     images: np.ndarray, order: Sequence[int], severity: Severity, uniform: Any = None
 ) -> np.ndarray:
-    """Images uint8 [G, H, W, C] under corruptions, the first of `order` first, in NumPy; uint8 as they are.
+    """Images uint8 [G, H, W, C] under corruptions by number, the first of `order` first, in NumPy.
 
-    Args:
-        images: what is corrupted, of one channel where it is grey.
-        order: numbers of corruptions, 0 for none.
-        severity: of all of them.
-        uniform: numbers in [0, 1) of the images' shape, for impulse noise; by default 0.5, which is none.
+    `uniform` are numbers in [0, 1) of the images' shape, for impulse noise; by default 0.5, which is none.
     """
     x = images.astype(np.float64)
     drawn = np.full(x.shape, 0.5) if uniform is None else uniform

@@ -10,17 +10,7 @@ PUBLISHED_SEEDS = (123, 456)
 TEST_ROUNDS = 5
 #: relations -> the signs of left less right value that are a yes, and a no; ties of orders are neither
 ORDERS = {"same": ((0,), (-1, 1)), "different": ((-1, 1), (0,)), "less": ((-1,), (1,)), "more": ((1,), (-1,))}
-SHORT = {
-    "smaller": "less_size",
-    "larger": "more_size",
-    "darker": "less_light",
-    "brighter": "more_light",
-}
-
-
-def seed_of(data_seed: int) -> int:
-    """That of a task's combinations: the published ones first."""
-    return PUBLISHED_SEEDS[data_seed] if data_seed < len(PUBLISHED_SEEDS) else data_seed
+SHORT = {"smaller": "less_size", "larger": "more_size", "darker": "less_light", "brighter": "more_light"}
 
 
 def draw_combinations(seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
@@ -28,11 +18,7 @@ def draw_combinations(seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
 
     In every round combinations are drawn until each of the 21 attributes was taken; one that brings no new
     attribute, or was drawn before, is left out. The test's rounds come first, so they are the same whatever
-    `rounds`, and those of fewer rounds are among those of more.
-
-    Args:
-        seed: of `RandomState`.
-        rounds: for training.
+    `rounds`, which are training's, and those of fewer rounds are among those of more.
 
     Example:
         >>> [len(draw_combinations(123, rounds)[0]) for rounds in (1, 2, 5)]
@@ -81,14 +67,10 @@ def answers(question: str, tuples: np.ndarray) -> np.ndarray:
 
 @cache
 def find_combinations(question: str, rounds: int, data_seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tuples for training and test that leave every question a yes and a no.
-
-    Raises:
-        ValueError: where there are none.
-    """
-    seed = seed_of(data_seed)
-    for tried in (seed, seed + 1000) if data_seed >= len(PUBLISHED_SEEDS) else (seed,):
-        found = draw_combinations(tried, rounds)
+    """Tuples for training and test that leave every question a yes and a no."""
+    seeds = PUBLISHED_SEEDS[data_seed : data_seed + 1] or (data_seed, data_seed + 1000)
+    for seed in seeds:
+        found = draw_combinations(seed, rounds)
         if all(answers(question, tuples).any(axis=(2, 3)).all() for tuples in found):
             return found
     raise ValueError(
@@ -98,12 +80,8 @@ def find_combinations(question: str, rounds: int, data_seed: int) -> tuple[np.nd
 
 
 def pairs(question: str, rounds: int, data_seed: int) -> dict[str, np.ndarray]:
-    """The pairs behind every answer, training's, then the test's, each list in an order of its own.
-
-    Returns:
-        `tuples` [T, 4], `pairs` of their numbers [n, 2], and of each list, its `starts` and `counts`
-        [2, Q, 2] by set, question and answer.
-    """
+    """The pairs behind every answer, training's, then the test's, each list in an order of its own: `tuples`
+    [T, 4], `pairs` of their numbers [n, 2], and `starts` and `counts` [2, Q, 2] by set, question, answer."""
     both = find_combinations(question, rounds, data_seed)
     generator = np.random.RandomState(data_seed)
     lists, counts = [], []

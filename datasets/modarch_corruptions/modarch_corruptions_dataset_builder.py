@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from itertools import permutations
 from typing import Any, ClassVar
 
@@ -9,11 +10,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from etils import epath
-from tensorflow_datasets.core import utils
 from tensorflow_datasets.core.splits import AbstractSplit
 
 from modtf.datasets.modarch_rules.configs import BATCH_SIZE, PreparedSplit, RulesConfig
-from modtf.datasets.modarch_rules.endless import TRAIN, arranged, endless_train, is_train, read_as
+from modtf.datasets.modarch_rules.endless import arranged, read_as
 from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder as RulesBuilder
 from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import task_features
 from modtf.datasets.streaming import stream
@@ -60,11 +60,7 @@ class CorruptionsConfig(RulesConfig):
 
 
 def find_config(name: str) -> CorruptionsConfig:
-    """The configuration of that name.
-
-    Raises:
-        ValueError: where there is none.
-    """
+    """The configuration of that name; raises `ValueError` where there is none."""
     match = NAME.fullmatch(name)
     given: dict[str, Any] = {k: v for k, v in (match.groupdict() if match else {}).items() if v}
     given |= {
@@ -83,16 +79,7 @@ def find_config(name: str) -> CorruptionsConfig:
 
 
 class Builder(RulesBuilder):
-    """Images under corruptions; see README.md.
-
-    Args:
-        task: a task of the family, with any options. Instead of `config`.
-        config: a name, such as "digits", or a `CorruptionsConfig`.
-        **kwargs: as for every TFDS builder.
-
-    Raises:
-        ValueError: in one line, where the images are not on this machine.
-    """
+    """Images under corruptions; see README.md. A config is a name, such as "digits"."""
 
     VERSION = tfds.core.Version("1.0.0")
     DEFAULT_BUILDER_CONFIG_NAME = "digits"
@@ -101,12 +88,6 @@ class Builder(RulesBuilder):
     config_class = CorruptionsConfig
     builder_configs: ClassVar[Any] = {name: find_config(name) for name in DATASETS}
     find_config = staticmethod(find_config)
-
-    @utils.classproperty
-    @classmethod
-    def BUILDER_CONFIGS(cls) -> list[Any]:  # noqa: N802  the name is TFDS's
-        """One for every set of images."""
-        return list(cls.builder_configs.values())
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -131,19 +112,13 @@ class Builder(RulesBuilder):
     def download_and_prepare(self, **kwargs: Any) -> None:
         """Nothing: all splits are made while they are read."""
 
-    def as_dataset(self, split: Any = None, *, seed: int = 0, **kwargs: Any) -> Any:
-        """`tf.data.Dataset`s, as for every TFDS builder; arguments as those of `modarch_rules`."""
+    def _finite_names(self) -> Iterable[str]:
+        return self.info.splits
+
+    def _finite(self, split: Any, **kwargs: Any) -> Any:
         given = {"batch_size": None, "as_supervised": False, "decoders": None, "read_config": None, **kwargs}
-        given["shuffle_files"] = False
-        given["read_config"] = given["read_config"] or tfds.ReadConfig()
-
-        def one(part: Any) -> Any:
-            if not is_train(part):
-                return self._build_single_dataset(split=part, **given)
-            streamed = {name: value for name, value in given.items() if name != "shuffle_files"}
-            return endless_train(self.builder_config.task, seed=seed, **streamed)
-
-        return tf.nest.map_structure(one, split or {name: name for name in (TRAIN, *self.info.splits)})
+        given |= {"shuffle_files": False, "read_config": given["read_config"] or tfds.ReadConfig()}
+        return self._build_single_dataset(split=split, **given)
 
     def _as_dataset(
         self, split: Any, decoders: Any = None, read_config: Any = None, **_: Any

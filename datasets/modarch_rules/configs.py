@@ -94,10 +94,8 @@ class RulesConfig(tfds.core.BuilderConfig):
 
 
 def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> int:
-    """About how large the files of a split, or of so many of its examples, are.
-
-    Its numbers, rules in one byte, and what frames a record.
-    """
+    """About how large the files of a split, or of so many of its examples, are: numbers, rules in one byte,
+    and what frames a record."""
     shapes = task.example_shapes(split.num_tokens)
     numbers = {name: math.prod(shape) for name, shape in shapes.items()}
     inputs = np.dtype(task.input_dtype).itemsize * numbers["inputs"]
@@ -123,15 +121,7 @@ def published_names(family: Family) -> list[str]:
 
 
 def find_config(name: str) -> RulesConfig:
-    """The configuration of that name, in the grid or not.
-
-    Raises:
-        ValueError: where no task has it.
-
-    Example:
-        >>> find_config("mha_v2_regression_r3_task7").task.search
-        'v2'
-    """
+    """The configuration of that name, in the grid or not; raises `ValueError` where no task has it."""
     config = CONFIGS.get(name)
     if config is not None:
         return config
@@ -165,12 +155,7 @@ class ConfigsByName(Mapping[str, RulesConfig]):
 
 
 def task_from_name(name: str) -> Task | None:
-    """The task whose `Task.name` this is, of any registered family, or None where there is none.
-
-    Example:
-        >>> task_from_name("rnn_state_regression_r3_task7")
-        Task(arch='rnn', setting='regression', num_rules=3, data_seed=7, target='state')
-    """
+    """The task whose `Task.name` this is, of any registered family, or None where there is none."""
     for family in FAMILIES.values():
         match = name_pattern(family).fullmatch(name)
         if match is None:

@@ -15,11 +15,7 @@ TRAIN = "train"
 
 
 def is_train(split: Any) -> bool:
-    """Whether `split` (a string or a `ReadInstruction`) is the endless `train`.
-
-    Raises:
-        ValueError: where it asks for a part of `train`, or joins it with something.
-    """
+    """Whether `split` is the endless `train`; raises `ValueError` where it asks for a part of it."""
     if not re.search(r"(?<![\w-])train(?![\w-])", str(split)):
         return False
     if split in (TRAIN, ReadInstruction(TRAIN)):
@@ -42,17 +38,8 @@ def endless_train(
 ) -> tf.data.Dataset:
     """The training stream as dicts `{"inputs", "rule", "target"}` or, supervised, `(features, target)`.
 
-    Args:
-        task: the task.
-        batch_size: None for single examples: those of the batches of 256, one after the other.
-        seed: another seed is another stream of the same task.
-        as_supervised: the structure of `modtf.stream`.
-        decoders: must be None: the examples were never encoded.
-        read_config: `input_context` shards the stream, `skip_prefetch` and `options` are followed; what
-            concerns files has nothing to act on.
-
-    Raises:
-        ValueError: on what an endless stream cannot do.
+    Without a batch size, single examples: those of the batches of 256, one after the other. Of `read_config`
+    `input_context` shards the stream, and `skip_prefetch` and `options` are followed.
     """
     if batch_size == -1:
         raise ValueError(
@@ -74,11 +61,7 @@ def arranged(features: dict[str, tf.Tensor], target: tf.Tensor, as_supervised: b
 
 
 def read_as(dataset: tf.data.Dataset, decoders: Any, read_config: tfds.ReadConfig) -> tf.data.Dataset:
-    """The part of a generated dataset, and its options, that a `tfds.ReadConfig` asks for.
-
-    Raises:
-        ValueError: on what concerns files.
-    """
+    """The part of a generated dataset, and its options, that a `tfds.ReadConfig` asks for."""
     for name, value in (("decoders", decoders), ("read_config.add_tfds_id", read_config.add_tfds_id)):
         if value:
             raise ValueError(

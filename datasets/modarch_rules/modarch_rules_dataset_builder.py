@@ -4,7 +4,7 @@ import copy
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from tensorflow_datasets.core import utils
 from tensorflow_datasets.core.splits import AbstractSplit
 
 from modtf.datasets.families.base import data_class
-from modtf.datasets.modarch_rules.configs import (  # fmt: skip
+from modtf.datasets.modarch_rules.configs import (
     BATCH_SIZE,
     CONFIGS,
     PreparedSplit,
@@ -128,8 +128,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     @utils.classproperty
     @classmethod
     def BUILDER_CONFIGS(cls) -> list[RulesConfig]:  # noqa: N802  the name is TFDS's
-        """Those of all families registered by now."""
-        return list(CONFIGS.values())
+        """Of `modarch_rules`, those of all families registered by now."""
+        return list(cls.builder_configs.values())
 
     def __init__(self, *, task: Task | None = None, config: str | RulesConfig | None = None, **kwargs: Any):
         if task is not None:
@@ -209,17 +209,22 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             **kwargs: `batch_size`, `as_supervised`, `shuffle_files`, `decoders`, `read_config`.
         """
         self._read_info_of_others()
-        if split is None:
-            split = {name: name for name in (TRAIN, *self.builder_config.splits)}
-        from_files = super().as_dataset
 
         def one(part: Any) -> tf.data.Dataset:
             if not is_train(part):
-                return from_files(split=part, **kwargs)
+                return self._finite(part, **kwargs)
             streamed = {name: value for name, value in kwargs.items() if name != "shuffle_files"}
             return endless_train(self.builder_config.task, seed=seed, **streamed)
 
+        if split is None:
+            split = {name: name for name in (TRAIN, *self._finite_names())}
         return tf.nest.map_structure(one, split)
+
+    def _finite_names(self) -> Iterable[str]:
+        return self.builder_config.splits
+
+    def _finite(self, split: Any, **kwargs: Any) -> tf.data.Dataset:
+        return super().as_dataset(split=split, **kwargs)
 
     def _as_dataset(
         self, split: Any, decoders: Any = None, read_config: Any = None, **kwargs: Any

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 from etils import epath
-from tensorflow_datasets.core import utils
 
 from modtf.datasets.modarch_rules.configs import PreparedSplit, RulesConfig
 from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder as RulesBuilder
@@ -51,11 +50,7 @@ class VQAConfig(RulesConfig):
 
 
 def find_config(name: str) -> VQAConfig:
-    """The configuration of that name.
-
-    Raises:
-        ValueError: where there is none.
-    """
+    """The configuration of that name; raises `ValueError` where there is none."""
     match = NAME.fullmatch(name)
     given: dict[str, Any] = {
         key: value for key, value in (match.groupdict() if match else {}).items() if value
@@ -77,13 +72,7 @@ CONFIGS = {
 
 
 class Builder(RulesBuilder):
-    """Questions about pictures of digits; see README.md.
-
-    Args:
-        task: a task of the family, with any options. Instead of `config`.
-        config: a name, such as "comparison_r2", or a `VQAConfig`.
-        **kwargs: as for every TFDS builder.
-    """
+    """Questions about pictures of digits; see README.md. A config is a name, such as "comparison_r2"."""
 
     VERSION = tfds.core.Version("1.0.0")
     DEFAULT_BUILDER_CONFIG_NAME = "attribute_r2"
@@ -92,9 +81,3 @@ class Builder(RulesBuilder):
     config_class = VQAConfig
     builder_configs = CONFIGS
     find_config = staticmethod(find_config)
-
-    @utils.classproperty
-    @classmethod
-    def BUILDER_CONFIGS(cls) -> list[Any]:  # noqa: N802  the name is TFDS's
-        """Every question with the published rounds."""
-        return list(CONFIGS.values())

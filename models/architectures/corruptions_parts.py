@@ -17,12 +17,7 @@ Draw = Callable[[str], int]  # from the name of a weight to its seed
 
 
 class Parts:
-    """Makes layers whose initial weights are functions of (task, seed, name).
-
-    Args:
-        draw: gives the seed of a name.
-        name: what stands before all names.
-    """
+    """Makes layers whose initial weights are functions of (task, seed, name); `draw` gives a name's seed."""
 
     def __init__(self, draw: Draw, name: str):
         self.draw, self.name, self.count = draw, name, 0

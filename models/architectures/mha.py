@@ -13,11 +13,7 @@ from modtf.models.layers import Dense, Mixture, TwoLayer, flat
 
 
 class TokenEncoder(TwoLayer):
-    """Dense, ReLU, dense on [inputs, one-hot rule] of every token.
-
-    Args:
-        inputs: F, numbers of a token; others as in `TwoLayer`.
-    """
+    """Dense, ReLU, dense on [inputs, one-hot rule] of every token, whose inputs are F numbers."""
 
     def __init__(
         self, initial: InitialWeights, inputs: int, num_rules: int, width: int, name: str, dtype: Any = None

@@ -62,11 +62,7 @@ _CHECKS: dict[str, Callable[[int, int, int], object]] = {
 def check_width(architecture: str, width: int, num_rules: int, num_modules: int | None = None) -> None:
     """Raises `ValueError` where a module of this architecture would have no unit.
 
-    An architecture that is not of this folder is not judged before it is built.
-
-    Args:
-        architecture: its name.
-        num_modules: M; R by default.
+    One that is not of this folder is not judged before it is built. There are R modules by default.
     """
     if num_modules is not None:
         check_integer("router.modules", num_modules, 1)
@@ -80,11 +76,8 @@ _LEAST = {"mlp": 14, "mha": 12, "rnn": 16}
 
 
 def least_parameters(architecture: str, width: int) -> int:
-    """From below, how many parameters a member has: a sixth to a half of them, and 0 where nothing is known.
-
-    Args:
-        architecture: its name; of those that are not of this folder nothing is known.
-    """
+    """From below, how many parameters a member has: a sixth to a half of them, and 0 where nothing is known,
+    as of architectures that are not of this folder."""
     return _LEAST.get(architecture, 0) * width * width
 
 

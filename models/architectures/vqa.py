@@ -10,9 +10,10 @@ from keras import ops
 from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES, QUESTIONS
 from modtf.models.architectures import register_architecture
 from modtf.models.architectures.vqa_library import FIND, Bank, Library
-from modtf.models.architectures.vqa_modules import KINDS, Modules, weight_of
+from modtf.models.architectures.vqa_modules import KINDS, Modules
 from modtf.models.base import ModularModel
 from modtf.models.kernels.hard_routing import hard_routing, mixture
+from modtf.models.layers import weight_of
 
 GIVEN = "gt_modular"  # the router of variants whose modules are told what they answer
 
@@ -36,16 +37,7 @@ class VQANetwork(ModularModel):
         self.banks: dict[str, list[tuple[Bank, Modules]]] = {place: [] for place in PLACES}
         for place in PLACES:
             for number, bank in enumerate(self.library.banks(place)):
-                layer = KINDS[bank.kind](
-                    self.initial,
-                    bank.num_modules,
-                    self.width,
-                    f"{place}_{number}",
-                    bn=self.library.bn,
-                    second=not self.question.roots,
-                    dtype=self.dtype_policy,
-                )
-                setattr(self, layer.name, layer)  # so that Keras knows it
+                layer = self._modules(bank, bank.num_modules, f"{place}_{number}")
                 self.banks[place].append((bank, layer))
                 if bank.routed:
                     self._make_router(place, bank)
@@ -57,17 +49,18 @@ class VQANetwork(ModularModel):
                 f"library with one, such as 'routed_all_all', or variant={GIVEN!r}."
             )
 
+    def _modules(self, bank: Bank, number: int, name: str) -> Modules:
+        how: dict[str, Any] = {"bn": self.library.bn, "second": not self.question.roots}
+        layer = KINDS[bank.kind](self.initial, number, self.width, name, dtype=self.dtype_policy, **how)
+        setattr(self, name, layer)  # so that Keras knows it
+        return layer
+
     def _make_router(self, place: str, bank: Bank) -> None:
         num_rules = len(bank.module_of)
         router = self.make_router(num_rules, place=place, modules=bank.num_modules)
         if router.num_modules != bank.num_modules:  # as its options say
-            layer = self.banks[place][-1][1]
-            bigger = type(layer)(
-                self.initial, router.num_modules, self.width, layer.name, bn=layer.bn, second=layer.second,
-                dtype=self.dtype_policy,
-            )  # fmt: skip
-            setattr(self, layer.name, bigger)
-            self.banks[place][-1] = (bank, bigger)
+            name = self.banks[place].pop()[1].name
+            self.banks[place].append((bank, self._modules(bank, router.num_modules, name)))
         if router.needs_scores:
             width = 2 if place == CLASSIFIER else self.width
             score = Score(self.initial, router.num_modules, width + num_rules, f"scores_{place}")
@@ -76,12 +69,7 @@ class VQANetwork(ModularModel):
     def _make_scales(self, drawn: np.ndarray, bank: Bank) -> None:
         """g of every sub-task that a Find is called for."""
         self.scaled = list(bank.module_of)
-        values = drawn[self.scaled].astype(np.float32)
-        self.scales = self.add_weight(
-            shape=values.shape,
-            initializer=lambda _, dtype: ops.convert_to_tensor(values, dtype),
-            name="scales",
-        )
+        self.scales = weight_of(self, drawn[self.scaled].astype(np.float32), "scales")
 
     def call(self, features, training=None):
         self.training_now = bool(training)  # what Keras tells layers does not reach them under JAX
@@ -114,12 +102,8 @@ class VQANetwork(ModularModel):
         return outputs
 
     def _at(self, place: str, rule, inputs: Sequence[Any], number: int = 0):
-        """What the modules of a place answer to calls [B, N], G = B x N; and (p [B, N, M], scores or None).
-
-        Args:
-            inputs: [G, ...] each.
-            number: of the place's bank.
-        """
+        """What the modules of a place's bank answer to calls [B, N] of inputs [G, ...], G = B x N; and
+        (p [B, N, M], scores or None)."""
         bank, layer = self.banks[place][number]
         flat = ops.reshape(rule, [-1])
         if bank.kind == FIND:
@@ -175,8 +159,7 @@ class Score(keras.layers.Layer):
 
     def __init__(self, initial, num_modules: int, width: int, name: str):
         super().__init__(name=name)
-        values = initial.uniform(name, [num_modules, width + 1], width)[0]
-        self.both = weight_of(self, values, "both")
+        self.both = weight_of(self, initial.uniform(name, [num_modules, width + 1], width)[0], "both")
         self.built = True
 
     def call(self, features):

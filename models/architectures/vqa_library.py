@@ -18,17 +18,13 @@ CONVOLUTIONS = 6
 
 @dataclass(frozen=True)
 class Bank:
-    """Modules of one kind.
+    """Modules of one kind."""
 
-    Args:
-        kind: "encoder", "find", "residual" or "classifier".
-        module_of: sub-task -> the number of its module.
-        routed: whether a router weighs them; `module_of` then says the groups that are their number.
-    """
-
-    kind: str
-    module_of: dict[int, int]
-    routed: bool = False
+    kind: str  # "encoder", "find", "residual" or "classifier"
+    module_of: dict[int, int]  # sub-task -> the number of its module
+    routed: bool = (
+        False  # whether a router weighs them; `module_of` then says the groups that are their number
+    )
 
     @property
     def num_modules(self) -> int:
@@ -70,11 +66,7 @@ class Library:
         return cls(name, question, tuple(degrees), bn)
 
     def banks(self, place: str, called: bool = True) -> tuple[Bank, ...]:
-        """The modules at a place, in order.
-
-        Args:
-            called: those that something calls; else also what the released trees hold for nothing.
-        """
+        """The modules at a place; if not `called`, also what the released trees hold for nothing."""
         asked, degree = QUESTIONS[self.question], self.degrees[PLACES.index(place)]
         here = asked.sub_tasks_at(place if called else MODULE)
         kind = place if place != MODULE else RESIDUAL if degree == "sub" else FIND
@@ -92,11 +84,7 @@ class Library:
         return (Bank(kind, numbers, degree == ROUTED),)
 
     def num_parameters(self, width: int, called: bool = True) -> int:
-        """Trainable numbers, a router's not counted.
-
-        Args:
-            called: of the modules that something calls; else of all that the released code registers.
-        """
+        """Trainable numbers, without a router's; if not `called`, of all that the released code registers."""
         banks = [bank for place in PLACES for bank in self.banks(place, called)]
         finds = {rule for bank in banks if bank.kind == FIND for rule in bank.module_of}
         scales = len(finds) if called or not finds else len(QUESTIONS[self.question].sub_tasks)
@@ -138,12 +126,7 @@ def module_parameters(kind: str, width: int, bn: bool) -> int:
 
 
 def module_macs(kind: str, width: int, side: int, images: int) -> int:
-    """Multiplications with weights of a module on one example.
-
-    Args:
-        side: of the image.
-        images: how many encodings it sees; what is 0 is not multiplied.
-    """
+    """Multiplications with weights of a module on one example, of so many encodings of images of a side."""
     e, places = width, (side // 4) ** 2
     if kind == ENCODER:
         return sum(9 * inner * e * (side >> halved) ** 2 for inner, halved, _ in encoder_layers(e))

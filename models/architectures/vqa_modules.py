@@ -19,17 +19,15 @@ from modtf.models.architectures.vqa_library import (
     encoder_layers,
 )
 from modtf.models.initial import InitialWeights
+from modtf.models.layers import weight_of
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # of batch normalisation, in PyTorch's sense
 
 
 class Modules(keras.layers.Layer):
-    """M modules of one shape, whose weights have an axis for them: what is trained has few names.
+    """M modules of one shape and width e, whose weights have an axis for them: what is trained has few names.
 
     Args:
-        initial: draws initial weights, U(-1/sqrt(fan_in), 1/sqrt(fan_in)).
-        num_modules: M.
-        width: e.
         bn: whether convolutions, and dense layers but the last, are normalised over the batch; without
             biases then.
         second: whether the only thing that is seen stands in the second place, and the first is 0.
@@ -72,9 +70,8 @@ class Modules(keras.layers.Layer):
             return
         for part, value in (("scale", 1.0), ("shift", 0.0), ("mean", 0.0), ("variance", 1.0)):
             values = np.full([self.num_modules, shape[-1]], value, np.float32)
-            self.parts[f"{name}_{part}"] = weight_of(
-                self, values, f"{name}_{part}", trainable=part in ("scale", "shift")
-            )
+            how = {"trainable": part in ("scale", "shift")}
+            self.parts[f"{name}_{part}"] = weight_of(self, values, f"{name}_{part}", **how)
 
     @property
     def normalises(self) -> bool:
@@ -86,9 +83,8 @@ class Modules(keras.layers.Layer):
     ) -> tuple[list[Callable[..., Any]], Callable[[], None]]:
         """The M modules, and what is to be called when they were: it keeps the moving averages.
 
-        Args:
-            training: whether batches are normalised by themselves.
-            counted: whether modules are last given 1 for the examples that count there, 0 for others.
+        In training batches are normalised by themselves; if `counted`, modules are last given 1 for the
+        examples that count there, 0 for others.
         """
         weights = {name: ops.unstack(ops.cast(v, self.compute_dtype)) for name, v in self.parts.items()}
         of_module: list[dict[str, Any]] = [
@@ -127,16 +123,6 @@ class Modules(keras.layers.Layer):
             mean, variance = now, spread
         scale = w[f"{name}_scale"] * ops.rsqrt(variance + EPSILON)
         return ops.relu((x - mean) * scale + w[f"{name}_shift"])
-
-
-def weight_of(layer: keras.layers.Layer, values: np.ndarray, name: str, trainable: bool = True) -> Any:
-    """A new weight of a layer."""
-    return layer.add_weight(
-        shape=values.shape,
-        initializer=lambda _, dtype: ops.convert_to_tensor(values, dtype),
-        trainable=trainable,
-        name=name,
-    )
 
 
 def conv(x: Any, kernel: Any) -> Any:

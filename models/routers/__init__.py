@@ -59,15 +59,15 @@ ROUTERS: Registry[type["Router"]] = Registry(
         "modular": "modtf.models.routers.published",
         "modular_op": "modtf.models.routers.published",
         "gt_modular": "modtf.models.routers.published",
-        "temperature": "modtf.models.routers.temperature",
-        "top_k": "modtf.models.routers.top_k",
-        "switch": "modtf.models.routers.switch",
-        "cosine": "modtf.models.routers.cosine",
-        "z_loss": "modtf.models.routers.z_loss",
-        "bias_balanced": "modtf.models.routers.bias_balanced",
-        "annealed": "modtf.models.routers.annealed",
-        "gumbel": "modtf.models.routers.gumbel",
-        "expert_choice": "modtf.models.routers.expert_choice",
+        "temperature": "modtf.models.routers.softmax",
+        "top_k": "modtf.models.routers.sparse",
+        "switch": "modtf.models.routers.sparse",
+        "cosine": "modtf.models.routers.softmax",
+        "z_loss": "modtf.models.routers.softmax",
+        "bias_balanced": "modtf.models.routers.sparse",
+        "annealed": "modtf.models.routers.softmax",
+        "gumbel": "modtf.models.routers.sparse",
+        "expert_choice": "modtf.models.routers.sparse",
         "uniform": "modtf.models.routers.published",
         "clamped": "modtf.models.routers.clamped",
     },
@@ -84,16 +84,7 @@ def default_variants(family: Family | None = None) -> list[str]:
 
 
 def make_router(variant: str, setup: "RouterSetup", options: Mapping[str, Any]) -> "Router":
-    """The router of a variant.
-
-    Args:
-        variant: a name of `ROUTERS`.
-        setup: what the model offers it.
-        options: its own, by name.
-
-    Raises:
-        ValueError: on an option that it does not have, lacks, or refuses.
-    """
+    """The router of that name with these options; raises `ValueError` on one that it lacks or refuses."""
     router = ROUTERS[variant]
     what, known = f"the router variant={variant!r}", options_of(router, "__init__", skip=2)
     check_options(what, options, known)

@@ -12,6 +12,7 @@ from keras import ops
 from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.gradients import noted
+from modtf.models.layers import weight_of
 from modtf.randomness import random_key
 from modtf.xla.switches import replica_context
 
@@ -117,17 +118,9 @@ class Router(keras.layers.Layer):
             values: at the beginning, [P, ...].
             dtype: the model's own by default.
         """
-        values = np.asarray(values)
-        weight = self.add_weight(
-            shape=values.shape,
-            initializer=lambda _, dtype: ops.convert_to_tensor(values, dtype),
-            dtype=dtype,
-            trainable=False,
-            aggregation="only_first_replica",
-            name=name,
-        )
-        self.kept.append(weight)
-        return weight
+        how: dict[str, Any] = {"dtype": dtype, "trainable": False, "aggregation": "only_first_replica"}
+        self.kept.append(weight_of(self, np.asarray(values), name, **how))
+        return self.kept[-1]
 
     # What a router writes.
 

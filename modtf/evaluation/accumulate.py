@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from modtf.evaluation.batches import Source
 from modtf.evaluation.elementwise import error_of, loss_of
 from modtf.evaluation.programs import programs_of, with_xla
-from modtf.evaluation.source import Source
 from modtf.observed import Place
 from modtf.population import Population
 
@@ -35,12 +35,9 @@ class Outputs(keras.Model):
 
 
 class Accumulator:
-    """Feeds batches through a model into metrics, compiled once per form of batches.
+    """Feeds batches through a model into metrics by name, compiled once per form of batches.
 
-    Args:
-        model: from features to a dict.
-        metrics: by name; each says what it `reads` beside the outputs: "target", "rule" or "activation".
-        parts: of every metric, the outputs of the model that it sees.
+    Each metric sees some outputs, its `parts`, and what it `reads`: "target", "rule" or "activation".
     """
 
     def __init__(
@@ -128,15 +125,8 @@ class PerformanceSums(keras.metrics.Metric):
 
 
 class ActivationSums(keras.metrics.Metric):
-    """Sums of activation per member, by the token's rule and the batch's draw.
-
-    Args:
-        population: of P members.
-        place: where; R rows.
-        num_modules: M.
-        draws: K, the most rule distributions that batches follow in turn.
-        penalty: a router's, from activation [P, M, T], and the scores where they are given, to [P].
-    """
+    """Sums of activation per member, by the token's rule and the batch's draw, of the rule distributions that
+    batches follow in turn; and of a router's `penalty`."""
 
     reads: ClassVar[str] = "activation"
 

@@ -1,6 +1,10 @@
 """Where data are made, and what evaluations read, through pipelines that are built once."""
 
-from collections.abc import Sequence
+import atexit
+import contextlib
+import math
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, reduce
 from typing import Any
@@ -17,24 +21,24 @@ from modtf.datasets import host_ops
 from modtf.datasets.device import DeviceStream, runs_on_device
 from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import dataset
-from modtf.evaluation.source import Source
 from modtf.families import Family
 from modtf.models.kernels.by_device import on_cpu
 from modtf.population import Population
 from modtf.protocol import PLACES
 
+LARGEST_KEPT = 1 << 21  # bytes of a batch; making a larger one costs more than starting an iterator
+
+#: of every source its iterators, by (elements of a share, shares), and the share that each waits at
+_waiting: "weakref.WeakKeyDictionary[Source, dict[tuple[int, int], tuple[int, Any]]]"
+_waiting = weakref.WeakKeyDictionary()
+atexit.register(_waiting.clear)  # TensorFlow waits for their threads, in vain once Python ends
+
 
 def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
     """Where the data of a family are made: "host" or "device".
 
-    Args:
-        name: "auto" is the device on an accelerator, which no host can feed, and the host on a CPU, where
-            numbers are made several times faster outside XLA.
-        family: of the tasks.
-        why_not: what else keeps data from being made by a compiled program, in words.
-
-    Raises:
-        ValueError: on another name.
+    "auto" is the device on an accelerator, which no host can feed, and the host on a CPU, where numbers are
+    made several times faster outside XLA. `why_not` says what else keeps a compiled program from making them.
     """
     check_choice("data", name, PLACES)
     if name == "host" or (name == "auto" and on_cpu()):
@@ -63,6 +67,59 @@ def alike(conditions: Sequence[Condition]) -> list[tuple[Condition, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
+class Source:
+    """Datasets of which evaluations read shares of some batches, one after the other, through one pipeline.
+
+    Starting an iterator costs as much as a small evaluation, since TensorFlow prepares the functions of a
+    pipeline anew for each. So an iterator is kept: it goes on with the next share, in the end with the first.
+
+    Args:
+        shares: from steps, and the numbers of the first share and of the one behind the last, to a dataset:
+            of each share the steps of each of the `count` datasets, in turn.
+        make: (features, {output: what its metric needs}) of an element, in a compiled program, if the dataset
+            does not give that itself.
+        program: sources with the same one share what is compiled: where they differ, the elements say so.
+    """
+
+    def __init__(
+        self,
+        shares: Callable[[int, int, int], tf.data.Dataset],
+        make: Callable[[Any], Any] | None = None,
+        program: Hashable = None,
+        count: int = 1,
+    ):
+        self._shares, self.make, self.program, self.count = shares, make, program, count
+        _waiting[self] = {}
+
+    @contextlib.contextmanager
+    def share(self, steps: int, number: int = 0, of: int = 1) -> Iterator[Any]:
+        """An iterator of which exactly `count * steps` elements must be read: `steps` of each dataset.
+
+        Share 0 of 1 is the first steps, always the same; share n of N the steps n * steps ....
+        """
+        waits_at, iterator = _waiting[self].pop((steps, of), (number, None))
+        if iterator is None or waits_at != number:
+            # There is nothing to rewrite in it, and looking for it costs a third of starting an iterator;
+            # what tunes an iterator is a thread of its own, also while the iterator waits
+            quick = tf.data.Options()
+            quick.experimental_optimization.apply_default_optimizations = False
+            quick.autotune.enabled = False
+            dataset = self._shares(steps, number, number + 1)
+            if _is_small(dataset):
+                dataset = self._shares(steps, 0, of).repeat()
+                if number:  # training was interrupted
+                    dataset = self._shares(steps, number, of).concatenate(dataset)
+            iterator = iter(dataset.with_options(quick))
+        yield iterator
+        if _is_small(iterator):  # only now: one that was left in the middle is at no share
+            _waiting[self][steps, of] = (number + 1) % of, iterator
+
+
+def _is_small(elements: Any) -> bool:
+    specs = tf.nest.flatten(elements.element_spec)
+    return sum(math.prod(spec.shape) * spec.dtype.size for spec in specs) <= LARGEST_KEPT
+
+
 @lru_cache(1)
 def _pipelines(population: Population) -> dict[Any, Source]:
     """Those of one population, which its variants and widths share. What waits in them holds threads and
@@ -89,16 +146,9 @@ def make_batches(
 ) -> Source:
     """A source of (features, {output: what its metric needs}) under conditions that are `alike`, in turn.
 
-    For the output "target" that is the target, for "activation" rule + R * draw of every token.
-
-    Args:
-        population: whose seeds are those of the evaluation.
-        output: of the model.
-        batch_size: examples at once.
-        split: "validation" or "test".
-        conditions: one after the other.
-        draws: batches follow so many rule distributions in turn; by default all follow the uniform one.
-        on_device: whether the source says which batch, for a program that makes it.
+    For the output "target" that is the target, for "activation" rule + R * draw of every token: batches
+    follow so many rule distributions in turn, by default the uniform one. On a device the source says which
+    batch, for a program that makes it.
     """
     num_rules, of_stream = population.task.num_rules, conditions[0].stream_options()
     if draws is not None:

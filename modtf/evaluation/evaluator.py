@@ -12,9 +12,8 @@ from modtf.checks import check_choice, check_type
 from modtf.condition import IID
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
-from modtf.evaluation.measures import measure_members, rates
 from modtf.evaluation.outputs import failures_explained, find_outputs
-from modtf.evaluation.scores import Rows, Scores
+from modtf.evaluation.scores import Rows, Scores, measure_members, rates
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
 from modtf.observed import Probe, at_place
@@ -68,18 +67,10 @@ def evaluate(
 
 
 class Evaluator:
-    """Measures a model on streams of its tasks, on the device, compiled once.
+    """Measures a model on streams of its tasks, on the device, compiled once; see `evaluate`.
 
-    Args:
-        model, evaluation, split, seed, data: as those of `evaluate`.
-        population: the tasks that the model was made for; their seeds are not used.
-
-    Attributes:
-        num_modules: M by place, of the routed layers that the model has; 1 where it says nothing of its
-            only one.
-
-    Raises:
-        ValueError: as `evaluate`.
+    `num_modules` is M by place, of the routed layers that the model has; 1 where it says nothing of its
+    only one.
     """
 
     def __init__(
@@ -132,11 +123,7 @@ class Evaluator:
         return Accumulator(self.model, metrics, parts)
 
     def on(self, evaluation: Evaluation, split: str) -> "Evaluator":
-        """Another evaluator of the same model on other data, which shares what is compiled; without probes.
-
-        Raises:
-            ValueError: on an unknown split or condition, or more draws than this evaluator's.
-        """
+        """One of the same model on other data, which shares what is compiled; without probes."""
         if not self.exact_usage and evaluation.draws > self.draws:
             raise ValueError(
                 f"draws={evaluation.draws} is more than the {self.draws} that this evaluator was "
@@ -167,12 +154,7 @@ class Evaluator:
     def run(self, number: int = 0, of: int = 1) -> Scores:
         """Performance by condition and group, activation matrices and their measures, penalties, probes.
 
-        Args:
-            number: which share of the streams is read, from 0: each begins where the one before it ended.
-            of: how many shares will be read.
-
-        Raises:
-            ValueError: if a user's model fails on some of the data.
+        Of the streams, share `number` from 0 of so many is read: each begins where the one before it ended.
         """
         self._share = number, of
         with failures_explained(self.model, self.population, self.evaluation):

@@ -3,21 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from modtf.condition import IID, Condition, published_conditions
-from modtf.family import Family, Option, check_family
+from modtf.condition import IID as IID
+from modtf.condition import Condition as Condition
+from modtf.condition import published_conditions as published_conditions
+from modtf.family import Family as Family
+from modtf.family import Option as Option
+from modtf.family import check_family
 from modtf.registry import Registry
-
-__all__ = [
-    "FAMILIES",
-    "IID",
-    "Condition",
-    "Family",
-    "Option",
-    "is_one_of",
-    "published_conditions",
-    "register_family",
-    "with_free_rules",
-]
 
 FAMILIES: Registry[Family] = Registry(
     "family",

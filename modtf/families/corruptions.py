@@ -120,11 +120,3 @@ class CorruptionsFamily(Family):
             tokens_per_draw=500,
         )
         return Preset(len(self.rules), width, 3, 1, Protocol(training, evaluation))
-
-
-def smoke(task: "Task") -> Protocol:
-    """For tests: everything once, in seconds. Its numbers mean nothing."""
-    training = {"steps": 4, "batch_size": 14, "evaluations": 2}
-    sizes = {"batches": 1, "tokens": 200, "activation_batch_size": 50, "draws": 2, "tokens_per_draw": 50}
-    protocol = Protocol.quick(task).replace(**training, **sizes, conditions=("id", "co", "gb", "co_gb"))
-    return Protocol(protocol.training, Evaluation(**{**vars(protocol.evaluation), "batch_size": 10}))

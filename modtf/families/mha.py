@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from modtf.families import Family, Option, published_conditions, register_family
-from modtf.families.presets import EVALUATE_EVERY, published_preset, quick_preset
-from modtf.protocol import Evaluation, Preset, Training
+from modtf.families.presets import published_preset, quick_preset
+from modtf.protocol import Preset
 
 if TYPE_CHECKING:
     from modtf.task import Task
@@ -29,13 +29,8 @@ class MHA(Family):
         return task.num_rules * 2 * (KEY_WIDTH[task.search] + 1)  # two keys q, q' and two values v, v'
 
     def published(self, task: "Task") -> Preset:
-        steps = 500_000
-        batch_size = 1000 if task.setting == "classification" else 256
-        return published_preset(
-            Training(steps=steps, evaluations=steps // EVALUATE_EVERY),
-            Evaluation(batch_size=batch_size, tokens=10_000_000, activation_batch_size=1000,
-                       tokens_per_draw=100_000),
-        )  # fmt: skip
+        sizes = {"batch_size": 1000 if task.setting == "classification" else 256, "tokens": 10_000_000}
+        return published_preset(500_000, **sizes, activation_batch_size=1000, tokens_per_draw=100_000)
 
     def quick(self, task: "Task") -> Preset:
         return quick_preset(num_rules=2, tasks=3, seeds=1, steps=2_000, learning_rate=2e-3)

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from modtf.families import Family, published_conditions, register_family
-from modtf.families.presets import EVALUATE_EVERY, published_preset, quick_preset
-from modtf.protocol import Evaluation, Preset, Training
+from modtf.families.presets import published_preset, quick_preset
+from modtf.protocol import Preset
 
 if TYPE_CHECKING:
     from modtf.task import Task
@@ -23,11 +23,7 @@ class MLP(Family):
         return 2
 
     def published(self, task: "Task") -> Preset:
-        steps = 100_000
-        return published_preset(
-            Training(steps=steps, evaluations=steps // EVALUATE_EVERY),
-            Evaluation(batch_size=1000, activation_batch_size=1000),
-        )
+        return published_preset(100_000, batch_size=1000, activation_batch_size=1000)
 
     def quick(self, task: "Task") -> Preset:
         return quick_preset(num_rules=8, tasks=5, seeds=1, steps=10_000, learning_rate=3e-4)

@@ -16,12 +16,7 @@ Order = tuple[str, ...]  # of names, the first is applied first
 
 
 def name_of(order: Order) -> str:
-    """The name of a condition: "co_gb"; "id" for none.
-
-    Example:
-        >>> name_of(("CO", "GB"))
-        'co_gb'
-    """
+    """The name of a condition: "co_gb"; "id" for none."""
     return "_".join(order).lower() or "id"
 
 

@@ -1,16 +1,15 @@
 """What the presets of the published families have in common."""
 
-from dataclasses import replace
-
 from modtf.protocol import Evaluation, Preset, Protocol, Training
 
 EVALUATE_EVERY = 5_000  # steps, as published
 TAIL = 10  # evaluations inside the last tenth, each of a tenth of the final evaluation's size
 
 
-def published_preset(training: Training, evaluation: Evaluation) -> Preset:
-    """One cell of the paper: 5 tasks x 5 seeds, in the middle of its grid."""
-    protocol = Protocol(replace(training, tail=TAIL), evaluation)
+def published_preset(steps: int, clipnorm: float | None = None, **sizes: int) -> Preset:
+    """One cell of the paper: 5 tasks x 5 seeds, in the middle of its grid; `sizes` are of `Evaluation`."""
+    training = Training(steps=steps, clipnorm=clipnorm, evaluations=steps // EVALUATE_EVERY, tail=TAIL)
+    protocol = Protocol(training, Evaluation(**sizes))  # type: ignore[arg-type]
     return Preset(num_rules=8, width=128, tasks=5, seeds=5, protocol=protocol)
 
 

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from modtf.families import Family, Option, published_conditions, register_family
-from modtf.families.presets import EVALUATE_EVERY, published_preset, quick_preset
-from modtf.protocol import Evaluation, Preset, Training
+from modtf.families.presets import published_preset, quick_preset
+from modtf.protocol import Preset
 
 if TYPE_CHECKING:
     from modtf.task import Task
@@ -43,11 +43,7 @@ class RNN(Family):
             )
 
     def published(self, task: "Task") -> Preset:
-        steps = 500_000
-        return published_preset(
-            Training(steps=steps, clipnorm=CLIPNORM, evaluations=steps // EVALUATE_EVERY),
-            Evaluation(activation_batch_size=100, tokens_per_draw=100_000),
-        )
+        return published_preset(500_000, CLIPNORM, activation_batch_size=100, tokens_per_draw=100_000)
 
     def quick(self, task: "Task") -> Preset:
         return quick_preset(num_rules=2, tasks=3, seeds=1, steps=800, learning_rate=3e-3, clipnorm=CLIPNORM)

@@ -18,26 +18,16 @@ ENCODER, MODULE, CLASSIFIER = PLACES = ("encoder", "module", "classifier")
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of question: what is shown, and which sub-tasks are called.
+    """A kind of question: what is shown, and which sub-tasks are called."""
 
-    Args:
-        shape: of an example's images.
-        leaves: sub-tasks, by groups, of the calls that see an image.
-        roots: those of the call that sees what two leaves answer; none where one call is all.
-    """
-
-    shape: tuple[int, ...]
-    leaves: Groups
-    roots: Groups = ()
+    shape: tuple[int, ...]  # of an example's images
+    leaves: Groups  # sub-tasks of the calls that see an image
+    roots: Groups = ()  # of the call that sees what two leaves answer; none where one call is all
 
     @property
     def in_turn(self) -> tuple[tuple[int, ...], ...]:
-        """The sub-tasks of the calls of every question; nothing where those of leaves vary.
-
-        Example:
-            >>> QUESTIONS["comparison"].in_turn[4]  # same_color: both leaves tell colours
-            (1, 1, 8)
-        """
+        """The sub-tasks of the calls of every question, such as (1, 1, 8) of "same_color"; nothing where
+        those of leaves vary."""
         questions = range(self.num_questions)
         if not self.roots:
             return tuple((number,) for number in questions)
@@ -79,12 +69,7 @@ class Question:
         return tuple(number for number, group in enumerate(self.groups) for _ in group)
 
     def sub_tasks_at(self, place: str) -> range:
-        """The numbers of the sub-tasks that are called at a place.
-
-        Example:
-            >>> QUESTIONS["comparison"].sub_tasks_at("classifier")
-            range(4, 16)
-        """
+        """The numbers of the sub-tasks that are called at a place."""
         leaves, everything = self.num_leaves, len(self.sub_tasks)
         if place == ENCODER:
             return range(leaves)

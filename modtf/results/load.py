@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
 from modtf.checks import check_choice
-from modtf.evaluation.measures import measure_members
+from modtf.evaluation.scores import measure_members
 from modtf.families import FAMILIES
 from modtf.metrics import GROUPS, MAIN_GROUPS, MEASURES, activation_measures
 from modtf.protocol import tail_length

@@ -23,12 +23,7 @@ class DamagedError(ValueError):
 
 
 def previous(path: Path) -> Path:
-    """Where the file before `path` is kept.
-
-    Example:
-        >>> previous(Path("runs/checkpoint.npz")).name
-        'checkpoint.previous.npz'
-    """
+    """Where the file before `path` is kept: "checkpoint.previous.npz"."""
     return path.with_name(f"{path.stem}.previous{path.suffix}")
 
 
@@ -53,11 +48,8 @@ def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
-    """The newest arrays that are whole; None where there are none.
-
-    Damaged files are removed, so that the next to be written is not kept beside one of them. `say` is told,
-    in one line, where the newest is damaged or missing.
-    """
+    """The newest arrays that are whole; None where there are none. Damaged files are removed, so that the
+    next to be written is not kept beside one of them, and `say` is told so in one line."""
     older = previous(path)
     if not path.exists() and not older.exists():
         return None

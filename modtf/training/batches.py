@@ -10,12 +10,9 @@ from modtf.datasets.device import DeviceStream
 
 
 class HostBatches:
-    """Batches of a dataset, stacked.
+    """Batches of a dataset of (features, target) or (features, {output: target}), stacked.
 
     What `read` takes from an iterator is a program's argument; there `stack` and `of_member` are called.
-
-    Args:
-        dataset: of (features, target) or (features, {output: target}).
     """
 
     def __init__(self, dataset: tf.data.Dataset):

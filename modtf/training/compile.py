@@ -1,7 +1,7 @@
 """How a model is compiled for training: the same for `modtf.train`, benchmarks and steps on arrays."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -32,9 +32,6 @@ class SettingLoss(keras.losses.Loss):
     """The loss of a setting, such as L1 for regression, averaged over everything.
 
     A population's loss is therefore the mean over its members; `MemberAdam` undoes the division.
-
-    Args:
-        setting: a name of `modtf.settings.SETTINGS`.
     """
 
     def __init__(self, setting: str, name: str = "loss", **kwargs):
@@ -79,9 +76,7 @@ def compile_model(
 
     Args:
         model: a model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`; built.
-        population: what it is trained on.
-        training: the optimizer and its numbers, the largest norm of one member's gradient, and the precision,
-            which is then this process's.
+        training: its precision is then this process's.
         jit_compile: whether XLA compiles the step; an architecture may say that it does not on a CPU.
         steps_per_execution: steps between two returns to Python; it must divide those of an epoch.
         loss: of the output "target", or a dict by output; the setting's by default.
@@ -94,13 +89,10 @@ def compile_model(
     jit_compile = with_xla(model, jit_compile)
     setting = population.task.setting
     trained = tuple(variable.path for variable in model.trainable_variables)  # the others may be frozen
-    numbers = (
-        () if training.schedule is None else (training.learning_rate, training.steps, training.evaluations)
-    )
-    settings = (
-        (setting, len(population), training.clipnorm, training.precision, jit_compile, kernels(), trained),
-        (training.optimizer, training.momentum, training.weight_decay, training.schedule, *numbers),
-    )
+    same = training
+    if training.schedule is None:  # then programs know neither the rate nor how long it is
+        same = replace(training, learning_rate=1.0, steps=1, batch_size=1, evaluations=1, tail=0)
+    settings = setting, len(population), jit_compile, kernels(), trained, same
     before = own_loss(model)
     if loss is None and before is not None and before.compiled_for == CompiledFor(model.optimizer, settings):
         for variable in model.optimizer.variables:

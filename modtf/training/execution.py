@@ -58,16 +58,8 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
 
     Keras's own starts a program for every step and hands it every weight; for a small model that is a
     fifth of the step. Where it cannot be otherwise (another backend than TensorFlow, no XLA, several
-    replicas) Keras is left alone. `model.train_function = None` gives Keras's own back, which can read a
-    dataset that ends.
-
-    Args:
-        model: compiled; after it, call `fit` alone.
-        batches: the host's, where Keras is left alone.
-        devices: over which the members of a population are split, if there are several.
-
-    Raises:
-        ValueError: where members cannot be split.
+    replicas) Keras is left alone, with batches of the host. `model.train_function = None` gives Keras's own
+    back, which can read a dataset that ends. Over several `devices` the members of a population are split.
     """
     large = can_use_large_programs(model)
     if len(devices) > 1 and not (large and isinstance(model, ModularModel) and model.num_members > 1):

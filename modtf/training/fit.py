@@ -17,10 +17,9 @@ from modtf.population import Population
 from modtf.protocol import Training
 from modtf.training.arithmetic import epochs_of, largest_divisor
 from modtf.training.batches import Batches, DeviceBatches, HostBatches, Stream
-from modtf.training.callbacks.checkpoint import CheckpointCallback, skip_steps
+from modtf.training.callbacks.checkpoint import CheckpointCallback, identity_of, skip_steps
 from modtf.training.compile import compile_model
 from modtf.training.execution import can_use_large_programs, steps_of_seconds, use_large_programs
-from modtf.training.identity import identity_of
 
 
 def fit(
@@ -42,14 +41,8 @@ def fit(
 ) -> keras.callbacks.History:
     """What `train` does with checked arguments; the evaluation is the first of the callbacks.
 
-    Args:
-        batches: what it is trained on in place of its task's "train" stream: an endless dataset of
-            (features, target) or (features, {output: target}), or a function from the first step to one.
-        loss: see `compile_model`.
-        whose: what else a checkpoint is known by, JSON-able.
-
-    Raises:
-        ValueError: as `train`.
+    `batches` come in place of its task's "train" stream, see `TrainerContext.fit`, `loss` is that of
+    `compile_model`, and `whose` says what else a checkpoint is known by, JSON-able.
     """
     if training.dtype and model.dtype_policy.name != training.dtype:
         raise ValueError(

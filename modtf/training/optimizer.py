@@ -20,12 +20,7 @@ class MemberOptimizer(keras.optimizers.Optimizer):
     `tf.distribute` after the sum over replicas (Keras's own clips each replica before it). Weight decay is
     coupled, as PyTorch's: part of the gradient (Keras's own is a step beside it).
 
-    `diverged_at` [P] holds the step after which a member's weights were no finite numbers any more, or 0.
-
-    Args:
-        num_members: P; 1 for a model without members axis, whose norm is then over all its weights.
-        member_clipnorm: the largest gradient norm of a member; None for no clipping.
-        coupled_decay: how many times each weight is added to its gradient, after clipping.
+    With one member a model needs no members axis: the norm is over all its weights.
     """
 
     def __init__(

@@ -19,19 +19,7 @@ def accelerators() -> list[str]:
 
 
 def provenance(precision: str) -> dict[str, Any]:
-    """What results may differ by in their last digits, JSON-able.
-
-    Args:
-        precision: of matrix products.
-
-    Returns:
-        The versions of modtf, Python, TensorFlow, Keras and NumPy, the backend of Keras, the system, the
-        processor, the accelerators ("none" on a CPU alone) and the precision.
-
-    Example:
-        >>> provenance("float32")["keras"]  # doctest: +SKIP
-        '3.15.0'
-    """
+    """What results may differ by in their last digits, JSON-able; `precision` is that of matrix products."""
     import keras
     import numpy as np
     import tensorflow as tf

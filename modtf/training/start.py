@@ -1,5 +1,6 @@
 """How a model is trained where its variant does not say: in one go, or after its router was given a start."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -69,8 +70,13 @@ def _check_router(context: TrainerContext, start: str) -> None:
 
 def _choices(population: Population, batch_size: int, start: str, step: int) -> tf.data.Dataset:
     """Batches with a module for every token; the random ones are rules of another seed's stream."""
-    shift = 0 if start == "oracle" else 1
-    seeds = tuple(seed + shift for seed in population.seeds)
-    others = stream(Population(population.tasks, seeds, population.has_axis), batch_size, start_step=step)
-    pairs = tf.data.Dataset.zip(stream(population, batch_size, start_step=step), others)
-    return pairs.map(lambda one, other: (one[0], {"activation": other[0]["rule"], "target": one[1]}))
+    own = stream(population, batch_size, start_step=step)
+    if start == "oracle":
+        return own.map(lambda features, target: _chosen(features, target, features["rule"]))
+    others = replace(population, seeds=tuple(seed + 1 for seed in population.seeds))
+    pairs = tf.data.Dataset.zip(own, stream(others, batch_size, start_step=step))
+    return pairs.map(lambda one, other: _chosen(one[0], one[1], other[0]["rule"]))
+
+
+def _chosen(features: Any, target: Any, modules: Any) -> Any:
+    return features, {"activation": modules, "target": target}

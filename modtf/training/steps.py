@@ -16,15 +16,8 @@ def training_program(model: keras.Model, batches: Batches, count: int) -> Callab
     """One compiled program that takes the model's training step with every batch of some, in order.
 
     On a CPU the members of a population take turns, each with all batches: so what one of them works
-    with stays in the processor's cache. An accelerator trains them side by side.
-
-    Args:
-        model: compiled, on the TensorFlow backend.
-        batches: where they come from.
-        count: how many, K.
-
-    Returns:
-        A function of what `batches.read` gives.
+    with stays in the processor's cache. An accelerator trains them side by side. It takes what `batches.read`
+    gives of `count` batches.
     """
     # a choice of kernels, for a core's cache
     in_turn = kernels() == CPU and not tf.distribute.has_strategy()

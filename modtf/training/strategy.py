@@ -17,19 +17,14 @@ from modtf.training.steps import compiled_part, training_program
 def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
     """How several devices share the work; all local GPUs, or all logical CPU devices where there is no GPU.
 
-    Args:
-        name: "mirrored": every device takes its part of every batch. "members": every device trains some of
-            the members, without a word between them, which suits small models. "auto": one device, unless
-            there are several GPUs: then "members", if there are as many members, else "mirrored".
-        batch_size: for "mirrored", divisible by the number of devices.
-        num_members: of the population.
+    "mirrored": every device takes its part of every batch, whose size must be divisible by their number.
+    "members": every device trains some of the members, without a word between them, which suits small models.
+    "auto": one device, unless there are several GPUs: then "members", if there are as many members, else
+    "mirrored".
 
     Returns:
         A `tf.distribute.MirroredStrategy`; the names of the devices over which `modtf.run_cell` splits the
         members of a population, a tuple; or None for the default device.
-
-    Raises:
-        ValueError: on another name, or a batch that cannot be shared.
     """
     check_choice("strategy", name, STRATEGIES)
     gpus = tf.config.list_logical_devices("GPU")
@@ -55,12 +50,7 @@ def check_devices(names: Sequence[str]) -> None:
 
 
 def name_of(strategy: Any) -> str:
-    """How a result's provenance names what `choose_strategy` gives.
-
-    Example:
-        >>> name_of(("CPU:0", "CPU:1"))
-        'members on 2 devices'
-    """
+    """How a result's provenance names what `choose_strategy` gives."""
     if isinstance(strategy, tuple):
         return f"members on {len(strategy)} devices"
     count = 1 if strategy is None else strategy.num_replicas_in_sync
@@ -68,12 +58,7 @@ def name_of(strategy: Any) -> str:
 
 
 def bounds(num_members: int, num_devices: int) -> list[tuple[int, int]]:
-    """The first and the last member + 1 of every share, as even as can be; no more shares than members.
-
-    Example:
-        >>> bounds(5, 2)
-        [(0, 3), (3, 5)]
-    """
+    """The first and the last member + 1 of every share, as even as can be; no more shares than members."""
     count = min(num_members, num_devices)
     return list(pairwise(-(-num_members * n // count) for n in range(count + 1)))
 
@@ -84,13 +69,7 @@ def in_shares(
     """Members split over devices: each trains its share, and they never meet.
 
     Before and after, the model of all members holds everything: so callbacks, checkpoints and evaluations
-    see one population, on its own device, as if it alone had been trained.
-
-    Args:
-        model: of all members, compiled.
-        batches: of all members.
-        count: steps per program.
-        devices: their names, such as "GPU:0".
+    see one population, on its own device, as if it alone had been trained. A program takes `count` steps.
 
     Returns:
         What gives the shares the model's state; a program, as that of `training_program`; and what puts what

@@ -78,7 +78,7 @@ def train(
             interrupted by Ctrl-C or `SystemExit`; the one before it is kept beside it, `*.previous.npz`, and
             used where it is damaged. It stays when training ends: training again then returns at once. It
             says whose it is, tasks, seeds, model, protocol: another's is refused, and kept. What may differ
-            is `modtf.training.identity.MAY_DIFFER`.
+            is `modtf.training.callbacks.checkpoint.MAY_DIFFER`.
         callbacks: more Keras callbacks; the checkpoint keeps those that have `state()` and
             `load_state(state)`.
         steps_per_execution: steps between two returns to Python (progress bar, callbacks, Ctrl-C); by

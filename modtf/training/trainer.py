@@ -191,12 +191,7 @@ class TrainerContext:
 
 
 def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
-    """How a cell is trained.
-
-    Raises:
-        ValueError: on an option that its trainer does not have, or lacks, or that its `check`, a function of
-            all options, refuses.
-    """
+    """How a cell is trained; raises `ValueError` on options that its trainer or its `check` refuses."""
     trainer, given = _trainer(cell), _options(cell)
     if check := getattr(trainer, "check", None):
         check(**given)

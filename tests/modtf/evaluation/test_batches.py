@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 
 from modtf import Condition, Population, Task, run_cell
-from modtf.evaluation.batches import alike, evaluation_batches, make_batches
-from modtf.evaluation.source import LARGEST_KEPT, Source, _waiting
+from modtf.evaluation.batches import LARGEST_KEPT, Source, _waiting, alike, evaluation_batches, make_batches
 
 POPULATION = Population.of([Task("mha", num_rules=3, data_seed=i) for i in range(2)])
 

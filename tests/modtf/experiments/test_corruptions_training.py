@@ -14,15 +14,22 @@ from modtf.datasets import base_images
 from modtf.engines.cell import run_cell
 from modtf.experiments.corruptions.phases import ALL, Views
 from modtf.experiments.corruptions.trainers import _epochs, _given_sites
-from modtf.families.corruptions import smoke
 from modtf.families.orders import CORRUPTIONS
-from modtf.protocol import Protocol
+from modtf.protocol import Evaluation, Protocol
 from modtf.studies.load import load_study
 from modtf.task import Task
 from modtf.training.trainer import trainer_of
 
 ROOT = Path(__file__).parents[3]
 VARIANTS = ("erm", "contrastive", "modular", "routed")
+
+
+def smoke(task):
+    """Everything once, in seconds. Its numbers mean nothing."""
+    training = {"steps": 4, "batch_size": 14, "evaluations": 2}
+    sizes = {"batches": 1, "tokens": 200, "activation_batch_size": 50, "draws": 2, "tokens_per_draw": 50}
+    protocol = Protocol.quick(task).replace(**training, **sizes, conditions=("id", "co", "gb", "co_gb"))
+    return Protocol(protocol.training, Evaluation(**{**vars(protocol.evaluation), "batch_size": 10}))
 
 
 def test_steps_are_the_published_ones():
