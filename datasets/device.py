@@ -118,8 +118,7 @@ class DeviceStream:
 
         members = (*uniforms, keys[:, 2:], parameters)
         if keys.shape[0] == 1:
-            first_member = {name: value[0] for name, value in parameters.items()}
-            tensors = tuple(t[None] for t in made((*(t[0] for t in members[:3]), first_member)))
+            tensors = tuple(t[None] for t in made(keras.tree.map_structure(lambda t: t[0], members)))
         else:
             of_all = ops.vectorized_map if at_once else ops.map
             tensors = of_all(made, members)

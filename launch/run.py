@@ -25,9 +25,9 @@ from modtf.files import check_writable, write_text
 from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.settings import define_best, define_settings, with_best
+from modtf.models.architectures.sizes import check_cell
 from modtf.models.own import MODELS
 from modtf.protocol import PLACES, STRATEGIES
-from modtf.training.requirements import check_cell
 
 RUN = "run.json"
 

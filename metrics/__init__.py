@@ -16,10 +16,10 @@ from modtf.metrics.alignment import best_match as best_match
 from modtf.metrics.alignment import best_permutation as best_permutation
 from modtf.metrics.collapse import collapse_avg as collapse_avg
 from modtf.metrics.collapse import collapse_worst as collapse_worst
+from modtf.metrics.collapse import effective_experts as effective_experts
+from modtf.metrics.collapse import load_variation as load_variation
 from modtf.metrics.distributions import TOLERANCE as TOLERANCE
 from modtf.metrics.inverse_mutual_information import inverse_mutual_information as inverse_mutual_information
-from modtf.metrics.load import effective_experts as effective_experts
-from modtf.metrics.load import load_variation as load_variation
 from modtf.metrics.measure import GROUPS as GROUPS
 from modtf.metrics.measure import MAIN_GROUPS as MAIN_GROUPS
 from modtf.metrics.measure import Measure as Measure

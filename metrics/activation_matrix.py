@@ -31,11 +31,7 @@ def check_activation_matrix(matrix: ArrayLike) -> Array:
 
 
 def check_rule_probs(rule_probs: ArrayLike | None, num_rules: int) -> Array:
-    """Returns p(r) as float64 `[R]`, uniform for None.
-
-    Raises:
-        ValueError: if the probabilities are not `num_rules` non-negative numbers that sum to 1.
-    """
+    """Returns p(r) as float64 `[R]`, uniform for None; raises `ValueError` where it is no distribution."""
     if rule_probs is None:
         return np.full(num_rules, 1.0 / num_rules)
     probs = check_distributions(rule_probs, "rule_probs", ndim=1)

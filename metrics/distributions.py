@@ -17,16 +17,9 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
     """Returns `values [..., K]` as float64, every row along the last axis divided by its sum.
 
     A row whose sum is 1 to rounding is returned as it is: two rows of the same numbers in another order stay
-    equal then, though their sums may differ in the last digit.
-
-    Args:
-        values: non-negative numbers whose last axis sums to 1 within `TOLERANCE`.
-        name: what to call the values in an error.
-        ndim: the number of dimensions required, if any.
-
-    Raises:
-        ValueError: on another number of dimensions, an empty array, NaN or infinity, a negative number, or a
-            row that does not sum to 1.
+    equal then, though their sums may differ in the last digit. Raises `ValueError`, by `name`, on another
+    number of dimensions, an empty array, NaN or infinity, a negative number, or a row that does not sum to 1
+    within `TOLERANCE`.
     """
     array = as_numbers(values, name)
     if array.ndim == 0 or (ndim is not None and array.ndim != ndim):
@@ -56,12 +49,7 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
 
 
 def entropy(p: Array) -> Array:
-    """Entropy in nats, `[...]`, of the distributions `p [..., K]`.
-
-    Example:
-        >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).round(3).tolist()
-        [0.693, 0.0]
-    """
+    """Entropy in nats, `[...]`, of the distributions `p [..., K]`."""
     return -np.sum(p * np.log(p, out=np.zeros_like(p), where=p > 0.0), axis=-1) + 0.0  # no -0.0
 
 

@@ -6,16 +6,9 @@ from typing import Any
 
 
 def options_of(owner: type, method: str, skip: int = 1) -> dict[str, Any]:
-    """The options that `owner.method` takes, and their defaults.
+    """The options that `owner.method` takes after its first `skip` arguments, and their defaults.
 
     Where it passes on others (`**options`), those of the class it is derived from are its own, too.
-
-    Args:
-        skip: how many arguments come before the options, `self` included.
-
-    Example:
-        >>> options_of(ModularRNN, "make_layers")
-        {'cell': 'lstm'}
     """
     found: dict[str, Any] = {}
     for written_by in owner.__mro__:

@@ -76,16 +76,9 @@ class SharedState(keras.layers.Layer):
         )
 
     def call(self, inputs, states):
-        """One token.
-
-        Args:
-            inputs: W x of all modules and the routing: [P, M * gates + M or R + K, B].
-            states: shared states, each [P, h, B].
-
-        Returns:
-            Next state and p in one tensor [P, h + M, B], or, where they have a price, with the scores
-            [P, h + 2M, B]; and the next states.
-        """
+        """One token: from W x of all modules and the routing, [P, M * gates + M or R + K, B], and shared
+        states, each [P, h, B], to the next state and p in one tensor [P, h + M, B], or, where they have a
+        price, with the scores [P, h + 2M, B]; and the next states."""
         driven, routing = inputs[:, : self.modules * self.gates], inputs[:, self.modules * self.gates :]
         recurrent, priced = self.from_state(states[0]), []
         if self.router.needs_scores:
@@ -106,16 +99,8 @@ class SharedState(keras.layers.Layer):
         return ops.concatenate([states[0], activation, *priced], axis=1), states
 
     def scan(self, from_input: Dense, encoded, routing):
-        """All tokens.
-
-        Args:
-            from_input: W of all modules.
-            encoded: x [P, e, N, B].
-            routing: [P, M or R + K, N, B].
-
-        Returns:
-            States h [P, h, N, B] and p [P, M, N, B], and where they have a price the scores [P, M, N, B].
-        """
+        """All tokens: from W of all modules, x [P, e, N, B] and the routing [P, M or R + K, N, B] to states
+        [P, h, N, B] and p [P, M, N, B], and where they have a price the scores [P, M, N, B]."""
         tokens, routing = (
             ops.transpose(ops.cast(tensor, self.compute_dtype), [2, 0, 1, 3]) for tensor in (encoded, routing)
         )

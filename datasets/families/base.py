@@ -21,16 +21,13 @@ Parameters = Mapping[str, Any]  # tensors by name
 class Uniforms:
     """The random numbers of G examples, in [0, 1).
 
-    Attributes:
-        rule: [G, N], a function of (task, split, seed, step) and the place in the batch: of a finite set,
-            others in every epoch.
-        inputs: [G, `num_uniforms`], likewise.
-        limits: cumulated probabilities of rules [G, 1, R-1], where they are not all equal; else None.
+    Those of rules and inputs are functions of (task, split, seed, step) and the place in the batch: of a
+    finite set, others in every epoch.
     """
 
-    rule: Any
-    inputs: Any
-    limits: Any
+    rule: Any  # [G, N]
+    inputs: Any  # [G, `num_uniforms`]
+    limits: Any  # cumulated probabilities of rules [G, 1, R-1], where they are not all equal; else None
     ops: Any
     key: Any
     dtype: str  # "float32" in training, else "float64"

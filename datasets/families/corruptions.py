@@ -8,7 +8,7 @@ import numpy as np
 
 from modtf.datasets import base_images, philox
 from modtf.datasets.families.base import RuleData
-from modtf.datasets.families.corruptions_pixels import Severity, apply
+from modtf.datasets.families.corruptions_pixels import apply
 from modtf.families.base_images import DATASETS
 from modtf.families.corruptions import severity_of
 from modtf.families.orders import LONGEST, RULES
@@ -133,7 +133,7 @@ class Corruptions(RuleData):
 
     def _apply(self, number: int, x: Any, noise: Any) -> Any:
         own = number - NUM_RULES
-        severity = Severity(**severity_of(self.task))
+        severity = severity_of(self.task)
         return apply(self.ops, number, x, noise, severity) if own < 0 else self.more[own](self.ops, x)
 
     def _noise(self, key: Any, code: Any, places: Any, uniforms: Any, shape: Any) -> Any:

@@ -5,8 +5,7 @@ Images are [G, H, W, C] of floating-point numbers in 0..255. `ops` is `numpy` it
 that of SciPy, so that not even the last bit differs: pixels are truncated in the end.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,16 +13,6 @@ import numpy as np
 
 LARGEST = 255.0
 TRUNCATED = 4.0  # of a Gaussian, in standard deviations
-
-
-@dataclass(frozen=True)
-class Severity:
-    """How strong corruptions are."""
-
-    contrast: float  # what is left of it
-    sigma: float  # of the blur, in pixels
-    impulses: float  # share of the values that are lost
-    swirl: float  # angle in the middle, in radians
 
 
 def contrast(ops: Any, x: Any, s: float) -> Any:
@@ -96,33 +85,19 @@ def _bilinear(height: int, width: int, strength: float) -> tuple[list[np.ndarray
     return corners, weights
 
 
-def apply(ops: Any, rule: int, x: Any, uniform: Any, severity: Severity) -> Any:
+def apply(ops: Any, rule: int, x: Any, uniform: Any, severity: Mapping[str, float]) -> Any:
     """Images under the corruption of that number, see `modtf.families.orders.RULES`; `uniform` gives random
     numbers of the shape of x, where they are needed."""
     made: Sequence[Any] = (
         lambda: x,
-        lambda: contrast(ops, x, severity.contrast),
-        lambda: gaussian_blur(ops, x, severity.sigma),
-        lambda: impulse_noise(ops, x, uniform(), severity.impulses),
+        lambda: contrast(ops, x, severity["contrast"]),
+        lambda: gaussian_blur(ops, x, severity["sigma"]),
+        lambda: impulse_noise(ops, x, uniform(), severity["impulses"]),
         lambda: LARGEST - x,
         lambda: ops.transpose(x, [0, 2, 1, 3])[:, ::-1],  # a quarter turn against the clock
-        lambda: swirl(ops, x, severity.swirl),
+        lambda: swirl(ops, x, severity["swirl"]),
     )
     return made[rule]()
-
-
-def corrupted(
-    images: np.ndarray, order: Sequence[int], severity: Severity, uniform: Any = None
-) -> np.ndarray:
-    """Images uint8 [G, H, W, C] under corruptions by number, the first of `order` first, in NumPy.
-
-    `uniform` are numbers in [0, 1) of the images' shape, for impulse noise; by default 0.5, which is none.
-    """
-    x = images.astype(np.float64)
-    drawn = np.full(x.shape, 0.5) if uniform is None else uniform
-    for rule in order:
-        x = apply(np, rule, x, lambda: drawn, severity)
-    return x.astype(np.uint8)
 
 
 def clipped(ops: Any, x: Any) -> Any:

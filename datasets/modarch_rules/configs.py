@@ -53,9 +53,6 @@ class RulesConfig(tfds.core.BuilderConfig):
         num_validation: examples in `validation`; 10,000 (one token each) or 2,560 (sequences) by default.
         num_test: examples in every test split; 25,600 (one token each) or 5,120 (sequences) by default.
 
-    Raises:
-        ValueError: on a size below 1.
-
     Example:
         >>> RulesConfig(task=Task(num_rules=3), num_validation=100, num_test=200).name
         'mlp_regression_r3_task0_validation100_test200'
@@ -105,10 +102,7 @@ def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> in
 
 @cache
 def published_names(family: Family) -> list[str]:
-    """Options that are always named x settings x R x data seeds; other options at their default.
-
-    What makes no task, such as a number of rules that the family does not have, is left out.
-    """
+    """Options that are always named x settings x R x data seeds that make a task; others at their default."""
     named = {o.name: o.choices or (o.default,) for o in family.options if o.always_named}
     values = itertools.product(*named.values())
     grid = itertools.product(values, family.settings, PUBLISHED_RULES, PUBLISHED_DATA_SEEDS)

@@ -16,13 +16,13 @@ from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES, with_free_rules
 from modtf.launch.settings import Settings, check_names, settings_given
 from modtf.memory import check_members
+from modtf.models.architectures.sizes import check_cell as check_fits
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin
 from modtf.protocol import KERNELS, PLACES, PRECISIONS
 from modtf.studies.check import check_cell
 from modtf.studies.grid import grid
 from modtf.studies.point import cell_of, options_known
-from modtf.training.requirements import check_cell as check_fits
 
 Request = Mapping[str, Any]
 Row = dict[str, Any]

@@ -6,7 +6,10 @@ R rules, M modules (R as published, or 1 for monolithic), e the width, d = 4e.
 import math
 from collections.abc import Callable
 
+from modtf.cell import Cell
 from modtf.checks import check_integer
+from modtf.memory import cell_bytes, check_fits
+from modtf.models.own import MODELS
 
 
 def mlp_hidden(width: int, num_modules: int) -> int:
@@ -79,6 +82,15 @@ def least_parameters(architecture: str, width: int) -> int:
     """From below, how many parameters a member has: a sixth to a half of them, and 0 where nothing is known,
     as of architectures that are not of this folder."""
     return _LEAST.get(architecture, 0) * width * width
+
+
+def check_cell(cell: Cell) -> None:
+    """Raises `ValueError` where a cell cannot fit into the memory that there is, without building it."""
+    architecture = cell.architecture or cell.task.family.architecture
+    least = 0 if cell.runs in MODELS else least_parameters(architecture, cell.width)
+    what = f"{cell.label} with {len(cell.members)} members"
+    mend = "Take smaller batches, a smaller width, fewer rules or fewer members."
+    check_fits(what, cell_bytes(cell, least), mend)
 
 
 def _at_least_one(size: int, width: int, num_modules: int) -> int:

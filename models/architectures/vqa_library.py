@@ -42,10 +42,8 @@ class Library:
 
     @classmethod
     def of(cls, name: str, question: str) -> "Library":
-        """Reads a name: ENCODER_MODULE_CLASSIFIER, and "_bn" for batch normalisation.
-
-        Raises:
-            ValueError: on another, or one that the question cannot have.
+        """Reads a name: ENCODER_MODULE_CLASSIFIER, and "_bn" for batch normalisation; raises `ValueError` on
+        another, or one that the question cannot have.
 
         Example:
             >>> Library.of("group_all_all", "comparison").num_parameters(64)

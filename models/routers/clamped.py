@@ -20,9 +20,6 @@ def clamped_matrix(num_rules: int, matrix: str = "spread", amount: float = 0.0) 
             of `amount`, each even over as many modules. "collapsed": the same, over the first half of these.
         amount: 0 to 1 of "spread"; else a divisor of R, an even one of "collapsed".
 
-    Raises:
-        ValueError: on another name, or an amount out of range.
-
     Example:
         >>> clamped_matrix(4, "block", 2)[:2]
         array([[0.5, 0.5, 0. , 0. ],

@@ -21,6 +21,7 @@ from modtf.engines.state import check_identity, finish, recorded_source, state_o
 from modtf.engines.train_and_write import train_and_write
 from modtf.evaluation.outputs import check_conditions, find_outputs
 from modtf.files import check_writable, remove_unfinished, write_text
+from modtf.models.architectures.sizes import check_cell
 from modtf.models.base import ModularModel
 from modtf.models.build import build_cell, trains_alone
 from modtf.models.own import MODELS, explained
@@ -31,7 +32,6 @@ from modtf.results.manifest import MANIFEST, damage_of, write_manifest
 from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
 from modtf.training import archive
 from modtf.training.provenance import provenance
-from modtf.training.requirements import check_cell
 from modtf.training.strategy import name_of
 from modtf.training.trainer import trainer_of
 

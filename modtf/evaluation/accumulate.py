@@ -35,10 +35,8 @@ class Outputs(keras.Model):
 
 
 class Accumulator:
-    """Feeds batches through a model into metrics by name, compiled once per form of batches.
-
-    Each metric sees some outputs, its `parts`, and what it `reads`: "target", "rule" or "activation".
-    """
+    """Feeds batches through a model into metrics by name, compiled once per form of batches. Each sees some
+    outputs, its `parts`, and what it `reads`: "target", "rule" or "activation"."""
 
     def __init__(
         self,

@@ -21,14 +21,10 @@ LONGEST = 300  # characters of somebody else's error
 
 
 def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
-    """The outputs of a model, which a user's model tells, and is built by, on two examples.
+    """Outputs of a model -> last axes, which a user's model tells, and is built by, on two examples.
 
-    Returns:
-        Output -> its last axis: of "activation" the number of modules M. A model that says nothing of
-        activation, or has no such place, has no such output.
-
-    Raises:
-        ValueError: if it is none, is of another task, or does not return what it must.
+    A model that says nothing of activation, or has no such place, has no such output. Raises `ValueError` if
+    it is none, is of another task, or does not return what it must.
     """
     if not isinstance(model, keras.Model):
         raise ValueError(

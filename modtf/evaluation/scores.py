@@ -14,16 +14,11 @@ Rows = dict[tuple[str, str, str], np.ndarray]  # (measure, condition, place): va
 
 @dataclass(frozen=True)
 class Scores:
-    """Measures of P members.
-
-    Attributes:
-        rows: (measure, name of the condition or of a group of them, place) -> values [P]. Performance, and
-            all of a model with a single routed layer, stands at the place "".
-        activation: place -> the activation matrices [P, R, M] there, float64.
-    """
+    """Measures of P members, by condition or group of them: performance, and all of a model with a single
+    routed layer, stands at the place ""."""
 
     rows: Rows
-    activation: Mapping[str, np.ndarray]
+    activation: Mapping[str, np.ndarray]  # place -> the activation matrices [P, R, M] there, float64
 
     def named(self) -> dict[str, np.ndarray]:
         """The rows by names: "loss", "loss_scale2", "alignment", "alignment_root", ..."""

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from modtf.cell import Cell
 from modtf.checks import check_choice
 from modtf.models.architectures import ARCHITECTURES
+from modtf.models.architectures.sizes import check_cell as check_fits
 from modtf.models.architectures.sizes import check_width
 from modtf.models.options import check_options
 from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
-from modtf.training.requirements import check_cell as check_fits
 
 SHOWN = 5
 

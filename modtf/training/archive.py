@@ -28,10 +28,7 @@ def previous(path: Path) -> Path:
 
 
 def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes the file, whole and on the disk, before the one that was there moves to `previous(path)`.
-
-    Raises `ValueError` on an array of Python objects, which only a pickle could hold.
-    """
+    """Writes the file, whole and on the disk, before the one that was there moves to `previous(path)`."""
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise ValueError(f"{name} is an array of objects; a checkpoint holds numbers and text alone.")

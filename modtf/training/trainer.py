@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import keras
 import numpy as np
@@ -22,8 +22,6 @@ from modtf.training.batches import Stream
 from modtf.training.callbacks.evaluate import BestWeights, Clock, EvaluateCallback, TailCallback
 from modtf.training.fit import fit
 
-T = TypeVar("T")
-
 
 class TrainerContext:
     """What a variant's trainer is called with.
@@ -37,18 +35,9 @@ class TrainerContext:
     A trainer that is killed is called again, from its beginning: stages that are done return at once, with
     the weights that they ended with, so what it does between them must depend on nothing else.
 
-    Args:
-        cell: what is trained.
-        population: its members, or the one of them that is trained.
-        model: newly built.
-        evaluator: measures it.
-        folder: where checkpoints are written, `checkpoint_STAGE.npz`.
-        callbacks: more Keras callbacks.
-        label: for the progress bar.
-        **how: `data`, `devices` and `verbose`, see `modtf.train`.
-
     Attributes:
-        model: the variant's; what it is after the last stage is measured at the end.
+        model: the variant's, newly built; what it is after the last stage is measured at the end.
+        population: the cell's members, or the one of them that is trained.
         task: of the first member, for what all share.
         training: the cell's protocol of training.
         sizes: of the final evaluation.
@@ -198,11 +187,11 @@ def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
     return partial(trainer, **given)
 
 
-def checked_by(check: Callable[..., None]) -> Callable[[T], T]:
+def checked_by(check: Callable[..., None]) -> Callable[[Any], Any]:
     """A decorator that gives a trainer a function of its options, called before any work."""
 
-    def add(trainer: T) -> T:
-        trainer.check = check  # type: ignore[attr-defined]
+    def add(trainer: Any) -> Any:
+        trainer.check = check
         return trainer
 
     return add

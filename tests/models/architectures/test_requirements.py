@@ -7,10 +7,10 @@ import pytest
 import modtf
 from modtf import Cell, Task
 from modtf.families import with_free_rules
+from modtf.models.architectures.sizes import check_cell
 from modtf.protocol import PRESETS, Protocol, preset
 from modtf.studies import load_study
 from modtf.studies.check import check_memory
-from modtf.training.requirements import check_cell
 
 TASK = Task("mha", num_rules=4)
 CELL = Cell(TASK, 32, "modular", ((0, 0),), Protocol.quick(TASK))
