@@ -73,7 +73,7 @@ def main(given: flags.FlagValues) -> None:
     probs = label_probs(given.label_probs)
     check_number("--confidence", given.confidence, 0.5, 0.9999)
     names = run_names(given.activations)
-    routings = [read(path, given) for path in given.activations]
+    routings = [read(path, given, probs) for path in given.activations]
     for path, routing in zip(given.activations, routings, strict=True):
         check_same_tokens(routing, routings[0], path, given.activations[0])
     runs: list[Run] = []
@@ -89,24 +89,27 @@ def main(given: flags.FlagValues) -> None:
         routed = layers_of(routing.whole(), given.logits, given.top_k)
         runs.append(Run(name, sums, layers, routed))
     if len(runs) > 1:
-        documents = routings[0].documents
         compared = compare_runs(
-            runs, np.arange(len(routings[0].labels)) if documents is None else documents, probs,
-            given.confidence, given.seed, lambda layers: tqdm(layers, "compared", unit="layer"),
+            runs, routings[0].documents, probs, given.confidence, given.seed,
+            lambda layers: tqdm(layers, "compared", unit="layer"),
         )  # fmt: skip
         print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names)}")
 
 
-def read(path: str, given: flags.FlagValues) -> Routing:
+def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) -> Routing:
     """A file of activations, which can be measured as the flags say."""
+    for one in given.shared:
+        if not one.isdecimal():
+            raise ValueError(
+                f"--shared={one} is no number of an expert; expected numbers with commas between."
+            )
     routing = Routing.read(
         path, given.array, given.labels, given.documents, given.label_names, given.layer_names,
-        given.experts, given.weights, given.num_experts, [_expert(one) for one in given.shared],
+        given.experts, given.weights, given.num_experts, list(map(int, given.shared)),
     )  # fmt: skip
     matrix = (len(np.unique(routing.labels)), routing.activations.shape[2])
     check_permutations("--permutations", given.permutations, matrix)
-    routing.check_top_k(given.top_k)
-    routing.check_label_probs(label_probs(given.label_probs))
+    routing.check_label_probs(probs)
     return routing
 
 
@@ -132,21 +135,12 @@ def measured(
 
 def run_names(paths: list[str]) -> list[str]:
     """What files are called: their own names, or if these are the same with the folder's before."""
-    stems = [Path(path).stem for path in paths]
-    names = (
-        stems
-        if len(set(stems)) == len(stems)
-        else [f"{Path(path).parent.name}_{Path(path).stem}" for path in paths]
-    )
+    names = [Path(path).stem for path in paths]
+    if len(set(names)) < len(names):
+        names = [f"{Path(path).parent.name}_{Path(path).stem}" for path in paths]
     if len(set(names)) < len(names):
         raise ValueError(f"--activations are called {', '.join(names)}; expected names of their own.")
     return names
-
-
-def _expert(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(f"--shared={text} is no number of an expert; expected numbers with commas between.")
-    return int(text)
 
 
 def in_flags(text: str) -> str:

@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 
 from modtf.checks import check_integer, check_number
 from modtf.metrics.measure import GROUPS
-from modtf.metrics.tokens.checks import Ints, as_layers
+from modtf.metrics.tokens.checks import Ints, Numbers
+from modtf.metrics.tokens.choices import Layer, layers_of
 from modtf.metrics.tokens.documents import Documents, Pairs
-from modtf.metrics.tokens.experts import ChosenExperts, Experts
-from modtf.metrics.tokens.gates import Gates, Tokens
+from modtf.metrics.tokens.experts import Experts
+from modtf.metrics.tokens.gates import Tokens
 from modtf.metrics.tokens.groups import count_within, deal, group_documents
 from modtf.metrics.tokens.layer import LayerMeasures
-from modtf.metrics.tokens.names import Numbers
 from modtf.metrics.tokens.summarise import (
     NUM_PERMUTATIONS,
     Options,
@@ -94,7 +94,7 @@ class ActivationAccumulator:
             views = [layer.read(some, before + start) for layer in layers]
             self._add(views, classes[some], None if ids is None else ids[some])
 
-    def _layers(self, activations: ArrayLike | Experts) -> Sequence[Gates | ChosenExperts]:
+    def _layers(self, activations: ArrayLike | Experts) -> Sequence[Layer]:
         """The layers of a chunk, each to be read by parts."""
         if isinstance(activations, Experts):
             known = self.top_k if self.groups else self.top_k or activations.top_k
@@ -104,12 +104,7 @@ class ActivationAccumulator:
                     "there are: leave from_logits and top_k out, and hand in chunks of one kind."
                 )
             self.top_k, self._are_chosen = known, True
-            return activations.layers
-        gates = as_layers(activations)
-        fewest = min(values.shape[1] for values in gates)
-        if self.top_k is not None and self.top_k > fewest:
-            raise ValueError(f"top_k={self.top_k}, but there are only {fewest} modules.")
-        return [Gates(values, self.from_logits, self.top_k) for values in gates]
+        return layers_of(activations, self.from_logits, self.top_k)
 
     def _make_room(self, sizes: list[int], num_labels: int, has_documents: bool) -> None:
         """Makes the sums of the first chunk; adds rows for labels that were not seen before."""

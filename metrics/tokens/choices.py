@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from modtf.checks import check_integer
-from modtf.metrics.tokens.checks import Ints, as_layers
+from modtf.metrics.tokens.checks import Ints, Numbers, as_layers
 from modtf.metrics.tokens.experts import ChosenExperts, Experts
 from modtf.metrics.tokens.gates import Gates
 
@@ -37,8 +37,9 @@ def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequenc
     if isinstance(activations, Experts):
         return activations.layers
     layers = as_layers(activations)
-    if top_k is not None:
-        check_integer("top_k", top_k, 1, min(layer.shape[-1] for layer in layers))
+    fewest = min(values.shape[1] for values in layers)
+    if top_k is not None and check_integer("top_k", top_k, 1) > fewest:
+        raise ValueError(f"top_k={top_k}, but there are only {fewest} modules.")
     return [Gates(values, from_logits, top_k) for values in layers]
 
 
@@ -50,11 +51,12 @@ def check_compared(name: str, value: Any, seed: int) -> None:
     check_integer("seed", seed, 0)
 
 
-def whole_documents(documents: Ints, seed: int) -> Ints:
-    """Tokens of documents drawn at random, `MOST_TOKENS` at most unless one has more."""
-    if len(documents) <= MOST_TOKENS:
-        return np.arange(len(documents))
-    _, inverse, counts = np.unique(documents, return_inverse=True, return_counts=True)
+def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> tuple[Ints, Ints]:
+    """Tokens of documents drawn at random, `MOST_TOKENS` at most unless one has more, and the documents of
+    these; without any each token stands for itself."""
+    number = np.arange(num_tokens) if documents is None else Numbers("documents").of(documents, num_tokens)
+    _, inverse, counts = np.unique(number, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(counts))
     fits = max(int((counts[order].cumsum() <= MOST_TOKENS).sum()), 1)
-    return np.flatnonzero(np.isin(inverse, order[:fits]))
+    some = np.flatnonzero(np.isin(inverse, order[:fits]))
+    return some, number[some]

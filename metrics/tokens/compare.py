@@ -13,7 +13,6 @@ from modtf.metrics.tokens.checks import Ints
 from modtf.metrics.tokens.choices import Choices, Layer, check_compared, layers_of, whole_documents
 from modtf.metrics.tokens.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
 from modtf.metrics.tokens.layer import Estimate, LayerMeasures
-from modtf.metrics.tokens.names import Numbers
 from modtf.metrics.tokens.summarise import BY, NUM_PERMUTATIONS, Progress, measuring
 
 SHARED = "shared_routing"
@@ -109,14 +108,12 @@ def compare_activations(
         sums.update(activations, labels, documents)
         measured = sums.result(permutations=permutations, confidence=confidence, seed=seed)
         made.append(Run(name, sums, measured, layers_of(activations, from_logits, top_k)))
-    size = np.size(labels)
-    number = np.arange(size) if documents is None else Numbers("documents").of(documents, size)
-    return list(compare_runs(made, number, None, confidence, seed, progress))
+    return list(compare_runs(made, documents, None, confidence, seed, progress))
 
 
 def compare_runs(
     runs: Sequence[Run],
-    documents: Ints,
+    documents: ArrayLike | None,
     label_probs: ArrayLike | None,
     confidence: float,
     seed: int,
@@ -130,7 +127,7 @@ def compare_runs(
                 f"{first.name} has {len(first.measured)} layers and {run.name} {len(run.measured)}; expected "
                 "the same number. Hand in those that correspond."
             )
-    some = whole_documents(documents, seed)
+    some, number = whole_documents(documents, len(first.routed[0]), seed)
     for place in progress(range(len(first.measured))):
         for run in others:
             differences = {
@@ -138,7 +135,7 @@ def compare_runs(
                 for view, by in enumerate(BY)
             }
             layers = first.routed[place], run.routed[place]
-            shared = _matched(layers, some, documents[some], confidence, seed)
+            shared = _matched(layers, some, number, confidence, seed)
             yield Compared(place, run.name, first.name, differences, *shared)
 
 

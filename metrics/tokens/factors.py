@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 
 from modtf.checks import check_integer
 from modtf.metrics.distributions import Array
-from modtf.metrics.tokens.checks import Ints
+from modtf.metrics.tokens.checks import Ints, Numbers
 from modtf.metrics.tokens.choices import Choices, check_compared, layers_of, whole_documents
 from modtf.metrics.tokens.experts import Experts
-from modtf.metrics.tokens.names import Numbers
 from modtf.metrics.tokens.summarise import Progress
 
 MOST_PERMUTATIONS = 1_000
@@ -89,10 +88,9 @@ def measure_factors(
     layers = layers_of(activations, from_logits, top_k)
     check_integer("permutations", permutations, 2, MOST_PERMUTATIONS)
     num_tokens, generator = len(layers[0]), np.random.default_rng(seed)
-    number = np.arange(num_tokens) if documents is None else Numbers("documents").of(documents, num_tokens)
-    classes = [Numbers(name).of(values, num_tokens) for name, values in factors.items()]
-    some = whole_documents(number, seed)
-    columns, within = [_joint(values[some]) for values in classes], _joint(number[some])
+    some, number = whole_documents(documents, num_tokens, seed)
+    classes = [Numbers(name).of(values, num_tokens)[some] for name, values in factors.items()]
+    columns, within = [_joint(values) for values in classes], _joint(number)
     nothing, alone = np.zeros(len(some), np.int64), np.arange(len(some))
     asked = []
     for column in columns:

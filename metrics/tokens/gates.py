@@ -12,6 +12,10 @@ from modtf.metrics.tokens.checks import Ints
 # The gates of a token are often bfloat16: every one is off by up to 1/256 of itself, and so is their sum.
 # Logits, or gates that were not divided by their sum, miss 1 by far more somewhere.
 TOLERANCE = 0.01
+NO_GATES = (
+    "gates must be probabilities that sum to 1 (or all 0: a token that no module took). If these are "
+    "logits say from_logits=True; if gates that were not renormalised, divide them by their sum"
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Gates:
-    """Gates or logits `[T, M]` of one layer, and how they are read, see `read_gates`."""
+    """Gates or logits `[T, M]` of one layer, see `modtf.measure_activations`."""
 
     values: NDArray[Any]
     from_logits: bool
@@ -60,50 +64,40 @@ class Gates:
         return len(self.values)
 
     def read(self, some: slice | Ints, first_token: int = 0) -> tuple[Tokens, Tokens]:
-        """`read_gates` of some of the tokens."""
-        return read_gates(self.values[some], self.from_logits, self.top_k, first_token)
+        """The gate mass of every module, and 1/k at each of the k with the most (k = 1 for None).
 
-
-def read_gates(
-    values: NDArray[Any], from_logits: bool, top_k: int | None, first_token: int = 0
-) -> tuple[Tokens, Tokens]:
-    """The gate mass of every module, and 1/k at each of the k with the most (k = 1 for None).
-
-    With `top_k` only the k largest gates of a token keep their mass, divided by its sum: the softmax over the
-    k largest logits, the same as the softmax over all renormalised. Gates that are all 0 are those of a token
-    that no module took, as where their capacity is exceeded.
-
-    Args:
-        values: gates or logits `[T, M]`.
-        from_logits, top_k: see `modtf.measure_activations`.
-        first_token: the number of the first, for errors.
-
-    Raises:
-        ValueError: if gates are no distributions, or logits not finite.
-    """
-    num_modules = values.shape[1]
-    gates = values.astype(np.float32) if values.dtype.itemsize < 4 else values
-    largest = gates.max(axis=1, keepdims=True)  # NaN where there is one
-    if from_logits:
-        wrong = ~np.isfinite(largest[:, 0])
-        _refuse(wrong, gates, first_token, "logits must be finite (or -inf: never chosen)")
-    else:
-        _check_sums(gates, gates.sum(axis=1, dtype=np.float64), first_token)
-    k = top_k or 1
-    if k == 1:
-        chosen = gates.argmax(axis=1)[:, np.newaxis]
-    elif k < num_modules:
-        chosen = np.argpartition(gates, -k, axis=1)[:, -k:]
-    else:
-        chosen = np.tile(np.arange(num_modules), (len(gates), 1))
-    kept = gates if top_k is None else np.take_along_axis(gates, chosen, axis=1)
-    mass = kept.astype(np.float64)
-    if from_logits:
-        mass = np.exp(mass - largest)
-    total = mass.sum(axis=1, keepdims=True)
-    mass /= np.where(total > 0, total, 1.0)
-    hard = np.broadcast_to((total > 0) / k, chosen.shape)
-    return Tokens(mass, None if top_k is None else chosen, num_modules), Tokens(hard, chosen, num_modules)
+        With `top_k` only the k largest gates of a token keep their mass, divided by its sum: the softmax over
+        the k largest logits, the same as the softmax over all renormalised. Gates that are all 0 are those of
+        a token that no module took, as where their capacity is exceeded. `ValueError` if gates are no
+        distributions, or logits not finite; it counts tokens from `first_token`.
+        """
+        values = self.values[some]
+        gates = values.astype(np.float32) if values.dtype.itemsize < 4 else values
+        largest = gates.max(axis=1, keepdims=True)  # NaN where there is one
+        if self.from_logits:
+            wrong = ~np.isfinite(largest[:, 0])
+            _refuse(wrong, gates, first_token, "logits must be finite (or -inf: never chosen)")
+        else:
+            sums = gates.sum(axis=1, dtype=np.float64)
+            _refuse(~np.isfinite(sums), gates, first_token, "gates must be finite")
+            wrong = (np.abs(sums - 1.0) > TOLERANCE) & (sums != 0)
+            _refuse(wrong | (gates.min(axis=1) < 0), gates, first_token, NO_GATES)
+        k = self.top_k or 1
+        if k == 1:
+            chosen = gates.argmax(axis=1)[:, np.newaxis]
+        elif k < self.num_modules:
+            chosen = np.argpartition(gates, -k, axis=1)[:, -k:]
+        else:
+            chosen = np.tile(np.arange(self.num_modules), (len(gates), 1))
+        kept = gates if self.top_k is None else np.take_along_axis(gates, chosen, axis=1)
+        mass = kept.astype(np.float64)
+        if self.from_logits:
+            mass = np.exp(mass - largest)
+        total = mass.sum(axis=1, keepdims=True)
+        mass /= np.where(total > 0, total, 1.0)
+        hard = np.broadcast_to((total > 0) / k, chosen.shape)
+        modules = None if self.top_k is None else chosen
+        return Tokens(mass, modules, self.num_modules), Tokens(hard, chosen, self.num_modules)
 
 
 def sum_rows(rows: Array, cell: Ints, num_cells: int) -> Array:
@@ -114,17 +108,6 @@ def sum_rows(rows: Array, cell: Ints, num_cells: int) -> Array:
     # One entry a column: the product walks over the rows once, and nothing needs to be sorted.
     one = csc_array((np.ones(num_rows), cell, np.arange(num_rows + 1)), shape=(num_cells, num_rows))
     return np.asarray(one @ rows)
-
-
-def _check_sums(gates: NDArray[Any], sums: Array, first_token: int) -> None:
-    _refuse(~np.isfinite(sums), gates, first_token, "gates must be finite")
-    negative = gates.min(axis=1) < 0
-    wrong = (np.abs(sums - 1.0) > TOLERANCE) & (sums != 0)
-    words = (
-        "gates must be probabilities that sum to 1 (or all 0: a token that no module took). If these are "
-        "logits say from_logits=True; if gates that were not renormalised, divide them by their sum"
-    )
-    _refuse(wrong | negative, gates, first_token, words)
 
 
 def _refuse(wrong: NDArray[np.bool_], values: NDArray[Any], first_token: int, what: str) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from modtf.collecting.ablation import Ablation
 from modtf.collecting.layers import RoutedLayer, find_layers, watched
 from modtf.collecting.writing import TokenArrays
-from modtf.metrics.tokens.names import Numbers
+from modtf.metrics.tokens.checks import Numbers
 
 IDS, MASK, DOCUMENTS = "input_ids", "attention_mask", "documents"
 LETTERS = 24  # of a token

@@ -7,14 +7,12 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from modtf.analysis.figures.base import Picture
-from modtf.analysis.figures.layout import STYLE
 from modtf.analysis.report import page
 from modtf.analysis.routing_page.routing import Routing
 from modtf.analysis.routing_page.tables import ADJUSTED, Names
-from modtf.analysis.routing_page.write import label_layers, shown
+from modtf.analysis.routing_page.write import GREY, over_layers, shown
 from modtf.files import write_table, write_text
 from modtf.metrics.tokens.compare import SHARED, Compared, Run
 
@@ -53,30 +51,25 @@ def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: s
 
 def write_comparison(runs: Sequence[Run], compared: Sequence[Compared], out: Path, names: Names) -> Path:
     """Writes comparison.html, comparison.csv, experts.csv and comparison.png; the path of the page."""
-    table = pd.DataFrame([row for one in compared for row in one.to_rows()])
-    table["layer"] = table["layer"].map(names.layer)
+    picture = draw_comparison(runs, compared, names)
+    table = picture.table.assign(layer=picture.table["layer"].map(names.layer))
     write_table(out / "comparison.csv", table)
-    experts = pd.concat(
+    experts = pd.DataFrame(
         [
-            pd.DataFrame(
-                {"layer": names.layer(one.layer), "run": one.run, "against": one.against,
-                 "expert": np.arange(len(one.experts)), "matched": one.experts, "shared": one.overlap}
-            )
+            (names.layer(one.layer), one.run, one.against, expert, *both)
             for one in compared
-        ]
-    )  # fmt: skip
+            for expert, both in enumerate(zip(one.experts, one.overlap, strict=True))
+        ],
+        columns=["layer", "run", "against", "expert", "matched", "shared"],
+    )
     write_table(out / "experts.csv", experts)
     links = ", ".join(f'<a href="{escape(run.name)}/measures.html">{escape(run.name)}</a>' for run in runs)
-    picture = draw_comparison(runs, compared, names)
     markup = shown(picture, out, "comparison.csv")
+    differences = page.table(in_short(table), "comparison.csv")
     sections = [
         page.Section("What was compared", [runs[0].measured[0].how, READ], content=[f"<p>{links}</p>"]),
         page.Section("Layers", [MATCHED], content=[markup]),
-        page.Section(
-            "Differences",
-            ["By hard assignment; the table has all."],
-            content=[page.table(in_short(table), "comparison.csv")],
-        ),
+        page.Section("Differences", ["By hard assignment; the table has all."], content=[differences]),
         page.Section("Matched experts", [SHARES], content=[page.table(experts, "experts.csv")]),
     ]
     write_text(out / COMPARED, page.render("modtf measure: comparison", sections))
@@ -102,9 +95,8 @@ def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Na
     """Adjusted mutual information of all runs over layers, its differences to the first, shared routing."""
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(runs)))
     places = np.arange(len(runs[0].measured))
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9.0, 3.2), dpi=100, layout="constrained")
-        value, difference, shared = figure.subplots(1, 3)
+    titles = "Adjusted mutual information", f"Difference to {runs[0].name}", "Shared routing (dotted: chance)"
+    figure, (value, difference, shared) = over_layers(places.tolist(), names, titles, 30)
     for run, colour in zip(runs, colours, strict=True):
         told = [layer.hard.values[ADJUSTED].value for layer in run.measured]
         value.plot(places, told, "o-", ms=3, color=colour, label=run.name)
@@ -118,13 +110,9 @@ def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Na
             band = [one.low for one in found], [one.high for one in found]
             axes.vlines(where, *band, color=colour, alpha=0.6)
             if axes is shared:
-                axes.plot(where, [one.chance for one in found], ":", color="#999999")
-    difference.axhline(0, color="#999999", lw=1)
+                axes.plot(where, [one.chance for one in found], ":", color=GREY)
+    difference.axhline(0, color=GREY, lw=1)
     shared.set_ylim(0, 1.02)
-    titles = "Adjusted mutual information", f"Difference to {runs[0].name}", "Shared routing (dotted: chance)"
-    for axes, title in zip((value, difference, shared), titles, strict=True):
-        axes.set_title(title, size=9.5)
-        label_layers(axes, places.tolist(), names, 30)
     value.legend(frameon=False, fontsize=8)
     table = pd.DataFrame([row for one in compared for row in one.to_rows()])
     return Picture("comparison", "Layers", "By hard assignment.", figure, table)

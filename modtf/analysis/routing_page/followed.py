@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from modtf.analysis.figures.base import Picture
-from modtf.analysis.figures.layout import STYLE
 from modtf.analysis.report import page
 from modtf.analysis.routing_page.routing import Routing
 from modtf.analysis.routing_page.tables import Names
-from modtf.analysis.routing_page.write import label_layers, shown
+from modtf.analysis.routing_page.write import GREY, over_layers, shown
 from modtf.files import write_table
 from modtf.metrics.distributions import Array
 from modtf.metrics.tokens import Factor, measure_factors
@@ -59,17 +56,13 @@ def followed_sections(
 def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
     """What every factor tells over layers, alone and beyond the others."""
     table = pd.DataFrame([vars(row) for row in rows])
-    places = table["layer"].drop_duplicates()
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9.0, 3.2), dpi=100, layout="constrained")
-        both = figure.subplots(1, 2, sharey=True)
+    layers = table["layer"].drop_duplicates().tolist()
+    figure, both = over_layers(layers, names, ("Alone", "Beyond all others"), sharey=True)
     for axes, what in zip(both, ("alone", "beyond"), strict=True):
         for factor, part in table.groupby("factor", sort=False):
             axes.plot(part["layer"], part[what], "o-", ms=3, label=factor)
         chance = table.groupby("layer", sort=False)[f"{what}_chance"].max()
-        axes.fill_between(chance.index, -chance, chance, color="#999999", alpha=0.4, lw=0)
-        label_layers(axes, places.tolist(), names)
-        axes.set_title({"alone": "Alone", "beyond": "Beyond all others"}[what], size=9.5)
+        axes.fill_between(chance.index, -chance, chance, color=GREY, alpha=0.4, lw=0)
     both[0].legend(frameon=False, fontsize=8)
     if names.layers is not None:
         table.insert(1, "layer_name", table["layer"].map(names.layer))
@@ -79,8 +72,7 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
 def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataFrame:
     """A row per layer and expert: layer, expert, choices (of tokens for it), bits, top_tokens."""
     tokens = routing.factors["token"]
-    documents = np.arange(len(tokens)) if routing.documents is None else routing.documents
-    some = whole_documents(documents, seed)
+    some, _ = whole_documents(routing.documents, len(tokens), seed)
     ids, cell = np.unique(tokens[some], return_inverse=True)
     words = [str(one) if routing.words is None else routing.words[one] for one in ids.tolist()]
     rows = []
@@ -96,11 +88,9 @@ def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataF
         for one in np.flatnonzero(total):
             part = np.flatnonzero((of == one) & (counts >= LEAST) & (excess > 0))
             best = part[np.argsort(-excess[part], kind="stable")[:TOP]]
-            named = [
-                f"{words[which[i]]!r} {counts[i] / total[one]:.1%} ({everywhere[which[i]]:.1%})" for i in best
-            ]
-            row = routing.names.layer(place), one, int(total[one]), bits[one] - chance[one], ", ".join(named)
-            rows.append(row)
+            shares = zip(which[best], counts[best] / total[one], strict=True)
+            named = ", ".join(f"{words[i]!r} {share:.1%} ({everywhere[i]:.1%})" for i, share in shares)
+            rows.append((routing.names.layer(place), one, int(total[one]), bits[one] - chance[one], named))
     return pd.DataFrame(rows, columns=["layer", "expert", "choices", "bits", "top_tokens"])
 
 

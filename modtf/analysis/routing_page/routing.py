@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from modtf.analysis.routing_page.arrays import Arrays
 from modtf.analysis.routing_page.tables import Names
-from modtf.checks import check_integer
 from modtf.metrics.tokens import Experts
 from modtf.metrics.tokens.checks import BFLOAT16, Ints, as_layers, check_labels, from_bfloat16
 
@@ -144,12 +143,6 @@ class Routing:
         return (
             self.activations[:, :] if isinstance(self.activations, Sent) else from_bfloat16(self.activations)
         )
-
-    def check_top_k(self, top_k: int | None) -> None:
-        """Raises `ValueError` unless tokens can be sent to that many modules."""
-        most = self.activations.shape[2]
-        if top_k is not None and check_integer("top_k", top_k, 1) > most:
-            raise ValueError(f"top_k={top_k}, but there are only {most} modules.")
 
     def check_label_probs(self, probs: Sequence[float] | str | None) -> None:
         """Raises `ValueError` unless there is one for each label that occurs, and they sum to 1."""

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from modtf.analysis.text import plural
 from modtf.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS, LayerMeasures
 from modtf.metrics.tokens import View
+from modtf.metrics.tokens.summarise import Progress
 
 PAGE = "measures.html"
 READ = (
@@ -46,11 +47,11 @@ MATRICES = (
     "the order of the labels most frequent where they are active, brighter is more. Left: as labelled. "
     "Right: one shuffled labelling in the same way, to compare with: its diagonal comes of the order alone."
 )
-Progress = Callable[[Sequence[LayerMeasures]], Iterable[LayerMeasures]]
 MOST_LABELS = 64  # that a matrix has room for
 LETTERS = 24  # of a label's name
 GAP = 4  # modules between two matrices
 COLOUR = {"mass": "#0072B2", "hard": "#D55E00"}
+GREY = "#999999"  # chance
 
 
 def write_atlas(
@@ -97,8 +98,7 @@ def write_atlas(
         sections.append(page.Section("Layers", content=[shown(draw_layers(layers, names), out)]))
         special = page.table(tables.special_modules(layers, names), "modules.csv")
         sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
-        drawn = [shown(draw_labels(layers, names), out)]
-        sections.append(page.Section("Labels", content=drawn))
+        sections.append(page.Section("Labels", content=[shown(draw_labels(layers, names), out)]))
     sections += more
     folds = [_fold(layer, names) for layer in progress(layers)]
     sections.append(page.Section("Each layer", [MATRICES], content=folds))
@@ -119,7 +119,7 @@ def _first_section(layers: Sequence[LayerMeasures], names: Names, how: Sequence[
         labels = [names.label(int(number)) for number in first.labels]
         counts = pd.DataFrame({"label": labels, "tokens": first.label_counts})
         shown.append(page.table(counts.sort_values("tokens", ascending=False, kind="stable")))
-    texts = [f"{size}.", *([first.how] if first.how else []), *how, READ]
+    texts = [text for text in (f"{size}.", first.how, *how, READ) if text]
     return page.Section("What was measured", texts, tables.warning_lines(layers, names), shown)
 
 
@@ -155,22 +155,18 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
             load = np.exp(-(use * np.log(use)).sum()) / view.use.size
             rows.append({"layer": layer.layer, "by": view.by, "measure": "load", "value": load})
     table = pd.DataFrame(rows)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9.0, 3.2), dpi=100, layout="constrained")
-        told, load = figure.subplots(1, 2)
+    titles = "Adjusted mutual information (grey: chance)", "Load: effective number of modules / modules"
+    figure, both = over_layers([layer.layer for layer in layers], names, titles)
     places = np.arange(len(layers))
-    for axes, measure in ((told, ADJUSTED), (load, "load")):
+    for axes, measure in zip(both, (ADJUSTED, "load"), strict=True):
         for by, part in table[table["measure"] == measure].groupby("by", sort=False):
             axes.plot(places, part["value"], "o-", ms=3, color=COLOUR[by], label=BY[by])
             if measure == ADJUSTED:
                 axes.fill_between(places, part["low"], part["high"], color=COLOUR[by], alpha=0.2, lw=0)
                 band = part["chance_low"], part["chance_high"]
-                axes.fill_between(places, *band, color="#999999", alpha=0.4, lw=0)
-        label_layers(axes, [layer.layer for layer in layers], names)
-    told.set_title("Adjusted mutual information (grey: chance)", size=9.5)
-    load.set(ylim=(0, 1.02))
-    load.set_title("Load: effective number of modules / modules", size=9.5)
-    load.legend(frameon=False, fontsize=8)
+                axes.fill_between(places, *band, color=GREY, alpha=0.4, lw=0)
+    both[1].set(ylim=(0, 1.02))
+    both[1].legend(frameon=False, fontsize=8)
     note = "95% of permuted labels lie in the grey bands."
     return Picture("layers", "Layers", note, figure, table)
 
@@ -200,6 +196,19 @@ def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
     return Picture("labels", "Labels", "Bits beyond chance, by hard assignment.", figure, table)
 
 
+def over_layers(
+    layers: Sequence[int], names: Names, titles: Sequence[str], letters: int = 45, sharey: bool = False
+) -> tuple[Figure, Sequence[Axes]]:
+    """A figure of panels side by side, with layers below."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 3.2), dpi=100, layout="constrained")
+        panels = figure.subplots(1, len(titles), sharey=sharey)
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title, size=9.5)
+        label_layers(axes, layers, names, letters)
+    return figure, panels
+
+
 def label_layers(axes: Axes, layers: Sequence[int], names: Names, letters: int = 45) -> None:
     """Ticks for layers: the parts of their names that differ, of as many as these letters have room for."""
     words = [names.layer(number) for number in layers]
@@ -214,10 +223,8 @@ def label_layers(axes: Axes, layers: Sequence[int], names: Names, letters: int =
 
 def shown_labels(layer: LayerMeasures) -> NDArray[np.intp]:
     """The rows of the most frequent labels, in their order."""
-    rows = np.arange(len(layer.labels))
-    if layer.label_counts is None:
-        return rows[:MOST_LABELS]
-    return np.sort(np.argsort(-layer.label_counts, kind="stable")[:MOST_LABELS])
+    counts = np.zeros(len(layer.labels)) if layer.label_counts is None else layer.label_counts
+    return np.sort(np.argsort(-counts, kind="stable")[:MOST_LABELS])
 
 
 def pixels(view: View, rows: NDArray[np.intp]) -> str:

@@ -90,7 +90,7 @@ def test_documents_of_a_taste_do_not_make_domains_look_known():
 
 def test_no_more_tokens_are_looked_at_than_are_needed(monkeypatch):
     monkeypatch.setattr(module, "MOST_TOKENS", 1000)
-    some = module.whole_documents(DOCUMENTS, seed=0)
+    some, _ = module.whole_documents(DOCUMENTS, len(DOCUMENTS), seed=0)
     assert len(some) == 1000
     assert (np.bincount(DOCUMENTS[some])[np.unique(DOCUMENTS[some])] == 20).all()
     assert found(FACTORS["token"][:, np.newaxis] % 4)["token"].alone == pytest.approx(1)
