@@ -139,11 +139,7 @@ def _is_stream(activations: Any) -> bool:
 
 
 def _chunks_of(stream: Iterable[Any]) -> Iterator[Any]:
-    """The chunks of an iterable of (activations, labels) or (activations, labels, documents).
-
-    Raises:
-        ValueError: if a chunk is something else.
-    """
+    """The chunks of an iterable of (activations, labels) or (activations, labels, documents)."""
     for number, chunk in enumerate(stream):
         if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3):
             raise ValueError(

@@ -12,11 +12,7 @@ BFLOAT16 = np.dtype("V2")  # files do not know it: they say two bytes
 
 
 def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
-    """Activations as one array `[tokens, M]` for each layer, of numbers.
-
-    Raises:
-        ValueError: if they are no numbers, or have another number of dimensions.
-    """
+    """Activations as one array `[tokens, M]` of numbers for each layer; `ValueError` if they are none."""
     if isinstance(activations, list | tuple) and {dimensions(part) for part in activations} == {2}:
         layers = [_numbers(part) for part in activations]  # M may differ
         if len({len(layer) for layer in layers}) > 1:
@@ -61,11 +57,7 @@ def _numbers(values: ArrayLike) -> NDArray[Any]:
 
 
 def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels") -> Ints:
-    """Labels (or documents) as int64 `[tokens]`.
-
-    Raises:
-        ValueError: if they are not one non-negative integer for every token.
-    """
+    """Labels (or documents) as int64 `[tokens]`; `ValueError` unless they are integers from 0."""
     try:
         array = np.asarray(values)
     except ValueError as error:

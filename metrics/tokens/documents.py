@@ -22,12 +22,8 @@ SAMPLE = 2**11  # tokens of a chunk that say how modules go together within docu
 
 
 class Documents:
-    """What one layer did in documents, by either view: gate mass and hard assignment.
-
-    Args:
-        num_modules: M.
-        most: documents of one label whose sums are kept; of more their moments are.
-    """
+    """What one layer did in documents, by either view: gate mass and hard assignment. Of up to `most`
+    documents of one label sums are kept; of more their moments are."""
 
     def __init__(self, num_modules: int, most: int):
         self.most = most
@@ -110,14 +106,8 @@ class Documents:
             self.within[view] += rows.T @ rows - sums.T @ (sums / tokens)
 
     def permuted(self, view: int, labels: Ints, permutations: int, seed: int) -> Array:
-        """The sums of the labels' activations under permuted labels, `[permutations, R, M]`.
-
-        Args:
-            view: 0 for gate mass, 1 for hard assignment.
-            labels: those that occur, `[R]`.
-            permutations: how many.
-            seed: of the permutations, the same for all layers and views.
-        """
+        """The sums of the activations of labels `[R]` under permuted labels, `[permutations, R, M]`, by view
+        0 (gate mass) or 1 (hard assignment). A seed permutes all layers and views alike."""
         generator = np.random.default_rng(seed)
         counts, total = self.counts[labels], self.total[view]
         num = counts.sum()
@@ -170,16 +160,8 @@ def _from_limit(
     deviations is not normal: few tokens make it up. There it is a Poisson number of steps, as large as gives
     it its variance, and rows and columns are scaled to their sums again. With two tokens a cell the mutual
     information by chance is right to a few percent for hard assignment, and to a seventh for very unequal
-    gate mass.
-
-    Args:
-        mean, variance: of every cell, `[R, M]`.
-        covariance: how modules go together, `[M, M]`; where it gives another variance, cells are scaled.
-        weights: of labels, `[R]`: the covariance of each is in proportion to it.
-        keep: whether a row always has the sum of its mean.
-        permutations: how many.
-        generator: of random numbers.
-    """
+    gate mass. `covariance` `[M, M]` says how modules go together, in proportion to the labels' `weights`;
+    where it gives another variance, cells are scaled. With `keep` a row always has the sum of its mean."""
     values, vectors = np.linalg.eigh(covariance)
     root: NDArray[Any] = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
     share = weights / weights.sum()

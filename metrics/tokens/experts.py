@@ -92,14 +92,7 @@ class ChosenExperts:
 
     def read(self, some: slice | Ints, first_token: int = 0) -> tuple[Tokens, Tokens]:
         """The gate mass of experts, and an even share for each of those that a token was sent to.
-
-        Args:
-            some: which tokens.
-            first_token: the number of the first, for errors.
-
-        Raises:
-            ValueError: on a weight that is negative or not finite.
-        """
+        `ValueError` on a weight that is negative or not finite, counting tokens from `first_token`."""
         experts = self.experts[some]
         modules = self._new[experts]
         sent = modules >= 0

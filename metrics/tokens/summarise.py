@@ -52,15 +52,8 @@ def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
 def measure_layer(
     layer: int, groups: Array, documents: Documents, seen: Ints, options: Options
 ) -> LayerMeasures:
-    """What the sums of a layer say.
-
-    Args:
-        layer: its number.
-        groups: activations added up, `[2, groups, R, M]`; the first axis is that of BY.
-        documents: the same tokens.
-        seen: `[R]`, tokens of each label, with those that no module took.
-        options: see there.
-    """
+    """What the sums of a layer say: `groups` `[2, groups, R, M]`, activations added up in the order of BY;
+    `documents` of the same tokens; `seen` `[R]`, tokens of each label, with those that no module took."""
     counts = np.rint(groups[1].sum(axis=-1)).astype(np.int64)
     labels = np.flatnonzero(counts.sum(axis=0))
     if not labels.size:

@@ -38,11 +38,7 @@ def known_variants(archs: Iterable[str] = FAMILIES) -> list[str]:
 
 
 def said_by_families(frame: pd.DataFrame, attribute: str) -> str:
-    """What the families in a table say of their "reference" or "checkpoint".
-
-    Raises:
-        ValueError: if they differ.
-    """
+    """What the families in a table say of their "reference" or "checkpoint"; `ValueError` if they differ."""
     said = {getattr(FAMILIES[arch], attribute) for arch in frame["arch"].unique()}
     if len(said) > 1:
         raise ValueError(f"The families have several {attribute}s: {', '.join(sorted(said))}. Choose one.")
@@ -109,11 +105,8 @@ def categorise(
     words: Callable[..., str],
     order: Callable[[Iterable[Key]], list[Key]] | None = None,
 ) -> pd.Categorical:
-    """What a reader calls every row: `words` of the values of some columns, as text.
-
-    Args:
-        order: of the names, given these values; by default that of the columns.
-    """
+    """What a reader calls every row: `words` of the values of some columns, as text, in the `order` of these
+    values; by default that of the columns."""
     by = list(by)
     keys = frame[by].drop_duplicates()  # as ngroup counts them without sorting: by first appearance
     found, ordered = (

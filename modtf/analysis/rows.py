@@ -52,14 +52,8 @@ def activation_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def random_at_places(frame: pd.DataFrame) -> pd.DataFrame:
-    """The measures of modules picked at random at the routed layers of models of one kind and R.
-
-    Args:
-        frame: rows of `activation_rows`.
-
-    Returns:
-        place, num_modules, measure, value: of every place's own R, and of every M that a model has there.
-    """
+    """The measures of modules picked at random at the routed layers of models of one kind and R: place,
+    num_modules, measure, value, of every place's own R and every M of the `activation_rows`."""
     arch, setting, options = frame[["arch", "setting", "task_options"]].astype(str).iloc[0]
     num_rules = int(frame["num_rules"].iloc[0])
     places = task_of(arch, setting, options, num_rules).places

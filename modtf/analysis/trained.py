@@ -120,11 +120,7 @@ class TrainedModels:
         return [name for name in CHOICES if name in found or (name == POOLED and found >= {"last", "best"})]
 
     def at(self: Part, checkpoint: str) -> Part:
-        """The same models at another checkpoint.
-
-        Raises:
-            ValueError: if the results do not hold it.
-        """
+        """The same models at another checkpoint; `ValueError` if the results do not hold it."""
         if checkpoint == self.checkpoint:
             return self
         if self._whole is not None and self._whole[1]:
@@ -192,13 +188,9 @@ def check_results(frame: Any) -> None:
 
 
 def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.DataFrame:
-    """The rows of the given protocols, all if none is given.
-
-    Raises:
-        ValueError: if no cell followed a protocol, or a kind of task was trained in more than one way, so
-            that its models cannot be compared: in more than the learning rate, or one variant of one R and
-            width at several.
-    """
+    """The rows of the given protocols, all if none is given. `ValueError` if no cell followed one, or a kind
+    of task was trained in more than one way, so that its models cannot be compared: in more than the learning
+    rate, or one variant of one R and width at several."""
     for protocol in check_names("protocols", protocols):
         check_choice("protocol", protocol, sorted(frame["protocol"].unique()) or ["(none)"])
     if protocols:
@@ -219,11 +211,7 @@ def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.D
 
 
 def select_checkpoint(frame: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
-    """The rows of one checkpoint; "pooled" is the mean of last and best.
-
-    Raises:
-        ValueError: if the results do not hold it.
-    """
+    """The rows of one checkpoint, "pooled" the mean of last and best; `ValueError` if there is none."""
     check_choice("checkpoint", checkpoint, CHOICES)
     found = [str(name) for name in frame["checkpoint"].unique()]
     wanted = ("last", "best") if checkpoint == POOLED else (checkpoint,)

@@ -15,15 +15,8 @@ LEVEL = 0.95
 
 
 class Ablation:
-    """Losses of the next token, by document, label, and expert that is off.
-
-    Args:
-        layers: of the model, which has run once.
-        pairs: (layer, expert) to switch off; None for all.
-
-    Raises:
-        ValueError: on an expert that there is not.
-    """
+    """Losses of the next token, by document, label, and expert that is off: of some pairs (layer, expert), or
+    all. `ValueError` on an expert that there is not. The model has run once."""
 
     def __init__(self, layers: Sequence[RoutedLayer], pairs: Sequence[tuple[int, int]] | None):
         sizes = [int(layer.num_experts or 0) for layer in layers]

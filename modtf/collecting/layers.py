@@ -37,17 +37,9 @@ class RoutedLayer:
 
 
 def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | None) -> list[RoutedLayer]:
-    """The routed layers of a model, in its order.
-
-    Args:
-        model: a `torch.nn.Module`.
-        routers: patterns of the names of routers, such as "*.gate"; None for what Hugging Face's models have,
-            modules `*.experts` that are handed the experts of every token and their weights.
-        top_k: of routers whose output is logits; None: as the model's configuration says.
-
-    Raises:
-        ValueError: where there are none; the message lists modules whose names might be those of routers.
-    """
+    """The routed layers of a model, in its order: the modules that `routers`, patterns such as "*.gate", say;
+    or those that Hugging Face's models have, `*.experts`, which are handed the experts of every token and
+    their weights. `ValueError` where there are none, with the names of modules that might be routers."""
     if top_k is not None:
         check_integer("top_k", top_k, 1)
     patterns = [routers] if isinstance(routers, str) else routers

@@ -16,14 +16,7 @@ from modtf.files import check_writable, scratch_folder
 class TokenArrays:
     """A folder of .npy files whose tokens come in chunks; memory does not grow with them.
 
-    It takes its name when the block ends without an error.
-
-    Args:
-        folder: must not exist, or be empty.
-
-    Raises:
-        ValueError: where it holds something, or cannot be written.
-    """
+    It takes its name when the block ends without an error, and must not exist before, or be empty."""
 
     def __init__(self, folder: str | Path):
         check_path("out", folder)

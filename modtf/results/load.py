@@ -59,10 +59,8 @@ def load_results(directory: Source, progress: Progress = iter) -> pd.DataFrame:
 
 def _with_new(cell: CellFolder, frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of a cell, and those of measures that were registered since, from its matrices."""
-    known = [measure.name for measure in activation_measures()]
-    new, old = (
-        [name for name in known if (name in set(frame["measure"])) == there] for there in (False, True)
-    )
+    known, there = [measure.name for measure in activation_measures()], set(frame["measure"].unique())
+    new, old = ([name for name in known if (name in there) == wanted] for wanted in (False, True))
     if not new:
         return frame
     dtype = pd.CategoricalDtype([*frame["measure"].cat.categories, *new])

@@ -61,13 +61,18 @@ class Evidence:
         return self.is_enough and low > self.above
 
     @property
+    def distance(self) -> float:
+        """Into the claimed side."""
+        return self.value - self.above if self.within is None else self.within - abs(self.value)
+
+    @property
     def p_against(self) -> float:
         """How probable a number so far off the claimed side is, if the claim holds by a hair; or NaN."""
         if not self.is_enough:
             return math.nan
-        if self.within is None:
-            return self._tail(self.value - self.above)
-        return self._tail(self.within - abs(self.value))
+        if self.error == 0.0:
+            return 1.0 if self.distance > 0 else 0.0
+        return float(stats.t.cdf(self.distance / self.error, self.num_tasks - 1))
 
     @property
     def p_for(self) -> float:
@@ -75,29 +80,18 @@ class Evidence:
         two borders it is the nearer one: two one-sided tests."""
         return 1.0 - self.p_against
 
-    def _tail(self, distance: float) -> float:
-        """P(as small a distance from the border), where the true one is 0."""
-        if self.error == 0.0:
-            return 1.0 if distance > 0 else 0.0
-        return float(stats.t.cdf(distance / self.error, self.num_tasks - 1))
-
     @property
     def margin(self) -> float:
-        """Distance into the claimed side, in standard errors."""
-        distance = self.value - self.above if self.within is None else self.within - abs(self.value)
-        return distance / self.error if self.error > 0 else math.copysign(math.inf, distance)
+        """The same in standard errors."""
+        return self.distance / self.error if self.error > 0 else math.copysign(math.inf, self.distance)
 
     def tasks_needed(self, looks: int = 1) -> int | None:
-        """About how many tasks would decide, if mean and spread stayed as observed; None: over a thousand.
-
-        Args:
-            looks: numbers that the correction of a contradiction is for.
-        """
-        distance = abs(self.value - self.above if self.within is None else self.within - abs(self.value))
+        """About how many tasks would decide, after the correction of a contradiction for as many looks, if
+        mean and spread stayed as observed; None: over a thousand."""
         deviation = self.error * math.sqrt(self.num_tasks)
         tasks = np.arange(MIN_TASKS, MOST_TASKS + 1)
         half = stats.t.ppf(1 - (1 - self.level) / 2 / looks, tasks - 1) * deviation / np.sqrt(tasks)
-        enough = tasks[half < distance]
+        enough = tasks[half < abs(self.distance)]
         return int(enough[0]) if enough.size else None
 
 
@@ -147,14 +141,10 @@ def rank_agreement(first: np.ndarray, second: np.ndarray) -> float:
         0.3333333333333333
     """
     upper = np.triu_indices(len(first), k=1)
-    order = _signs(first)[upper] * _signs(second)[upper]
+    one, other = map(stats.rankdata, (first, second))  # which are finite
+    order = np.sign(np.subtract.outer(one, one) * np.subtract.outer(other, other))[upper]
     pairs = order[order != 0]
     return float(pairs.mean()) if pairs.size else float("nan")
-
-
-def _signs(values: np.ndarray) -> np.ndarray:
-    # not a difference: that of two infinite numbers is none
-    return np.greater.outer(values, values).astype(int) - np.less.outer(values, values).astype(int)
 
 
 def agreement_evidence(

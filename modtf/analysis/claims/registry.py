@@ -142,3 +142,13 @@ def register_claim(
         return find
 
     return add
+
+
+def documented_claim(figure: str, statistic: str, **only: Sequence[str]) -> Callable[[Find], Find]:
+    """`register_claim` under the function's name; its documentation is the claim."""
+
+    def add(find: Find) -> Find:
+        text = str(find.__doc__).rstrip(".")
+        return register_claim(find.__name__, text=text, figure=figure, statistic=statistic, **only)(find)
+
+    return add

@@ -18,11 +18,8 @@ Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, whi
 
 
 def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[str, Found]]:
-    """The activations of one width after the other, by kind and place, in the order of R and variants.
-
-    Raises:
-        NothingToDraw: if no finished cell of several modules has that width and member.
-    """
+    """The activations of one width after the other, by kind and place, in the order of R and variants;
+    `NothingToDraw` if no finished cell of several modules has that width and member."""
     widths = study.results.loc[study.results["num_modules"] > 1, "width"].unique().tolist()
     if not widths:
         raise NothingToDraw("no variant with several modules was run; --variant=modular has them")

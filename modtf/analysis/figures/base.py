@@ -77,11 +77,7 @@ def png_of(picture: Picture) -> bytes:
 
 
 def save(picture: Picture, figures: Path, tables: Path, vector: Sequence[str] = ()) -> bytes:
-    """Writes NAME.png and what `vector` asks for to `figures`, and NAME.csv to `tables`; returns the PNG.
-
-    Args:
-        vector: formats of `VECTOR`, each of which takes about as long to draw as the PNG.
-    """
+    """Writes NAME.png and what `vector` asks for to `figures`, and NAME.csv to `tables`; returns the PNG."""
     png = png_of(picture)
     with atomic_path(figures / f"{picture.name}.png") as temporary:
         temporary.write_bytes(png)

@@ -113,12 +113,8 @@ def _wrapped(column: str | None, value: object, characters: float) -> str:
 
 
 def looks(variants: pd.Series) -> dict[str, Look]:
-    """The look of every variant, in order.
-
-    Args:
-        variants: a column as a study has it: its categories are all the study's variants, in order, so that
-            each looks the same in all figures.
-    """
+    """The look of every variant, in order: `variants` is a column as a study has it, whose categories are all
+    the study's variants, so that each looks the same in all figures."""
     spare = map(Look, cycle(COLOURS), cycle(MARKERS))
     known = {RANDOM: Look("#7F7F7F", "_", "--")}
     for family in FAMILIES.values():

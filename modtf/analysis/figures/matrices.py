@@ -27,12 +27,7 @@ def as_table(values: NDArray[np.float64], names: Sequence[str] | None = None, **
 
 
 def heat_maps(tables: list[pd.DataFrame], *drawn: Any) -> Picture:
-    """A picture of matrices with a colour bar.
-
-    Args:
-        tables: from `as_table`; `rule` may be categories, shown by their names and in their order.
-        *drawn: as in `panels`.
-    """
+    """A picture of matrices with a colour bar, of tables of `as_table`, drawn as in `panels`."""
     picture = panels(heat_map, pd.concat(tables, ignore_index=True), *drawn)
     (body,) = picture.figure.subfigs
     colours = ScalarMappable(Normalize(0, 1), COLOURS)

@@ -60,12 +60,7 @@ class Arrays(Mapping[str, NDArray[Any]]):
             )
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """The array, read-only.
-
-        Raises:
-            KeyError: if there is none of that name.
-            ValueError: if it cannot be read without running what is in it (an array of objects), or at all.
-        """
+        """The array, read-only; `ValueError` if it cannot be read, or not without running what is in it."""
         read = self._read[name]
         with explained(f"The array {name!r} of {self.path} cannot be read"):
             return read()
@@ -89,11 +84,7 @@ def explained(what: str) -> Iterator[None]:
 
 
 def _of_npy(path: Path) -> NDArray[Any]:
-    """The array of an .npy file, mapped into memory.
-
-    Raises:
-        ValueError: if it is no such file, or holds objects.
-    """
+    """The array of an .npy file, mapped into memory."""
     with path.open("rb") as file:
         return _mapped(path, file)
 

@@ -20,15 +20,9 @@ Layer = tuple[str, int, int]  # block, number among those that predict several t
 
 
 def traced_arrays(path: Path) -> dict[str, Callable[[], NDArray[Any]]]:
-    """The arrays of one rank's file, or of a folder of them: tokens rank by rank, step by step.
-
-    Returns:
-        `experts` [layers, tokens, k]; `layer_names`; with logits also `activations` [layers, tokens, E], in
-        bfloat16, and `num_experts`.
-
-    Raises:
-        ValueError: on a line that is none of a trace, or layers that routed different tokens.
-    """
+    """The arrays of one rank's file, or of a folder of them, tokens rank by rank and step by step: `experts`
+    [layers, tokens, k], `layer_names`; with logits also `activations` [layers, tokens, E], in bfloat16, and
+    `num_experts`. `ValueError` on a line that is none of a trace, or layers that routed different tokens."""
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     layers: dict[Layer, list[Record]] = {}
     for file in files:

@@ -1,13 +1,14 @@
 """The claims of the paper, judged by median accuracies; data seeds are the units, margins are ours."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.claims.registry import Find, register_claim
+from modtf.analysis.claims.registry import documented_claim
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions.accuracy import SIZES, by_parts, ceiling, chance, methods, with_invariance
 from modtf.results.schema import KIND
@@ -23,17 +24,7 @@ SEVERAL = 2  # corruptions, from which there is a composition
 Found = Iterator[Evidence]
 
 
-def claim(figure: str, statistic: str) -> Callable[[Find], Find]:
-    """`register_claim` under the function's name; its documentation is the claim."""
-
-    def add(find: Find) -> Find:
-        text = str(find.__doc__).rstrip(".")
-        given = register_claim(
-            find.__name__, text=text, figure=figure, statistic=statistic, families=("corruptions",)
-        )
-        return given(find)
-
-    return add
+claim = partial(documented_claim, families=("corruptions",))
 
 
 def _gain(rows: pd.DataFrame, first: str, second: str, value: str = "accuracy") -> pd.DataFrame:

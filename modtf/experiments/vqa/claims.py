@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pandas as pd
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.claims.registry import Find, register_claim
+from modtf.analysis.claims.registry import Find, documented_claim
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
@@ -29,19 +29,8 @@ def claim(
     figure: str = "novel_accuracy_vs_combinations",
     statistic: str = "gain in points of error",
 ) -> Callable[[Find], Find]:
-    """`register_claim` under the function's name; its documentation is the claim."""
-
-    def add(find: Find) -> Find:
-        return register_claim(
-            find.__name__,
-            text=str(find.__doc__).rstrip("."),
-            figure=figure,
-            statistic=statistic,
-            variants=variants,
-            families=[FAMILY],
-        )(find)
-
-    return add
+    """`documented_claim` of these variants."""
+    return documented_claim(figure, statistic, variants=variants, families=[FAMILY])
 
 
 def errors(study: TrainedModels, distribution: str, *names: str) -> pd.DataFrame:

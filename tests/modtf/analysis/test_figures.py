@@ -169,14 +169,6 @@ def test_measures_are_drawn_with_random_activation(drawn):
     assert "Each mean over 32 models of 2 tasks" in bar.note  # random is none of them
 
 
-def test_random_activation_knows_how_many_modules_there_are(tmp_path):
-    variants = ["modular", ("top_k", {"modules": 12})]
-    study = study_of(tmp_path, rules=[4], data_seeds=range(2), variants=variants)
-    [picture, *_] = study.figure("collapse_and_specialisation_bars")
-    found = picture.table.query("measure == 'alignment'").set_index("variant")["mean"]
-    assert found[["random", "random (12 modules)"]].tolist() == pytest.approx([0.75, 11 / 12])
-
-
 def test_measures_are_drawn_by_place(foreign):
     """A model with two routed layers: panels of each, and no random activation of unknown sizes."""
     rows = foreign.results.drop(columns=["router", "kind"])

@@ -109,15 +109,9 @@ def steps_to_threshold(history: pd.DataFrame) -> pd.DataFrame:
     """The steps after which every model reaches a performance that all variants of its task reach.
 
     The threshold of a task (cell without variant, and data seed) is the best performance that the median
-    model of each variant reaches, of the variant where that is worst.
-
-    Args:
-        history: as `load_history` gives it, of models to be compared.
-
-    Returns:
-        The columns of `MODEL` and `steps`: of the first evaluation at or below the threshold, infinite for a
-        model that never gets there. Models that diverged have no row.
-    """
+    model of each variant reaches, of the variant where that is worst. Returns the columns of `MODEL` and
+    `steps`, of the first evaluation at or below the threshold; infinite for a model that never gets there.
+    Models that diverged have no row."""
     rows = performance_rows(history, headline=False)
     rows = rows[(rows["condition"] == IID) & np.isfinite(rows["value"])]
     best = rows.groupby(MODEL, observed=True)["value"].min()
