@@ -77,14 +77,10 @@ def main(given: flags.FlagValues) -> None:
             check_choice("--variant", name, sorted(routers.unique()))
         study = study.of_variants(study.results.loc[routers.isin(given.variant), "variant"].unique())
     judged = study.claims() if out or given.claims else pd.DataFrame()
-    choice = {
-        "data_seed": given.data_seed,
-        "seed": given.seed,
-        "num_rules": given.rules,
-        "width": given.width,
-    }
     written: list[Path | str] = []
     if out:
+        choice = {name: given[name].value for name in ("data_seed", "seed", "width")}
+        choice["num_rules"] = given.rules
         bar = _bar("figures")
         written.append(write_report(study, out, given.figures, bar, judged, given.vector, **choice))
     if given.archive:

@@ -132,14 +132,9 @@ class Documents:
 
 
 class Pairs:
-    """Which labels stand in which of some documents, in a row.
-
-    Attributes:
-        index: `[T]`, the document of each token, from 0.
-        document, label: of every pair that occurs, sorted; the first document may have begun before.
-        of_token: `[T]`, the pair of each token.
-        before: the pairs of the labels that stood in the first document before.
-    """
+    """Which labels stand in which of some documents, in a row: `document` and `label` of every pair that
+    occurs, sorted; of tokens the document `index` `[T]` and the pair `of_token` `[T]`; and the pairs of the
+    labels that stood in the first document `before`."""
 
     def __init__(self, index: Ints, labels: Ints, before: Ints):
         self.index, self.num_documents = index, int(index[-1]) + 1

@@ -52,13 +52,10 @@ def estimates(
     Args:
         measure: from an activation matrix `[R, M]` and p(label) `[R]` to values by name.
         sums, counts: per group of tokens, `[groups, R, M]` and `[groups, R]`.
-        probs: p(label), `[R]`.
-        by_chance, chance_probs: both under permuted labels, `[permutations, R, M]` and `[permutations, R]`.
-        confidence: of the intervals.
+        by_chance, chance_probs: under permuted labels, `[permutations, R, M]` and `[permutations, R]`.
 
     Source of the correction: N. X. Vinh, J. Epps and J. Bailey (2010), "Information Theoretic Measures for
-    Clusterings Comparison: Variants, Properties, Normalization and Correction for Chance".
-    """
+    Clusterings Comparison: Variants, Properties, Normalization and Correction for Chance"."""
     values = measure(sums.sum(axis=0) / counts.sum(axis=0)[:, np.newaxis], probs)
     intervals = jackknife(sums, counts, lambda A: measure(A, probs), confidence)
     chances = [measure(*both) for both in zip(by_chance, chance_probs, strict=True)]
@@ -101,18 +98,10 @@ def mean_and_range(values: Array) -> Any:
 def jackknife(
     sums: Array, counts: Ints, measure: Callable[[Array], Mapping[str, float]], confidence: float
 ) -> dict[str, tuple[float, float]]:
-    """Centre and half-width of a confidence interval for every value that `measure` returns.
-
-    Args:
-        sums: activations added up per group and label, `[groups, R, M]`.
-        counts: the number of tokens `[groups, R]`; every label has some.
-        measure: from an activation matrix `[R, M]` to values by name.
-        confidence: of the interval, 0.95 for 95%.
-
-    Returns:
-        name -> (centre, half-width); the centre is the value less its estimated bias. Both are NaN for fewer
-        than two groups, or where the value is NaN for all tokens or without some group.
-    """
+    """Centre and half-width of a confidence interval for every value of `measure`, of an activation matrix
+    `[R, M]`, from activations added up per group and label, `[groups, R, M]`, of `counts` tokens `[groups,
+    R]`. The centre is the value less its estimated bias. Both are NaN for fewer than two groups, or where the
+    value is NaN for all tokens or without some group."""
     from scipy.special import stdtrit  # slow to import
 
     used = counts.sum(axis=1) > 0

@@ -20,17 +20,11 @@ NO_GATES = (
 
 @dataclass(frozen=True)
 class Tokens:
-    """Weights of some tokens for modules; those of a token sum to 1, or to 0 where no module took it.
+    """Weights of some tokens for modules; those of a token sum to 1, or to 0 where no module took it."""
 
-    Attributes:
-        weights: `[T, k]` of some modules, or `[T, M]` of all.
-        modules: `[T, k]`, which they are of; None for all.
-        num_modules: M.
-    """
-
-    weights: Array
-    modules: Ints | None
-    num_modules: int
+    weights: Array  # [T, k] of some modules, or [T, M] of all
+    modules: Ints | None  # [T, k], which they are of; None for all
+    num_modules: int  # M
 
     def sums(self, cell: Ints, num_cells: int, power: int = 1) -> Array:
         """The weights, or their squares, added up by the tokens' cells `[T]`: `[num_cells, M]`."""

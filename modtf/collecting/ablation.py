@@ -1,7 +1,6 @@
 """Does it matter? What it costs the tokens of each label when one expert is switched off."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,14 +52,8 @@ class Ablation:
         self._losses += list(np.einsum("abn,bnr->bar", stacked, of_label))
         self._counts += list(of_label.sum(axis=1).astype(np.float64))
         kept = labels[keep]
-        self._sent.append(
-            np.stack(
-                [
-                    np.bincount(kept[(experts[p][keep.ravel()] == e).any(axis=1)], minlength=num_labels)
-                    for p, e in self.pairs
-                ]
-            ).astype(np.float64)
-        )
+        went = [kept[(experts[p][keep.ravel()] == e).any(axis=1)] for p, e in self.pairs]
+        self._sent.append(np.array([np.bincount(some, minlength=num_labels) for some in went], np.float64))
 
     def table(self, names: Sequence[str] = ()) -> pd.DataFrame:
         """What every expert is worth to every label.
@@ -95,10 +88,6 @@ class Ablation:
         ]  # fmt: skip
         head = ["layer", "expert", "label", "tokens", "sent", "bits", "loss", "change", "low", "high"]
         return pd.DataFrame(rows, columns=head)
-
-    def write(self, folder: Path, names: Sequence[str]) -> None:
-        """Writes the table as `ablation.csv`."""
-        self.table(names).to_csv(folder / "ablation.csv", index=False)
 
 
 def _losses(output: Any, targets: Any) -> NDArray[np.float64]:

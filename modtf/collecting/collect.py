@@ -1,8 +1,8 @@
 """Runs a PyTorch model over text and writes down where its routers sent every token: `modtf.collect`."""
 
-import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from modtf.collecting.ablation import Ablation
 from modtf.collecting.layers import RoutedLayer, find_layers, watched
-from modtf.collecting.writing import TokenArrays
+from modtf.collecting.writing import token_arrays
 from modtf.metrics.tokens.checks import Numbers
 
 IDS, MASK, DOCUMENTS = "input_ids", "attention_mask", "documents"
@@ -69,7 +69,9 @@ def collect(
 
     layers = find_layers(model, routers, top_k)
     names, document, ablation = Numbers("labels"), 0, None
-    with TokenArrays(out) as arrays, _evaluated(model), watched(layers), torch.inference_mode():
+    with token_arrays(out) as arrays, ExitStack() as stack, watched(layers), torch.inference_mode():
+        stack.callback(model.train, model.training)  # in training mode again, where it was
+        model.eval()
         for number, given in enumerate(batches):
             batch = given if isinstance(given, Mapping) else {IDS: given}
             inputs = _inputs(model, batch, number)
@@ -88,7 +90,9 @@ def collect(
                 DOCUMENTS: _per_token(batch.get(DOCUMENTS, rows), keep, DOCUMENTS)[keep],
             }
             if labels is not None:
-                found = labels(batch) if callable(labels) else _named(batch, labels)
+                if not callable(labels) and labels not in batch:
+                    raise ValueError(f"labels={labels!r} is not in a batch, which has {', '.join(batch)}.")
+                found = labels(batch) if callable(labels) else batch[labels]
                 chunk["labels"] = names.of(_per_token(found, keep, "labels")[keep], keep.sum())
             arrays.add(**chunk)
             if ablate is not False:
@@ -111,19 +115,8 @@ def collect(
         if names.names:
             arrays.whole["label_names"] = np.array(list(names.names))
         if ablation is not None:
-            ablation.write(arrays.scratch, list(names.names))
+            ablation.table(list(names.names)).to_csv(arrays.folder / "ablation.csv", index=False)
     return Path(out)
-
-
-@contextlib.contextmanager
-def _evaluated(model: Any) -> Iterator[None]:
-    """In evaluation mode, and back in training mode where it was."""
-    was = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was)
 
 
 def _inputs(model: Any, batch: Batch, number: int) -> dict[str, Any]:
@@ -168,12 +161,6 @@ def _array(values: Any) -> NDArray[Any]:
         return np.asarray(values)
     values = values.detach().cpu()
     return (values.float() if values.is_floating_point() else values).numpy()
-
-
-def _named(batch: Batch, name: str) -> Any:
-    if name not in batch:
-        raise ValueError(f"labels={name!r} is not in a batch, which has {', '.join(batch)}.")
-    return batch[name]
 
 
 def _per_token(values: Any, keep: NDArray[np.bool_], what: str) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
 from typing import Any
@@ -15,25 +15,15 @@ TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k"
 
 @dataclass
 class RoutedLayer:
-    """A layer with experts.
-
-    Attributes:
-        name: of the module.
-        module: a `torch.nn.Module`. Of experts, inputs say where tokens go; of a router, outputs do.
-        is_router: which of the two it is.
-        num_experts: E; None until a router has run.
-        top_k: of a router that puts out logits alone.
-        seen: (experts `[T, k]`, weights `[T, k]`) of the last run; None before.
-        off: an expert whose weights are 0, if any.
-    """
+    """A layer with experts."""
 
     name: str
-    module: Any
+    module: Any  # a torch.nn.Module: of experts, inputs say where tokens go; of a router, outputs do
     is_router: bool
-    num_experts: int | None
-    top_k: int | None = None
-    seen: tuple[Any, Any] | None = field(default=None, repr=False)
-    off: int | None = None
+    num_experts: int | None  # E; None until a router has run
+    top_k: int | None = None  # of a router that puts out logits alone
+    seen: tuple[Any, Any] | None = None  # experts [T, k] and weights [T, k] of the last run
+    off: int | None = None  # an expert whose weights are 0
 
 
 def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | None) -> list[RoutedLayer]:
@@ -43,10 +33,12 @@ def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | No
     if top_k is not None:
         check_integer("top_k", top_k, 1)
     patterns = [routers] if isinstance(routers, str) else routers
+    config = getattr(model, "config", None)
+    configured = next((int(number) for name in TOP_K if (number := getattr(config, name, None))), None)
     found = []
     for name, module in model.named_modules():
         if patterns is not None and any(fnmatch(name, pattern) for pattern in patterns):
-            found.append(RoutedLayer(name, module, True, None, top_k or _configured(model)))
+            found.append(RoutedLayer(name, module, True, None, top_k or configured))
         elif patterns is None and name.rpartition(".")[2] == EXPERTS and not hasattr(module, "__len__"):
             number = getattr(module, "num_experts", None) or next(module.parameters()).shape[0]
             found.append(RoutedLayer(name, module, False, int(number)))
@@ -59,11 +51,6 @@ def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | No
         + (", ".join(like[:8]) or "none with 'gate' or 'rout' in their names")
         + "."
     )
-
-
-def _configured(model: Any) -> int | None:
-    config = getattr(model, "config", None)
-    return next((int(found) for name in TOP_K if (found := getattr(config, name, None))), None)
 
 
 @contextlib.contextmanager

@@ -24,8 +24,7 @@ VERDICTS = (SUPPORTED, CONTRADICTED, UNDECIDED, NOT_ENOUGH, DEPENDS)
 BESIDE = "beside"  # of evidence that is shown, and not judged
 ORDER = {CONTRADICTED: 0, NOT_ENOUGH: 1, UNDECIDED: 2}  # the evidence that decided the verdict comes first
 COLUMNS = ["claim", "text", "figure", "statistic", *KIND, "kind", "evidence", "value", "low", "high"]
-COLUMNS += ["expected", "margin", "p_against", "p_against_corrected", "p_for", "num_tasks"]
-COLUMNS += ["num_models"]
+COLUMNS += ["expected", "margin", "p_against", "p_against_corrected", "p_for", "num_tasks", "num_models"]
 COLUMNS += ["num_missing", "evidence_verdict", "num_tasks_needed", "why"]
 
 
@@ -82,9 +81,8 @@ def _judge_one(study: TrainedModels, names: Sequence[str]) -> pd.DataFrame:
         parts: dict[Sequence[str] | None, TrainedModels] = {None: whole}
         for name in names:
             only, families = CLAIMS[name].variants, CLAIMS[name].families
-            meant = only is None or len(there & set(only)) >= min(
-                2, len(only)
-            )  # one name alone may be another's
+            # one name alone may be another's
+            meant = only is None or len(there & set(only)) >= min(2, len(only))
             meant = meant and CLAIMS[name].router in (None, *routers)
             if meant and (families is None or is_one_of(kind[0], families)):
                 part = parts.get(only) or parts.setdefault(only, whole.of_variants(only or ()))
@@ -101,8 +99,9 @@ def _judge(name: str, claim: Claim, found: Sequence[tuple[tuple[str, ...], Evide
     looks = sum(piece.is_enough and not piece.beside for _, piece in found)
     rows = []
     for (kind, piece), p in zip(found, corrected, strict=True):
-        verdict = _verdict(piece, p)
-        needed = _tasks_needed(piece, looks) if verdict == UNDECIDED else math.nan
+        verdict, needed = _verdict(piece, p), math.nan
+        if verdict == UNDECIDED:  # on the other side it can only come to be contradicted, which is corrected
+            needed = piece.tasks_needed(looks if piece.margin < 0 else 1) or math.inf
         rows.append(
             (
                 *(name, claim.text, claim.figure, claim.statistic, *kind, kind_label(*kind)),
@@ -130,17 +129,9 @@ def combine(verdicts: Iterable[str]) -> str:
     return min((v for v in verdicts if v != BESIDE), key=lambda verdict: ORDER.get(verdict, 3))
 
 
-def _tasks_needed(piece: Evidence, looks: int) -> float:
-    # on the other side it can only come to be contradicted, which is corrected
-    needed = piece.tasks_needed(looks if piece.margin < 0 else 1)
-    return math.inf if needed is None else needed
-
-
 def _why(piece: Evidence, verdict: str, looks: int, needed: float) -> str:
     if verdict == NOT_ENOUGH:
-        if not piece.num_tasks:
-            return piece.lacking
-        return f"at least {MIN_TASKS} tasks are needed"
+        return f"at least {MIN_TASKS} tasks are needed" if piece.num_tasks else piece.lacking
     if verdict != UNDECIDED:
         return ""
     tasks = f"about {needed:.0f}" if math.isfinite(needed) else f"more than {MOST_TASKS}"

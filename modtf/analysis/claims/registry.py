@@ -144,7 +144,7 @@ def register_claim(
     return add
 
 
-def documented_claim(figure: str, statistic: str, **only: Sequence[str]) -> Callable[[Find], Find]:
+def documented_claim(figure: str, statistic: str, **only: Any) -> Callable[[Find], Find]:
     """`register_claim` under the function's name; its documentation is the claim."""
 
     def add(find: Find) -> Find:

@@ -21,12 +21,9 @@ SMALL: dict[str, Any] = {"markersize": 4.5, "capsize": 2, "elinewidth": 1.0}
 def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
     """Mean and interval of every variant against `x`, in powers of two."""
     values = sorted(data[x].unique())
-    for place, (name, look, line) in enumerate(_by_variant(data, looks, x)):
+    for place, (name, look, line) in enumerate(by_variant(data, looks, x)):
         shift = 2.0 ** (SPREAD * (place - (data["variant"].nunique() - 1) / 2))
-        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
-        axes.errorbar(
-            line[x] * shift, line["mean"], yerr=whiskers(line), label=name, linewidth=1.4, **style, **SMALL
-        )
+        joined(axes, name, look, line[x] * shift, line)
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -34,9 +31,15 @@ def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> 
     _axes(axes, data, x)
 
 
+def joined(axes: Axes, name: str, look: Look, x: pd.Series, line: pd.DataFrame, **style: Any) -> None:
+    """Means with intervals at the places `x`, and a line through them."""
+    drawn = {"color": look.colour, "marker": look.marker, "linestyle": look.line, "linewidth": 1.4, **SMALL}
+    axes.errorbar(x, line["mean"], yerr=whiskers(line), label=name, **(drawn | style))
+
+
 def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
     """Mean of every variant against `x`, its interval as a band."""
-    for name, look, line in _by_variant(data, looks, x):
+    for name, look, line in by_variant(data, looks, x):
         marker = look.marker if len(line) == 1 else ""
         axes.plot(
             line[x], line["mean"], look.line, label=name, color=look.colour, marker=marker, linewidth=1.4
@@ -50,7 +53,7 @@ def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) ->
 
 def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """A bar with its interval for every variant; one too low to be seen says so."""
-    for place, (name, look, line) in enumerate(_by_variant(data, looks)):
+    for place, (name, look, line) in enumerate(by_variant(data, looks)):
         hollow = {"facecolor": "none", "edgecolor": look.colour, "linestyle": "--"}
         style: dict[str, Any] = hollow if look.line == "--" else {"color": look.colour}
         errors = whiskers(line) if whiskers(line).any() else None
@@ -115,7 +118,7 @@ def _axes(axes: Axes, data: pd.DataFrame, x: str = "") -> None:
         axes.set_ylim(0, 1.08 * data[["mean", "high"]].max(axis=None) or 1)
 
 
-def _by_variant(
+def by_variant(
     data: pd.DataFrame, looks: Mapping[str, Look], x: str = "variant"
 ) -> Iterator[tuple[str, Look, pd.DataFrame]]:
     for name, look in looks.items():

@@ -98,12 +98,7 @@ def _reach(table: pd.DataFrame) -> dict[str, float]:
 
 
 def _by_variant(
-    axes: Axes,
-    data: pd.DataFrame,
-    looks: Mapping[str, Look],
-    variants: list[str],
-    reach: Mapping[str, float],
-    alpha: float,
+    axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], variants: list[str], reach: Any, alpha: float
 ) -> None:
     for name, one in data.groupby("variant", observed=True):
         sure = one["p_corrected"].iloc[0] <= alpha

@@ -39,17 +39,16 @@ def against_width(study: TrainedModels, choice: Choice) -> Pictures:
 def against_length(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture per scale of the inputs and width."""
     rows = performance(study.results, headline=False)
-    families = {arch: FAMILIES[arch] for arch in rows["arch"].unique()}
+    tested = {name: one for name, one in FAMILIES.items() if any(c.seq_len for c in one.conditions)}
     lengths = [
         (arch, condition.name, condition.seq_len or family.training_length, condition.scale)
-        for arch, family in families.items()
+        for arch, family in tested.items()
         for condition in family.conditions
-        if any(other.seq_len for other in family.conditions)
     ]
     known = pd.DataFrame(lengths, columns=["arch", "condition", "tokens", "scale"])
+    known = known[known["arch"].isin(rows["arch"].unique())]
     rows = rows.merge(known.astype({name: rows[name].dtype for name in ("arch", "condition")}))
     if rows.empty:
-        tested = [name for name, family in FAMILIES.items() if any(c.seq_len for c in family.conditions)]
         raise NothingToDraw(
             f"no family that is tested at several lengths was run; --arch={' or '.join(tested)} is"
         )
@@ -57,7 +56,7 @@ def against_length(study: TrainedModels, choice: Choice) -> Pictures:
 
     def mark(axes: Axes, data: pd.DataFrame, looks: Any, x: str) -> None:
         lines(axes, data, looks, x)
-        trained = families[arch[data["panel"].iloc[0]]].training_length
+        trained = tested[arch[data["panel"].iloc[0]]].training_length
         axes.axvline(trained, color=GREY, linestyle=":", zorder=1)
 
     for (scale, width), part in rows.groupby(["scale", "width"]):
@@ -83,22 +82,11 @@ def against_steps(study: TrainedModels, choice: Choice) -> Pictures:
         raise NothingToDraw(
             "no cells share a step beyond the first; train all with the same --steps and training.evaluations"
         )
-    said = "on validation batches, at the steps that all averaged cells share"
-    yield from drawable(
-        partial(
-            means,
-            study,
-            part,
-            curves,
-            "step",
-            f"training_curves{suffix}",
-            f"Training curves{words}",
-            said,
-            row=row,
-            column=column,
-        )
-        for row, column, suffix, words, part in parts
-    )
+    said, pictures = "on validation batches, at the steps that all averaged cells share", []
+    for row, column, suffix, words, part in parts:
+        named = f"training_curves{suffix}", f"Training curves{words}", said
+        pictures.append(partial(means, study, part, curves, "step", *named, row=row, column=column))
+    yield from drawable(pictures)
 
 
 def comparable(rows: pd.DataFrame, panel: list[str]) -> pd.DataFrame:

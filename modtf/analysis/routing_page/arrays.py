@@ -117,9 +117,8 @@ def _mapped(path: Path, file: IO[bytes]) -> NDArray[Any]:
 
 
 def _of_folder(path: Path) -> Found:
-    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
-    names = [file.stem if path.is_dir() else "activations" for file in files]
-    return {name: partial(_of_npy, file) for name, file in zip(names, files, strict=True)}
+    files = {file.stem: file for file in path.glob("*.npy")} if path.is_dir() else {"activations": path}
+    return {name: partial(_of_npy, files[name]) for name in sorted(files)}
 
 
 def _of_zip(path: Path) -> Found:

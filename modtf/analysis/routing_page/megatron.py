@@ -25,24 +25,23 @@ def traced_arrays(path: Path) -> dict[str, Callable[[], NDArray[Any]]]:
     `num_experts`. `ValueError` on a line that is none of a trace, or layers that routed different tokens."""
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     layers: dict[Layer, list[Record]] = {}
-    for file in files:
-        for record in _records(file):
-            place = record["block"], record.get("mtp_idx", -1), record["layer"]
-            layers.setdefault(place, []).append({**record, "folder": file.parent})
-    names = sorted(layers)
-    counts = {name: [record["num_tokens"] for record in layers[name]] for name in names}
-    for name in names:
-        if counts[name] != counts[names[0]]:
+    for record in (record for file in files for record in _records(file)):
+        place = record["block"], record.get("mtp_idx", -1), record["layer"]
+        layers.setdefault(place, []).append(record)
+    names, traces = sorted(layers), [layers[name] for name in sorted(layers)]
+    counts = [[record["num_tokens"] for record in trace] for trace in traces]
+    for name, number in zip(names, counts, strict=True):
+        if number != counts[0]:
             raise ValueError(
                 f"the layers {names[0]} and {name} routed different tokens. Trace all layers in all steps."
             )
     found: dict[str, Callable[[], NDArray[Any]]] = {
-        "experts": partial(_stacked, [layers[name] for name in names], _experts),
+        "experts": partial(_stacked, traces, _experts),
         "layer_names": lambda: np.array([_words(name) for name in names]),
     }
-    if names and all("logit_offset" in record for records in layers.values() for record in records):
-        found["activations"] = partial(_stacked, [layers[name] for name in names], _logits)
-        found["num_experts"] = lambda: np.array(layers[names[0]][0]["logit_shape"][-1])
+    if traces and all("logit_offset" in record for trace in traces for record in trace):
+        found["activations"] = partial(_stacked, traces, _logits)
+        found["num_experts"] = lambda: np.array(traces[0][0]["logit_shape"][-1])
     return found
 
 
@@ -55,7 +54,7 @@ def _records(file: Path) -> Iterator[Record]:
                     raise ValueError(f"it lacks {', '.join(sorted(lacking))}")
             except (ValueError, TypeError) as error:
                 raise ValueError(f"line {number} of {file.name} is none of a trace: {error}") from error
-            yield record
+            yield {**record, "folder": file.parent}
 
 
 def _stacked(layers: list[list[Record]], read: Callable[[Record], NDArray[Any]]) -> NDArray[Any]:

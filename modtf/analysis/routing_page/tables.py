@@ -34,19 +34,13 @@ class Names:
         return str(number) if self.layers is None else self.layers[number]
 
 
-def measure_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """A row per layer, way of counting and measure, with the names of layers where they have any."""
-    frame = pd.DataFrame([row for layer in layers for row in layer.to_rows()])
-    return _with_layer_names(frame, names)
-
-
 def module_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """A row per layer, way of counting and module, with the names of layers and labels."""
+    """A row per layer, way of counting and module, with the names of labels."""
     frame = pd.DataFrame([row for layer in layers for row in layer.module_rows()])
     if names.labels is not None:
         place = int(frame.columns.get_indexer(["top_label"])[0])
         frame.insert(place + 1, "top_label_name", frame["top_label"].map(names.label))
-    return _with_layer_names(frame, names)
+    return frame
 
 
 def activation_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
@@ -60,12 +54,6 @@ def activation_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
     frame = pd.concat(parts, ignore_index=True)
     if names.labels is not None:
         frame.insert(3, "label_name", frame["label"].map(names.label))
-    return _with_layer_names(frame, names)
-
-
-def _with_layer_names(frame: pd.DataFrame, names: Names) -> pd.DataFrame:
-    if names.layers is not None:
-        frame.insert(1, "layer_name", frame["layer"].map(names.layer))
     return frame
 
 
@@ -127,46 +115,37 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
         warnings.simplefilter("ignore", RuntimeWarning)  # of NaN alone: no module has enough tokens
         largest = np.nanmax([view.largest_excess_by_chance for view in views], axis=0)
     least = np.quantile(largest, 0.95) if largest.size else np.nan
-    rows = []
-    for number in np.unique(np.concatenate([layer.labels for layer in layers])):
-        found = []
-        for layer, view in zip(layers, views, strict=True):
-            place = np.flatnonzero(layer.labels == number)
-            for row, module in zip(*np.nonzero(view.excess[place] > least), strict=True):
-                found.append((view.shares[place[row], module], layer, view, place[row], module))
+    rows: list[tuple[str, ...]] = []
+    for number in np.unique(np.concatenate([layer.labels for layer in layers])).tolist():
+        found = [
+            (view.shares[row, module], layer, view, row, module)
+            for layer, view in zip(layers, views, strict=True)
+            for row in np.flatnonzero(layer.labels == number)
+            for module in np.flatnonzero(view.excess[row] > least)
+        ]
         found.sort(key=lambda item: -item[0])
         if not found:
-            rows.append({"label": names.label(int(number)), "layer": "none is beyond chance"})
+            rows.append((names.label(number), "none is beyond chance", *[""] * 5))
         for share, layer, view, row, module in found[:SPECIAL]:
             assert layer.module_tokens is not None
-            rows.append(
-                {
-                    "label": names.label(int(number)),
-                    "layer": names.layer(layer.layer),
-                    "module": str(module),
-                    "tokens": str(layer.module_tokens[module]),
-                    "share of the label": _number(share),
-                    "of all tokens": _number(np.nansum(view.use * view.shares[row])),
-                    "excess over chance, sd": f"{view.excess[row, module]:.1f}",
-                }
-            )
+            where = names.label(number), names.layer(layer.layer), str(module)
+            counts = str(layer.module_tokens[module]), _number(share)
+            everywhere = _number(np.nansum(view.use * view.shares[row]))
+            rows.append((*where, *counts, everywhere, f"{view.excess[row, module]:.1f}"))
     columns = ["label", "layer", "module", "tokens", "share of the label", "of all tokens"]
-    columns += ["excess over chance, sd"]
-    return pd.DataFrame([dict.fromkeys(columns, "") | row for row in rows])
+    return pd.DataFrame(rows, columns=[*columns, "excess over chance, sd"])
 
 
 def in_brief(layer: LayerMeasures) -> str:
     """The adjusted mutual information of a layer by both ways of counting, and its load."""
-    parts = []
-    for view in layer.views:
-        found = view.values.get(ADJUSTED)
-        if found is not None:
-            band = f"[{_number(found.chance_low)}, {_number(found.chance_high)}]"
-            told = f"{BY[view.by]} {_number(found.value)} (chance {band})"
-            parts.append(told)
+    found = [(BY[view.by], view.values[ADJUSTED]) for view in layer.views if ADJUSTED in view.values]
+    told = ", by ".join(
+        f"{by} {_number(one.value)} (chance [{_number(one.chance_low)}, {_number(one.chance_high)}])"
+        for by, one in found
+    )
     number = 0 if layer.too_few is None else int(layer.too_few.sum())
     few = f"; modules with too few tokens: {number}" if number else ""
-    return (f"adjusted mutual information by {', by '.join(parts)}" if parts else "measures") + few
+    return (f"adjusted mutual information by {told}" if told else "measures") + few
 
 
 def names_of(layers: Sequence[LayerMeasures], names: Names | None) -> Names:

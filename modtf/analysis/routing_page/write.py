@@ -87,11 +87,13 @@ def write_atlas(
         raise ValueError("There is no layer; expected what modtf.measure_activations returns.")
     names, out = tables.names_of(layers, names), Path(out)
     frames = {
-        "measures.csv": tables.measure_rows(layers, names),
+        "measures.csv": pd.DataFrame([row for layer in layers for row in layer.to_rows()]),
         "modules.csv": tables.module_rows(layers, names),
         "activation.csv": tables.activation_rows(layers, names),
     }
     for file, frame in frames.items():
+        if names.layers is not None:
+            frame.insert(1, "layer_name", frame["layer"].map(names.layer))
         write_table(out / file, frame)
     sections = [_first_section(layers, names, how)]
     if layers[0].label_counts is not None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from modtf.analysis.labels import options_of
 from modtf.analysis.summary import summarise
 from modtf.analysis.text import text_table
 from modtf.analysis.trained import TrainedModels
@@ -58,8 +59,7 @@ def with_invariance(study: TrainedModels) -> pd.DataFrame:
 
 def dataset_of(frame: pd.DataFrame) -> str:
     """Whose images the rows of one kind of task are of."""
-    options = dict(part.split("=") for part in str(frame["task_options"].iloc[0]).split(",") if part)
-    return options["dataset"]
+    return options_of(str(frame["task_options"].iloc[0]))["dataset"]
 
 
 def chance(frame: pd.DataFrame) -> float:

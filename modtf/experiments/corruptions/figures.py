@@ -13,15 +13,10 @@ from modtf.analysis.figures.averages import note
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import GREY, Look, panels
 from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.labels import options_of
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.corruptions.accuracy import (
-    SIZES,
-    by_condition,
-    ceiling,
-    chance,
-    with_invariance,
-)
+from modtf.experiments.corruptions.accuracy import SIZES, by_condition, ceiling, chance, with_invariance
 from modtf.families.orders import CORRUPTIONS, name_of, orders
 
 FAMILY = ("corruptions",)
@@ -36,9 +31,8 @@ DARK_BELOW = 60.0  # % of accuracy
 
 def _kinds(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
     """The part of every kind of task, with what follows the family's name in names of files."""
-    parts = [(kind, study.of_kind(*kind)) for kind in study.kinds]
-    named = ["_".join(p.split("=")[1].replace(".", "") for p in str(k[2]).split(",") if p) for k, _ in parts]
-    return [(name, part) for name, (_, part) in zip(named, parts, strict=True)]
+    named = [("_".join(options_of(kind[2]).values()).replace(".", ""), kind) for kind in study.kinds]
+    return [(name, study.of_kind(*kind)) for name, kind in named]
 
 
 def _averaged(rows: pd.DataFrame) -> pd.DataFrame:

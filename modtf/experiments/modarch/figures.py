@@ -1,16 +1,14 @@
 """What misrouting costs: performance against how far routing is from the rules."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.averages import counts, note, performance
-from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
-from modtf.analysis.figures.layout import Look, panels
-from modtf.analysis.figures.marks import SMALL, whiskers
-from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, note, panels, performance, register_figure
+from modtf.analysis.figures.averages import counts
+from modtf.analysis.figures.layout import Look
+from modtf.analysis.figures.marks import by_variant, joined
 from modtf.analysis.summary import summarise
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.given import GIVEN, family_of_matrices
@@ -36,15 +34,10 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     for (kind, num_rules, width), part in found.groupby(["kind", "num_rules", "width"], observed=True):
         table = _table(study, part)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"
-        words = [
-            counts(study, table),
-            f"checkpoint {study.checkpoint}",
-            "soft: p is a row; drawn: one module",
-        ]
-        yield panels(
-            _mark, table, name, f"What misrouting costs: {kind}, R = {num_rules}, width {width}",
-            note(words, []), "where", "against", (3.6, 2.6),
-        )  # fmt: skip
+        title = f"What misrouting costs: {kind}, R = {num_rules}, width {width}"
+        said = "soft: p is a row; drawn: one module"
+        text = note([counts(study, table), f"checkpoint {study.checkpoint}", said])
+        yield panels(_mark, table, name, title, text, "where", "against", (3.6, 2.6))
 
 
 def _table(study: TrainedModels, part: pd.DataFrame) -> pd.DataFrame:
@@ -52,24 +45,13 @@ def _table(study: TrainedModels, part: pd.DataFrame) -> pd.DataFrame:
     by = ["where", "variant", "model"]
     over = ["kind", "protocol", "condition", "measure"]
     means = summarise(part, by, over, level=study.level).set_index(by)
-    drawn = [
-        means.assign(x=part.groupby(by, observed=True)[name].mean(), against=MEASURES[name].axis_label)
-        for name in AGAINST
-    ]
+    places = part.groupby(by, observed=True)[list(AGAINST)].mean()
+    drawn = [means.assign(x=places[name], against=MEASURES[name].axis_label) for name in AGAINST]
     return pd.concat(drawn).reset_index().sort_values("x", kind="stable")
 
 
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    for name, look in looks.items():
-        line = data[data["variant"] == name]
-        style: dict[str, Any] = {
-            "color": look.colour,
-            "marker": look.marker,
-            "linestyle": "-" if len(line) > 1 else "",
-        }
-        if len(line):
-            axes.errorbar(
-                line["x"], line["mean"], yerr=whiskers(line), label=name, linewidth=1.2, **style, **SMALL
-            )
+    for name, look, line in by_variant(data, looks, "x"):
+        joined(axes, name, look, line["x"], line, linewidth=1.2, linestyle="-" if len(line) > 1 else "")
     axes.set_xlim(-0.03, 1.03)
     axes.set_yscale("log")

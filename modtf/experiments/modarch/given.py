@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.claims.numbers import SERIES
+from modtf.analysis.labels import options_of
 from modtf.analysis.pairs import match_members
 from modtf.analysis.trained import TrainedModels
 
@@ -18,7 +19,7 @@ def dose(model_options: str) -> Dose:
         >>> dose("matrix=block,amount=2,hard=True")
         ('block', 2, True)
     """
-    said = dict(part.split("=") for part in model_options.split(",") if part)
+    said = options_of(model_options)
     matrix, amount = said.get("matrix", "spread"), float(said.get("amount", 0))
     return matrix, amount if matrix == "spread" else int(amount), said.get("hard") == "True"
 

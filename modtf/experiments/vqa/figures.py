@@ -1,7 +1,6 @@
 """Accuracy against the share of combinations that training sees, and bars of libraries."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -9,7 +8,7 @@ from matplotlib.axes import Axes
 from modtf.analysis.figures.averages import means, performance
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look
-from modtf.analysis.figures.marks import SMALL, whiskers
+from modtf.analysis.figures.marks import by_variant, joined, whiskers
 from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
@@ -81,16 +80,8 @@ def libraries(study: TrainedModels, choice: Choice) -> Pictures:
 
 def points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
     """Mean and interval of every library against the share of combinations."""
-    for name, look in looks.items():
-        line = data[data["variant"] == name].sort_values(x)
-        if len(line):
-            style: dict[str, Any] = {
-                "color": look.colour,
-                "marker": look.marker,
-                "linestyle": look.line,
-                "label": name,
-            }
-            axes.errorbar(line[x], line["mean"], yerr=whiskers(line), linewidth=1.4, **style, **SMALL)
+    for name, look, line in by_variant(data, looks, x):
+        joined(axes, name, look, line[x], line)
     axes.set_xlabel("combinations in training, %")
 
 

@@ -36,8 +36,8 @@ def learned_activation_collapses(study: TrainedModels) -> Found:
     """modular and modular_op collapse; random and gt_modular activation does not."""
     for measure in measures_in(study, "collapse"):
         for variant in LEARNED:
-            rows, name = against_random(study, measure, variant), f"{measure.name} of {variant} less random"
-            yield _share(study, measure, rows, "distance", name)
+            rows = against_random(study, measure, variant)
+            yield _share(study, measure, rows, "distance", f"{measure.name} of {variant} less random")
         oracle = measured(study, measure, "gt_modular")
         off = share_lost(measure, oracle["value"] - measure.perfect, oracle["num_rules"])
         name = f"{measure.name} of gt_modular"

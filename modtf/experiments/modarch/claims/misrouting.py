@@ -1,10 +1,11 @@
 """Claims about what misrouting costs, by models whose modules were trained under a routing that was given."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import product
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.claims.registry import Find, register_claim
+from modtf.analysis.claims.registry import documented_claim
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.given import GIVEN, Dose, saved, trends, with_doses
@@ -14,18 +15,7 @@ REDUCTION = "relative reduction of the loss or error"
 WAYS = {"soft": False, "drawn": True}
 
 Found = Iterator[Evidence]
-
-
-def claim(statistic: str) -> Callable[[Find], Find]:
-    """`register_claim` under the function's name; its documentation is the claim."""
-
-    def add(find: Find) -> Find:
-        text = str(find.__doc__).rstrip(".")
-        return register_claim(
-            find.__name__, text=text, figure="misrouting", statistic=statistic, router=GIVEN
-        )(find)
-
-    return add
+claim = partial(documented_claim, "misrouting", router=GIVEN)
 
 
 @claim("slope of the log loss or error over alignment")
