@@ -68,6 +68,7 @@ ROUTERS: Registry[type["Router"]] = Registry(
         "annealed": "modtf.models.routers.softmax",
         "gumbel": "modtf.models.routers.sparse",
         "expert_choice": "modtf.models.routers.sparse",
+        "balanced": "modtf.models.routers.balanced",
         "uniform": "modtf.models.routers.published",
         "clamped": "modtf.models.routers.clamped",
     },

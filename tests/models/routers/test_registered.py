@@ -151,6 +151,50 @@ def test_bias_balanced():
     np.testing.assert_allclose(route("bias_balanced", k=2), route("top_k", k=2), rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "other"),
+    [
+        ("modular", {}, {}),
+        ("switch", {"strength": 2.0}, {"k": 1, "balance": "auxiliary", "strength": 2.0}),
+        ("switch", {"strength": 0.0}, {"k": 1}),
+        ("top_k", {"k": 2}, {"k": 2, "balance": "auxiliary"}),
+        ("bias_balanced", {"k": 2}, {"k": 2, "balance": "bias"}),
+    ],
+)
+def test_balanced_is_other_routers(name, options, other):
+    """Their p; for every k the scores' gradient is that of the softmax."""
+    np.testing.assert_allclose(route("balanced", **other), route(name, **options), atol=1e-12)
+    balanced, scores = router("balanced", **other), tf.Variable(SCORES)
+    weights = np.random.default_rng(1).standard_normal(SCORES.shape)
+    with tf.GradientTape(persistent=True) as tape:
+        p, shares = balanced.route(SCORES, None, scores), tf.nn.softmax(scores, axis=1)
+        ours, soft = tf.reduce_sum(weights * p), tf.reduce_sum(weights * shares)
+    np.testing.assert_allclose(tape.gradient(ours, scores), tape.gradient(soft, scores), atol=1e-12)
+    if name == "switch":
+        np.testing.assert_allclose(balanced.penalise(p), router(name, **options).penalise(p))
+
+
+def test_balanced_by_its_bias():
+    balanced = router("balanced", k=1, balance="bias", rate=0.25)
+    p = balanced.route(SCORES, None, tf.constant(SCORES))
+    balanced.advance(p)
+    load = np.asarray(p).mean(axis=2, keepdims=True)
+    np.testing.assert_allclose(balanced.bias, 0.25 * np.sign(1 / 3 - load))
+    balanced.bias.assign([[[9.0], [0.0], [0.0]], [[0.0], [9.0], [0.0]]])
+    chosen = np.asarray(balanced.route(SCORES, None, tf.constant(SCORES))).argmax(axis=1)
+    np.testing.assert_array_equal(chosen, np.repeat([[0], [1]], 6, axis=1))
+
+
+def test_balanced_by_sequence():
+    """Three examples of two tokens: each has a price of its own, their mean is paid."""
+    given = router("balanced", balance="auxiliary", strength=2.0, scope="sequence")
+    shares = softmax(SCORES)
+    with given.during(True, 3):
+        found = given.penalise(tf.constant(shares))
+    used = shares.reshape(2, RULES, 2, 3).mean(axis=2)  # tokens lie [N, B]
+    np.testing.assert_allclose(found, 2.0 * RULES * (used**2).sum(axis=1).mean(axis=1))
+
+
 def test_gumbel():
     """In training it draws from the softmax; the gradient is that of the softmax of the noisy scores."""
     drawing, count = router("gumbel", temperature=0.5), 4000
@@ -198,6 +242,9 @@ def test_expert_choice():
         ("z_loss", {"strength": "high"}, "strength='high' is not valid"),
         ("bias_balanced", {"k": 4}, "k=4 is more than the 3 modules"),
         ("bias_balanced", {"rate": 2}, "rate=2 is not valid"),
+        ("balanced", {"k": 4}, "k=4 is more than the 3 modules"),
+        ("balanced", {"balance": "bias"}, "balance='bias' changes which modules are chosen; k=3 chooses all"),
+        ("balanced", {"scope": "token"}, "scope='token'"),
         ("annealed", {"steps": 0}, "steps=0 is not valid"),
         ("annealed", {"end": 0}, "end=0 is not valid"),
         ("gumbel", {"temperature": 0}, "temperature=0 is not valid"),
