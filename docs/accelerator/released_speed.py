@@ -23,7 +23,7 @@ from pathlib import Path
 FIDELITY = Path(__file__).resolve().parents[1] / "fidelity"
 sys.path.insert(0, str(FIDELITY))  # for the processes, too
 
-from cells import BATCH_SIZE, LEARNING_RATE, Matched  # noqa: E402
+from cells import BATCH_SIZE, Matched  # noqa: E402
 
 SETTINGS = {
     "mlp": "regression",
@@ -40,12 +40,11 @@ KEY = ("arch", "num_rules", "width", "variant", "processes")
 def training_step(code: Path, cell: Matched, variant: str, device: str):
     """A function that takes one training step, as `train_step` of `main.py` does."""
     import torch
-    from released import load, make_batch, make_model
+    from released import load, make_batch, make_model, make_training
 
     data, module = load(code, cell)
     model = make_model(module, cell, variant).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
-    criterion = torch.nn.L1Loss() if cell.setting == "regression" else torch.nn.BCEWithLogitsLoss()
+    optimizer, criterion = make_training(model, cell)
 
     def step() -> None:
         model.train()

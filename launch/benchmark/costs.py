@@ -7,7 +7,6 @@ import contextlib
 import json
 import sys
 from collections.abc import Mapping
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -25,7 +24,6 @@ from modtf.launch.benchmark.timing import (
     interleave,
     paired_ratio,
     run_of,
-    timed,
 )
 from modtf.models.base import ModularModel
 from modtf.models.build import build_cell
@@ -127,7 +125,7 @@ def _add_training(
     model: ModularModel, clock: Clock, baseline: bool, is_plain: bool, runs: Runs, others: Runs
 ) -> Costs:
     """Adds what is measured beside a step: `fit` where it shows; apart, on the stream and that of baselines,
-    which know no options. Returns what compiling those takes, and whether they are there."""
+    which know no options. Returns which of those there are."""
     from modtf.launch.benchmark import tensorflow_programs
 
     variant, found = model.variant, Costs()
@@ -138,9 +136,7 @@ def _add_training(
         form = BASELINES[name](model) if is_plain else None
         found[f"has_{name}"] = form is not None
         if form is not None:
-            network, data = form
-            run = others[f"{variant} {name}"] = tensorflow_programs.fit_run(network, data, clock)
-            found[f"{name}_compile_s"] = timed(clock, partial(run, 1))
+            others[f"{variant} {name}"] = tensorflow_programs.fit_run(*form, clock)
     return found
 
 

@@ -26,7 +26,7 @@ ENOUGH = 3  # measurements of a program that takes long
 
 #: what plug-ins register to be measured, too: a function of a modtf model that returns a compiled Keras model
 #: of the same task and the dataset that its `fit` reads, or None where it has no form of that one
-BASELINES: Registry[Callable[[Any], Any]] = Registry("baseline")
+BASELINES: Registry[Callable[[Any], tuple[Any, Any] | None]] = Registry("baseline")
 
 
 @dataclass(frozen=True)
