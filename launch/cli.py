@@ -94,12 +94,7 @@ def define_plugin(values: flags.FlagValues) -> None:
 
 
 def plugins_given(arguments: Sequence[str]) -> list[str]:
-    """The values of --plugin, which count before the other flags are known.
-
-    Example:
-        >>> plugins_given(["--arch=mine", "--plugin=mine.py", "--plugin", "more"])
-        ['mine.py', 'more']
-    """
+    """The values of --plugin, which count before the other flags are known."""
     values = flags.FlagValues()
     define_plugin(values)
     values(["command", *arguments], known_only=True)

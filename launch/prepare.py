@@ -19,12 +19,7 @@ from modtf.launch.cli import Definer, run_command
 
 
 def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
-    """The configurations that names and patterns stand for, each once; none is a `ValueError`.
-
-    Example:
-        >>> len(choose_configs(["mlp_*", "mlp_regression_r2_task0", "mlp_regression_r3_task0"]))
-        51
-    """
+    """The configurations that names and patterns stand for, each once; none is a `ValueError`."""
     chosen: dict[str, RulesConfig] = {}
     for pattern in patterns:
         names = fnmatch.filter(CONFIGS, pattern)

@@ -118,11 +118,7 @@ class Cell:
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> "Cell":
-        """The cell that `to_dict` described.
-
-        Raises:
-            ValueError: on a dict that describes none.
-        """
+        """The cell that `to_dict` described; `ValueError` on a dict that describes none."""
         try:
             cell = config["cell"]
             return cls(

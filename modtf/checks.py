@@ -85,12 +85,8 @@ def check_names(name: str, value: Any) -> tuple[str, ...]:
 
 
 def differences(there: Any, here: Any, name: str = "") -> list[str]:
-    """Where two descriptions, JSON-able, differ: one text for every value in them.
-
-    Example:
-        >>> differences({"cell": {"width": 32, "seeds": [0]}}, {"cell": {"width": 64, "seeds": [0]}})
-        ['cell.width is 32 there and 64 here']
-    """
+    """Where two descriptions, JSON-able, differ: "cell.width is 32 there and 64 here" for every value in
+    them."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         pairs = [(f"{name}.{key}".lstrip("."), there.get(key), here.get(key)) for key in {**there, **here}]
     elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):

@@ -39,13 +39,7 @@ def memory_here() -> int:
 
 
 def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
-    """Raises `ValueError` where the parts of what is asked for, in bytes, need more memory than there is.
-
-    Example:
-        >>> check_fits("width=32", {"parameters": 1 << 70}, "Take a smaller width.")
-        Traceback (most recent call last):
-        ValueError: width=32 cannot fit ...
-    """
+    """Raises `ValueError` where parts, name -> bytes, need more memory than there is."""
     needed, there = sum(parts.values()), memory_here()
     if needed > there:
         largest = sorted(parts.items(), key=lambda part: -part[1])

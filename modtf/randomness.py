@@ -10,10 +10,6 @@ def random_key(task: Task, seed: int, *purpose: Any) -> int:
 
     Keys of different tasks, seeds, splits or purposes are different numbers (blake2b), so no two streams
     share a random number. The purpose is split and field for data, "weights" and the path for weights.
-
-    Example:
-        >>> random_key(Task(), 0, "train", "rule") != random_key(Task(), 0, "test", "rule")
-        True
     """
     digest = science_hash([task.identity(), seed, *purpose], digest_size=8)
     return int.from_bytes(bytes.fromhex(digest), "big", signed=True)

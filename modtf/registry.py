@@ -28,11 +28,6 @@ class Registry(Mapping[str, T], Generic[T]):
         modules: name -> the module that registers it when it is imported.
         check: called with (name, object) before it is registered; raises `ValueError` where something
             is missing from it.
-
-    Example:
-        >>> SHAPES = Registry("shape", {"circle": "drawing.circle"})
-        >>> list(SHAPES)
-        ['circle']
     """
 
     def __init__(

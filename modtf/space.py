@@ -99,13 +99,7 @@ def parse_axis(text: str) -> Axis:
 
 
 def parse_named(text: str) -> tuple[str, Axis]:
-    """A name and what is tried for it; `ValueError` unless the text is NAME=VALUES, as `parse_axis` reads
-    them.
-
-    Example:
-        >>> parse_named("temperature=1,2")
-        ('temperature', Choice(values=(1, 2)))
-    """
+    """A name and what is tried for it; `ValueError` unless the text is NAME=VALUES, see `parse_axis`."""
     name, equals, values = str(text).partition("=")
     if not (name and equals):
         raise ValueError(f"{text!r}: expected NAME=VALUES, with values such as {EXAMPLES}.")
@@ -113,12 +107,7 @@ def parse_named(text: str) -> tuple[str, Axis]:
 
 
 def parse_value(text: str) -> Any:
-    """A Python literal where it is one, else the text itself.
-
-    Example:
-        >>> [parse_value(text) for text in ("2", "0.5", "None", "simple")]
-        [2, 0.5, None, 'simple']
-    """
+    """A Python literal ("2", "0.5", "None") where it is one, else the text itself."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):

@@ -25,10 +25,6 @@ def exit_on_sigterm() -> Iterator[None]:
     As Ctrl-C does, it waits for the end of a call outside Python, such as compiling. Only the main thread can
     do this; elsewhere nothing is changed. Python drops what is raised in a destructor, as TensorFlow's
     functions have: there the signal, or Ctrl-C, comes again.
-
-    Example:
-        >>> with exit_on_sigterm():
-        ...     pass
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -75,13 +75,8 @@ KEY = ("arch", "num_rules", "width", "variant", "members", "precision", "data", 
 
 
 def combinations(table: Table, device: str, given: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """What is measured of a table, each once, the families varying fastest; `given` replaces axes of every
-    part.
-
-    Example:
-        >>> len(combinations(DEVICE_TABLE, "gpu", {"members": [25], "width": [32]}))  # of three families
-        18
-    """
+    """What is measured of a table, each once, families varying fastest; `given` replaces axes of every
+    part."""
     own, other = KERNELS if device == "cpu" else reversed(KERNELS)
     names = {OWN: own, OTHER: other}
     found: dict[str, dict[str, Any]] = {}

@@ -112,12 +112,7 @@ def _unpack(path: str, *version: int) -> Path:
 
 def apportion(shares: ArrayLike, parts: int = PARTS) -> NDArray[np.float64]:
     """Rounds shares `[..., M]` of sum 1 to whole parts whose sum stays: by largest remainders, Hamilton's way
-    of sharing seats. What was rounded before stays as it is, and so do NaN.
-
-    Example:
-        >>> apportion([0.5, 0.3, 0.2], parts=8).tolist()
-        [0.5, 0.25, 0.25]
-    """
+    of sharing seats. What was rounded before stays as it is, and so do NaN."""
     exact = np.asarray(shares, np.float64) * parts
     whole = np.floor(exact)
     missing = parts - whole.sum(axis=-1, keepdims=True)

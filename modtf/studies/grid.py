@@ -29,11 +29,8 @@ class Grid:
         self.points = tuple(points)
 
     def __mul__(self, other: "Grid") -> "Grid":
-        """Every point of this grid with every point of the other, which varies faster.
-
-        Raises:
-            ValueError: if both set the same thing.
-        """
+        """Every point of this grid with every point of the other, which varies faster; `ValueError` if both
+        set the same thing."""
         mine, theirs = (set().union(*one.points) for one in (self, other))
         if twice := ", ".join(sorted(mine & theirs)):
             raise ValueError(f"Both factors of a product of grids set {twice}. Set it in one of them.")
@@ -48,11 +45,8 @@ class Grid:
         return Grid([point for point in self.points if keep(point)])
 
     def cells(self) -> list[Cell]:
-        """One cell per point.
-
-        Raises:
-            ValueError: on a setting that is not known or makes no sense, with the point that has it.
-        """
+        """One cell per point; `ValueError` on a setting that is not known or makes no sense, with the point
+        that has it."""
         return [_named(point) for point in self.points]
 
     def __len__(self) -> int:
@@ -98,17 +92,8 @@ def together(**axes: Any) -> Grid:
 
 
 def shard_of(items: Sequence[T], shard: str) -> list[T]:
-    """Every n-th item, from the i-th, where `shard` is "i/n", i from 0: for the jobs of an array.
-
-    Small and large cells are spread evenly, and no job needs to know of the others.
-
-    Raises:
-        ValueError: if it is no such text.
-
-    Example:
-        >>> [shard_of("abcde", f"{i}/2") for i in range(2)]
-        [['a', 'c', 'e'], ['b', 'd']]
-    """
+    """Every n-th item from the i-th, where `shard` is "i/n", i from 0 (else `ValueError`): for the jobs of an
+    array. Small and large cells are spread evenly, and no job needs to know of the others."""
     found = re.fullmatch(r"(\d+)/(\d+)", shard)
     if not found or not int(found[1]) < int(found[2]):
         raise ValueError(f"--shard={shard}: expected i/n, i from 0 to n-1: 0/8 is the first of 8.")

@@ -28,14 +28,8 @@ NAMESPACES = (*OPTIONS, *PARTS)
 def options_known(
     namespace: str, family: Family, variant: str, architecture: str | None = None
 ) -> dict[str, Any]:
-    """The options that a cell of a variant can be given under `NAMESPACE.NAME`, and their defaults.
-
-    The namespace is one of `OPTIONS`, the variant one of the family's, or a registered router or model.
-
-    Example:
-        >>> options_known("model", FAMILIES["rnn"], "modular")
-        {'cell': 'lstm'}
-    """
+    """The options that a cell of a variant can be given under `NAMESPACE.NAME`, and their defaults; the
+    namespace is one of `OPTIONS`, the variant one of the family's, or a registered router or model."""
     chosen = family.variant(variant)
     own, fixed = chosen.router in MODELS, chosen.model or {}
     if namespace == "trainer":
