@@ -1,18 +1,20 @@
-"""What `fit` calls: several training steps in one compiled program, on one device or several."""
+"""What `fit` calls: several training steps in one compiled program, on one device or several.
+
+On a CPU a population's members take turns in it; over several devices each trains its share of them.
+"""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from modtf.models.base import ModularModel
-from modtf.models.kernels.by_device import on_cpu
+from modtf.models.kernels.by_device import CPU, kernels, on_cpu
 from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit
 from modtf.training.batches import Batches
-from modtf.training.compile import STEPS_PER_EXECUTION, own_loss
-from modtf.training.steps import training_program
-from modtf.training.strategy import in_shares
+from modtf.training.compile import STEPS_PER_EXECUTION, own_loss, state_of
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
 
@@ -78,3 +80,140 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
         kept[key] = _train_function(model, batches, steps, per_program, devices)
     model.train_function = kept[key]
     return batches.feed(per_program)
+
+
+def training_program(model: keras.Model, batches: Batches, count: int) -> Callable[[Any], None]:
+    """One compiled program that takes the model's training step with every batch of some, in order.
+
+    On a CPU the members of a population take turns, each with all batches: so what one of them works
+    with stays in the processor's cache. An accelerator trains them side by side. It takes what `batches.read`
+    gives of `count` batches.
+    """
+    # a choice of kernels, for a core's cache
+    in_turn = kernels() == CPU and not tf.distribute.has_strategy()
+    if in_turn and isinstance(model, ModularModel) and model.num_members > 1:
+        return _members_in_turn(model, batches, count)
+    strategy = model.distribute_strategy
+
+    @tf.function(jit_compile=True, autograph=False)
+    def training_program(given):
+        stacked = batches.stack(given, count)
+        _take_steps(lambda batch: strategy.run(model.train_step, args=(batch,)), stacked)
+
+    return training_program
+
+
+def _take_steps(step: Callable[[Any], Any], batches: Any) -> None:
+    def body(n):
+        step(tf.nest.map_structure(lambda stacked: stacked[n], batches))
+        return n + 1
+
+    steps = tf.nest.flatten(batches)[0].shape[0]
+    tf.while_loop(lambda n: n < steps, body, [0], parallel_iterations=1)
+
+
+def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Callable[[Any], None]:
+    """Members never meet, so each may take all steps of a program before the next one takes its first.
+
+    A population of one stands in for each of them: it is handed the member's weights and what the optimizer
+    keeps of them, takes the steps, and hands them back.
+    """
+    one = compiled_part(model, 0, 1)
+    changed = ([*state_of(each), *each.metrics_variables] for each in (model, one))
+    pairs = list(zip(*changed, strict=True))
+    per_member = [(ours, its) for ours, its in pairs if ours.shape != its.shape]
+    shared = [(ours, its) for ours, its in pairs if ours.shape == its.shape]
+
+    @tf.function(jit_compile=True, autograph=False)
+    def training_program(given):
+        for ours, its in shared:
+            its.assign(ours)
+
+        def turn(member, states):
+            for (_, its), state in zip(per_member, states, strict=True):
+                its.assign(state.read(member))
+            one.optimizer.iterations.assign(model.optimizer.iterations)
+            _take_steps(one.train_step, batches.of_member(given, count, member))
+            return member + 1, [
+                state.write(member, its.value) for (_, its), state in zip(per_member, states, strict=True)
+            ]
+
+        states = [
+            tf.TensorArray(ours.dtype, model.num_members, clear_after_read=False).unstack(
+                tf.expand_dims(ours.value, 1)
+            )
+            for ours, _ in per_member
+        ]
+        _, states = tf.while_loop(
+            lambda member, _: member < model.num_members, turn, [0, states], parallel_iterations=1
+        )
+        for (ours, _), state in zip(per_member, states, strict=True):
+            ours.assign(tf.squeeze(state.stack(), 1))
+        for ours, its in shared:
+            ours.assign(its)
+
+    return training_program
+
+
+def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
+    """A population of members first ... last - 1 of a compiled one, compiled likewise; with new weights."""
+    part = model.some_members(first, last)
+    for ours, its in zip(model.variables, part.variables, strict=True):
+        its.trainable = ours.trainable  # a trainer may have frozen some
+    config = model.get_compile_config()
+    config["optimizer"]["config"]["num_members"] = last - first
+    part.compile_from_config(config)
+    for each in (model, part):
+        each.optimizer.build(each.trainable_variables)
+    return part
+
+
+def bounds(num_members: int, num_devices: int) -> list[tuple[int, int]]:
+    """The first and the last member + 1 of every share, as even as can be; no more shares than members."""
+    count = min(num_members, num_devices)
+    return list(pairwise(-(-num_members * n // count) for n in range(count + 1)))
+
+
+def in_shares(
+    model: ModularModel, batches: Batches, count: int, devices: Sequence[str]
+) -> tuple[Callable[[], None], Callable[[Any], None], Callable[[], None]]:
+    """Members split over devices: each trains its share, and they never meet.
+
+    Before and after, the model of all members holds everything: so callbacks, checkpoints and evaluations
+    see one population, on its own device, as if it alone had been trained. A program takes `count` steps.
+
+    Returns:
+        What gives the shares the model's state; a program, as that of `training_program`; and what puts what
+        the shares have learnt into the model.
+    """
+    cuts, parts, programs = bounds(model.num_members, len(devices)), [], []
+    for device, (first, last) in zip(devices, cuts, strict=False):
+        with tf.device(device):
+            parts.append(compiled_part(model, first, last))
+            programs.append(training_program(parts[-1], batches.share(first, last), count))
+
+    def receive() -> None:
+        for part, (first, last) in zip(parts, cuts, strict=True):
+            for ours, its in zip(state_of(model), state_of(part), strict=True):
+                its.assign(ours.value if ours.shape == its.shape else ours.value[first:last])
+            for metric in part.metrics_variables:
+                metric.assign(tf.zeros_like(metric.value))
+
+    def train(given: Any) -> None:
+        for device, program, cut in zip(devices, programs, cuts, strict=False):  # nothing orders them
+            with tf.device(device):
+                program(batches.cut(given, *cut))
+
+    def hand_back() -> None:
+        for ours, *its in zip(state_of(model), *map(state_of, parts), strict=True):
+            same = ours.shape == its[0].shape
+            ours.assign(its[0].value if same else tf.concat([share.value for share in its], axis=0))
+        # each share has the mean loss of its members, whatever it counted
+        for ours, *its in zip(model.metrics, *(part.metrics for part in parts), strict=True):
+            counted = sum(mean.count.value for mean in its)
+            means = [mean.total.value / mean.count.value for mean in its]
+            sums = [part.num_members * mean for part, mean in zip(parts, means, strict=True)]
+            ours.total.assign_add(counted * sum(sums) / model.num_members)
+            ours.count.assign_add(counted)
+
+    return receive, train, hand_back

@@ -8,7 +8,7 @@ from processes import succeeds
 
 from modtf import Task, Training, build, stream
 from modtf.models.kernels.by_device import use_kernels
-from modtf.training import steps
+from modtf.training import execution
 from modtf.training.arithmetic import BYTES_PER_PROGRAM, largest_divisor, steps_that_fit
 from modtf.training.batches import HostBatches
 from modtf.training.compile import SettingLoss, compile_model, state_of
@@ -68,7 +68,7 @@ class Poison(keras.callbacks.Callback):
 @pytest.mark.parametrize("in_turn", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_others_end_as_without_a_member_that_diverges(monkeypatch, in_turn):
     """It is written down with its step."""
-    monkeypatch.setattr(steps, "kernels", lambda: steps.CPU if in_turn else "accelerator")
+    monkeypatch.setattr(execution, "kernels", lambda: execution.CPU if in_turn else "accelerator")
     model = build([Task(num_rules=2, data_seed=i) for i in range(3)], "modular", 4, [0, 1, 2])
     training = Training(steps=8, learning_rate=1e-2, clipnorm=1.0)
     compile_model(model, model.population, training, steps_per_execution=4)

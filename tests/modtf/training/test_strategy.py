@@ -11,7 +11,8 @@ from processes import succeeds
 from modtf.engines.cell import run_cell
 from modtf.families import with_free_rules
 from modtf.models.routers import ROUTERS
-from modtf.training.strategy import bounds, choose_strategy
+from modtf.training.execution import bounds
+from modtf.training.strategy import choose_strategy
 
 #: every router, and those that draw, or look at the batch, where tokens come in sequences
 ROUTED = [("mlp", name) for name in ROUTERS]
