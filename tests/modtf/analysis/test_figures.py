@@ -1,5 +1,7 @@
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -7,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from simulated_results import study_of
 
-from modtf.analysis import Study, performance_rows, random_baseline, summarise
+from modtf.analysis import Study, figures, performance_rows, random_baseline, summarise
 from modtf.analysis.figures import NothingToDraw, Picture, average, panels, performance
 from modtf.analysis.figures.layout import looks
 from modtf.analysis.figures.registry import MODULES
@@ -15,6 +17,7 @@ from modtf.families import FAMILIES
 from modtf.protocol import Training
 from modtf.results import VARIANTS
 
+NAMES = ("Choice", "NothingToDraw", "Picture", "average", "means", "note", "panels", "performance")
 FEW = {"data_seeds": [0], "seeds": [0]}
 
 #: less what experiments draw of their own studies
@@ -55,6 +58,13 @@ def undrawn(monkeypatch):
         monkeypatch.setattr(f"modtf.analysis.figures.{module}.panels", blank)
     blank_maps = lambda tables, *drawn: blank(None, pd.concat(tables), *drawn)  # noqa: E731
     monkeypatch.setattr("modtf.analysis.figures.activation.heat_maps", blank_maps)
+
+
+def test_names_that_are_given_out_are_no_modules():
+    """A module of the same name would stand in its place once it is imported."""
+    for module in set(MODULES.values()):
+        import_module(f"modtf.{module}")
+    assert not [name for name in NAMES if isinstance(getattr(figures, name), ModuleType)]
 
 
 def legend(picture):
