@@ -1,0 +1,50 @@
+"""Collapse (average): by how much modules that are used less fall short of an equal share."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.registry import register_measure
+
+
+@register_measure(
+    "collapse_avg",
+    group="collapse",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    description="Shortfall of the under-used modules: 0 all used equally, 1 one module does everything.",
+    axis_label="Collapse (average)",
+)
+def collapse_avg(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
+    """M/(M-1) * sum_m max(0, 1/M - p(m)), with p(m) the use of module m.
+
+    The published formula has R for M, which is the same number there. An equal share is 1/M whatever the
+    number of rules. The sum is largest when one module does everything: M - 1 modules are short of 1/M each,
+    so M/(M-1) keeps the range 0..1. With more modules than rules, one module per rule leaves modules unused,
+    and this counts as collapse: the value is (M - R) / (M - 1) then, and only rules that are spread over
+    several modules reach 0.
+
+    Args:
+        A: activation matrix `[R, M]`, rows p(module | rule).
+        rule_probs: p(r) `[R]`, uniform by default. Under unequal probabilities even one module per rule is
+            not equal use, and is not 0.
+
+    Returns:
+        0..1, 0 is perfect; NaN for one module or one rule.
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+
+    Example:
+        >>> collapse_avg([[1, 0], [1, 0]])
+        1.0
+
+    Source: Mittal et al. (2022), Collapse-Avg.
+    """
+    A, probs = checked(A, rule_probs)
+    if not can_specialise(A):
+        return float("nan")
+    use = probs @ A
+    num_modules = use.size
+    shortfall = np.maximum(0.0, 1.0 / num_modules - use).sum() * num_modules / (num_modules - 1)
+    return float(np.clip(shortfall, 0.0, 1.0))

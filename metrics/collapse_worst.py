@@ -1,0 +1,44 @@
+"""Collapse (worst): how far the least used module is from an equal share."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.registry import register_measure
+
+
+@register_measure(
+    "collapse_worst",
+    group="collapse",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    description="Shortfall of the least used module: 0 all used equally, 1 a module is never used.",
+    axis_label="Collapse (worst)",
+)
+def collapse_worst(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
+    """1 - M min_m p(m), with p(m) the use of module m.
+
+    M stands where the published formula has R, as in `collapse_avg` and for the same reason: the least used
+    of M modules has at most 1/M. With more modules than rules, one module per rule scores 1.
+
+    Args:
+        A: activation matrix `[R, M]`, rows p(module | rule).
+        rule_probs: p(r) `[R]`, uniform by default.
+
+    Returns:
+        0..1, 0 is perfect; NaN for one module or one rule.
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+
+    Example:
+        >>> collapse_worst([[1.0, 0.0], [0.5, 0.5]])
+        0.5
+
+    Source: Mittal et al. (2022), Collapse-Worst.
+    """
+    A, probs = checked(A, rule_probs)
+    if not can_specialise(A):
+        return float("nan")
+    use = probs @ A
+    return float(np.clip(1.0 - use.size * use.min(), 0.0, 1.0))

@@ -1,0 +1,47 @@
+"""Effective experts: how many modules are in use."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.distributions import entropy
+from modtf.metrics.registry import register_measure
+
+
+@register_measure(
+    "effective_experts",
+    group="diagnostic",
+    range=(1.0, np.inf),
+    perfect=None,  # M
+    smaller_is_better=False,
+    description="Number of equally used modules with the same entropy of use: 1 one does everything.",
+    axis_label="Effective experts",
+)
+def effective_experts(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
+    """exp H(m), with H(m) the entropy of the use p(m) of modules.
+
+    What fools it: random activation scores M, as a perfect router does. Modules that are hardly used count
+    hardly, so that a dead one among many is not noticed (`collapse_worst` does).
+
+    Args:
+        A: activation matrix `[R, M]`, rows p(module | rule).
+        rule_probs: p(r) `[R]`, uniform by default.
+
+    Returns:
+        1..M, M if all modules are used equally; NaN for one module or one rule.
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+
+    Example:
+        >>> round(effective_experts([[1, 0, 0], [0, 1, 0]]), 6)
+        2.0
+
+    Source: M. O. Hill (1973), "Diversity and Evenness: A Unifying Notation and Its Consequences", the number
+    of order 1.
+    """
+    A, probs = checked(A, rule_probs)
+    if not can_specialise(A):
+        return float("nan")
+    use = probs @ A
+    return float(np.clip(np.exp(entropy(use)), 1.0, use.size))

@@ -1,0 +1,56 @@
+"""Expert overlap: whether modules serve the same rules."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.registry import register_measure
+
+# Below this share of an equal use a module counts as unused: its profile would be that of rounding errors.
+UNUSED = 1e-6
+
+
+@register_measure(
+    "expert_overlap",
+    group="diagnostic",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    description="Cosine of what two modules serve: 0 no rule in common, 1 the same rules.",
+    axis_label="Expert overlap",
+)
+def expert_overlap(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
+    """Mean over pairs of modules of the cosine of their profiles p(r) A_rm, pairs weighted by p(m) p(m').
+
+    Weighted, because a profile that stems from few tokens is noise: a module that is hardly used counts
+    hardly, an unused one (less than a millionth of an equal share) not at all.
+
+    What fools it: what is not used does not overlap. Two modules that serve half of the rules each score 0
+    however many others are dead, and so does one module with several rules of its own.
+
+    Args:
+        A: activation matrix `[R, M]`, rows p(module | rule).
+        rule_probs: p(r) `[R]`, uniform by default.
+
+    Returns:
+        0..1, 0 is disjoint; NaN if fewer than two modules are used, and for one module or one rule.
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+
+    Example:
+        >>> round(expert_overlap([[0.75, 0.25], [0.25, 0.75]]), 6)
+        0.6
+
+    Source: E. R. Pianka (1973), "The Structure of Lizard Communities" (niche overlap: species for modules,
+    resources for rules).
+    """
+    A, probs = checked(A, rule_probs)
+    profiles = probs[:, np.newaxis] * A
+    use = profiles.sum(axis=0)
+    used = use * use.size > UNUSED
+    if not can_specialise(A) or used.sum() < 2:
+        return float("nan")
+    use, profiles = use[used], profiles[:, used]
+    unit = profiles / np.linalg.norm(profiles, axis=0)
+    themselves = use @ use  # each with itself, which does not count
+    return float(np.clip((np.sum((unit @ use) ** 2) - themselves) / (use.sum() ** 2 - themselves), 0.0, 1.0))

@@ -1,0 +1,49 @@
+"""Load variation: how unequal the use of modules is."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.registry import register_measure
+
+
+@register_measure(
+    "load_variation",
+    group="diagnostic",
+    range=(0.0, np.inf),
+    perfect=0.0,
+    description="Coefficient of variation of module use: 0 all used equally.",
+    axis_label="Load variation",
+)
+def load_variation(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
+    """Standard deviation of p(m) over modules, divided by its mean 1/M: sqrt(M sum_m p(m)^2 - 1).
+
+    The load coefficient of variation, of which sparse mixtures of experts penalise the square. It sees what
+    `collapse_avg` sees, but weighs over-used modules more.
+
+    What fools it: it knows nothing of rules, so random activation scores 0, as a perfect router does. Under
+    unequal rules a perfect router is not 0. The largest value, sqrt(M - 1), grows with M: compare it between
+    models with equally many modules.
+
+    Args:
+        A: activation matrix `[R, M]`, rows p(module | rule).
+        rule_probs: p(r) `[R]`, uniform by default.
+
+    Returns:
+        0..sqrt(M - 1), 0 is balanced; NaN for one module or one rule.
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+
+    Example:
+        >>> load_variation([[1, 0], [1, 0]])
+        1.0
+
+    Source: N. Shazeer et al. (2017), "Outrageously Large Neural Networks: The Sparsely-Gated
+    Mixture-of-Experts Layer", section 4.
+    """
+    A, probs = checked(A, rule_probs)
+    if not can_specialise(A):
+        return float("nan")
+    use = probs @ A
+    return float(use.std() / use.mean())

@@ -1,0 +1,48 @@
+"""Routing entropy: over how many modules a rule is spread."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.distributions import entropy
+from modtf.metrics.registry import register_measure
+
+
+@register_measure(
+    "routing_entropy",
+    group="diagnostic",
+    range=(0.0, 1.0),
+    perfect=0.0,
+    description="Entropy of the modules that serve a rule: 0 every rule has one module, 1 all alike.",
+    axis_label="Routing entropy",
+)
+def routing_entropy(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
+    """sum_r p(r) H(m | r) / log M: the mean entropy of a rule's row, as a share of the largest possible.
+
+    What fools it: one module that does everything scores 0, as a perfect router does. It needs
+    `effective_experts` beside it; the difference of the two entropies is the mutual information. With fewer
+    rules than modules, a rule that is spread over modules of its own is not 0 though nothing is shared. It is
+    not the entropy of single tokens: a router that is decisive for every token, but by something else than
+    the rule, scores high.
+
+    Args:
+        A: activation matrix `[R, M]`, rows p(module | rule).
+        rule_probs: p(r) `[R]`, uniform by default.
+
+    Returns:
+        0..1, 0 is decisive; NaN for one module or one rule.
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+
+    Example:
+        >>> routing_entropy([[0.5, 0.5], [1, 0]])
+        0.5
+
+    Source: B. Mustafa et al. (2022), "Multimodal Contrastive Learning with LIMoE: the Language-Image Mixture
+    of Experts" (entropy of the mean routing of a modality, here of a rule).
+    """
+    A, probs = checked(A, rule_probs)
+    if not can_specialise(A):
+        return float("nan")
+    return float(np.clip(probs @ entropy(A) / np.log(A.shape[1]), 0.0, 1.0))

@@ -1,0 +1,50 @@
+"""Top-label share: how exclusive a module is to its most frequent rule."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.registry import register_measure
+
+
+@register_measure(
+    "top_label_share",
+    group="diagnostic",
+    range=(0.0, 1.0),
+    perfect=1.0,
+    smaller_is_better=False,
+    description="Share of each module's most frequent rule in its use: 1 every module serves one rule.",
+    axis_label="Top-label share",
+)
+def top_label_share(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
+    """sum_m max_r p(r) A_rm: the mean over modules, weighted by their use p(m), of max_r p(r | m).
+
+    That is how often one is right who guesses the rule from the module; of clusters it is called purity.
+    Weighted by use, because the modules that look most exclusive are those with the fewest tokens:
+    unweighted, a module that was used once scores 1.
+
+    What fools it: unequal rules. Whatever the router does, the share is at least that of the most frequent
+    rule, max_r p(r). It does not see whether a rule is spread over many modules: with one module per token it
+    is 1. With M < R equally frequent rules it is at most M/R.
+
+    Args:
+        A: activation matrix `[R, M]`, rows p(module | rule).
+        rule_probs: p(r) `[R]`, uniform by default.
+
+    Returns:
+        max p(r)..1, 1 is pure; NaN for one module or one rule.
+
+    Raises:
+        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+
+    Example:
+        >>> top_label_share([[0.75, 0.25], [0.25, 0.75]])
+        0.75
+
+    Source: C. D. Manning, P. Raghavan and H. Schütze (2008), "Introduction to Information Retrieval", section
+    16.3, purity.
+    """
+    A, probs = checked(A, rule_probs)
+    if not can_specialise(A):
+        return float("nan")
+    return float(np.clip((probs[:, np.newaxis] * A).max(axis=0).sum(), 0.0, 1.0))

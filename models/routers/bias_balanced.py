@@ -1,0 +1,49 @@
+"""The router `bias_balanced`."""
+
+import numpy as np
+from keras import ops
+
+from modtf.checks import check_integer, check_number
+from modtf.models.kernels.choice import largest
+from modtf.models.kernels.sums import softmax
+from modtf.models.routers import register_router
+from modtf.models.routers.base import Router, RouterSetup
+
+
+@register_router("bias_balanced")
+class BiasBalanced(Router):
+    """The k modules with the largest share of the softmax plus bias are chosen; the softmax over their
+    scores, without the bias, weighs them (Wang, Gao, Zhao, Sun, Dai 2024, "Auxiliary-Loss-Free Load Balancing
+    Strategy for Mixture-of-Experts").
+
+    After every training step the bias of a module that fewer tokens chose than the mean rises by `rate`, that
+    of one that more chose falls by it. No gradient sees the bias. The paper's gates are sigmoids of the
+    affinities, to which it adds the bias; here p has the sum 1, and the bias is added to the softmax. With
+    k = 1, p is 1 and no score has a gradient.
+
+    Args:
+        modules: M; R by default.
+        k: from 1 to M.
+        rate: of the bias, from 0 to 1; 0.001 in the paper.
+    """
+
+    needs_scores = True
+
+    def __init__(self, setup: RouterSetup, *, modules: int | None = None, k: int = 2, rate: float = 0.001):
+        super().__init__(setup, modules=modules)
+        self.k, self.rate = check_integer("k", k, 1), check_number("rate", rate, 0.0, 1.0)
+        if k > self.num_modules:
+            raise ValueError(f"k={k} is more than the {self.num_modules} modules.")
+        self.bias = self.keep("bias", np.zeros([self.num_members, self.num_modules, 1]))
+
+    def extra_input(self, rule, training):
+        return ops.convert_to_tensor(self.bias)
+
+    def call(self, rule=None, rule_features=None, scores=None, extra=None):
+        chosen = largest(softmax(scores) + extra, self.k)
+        return softmax(ops.where(chosen > 0, scores, -float("inf")))
+
+    def advance(self, activation):
+        load = ops.mean(ops.cast(activation > 0, self.bias.dtype), axis=2, keepdims=True)
+        mean = ops.mean(load, axis=1, keepdims=True)
+        self.bias.assign(self.bias + self.rate * ops.sign(mean - load))

@@ -1,0 +1,45 @@
+"""The router `expert_choice`."""
+
+from keras import ops
+
+from modtf.checks import check_number
+from modtf.models.kernels.sums import softmax
+from modtf.models.routers import register_router
+from modtf.models.routers.base import Router, RouterSetup, whole_batch
+
+
+@register_router("expert_choice")
+class ExpertChoice(Router):
+    """Every module takes the `capacity` * T / M tokens of the batch in which its share of the softmax is
+    largest; a token's p are the shares of the modules that took it, divided by their sum (Zhou, Lei, Liu, Du,
+    Huang, Zhao, Dai, Chen, Le, Laudon 2022, "Mixture-of-Experts with Expert Choice Routing").
+
+    So all modules take equally many tokens, in every batch. The paper leaves a token that no module took to
+    the residual connection, and does not divide; here p has the sum 1, and such a token keeps the whole
+    softmax. p of a token depends on its batch, in evaluation, too: a recurrence refuses it, and `adaptation`
+    is sampled.
+
+    Args:
+        modules: M; R by default.
+        capacity: modules per token on average, above 0, at most M; 2 in the paper.
+    """
+
+    needs_scores = True
+    sees_batch = True
+
+    def __init__(self, setup: RouterSetup, *, modules: int | None = None, capacity: float = 2.0):
+        super().__init__(setup, modules=modules)
+        self.capacity = check_number("capacity", capacity, 1e-3, self.num_modules)
+
+    def call(self, rule=None, rule_features=None, scores=None, extra=None):
+        shares = softmax(scores)
+        of_batch = whole_batch(ops.stop_gradient(shares))
+        num_tokens = ops.shape(of_batch)[2]
+        taken = ops.cast(ops.cast(num_tokens, "float32") * (self.capacity / self.num_modules), "int32")
+        taken = ops.clip(taken, 1, num_tokens)
+        order = ops.sort(of_batch, axis=2)
+        least = ops.take(order, ops.reshape(num_tokens - taken, [1]), axis=2)
+        chosen = ops.cast(shares >= least, shares.dtype)
+        nobody = ops.cast(ops.sum(chosen, axis=1, keepdims=True) == 0, shares.dtype)
+        kept = shares * (chosen + nobody)
+        return kept / ops.sum(kept, axis=1, keepdims=True)

@@ -1,0 +1,50 @@
+"""The router `gumbel`."""
+
+import numpy as np
+from keras import ops
+
+from modtf.checks import check_number
+from modtf.models.kernels.choice import largest
+from modtf.models.kernels.noise import uniform_noise
+from modtf.models.kernels.sums import softmax
+from modtf.models.routers import register_router
+from modtf.models.routers.base import Router, RouterSetup, noise_keys
+
+
+@register_router("gumbel")
+class Gumbel(Router):
+    """p is 1 for the module whose score plus Gumbel noise is largest, which draws from the softmax of the
+    scores; scores learn as if p were the softmax of the noisy scores over a temperature, straight through
+    (Jang, Gu, Poole 2017, "Categorical Reparameterization with Gumbel-Softmax"; Maddison, Mnih, Teh 2017,
+    "The Concrete Distribution").
+
+    Noise is drawn in training alone, every number from (task, seed, step, token, module), whatever replica
+    has the token; in evaluation p is 1 for the largest score.
+
+    Args:
+        modules: M, at most 127; R by default.
+        temperature: of the gradient, from 0.001 to 1000.
+    """
+
+    needs_scores = True
+
+    def __init__(self, setup: RouterSetup, *, modules: int | None = None, temperature: float = 1.0):
+        super().__init__(setup, modules=modules)
+        self.temperature = check_number("temperature", temperature, 1e-3, 1e3)
+        check_number("modules", self.num_modules, 1, 127)
+        self.key = self.keep("key", noise_keys(setup.initial, setup.name), "int32")
+        self.step = self.keep("step", np.zeros([self.num_members]), "int32")
+
+    def extra_input(self, rule, training):
+        if not training:
+            return None
+        uniform = uniform_noise(self.key, self.step, self.num_modules, self.token_numbers(ops.shape(rule)[2]))
+        return -ops.log(-ops.log(uniform))
+
+    def call(self, rule=None, rule_features=None, scores=None, extra=None):
+        noisy = scores if extra is None else scores + extra
+        shares = softmax(noisy / self.temperature)
+        return largest(noisy) + (shares - ops.stop_gradient(shares))  # exactly 0 and 1
+
+    def advance(self, activation):
+        self.step.assign(self.step + 1)
