@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.figures.base import png_of
+from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import compare_pairs
-from modtf.analysis.summary import summarise
 from modtf.analysis.text import markdown_table
 from modtf.experiments.vqa.chance import against_chance, routed
 from modtf.families import FAMILIES

@@ -9,6 +9,7 @@ Examples:
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -81,18 +82,14 @@ def main(given: flags.FlagValues) -> None:
         layers, sums = measured(routing, given, probs)
         print(print_atlas(layers, routing.names))
         folder = out / name if len(given.activations) > 1 else out
-        more = followed_sections(
-            routing, folder, given.logits, given.top_k, given.seed,
-            lambda layers: tqdm(layers, "what they follow", unit="layer"),
-        )  # fmt: skip
+        bar = partial(tqdm, desc="what they follow", unit="layer")
+        more = followed_sections(routing, folder, given.logits, given.top_k, given.seed, bar)
         print(f"Wrote {write_atlas(layers, folder, routing.names, more=more)}")
         routed = layers_of(routing.whole(), given.logits, given.top_k)
         runs.append(Run(name, sums, layers, routed))
     if len(runs) > 1:
-        compared = compare_runs(
-            runs, routings[0].documents, probs, given.confidence, given.seed,
-            lambda layers: tqdm(layers, "compared", unit="layer"),
-        )  # fmt: skip
+        bar = partial(tqdm, desc="compared", unit="layer")
+        compared = compare_runs(runs, routings[0].documents, probs, given.confidence, given.seed, bar)
         print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names)}")
 
 
@@ -126,7 +123,7 @@ def measured(
             permutations=given.permutations,
             confidence=given.confidence,
             seed=given.seed,
-            progress=lambda layers: tqdm(layers, "layers", unit="layer"),
+            progress=partial(tqdm, desc="layers", unit="layer"),
         )
     except ValueError as error:
         raise ValueError(in_flags(str(error))) from error

@@ -4,9 +4,8 @@ Example:
     python launch/report.py --results=runs/study --out=runs/study_report --claims
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from absl import flags
@@ -70,7 +69,8 @@ def main(given: flags.FlagValues) -> None:
     if out:
         for folder in FOLDERS:
             check_writable(out / folder, "--out")
-    study = Study.read(folders, given.checkpoint, given.protocol, progress=_bar("cells"))
+    bar = partial(tqdm, desc="cells", unit="cell")
+    study = Study.read(folders, given.checkpoint, given.protocol, progress=bar)
     if given.variant:
         routers = study.results["router"]
         for name in given.variant:
@@ -81,7 +81,7 @@ def main(given: flags.FlagValues) -> None:
     if out:
         choice = {name: given[name].value for name in ("data_seed", "seed", "width")}
         choice["num_rules"] = given.rules
-        bar = _bar("figures")
+        bar = partial(tqdm, desc="figures", unit="figure")
         written.append(write_report(study, out, given.figures, bar, judged, given.vector, **choice))
     if given.archive:
         write_archive(study.cells, given.archive)
@@ -93,10 +93,6 @@ def main(given: flags.FlagValues) -> None:
     missing = len(study.missing)
     print(f"{plural(missing, 'cell') if missing else 'No cell'} missing of those that were asked for.")
     print(f"Wrote {' and '.join(map(str, written))}")
-
-
-def _bar(what: str) -> Callable[[Sequence[Any]], Iterable[Any]]:
-    return lambda items: tqdm(items, what, unit=what.removesuffix("s"))
 
 
 def command() -> None:

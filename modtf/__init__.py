@@ -15,8 +15,8 @@ from modtf.version import __version__ as __version__
 with epy.lazy_api_imports(globals()):
     from modtf.analysis.claims.registry import register_claim as register_claim
     from modtf.analysis.figures import register_figure as register_figure
+    from modtf.analysis.intervals import summarise as summarise
     from modtf.analysis.study import Study as Study
-    from modtf.analysis.summary import summarise as summarise
     from modtf.cell import Cell as Cell
     from modtf.collecting.collect import collect as collect
     from modtf.datasets.streaming import stream as stream

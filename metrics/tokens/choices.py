@@ -1,11 +1,10 @@
 """Every choice of some tokens, for what needs the very tokens: sums over labels do not say it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from modtf.checks import check_integer
 from modtf.metrics.tokens.checks import Ints, Numbers, as_layers
@@ -16,20 +15,12 @@ Layer = Gates | ChosenExperts
 MOST_TOKENS = 2**15  # that are looked at, of whole documents: of these the noise is far below what matters
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Of one layer: which token `[N]`, which expert `[N]`; nothing of choices that were dropped."""
-
-    token: Ints
-    expert: NDArray[Any]
-
-    @classmethod
-    def of(cls, layer: Layer, some: Ints) -> "Choices":
-        """Those of some tokens, which count from 0."""
-        tokens = layer.read(some)[1]
-        token, choice = np.nonzero(tokens.weights)
-        assert tokens.modules is not None  # of chosen ones, always
-        return cls(token, tokens.modules[token, choice])
+def choices_of(layer: Layer, some: Ints) -> tuple[Ints, Ints]:
+    """Of some tokens, which count from 0: token `[N]` and expert `[N]`, of no choices that were dropped."""
+    tokens = layer.read(some)[1]
+    token, choice = np.nonzero(tokens.weights)
+    assert tokens.modules is not None  # of chosen ones, always
+    return token, tokens.modules[token, choice]
 
 
 def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequence[Layer]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from modtf.metrics.distributions import Array
 from modtf.metrics.tokens.accumulator import ActivationAccumulator
 from modtf.metrics.tokens.checks import Ints
-from modtf.metrics.tokens.choices import Choices, Layer, check_compared, layers_of, whole_documents
+from modtf.metrics.tokens.choices import Layer, check_compared, choices_of, layers_of, whole_documents
 from modtf.metrics.tokens.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
 from modtf.metrics.tokens.layer import Estimate, LayerMeasures
 from modtf.metrics.tokens.summarise import BY, NUM_PERMUTATIONS, Progress, measuring
@@ -183,8 +183,8 @@ def _matched(
 
     ones = []
     for layer in layers:
-        chosen, shape = Choices.of(layer, some), (len(some), layer.num_modules)
-        ones.append(csr_array((np.ones(len(chosen.token)), (chosen.token, chosen.expert)), shape=shape))
+        sent, shape = choices_of(layer, some), (len(some), layer.num_modules)
+        ones.append(csr_array((np.ones(len(sent[0])), sent), shape=shape))
     a, b = ones
     choices = (a.sum(axis=1) + b.sum(axis=1)) / 2
     together = (a.T @ b).toarray()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from modtf.checks import check_integer
 from modtf.metrics.distributions import Array
 from modtf.metrics.tokens.checks import Ints, Numbers
-from modtf.metrics.tokens.choices import Choices, check_compared, layers_of, whole_documents
+from modtf.metrics.tokens.choices import check_compared, choices_of, layers_of, whole_documents
 from modtf.metrics.tokens.experts import Experts
 from modtf.metrics.tokens.summarise import Progress
 
@@ -99,7 +99,7 @@ def measure_factors(
         asked.append([_Question(*pair, permutations, generator) for pair in pairs])
     found = []
     for place, layer in progress(list(enumerate(layers))):
-        sent = Choices.of(layer, some)
+        sent = choices_of(layer, some)
         for name, questions in zip(factors, asked, strict=True):
             told, by_others, share = (_told(sent, question) for question in questions)
             found.append(Factor(place, name, *told.tolist(), *((1.0 - by_others[0]) * share).tolist()))
@@ -130,12 +130,12 @@ class _Question:
         self.over = [(_joint(values, given), permuted(values)) for values in dealt]
 
 
-def _told(sent: Choices, asked: _Question) -> Array:
+def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
     """I(expert; factor | given), and what permuted factors stay below, corrected for chance.
 
     Both as shares of what there is to tell: H(expert | given) - H(expert | the very token).
     """
-    plain, choices = _left(sent, asked.given), np.bincount(sent.token)[sent.token]
+    plain, choices = _left(sent, asked.given), np.bincount(sent[0])[sent[0]]
     most = plain - float(np.log2(choices).mean())
     if most < 1e-9:
         return np.zeros(2)
@@ -149,11 +149,12 @@ def _told(sent: Choices, asked: _Question) -> Array:
     return np.array([plain - _left(sent, asked.found) - base, 2.0 * chance.std(ddof=1)]) / (most - base)
 
 
-def _left(sent: Choices, cell: Ints) -> float:
+def _left(sent: tuple[Ints, Ints], cell: Ints) -> float:
     """H(expert | cell), in bits."""
-    of_choice, number = cell[sent.token], int(sent.expert.max()) + 1
+    token, expert = sent
+    of_choice, number = cell[token], int(expert.max()) + 1
     small = (int(of_choice.max()) + 1) * number < 2**31  # sorted twice as fast
-    both = np.sort((of_choice * number + sent.expert).astype(np.int32 if small else np.int64))
+    both = np.sort((of_choice * number + expert).astype(np.int32 if small else np.int64))
     edges = np.flatnonzero(np.concatenate([[True], both[1:] != both[:-1], [True]]))
     return (_surprise(np.bincount(of_choice)) - _surprise(np.diff(edges))) / len(both)
 

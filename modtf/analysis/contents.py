@@ -55,12 +55,8 @@ def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) ->
 
 
 def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
-    """What a table of a checkpoint stands on, a line for each family whose protocols agree.
-
-    Example:
-        >>> how_measured(study.cells, "tail")  # doctest: +SKIP
-        ['mlp: checkpoint tail: mean of 10 evaluations in the last 10% of training, each on 10,000 new ...']
-    """
+    """What a table of a checkpoint stands on, a line for each family whose protocols agree, such as "mlp:
+    checkpoint tail: mean of 10 evaluations in the last 10% of training, each on 10,000 new ..." """
     lines: dict[str, list[str]] = {}
     for cell in cells:
         training, sizes = cell.definition.protocol.training, cell.definition.protocol.evaluation

@@ -66,12 +66,7 @@ def family_label(arch: str, task_options: str = "") -> str:
 
 
 def task_of(arch: str, setting: str, task_options: str, num_rules: int) -> Task:
-    """A task of a kind, as results name it.
-
-    Example:
-        >>> task_of("vqa_mnist", "categorical", "question=comparison", 16).question
-        'comparison'
-    """
+    """A task of a kind, as results name it."""
     options = {name: value for name, (_, value) in _options(FAMILIES[arch], task_options)}
     return Task(arch, setting=setting, num_rules=num_rules, **options)
 

@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from modtf.analysis.intervals import LEVEL, MIN_TASKS, holm, intervals, t_interval
+from modtf.analysis.intervals import LEVEL, MIN_TASKS, holm, intervals, refuse_mixtures, t_interval
 from modtf.analysis.labels import known_variants, said_by_families, with_kinds
 from modtf.analysis.rows import activation_rows, performance_rows
-from modtf.analysis.summary import refuse_mixtures
 from modtf.checks import check_choice
 from modtf.metrics import smaller_is_better
 from modtf.results.schema import CELL, KIND, SCORE
@@ -19,6 +18,7 @@ MODEL = ("variant", "model_options")  # what two variants of a pair may differ i
 SAME = tuple(name for name in (*CELL, *SCORE, "distribution") if name not in MODEL)
 MATCH = (*(name for name in CELL if name not in MODEL), "data_seed", "seed", *SCORE, "distribution", "step")
 SCORED = [*KIND, "num_rules", "measure", "condition", "distribution"]
+ENDS = {"": "mean", "_low": "low", "_high": "high"}  # of the names of columns
 NO_CONDITION = "activation"  # the `distribution` of a measure of activation
 GAINED = ["variant", "kind", *SCORED, "gain", "low", "high", "p", "p_corrected"]
 GAINED += ["num_tasks", "num_models", "num_missing"]
@@ -96,19 +96,16 @@ def compare_pairs(
             continue
         refuse_mixtures(matched, by, over)
         matched["won"] = ((np.sign(matched["gain"]) + 1) / 2).where(np.isfinite(matched["gain"]))
-        table = intervals(matched, by, "advantage", level).rename(columns=_renamed("advantage"))
-        gain = intervals(matched, by, "gain", level).rename(columns=_renamed("gain"))
-        won = intervals(matched, by, "won", level)["mean"]
-        table = table.assign(**{name: gain[name] for name in _renamed("gain").values()}, wins=won)
+        table = intervals(matched, by, "advantage", level).assign(first=first, second=second)
+        for name, found in (("advantage", table), ("gain", intervals(matched, by, "gain", level))):
+            for end, column in ENDS.items():
+                table[f"{name}{end}"] = found[column]
+        table["wins"] = intervals(matched, by, "won", level)["mean"]
         table["effect_size"] = _effect_size(matched, by)
-        tables.append(table.assign(first=first, second=second))
-    order = ["first", "second", *by, *_renamed("gain").values(), *_renamed("advantage").values()]
+        tables.append(table)
+    order = ["first", "second", *by, *(f"{name}{end}" for name in ("gain", "advantage") for end in ENDS)]
     order += ["effect_size", "wins", "num_tasks", "num_models", "num_missing"]
     return pd.concat(tables, ignore_index=True)[order] if tables else pd.DataFrame(columns=order)
-
-
-def _renamed(name: str) -> dict[str, str]:
-    return {"mean": name, "low": f"{name}_low", "high": f"{name}_high"}
 
 
 def _effect_size(matched: pd.DataFrame, by: list[str]) -> np.ndarray:
@@ -153,7 +150,7 @@ def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEV
         return pd.DataFrame(columns=columns)
     table["variant"] = pd.Categorical(table["first"], variants)
     is_share = table["distribution"].astype(str) != NO_CONDITION
-    for name, end in {"gain": "", "low": "_low", "high": "_high"}.items():
+    for name, end in zip(("gain", "low", "high"), ENDS, strict=True):
         table[name] = table[f"advantage{end}"].where(is_share, table[f"gain{end}"])
     table["p"] = _two_sided(table, level)
     table["p_corrected"] = table.groupby(scored, observed=True)["p"].transform(lambda p: holm(p.tolist()))

@@ -8,8 +8,7 @@ import pandas as pd
 
 from modtf.analysis import contents
 from modtf.analysis.claims.judge import judge_all
-from modtf.analysis.intervals import LEVEL
-from modtf.analysis.summary import summarise
+from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.table import tables_of
 from modtf.analysis.trained import TrainedModels
 from modtf.results import find_cells, load_results

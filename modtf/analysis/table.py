@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.intervals import LEVEL
+from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.labels import CHECKPOINT_WORDS, RANDOM, at_place, kind_label, with_variants
 from modtf.analysis.rows import (
     IN,
@@ -15,7 +15,6 @@ from modtf.analysis.rows import (
     performance_rows,
     random_at_places,
 )
-from modtf.analysis.summary import summarise
 from modtf.analysis.text import listing, plural, text_table
 from modtf.families import FAMILIES
 from modtf.metrics import activation_measures, smaller_is_better

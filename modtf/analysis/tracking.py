@@ -65,16 +65,12 @@ def learned_measures(study: Any) -> pd.DataFrame:
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
-    """Spearman's rank correlation of two numbers of the same models, `[..., N]`; equal ones share a rank.
-
-    Returns:
-        -1..1, `[...]`; NaN for fewer than 3 models, or where one of the two is the same for all. Models of
-        which one is NaN are left out.
+    """Spearman's rank correlation of two numbers of the same models, `[..., N]`: -1..1, `[...]`; equal ones
+    share a rank. NaN for fewer than 3 models that have both, or where one of the two is the same for all.
 
     Example:
         >>> float(rank_correlation([0.1, 0.2, 0.3], [1, 10, 100]))
-        1.0
-    """
+        1.0"""
     both = np.round(np.stack([np.asarray(first, float), np.asarray(second, float)]), DIGITS)
     both = np.where(np.isnan(both).any(axis=0), np.nan, both)
     ranks = stats.rankdata(both, axis=-1, nan_policy="omit")
@@ -204,16 +200,12 @@ def judged_cells(judged: pd.DataFrame) -> dict[str, tuple[list[str], list[list[s
         body = []
         for measure, rows in part.groupby("measure", observed=True):
             shown = {row.kind: _shown(row) for row in rows.itertuples()}
-            body.append([measure, *(shown.get(kind, "-") for kind in kinds), _over_kinds(rows["verdict"])])
+            counts = rows["verdict"].value_counts()
+            first, *others = [f"{verdict} in {counts[verdict]}" for verdict in VERDICTS if verdict in counts]
+            words = "; ".join([f"{first} of {plural(len(rows), 'kind')}", *others])
+            body.append([measure, *(shown.get(kind, "-") for kind in kinds), words])
         tables[str(over)] = ["measure", *kinds, "over kinds"], body
     return tables
-
-
-def _over_kinds(verdicts: pd.Series) -> str:
-    """For how many kinds of task each verdict holds: "tracks in 3 of 4 kinds; undecided in 1"."""
-    counts = verdicts.value_counts()
-    first, *others = [f"{verdict} in {counts[verdict]}" for verdict in VERDICTS if verdict in counts]
-    return "; ".join([f"{first} of {plural(len(verdicts), 'kind')}", *others])
 
 
 def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:

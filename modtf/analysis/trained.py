@@ -49,7 +49,12 @@ class TrainedModels:
         level: float = LEVEL,
         progress: Progress = iter,
     ):
-        check_results(results)
+        needed = [name for name in COLUMNS if name != "place"]  # which older tables lack
+        is_table = isinstance(results, pd.DataFrame)
+        if lacking := [name for name in needed if name not in results] if is_table else ["all"]:
+            raise ValueError(
+                f"results lacks the columns {', '.join(lacking)}; expected the table of modtf.load_results."
+            )
         check_number("level", level, 0.0, 1.0)
         self.checkpoint = checkpoint if checkpoint is not None else said_by_families(results, "checkpoint")
         rows = select_protocols(with_categories(results), protocols)
@@ -175,16 +180,6 @@ def _name(cell: CellFolder) -> str:
 def _keep(frame: pd.DataFrame, wanted: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     keep = [frame[name].isin(list(values)) for name, values in wanted.items()]
     return frame[np.logical_and.reduce(keep)]
-
-
-def check_results(frame: Any) -> None:
-    """Raises `ValueError` unless it is a table with the columns that `load_results` gives."""
-    needed = [name for name in COLUMNS if name != "place"]  # which older tables lack
-    lacking = [name for name in needed if name not in frame] if isinstance(frame, pd.DataFrame) else ["all"]
-    if lacking:
-        raise ValueError(
-            f"results lacks the columns {', '.join(lacking)}; expected the table of modtf.load_results."
-        )
 
 
 def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.DataFrame:

@@ -68,6 +68,7 @@ class Ablation:
         counts = np.stack([_wider(part, num_labels) for part in self._counts])  # [D, R]
         sent = np.sum([_wider(part, num_labels) for part in self._sent], axis=0)  # [pairs, R]
         number, total = len(counts), counts.sum(axis=0)
+        freedom = number - 1 if number > 1 else np.nan
         with np.errstate(divide="ignore", invalid="ignore"):
             loss = losses[:, 0].sum(axis=0) / total
             changes = losses[:, 1:] - losses[:, :1]
@@ -76,9 +77,7 @@ class Ablation:
             spread = np.sqrt((apart**2).sum(axis=0) * number / max(number - 1, 1)) / total
             share = sent / sent.sum(axis=1, keepdims=True)
             bits = np.log2(share / (total / total.sum()))
-        half = (
-            stats.t.ppf(0.5 + LEVEL / 2, number - 1) * spread if number > 1 else np.full_like(spread, np.nan)
-        )
+        half = stats.t.ppf(0.5 + LEVEL / 2, freedom) * spread
         low, high = change - half, change + half
         rows = [
             (*pair, names[r] if names else r, int(total[r]), int(sent[i, r]), bits[i, r], loss[r],

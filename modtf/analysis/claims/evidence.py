@@ -82,7 +82,7 @@ class Evidence:
 
     @property
     def margin(self) -> float:
-        """The same in standard errors."""
+        """`distance` in standard errors."""
         return self.distance / self.error if self.error > 0 else math.copysign(math.inf, self.distance)
 
     def tasks_needed(self, looks: int = 1) -> int | None:
@@ -104,15 +104,14 @@ def mean_evidence(
     level: float = LEVEL,
 ) -> Evidence:
     """The mean of a column, over all else within a data seed first, every data seed weighing the same."""
-    bounds = {"above": above, "within": within, "level": level}
     if frame.empty:
-        return Evidence(name, **bounds)  # type: ignore[arg-type]
+        return Evidence(name, above=above, within=within, level=level)
     sample = data_seed_means(frame, (), value)[value].to_numpy(np.float64)
     finite = int(np.isfinite(frame[value].to_numpy(np.float64)).sum())
     count = len(sample)
     mean = float(sample.mean()) if count else math.nan
     error = float(sample.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
-    return Evidence(name, mean, error, count, finite, len(frame) - finite, **bounds)  # type: ignore[arg-type]
+    return Evidence(name, mean, error, count, finite, len(frame) - finite, above, within, level)
 
 
 def share_evidence(cast: pd.DataFrame, name: str, above: float, level: float = LEVEL) -> Evidence:

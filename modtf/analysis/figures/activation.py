@@ -11,7 +11,7 @@ from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.labels import at_place, kind_label
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import best_permutation
-from modtf.results import KIND, Activations
+from modtf.results import Activations
 
 NUM_STEPS = 6
 Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, which of its members is shown
@@ -23,23 +23,19 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
     widths = study.results.loc[study.results["num_modules"] > 1, "width"].unique().tolist()
     if not widths:
         raise NothingToDraw("no variant with several modules was run; --variant=modular has them")
-    both = product(study.kinds, study.places)
-    kinds = {(*kind, place): at_place(kind_label(*kind), place) for kind, place in both}
     drawn = 0
-    for width in sorted(widths) if choice.width is None else [choice.width]:
-        found: dict[str, Found] = {label: [] for label in kinds.values()}
-        for activations in (a for place in study.places for a in study.activations(place, width=width)):
-            members = zip(activations.data_seeds.tolist(), activations.seeds.tolist(), strict=True)
+    widths = sorted(widths) if choice.width is None else [choice.width]
+    for width, kind, place in product(widths, study.kinds, study.places):
+        found: Found = []
+        for one in study.of_kind(*kind).activations(place, width=width):
+            members = zip(one.data_seeds.tolist(), one.seeds.tolist(), strict=True)
             wanted = [m for m in members if choice.data_seed in (None, m[0]) and choice.seed in (None, m[1])]
-            if wanted and activations.last.shape[-1] > 1:
-                one = (activations.cell["variant"], activations, activations.index(*min(wanted)) or 0)
-                kind = tuple(activations.cell[name] for name in KIND)
-                found[kinds[(*kind, activations.place)]].append(one)
-        for label, part in found.items():
-            part.sort(key=lambda one: (one[1].cell["num_rules"], study.variants.index(one[0])))
-            drawn += len(part)
-            if part:
-                yield label, part
+            if wanted and one.last.shape[-1] > 1:
+                found.append((one.cell["variant"], one, one.index(*min(wanted)) or 0))
+        found.sort(key=lambda one: (one[1].cell["num_rules"], study.variants.index(one[0])))
+        drawn += len(found)
+        if found:
+            yield at_place(kind_label(*kind), place), found
     if not drawn:
         asked = {"width": choice.width, "task": choice.data_seed, "seed": choice.seed}
         words = [f"{name} {value}" for name, value in asked.items() if value is not None]

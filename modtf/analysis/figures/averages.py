@@ -8,9 +8,9 @@ import pandas as pd
 
 from modtf.analysis.figures.base import NothingToDraw, Picture, Pictures
 from modtf.analysis.figures.layout import panels
+from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import RANDOM, categorise, family_label, with_kinds
 from modtf.analysis.rows import OUT, activation_rows, headline_label, performance_rows, random_baseline
-from modtf.analysis.summary import summarise
 from modtf.analysis.text import listing, plural
 from modtf.analysis.trained import TrainedModels
 from modtf.families import FAMILIES
@@ -40,10 +40,7 @@ def performance(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
 
 def activation(frame: pd.DataFrame) -> pd.DataFrame:
     """The measures of activation of several modules and of modules picked at random; `label`: the measure's.
-
-    Raises:
-        NothingToDraw: if there are none.
-    """
+    `NothingToDraw` if there are none."""
     rows = activation_rows(frame)
     if rows.empty:
         raise NothingToDraw("no variant with several modules was run; --variant=modular has them")

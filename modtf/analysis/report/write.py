@@ -9,10 +9,10 @@ import pandas as pd
 from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.figures.base import VECTOR, Choice, NothingToDraw, NotMeant, save
 from modtf.analysis.figures.registry import FIGURES
+from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import SAME, compare_pairs
-from modtf.analysis.report import page, sections
-from modtf.analysis.summary import summarise
+from modtf.analysis.report import page
 from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_choice
 from modtf.files import write_table, write_text
@@ -85,13 +85,13 @@ def write_report(
             reasons = [f"Not drawn: {reason}."]
         drawn.append(page.Section(page.figure_title(name), warnings=reasons, content=pictures))
     parts = [
-        sections.contents_section(study),
+        page.contents_section(study),
         *sorted(drawn, key=lambda section: not section.content),  # pictures first
-        sections.claims_section(study, judged),
-        sections.missing_section(study, undrawn),
-        sections.paired_section(paired),
-        sections.measures_section(),
-        sections.protocols_section(study),
+        page.claims_section(study, judged),
+        page.missing_section(study, undrawn),
+        page.paired_section(paired),
+        page.measures_section(),
+        page.protocols_section(study),
     ]
     write_text(out / PAGE, page.render("modtf report", parts))
     _replace_what_was(out, written)

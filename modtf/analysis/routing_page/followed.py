@@ -15,7 +15,7 @@ from modtf.files import write_table
 from modtf.metrics.distributions import Array
 from modtf.metrics.tokens import Factor, measure_factors
 from modtf.metrics.tokens.checks import Ints
-from modtf.metrics.tokens.choices import Choices, Layer, layers_of, whole_documents
+from modtf.metrics.tokens.choices import Layer, choices_of, layers_of, whole_documents
 from modtf.metrics.tokens.summarise import Progress
 
 FOLLOWS = (
@@ -78,11 +78,11 @@ def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataF
     rows = []
     generator = np.random.default_rng(seed)
     for place, layer in enumerate(layers):
-        sent, number = Choices.of(layer, some), layer.num_modules
-        cells = cell[sent.token]
+        (token, expert), number = choices_of(layer, some), layer.num_modules
+        cells = cell[token]
         everywhere = np.bincount(cells, minlength=len(ids)) / len(cells)
-        total = np.bincount(sent.expert, minlength=number)
-        both = [_excess(sent.expert, of, total, everywhere) for of in (generator.permutation(cells), cells)]
+        total = np.bincount(expert, minlength=number)
+        both = [_excess(expert, of, total, everywhere) for of in (generator.permutation(cells), cells)]
         chance, bits = (np.bincount(of, excess, number) / np.maximum(total, 1) for of, *_, excess in both)
         of, which, counts, excess = both[1]
         for one in np.flatnonzero(total):

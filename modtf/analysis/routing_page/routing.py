@@ -140,9 +140,11 @@ class Routing:
 
     def whole(self) -> NDArray[Any] | Experts:
         """All activations, as `measure_activations` takes them."""
-        return (
-            self.activations[:, :] if isinstance(self.activations, Sent) else from_bfloat16(self.activations)
-        )
+        return self._of(slice(None))
+
+    def _of(self, tokens: slice) -> NDArray[Any] | Experts:
+        some = self.activations[:, tokens]
+        return some if isinstance(some, Experts) else from_bfloat16(some)
 
     def check_label_probs(self, probs: Sequence[float] | str | None) -> None:
         """Raises `ValueError` unless there is one for each label that occurs, and they sum to 1."""
@@ -166,8 +168,7 @@ class Routing:
         for start in range(0, len(self.labels), CHUNK):
             part = slice(start, start + CHUNK)
             ids = None if self.documents is None else self.documents[part]
-            some = self.activations[:, part]
-            yield (some if isinstance(some, Experts) else from_bfloat16(some)), self.labels[part], ids
+            yield self._of(part), self.labels[part], ids
 
 
 def _by_layer(array: Any) -> Any:

@@ -18,7 +18,6 @@ from modtf.analysis.figures.base import Picture, png_of
 from modtf.analysis.figures.layout import STYLE
 from modtf.analysis.figures.matrices import COLOURS
 from modtf.analysis.report import page
-from modtf.analysis.report.sections import measures_section
 from modtf.analysis.routing_page import tables
 from modtf.analysis.routing_page.tables import ADJUSTED, BY, Names
 from modtf.analysis.text import plural
@@ -104,7 +103,7 @@ def write_atlas(
     sections += more
     folds = [_fold(layer, names) for layer in progress(layers)]
     sections.append(page.Section("Each layer", [MATRICES], content=folds))
-    sections.append(measures_section([group for group in GROUPS if group != "performance"], [MEANING]))
+    sections.append(page.measures_section([group for group in GROUPS if group != "performance"], [MEANING]))
     write_text(out / PAGE, page.render("modtf measure", sections))
     return out / PAGE
 
@@ -114,12 +113,11 @@ def _first_section(layers: Sequence[LayerMeasures], names: Names, how: Sequence[
     first = layers[0]
     sizes = sorted({layer.mass.use.size for layer in layers})
     modules = plural(sizes[0], "module") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} modules"
-    size = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(first.labels), 'label')}"
-    shown = []
+    size, shown = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(first.labels), 'label')}", []
     if first.label_counts is not None:
         size += f", {plural(int(first.label_counts.sum()) + first.dropped, 'token')}"
-        labels = [names.label(int(number)) for number in first.labels]
-        counts = pd.DataFrame({"label": labels, "tokens": first.label_counts})
+        labels = map(names.label, first.labels.tolist())
+        counts = pd.DataFrame({"label": list(labels), "tokens": first.label_counts})
         shown.append(page.table(counts.sort_values("tokens", ascending=False, kind="stable")))
     texts = [text for text in (f"{size}.", first.how, *how, READ) if text]
     return page.Section("What was measured", texts, tables.warning_lines(layers, names), shown)
@@ -136,7 +134,7 @@ def shown(picture: Picture, out: Path, files: str = "measures.csv") -> str:
 def _fold(layer: LayerMeasures, names: Names) -> str:
     """The markup of a line that shows a layer's matrices and measures when it is opened."""
     rows = shown_labels(layer)
-    words = [escape(short(names.label(int(number)), int(number))) for number in layer.labels[rows]]
+    words = [escape(short(names.label(number), number)) for number in layer.labels[rows].tolist()]
     title = escape(f"Layer {names.layer(layer.layer)}: {tables.in_brief(layer)}")
     parts = [f"<details><summary>{title}</summary>"]
     for view in layer.views:
@@ -182,29 +180,27 @@ def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
         mean, _, high = view.bits_by_chance
         beyond = np.where(view.bits > high, view.bits - mean, np.nan)
         bits[labels.searchsorted(layer.labels[rows]), column] = beyond[rows]
-    words = [short(names.label(int(number)), int(number)) for number in labels]
-    with matplotlib.rc_context(STYLE):
-        height = float(np.clip(0.16 * len(labels) + 1.0, 2.0, 10.0))
-        figure = Figure(figsize=(9.0, height), dpi=100, layout="constrained")
-        axes = figure.subplots()
+    words = [short(names.label(number), number) for number in labels.tolist()]
+    title = "What the chosen module tells of a label, bits beyond chance (white: none)"
+    height = float(np.clip(0.16 * len(labels) + 1.0, 2.0, 10.0))
+    figure, (axes,) = over_layers([layer.layer for layer in layers], names, [title], 90, height=height)
     image = axes.imshow(bits, COLOURS, aspect="auto", interpolation="nearest", vmin=0)
-    label_layers(axes, [layer.layer for layer in layers], names, 90)
     axes.set_yticks(range(len(labels)), words)
     axes.grid(False)
     axes.tick_params(labelsize=7)
-    axes.set_title("What the chosen module tells of a label, bits beyond chance (white: none)", size=9.5)
     figure.colorbar(image, ax=axes, fraction=0.03)
     table = pd.DataFrame(bits, words, [names.layer(layer.layer) for layer in layers])
     return Picture("labels", "Labels", "Bits beyond chance, by hard assignment.", figure, table)
 
 
 def over_layers(
-    layers: Sequence[int], names: Names, titles: Sequence[str], letters: int = 45, sharey: bool = False
-) -> tuple[Figure, Sequence[Axes]]:
+    layers: Sequence[int], names: Names, titles: Sequence[str], letters: int = 45, height: float = 3.2,
+    sharey: bool = False,
+) -> tuple[Figure, Sequence[Axes]]:  # fmt: skip
     """A figure of panels side by side, with layers below."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9.0, 3.2), dpi=100, layout="constrained")
-        panels = figure.subplots(1, len(titles), sharey=sharey)
+        figure = Figure(figsize=(9.0, height), dpi=100, layout="constrained")
+        panels = figure.subplots(1, len(titles), squeeze=False, sharey=sharey)[0]
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title, size=9.5)
         label_layers(axes, layers, names, letters)

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import options_of
-from modtf.analysis.summary import summarise
 from modtf.analysis.text import text_table
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions import COMPOSED, ELEMENTAL

@@ -9,10 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from modtf.analysis.figures.averages import note
-from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
-from modtf.analysis.figures.layout import GREY, Look, panels
-from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, note, panels, register_figure
+from modtf.analysis.figures.layout import GREY, Look
 from modtf.analysis.labels import options_of
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels

@@ -9,7 +9,7 @@ from modtf.analysis.figures import Choice, NothingToDraw, Pictures, note, panels
 from modtf.analysis.figures.averages import counts
 from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.marks import by_variant, joined
-from modtf.analysis.summary import summarise
+from modtf.analysis.intervals import summarise
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.given import GIVEN, family_of_matrices
 from modtf.metrics import MEASURES

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.averages import means, performance
-from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures import Choice, NothingToDraw, Pictures, means, performance, register_figure
 from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.marks import by_variant, joined, whiskers
-from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.datasets.families.vqa_combinations import find_combinations

@@ -16,15 +16,13 @@ from modtf.studies.load import register_study
 
 APART = ("balanced", "clamped")  # what they are made for is asked by studies of their own
 ARCHITECTURES = ("mlp", "mha")
-OPTIONS = {"annealed": lambda arch: {"router.steps": STEPS[arch] * 2 // 3}}
 
 
 def routers(arch: str) -> Grid:
     """A point for every router, and the steps that it is to know of."""
+    options = {"annealed": {"router.steps": STEPS[arch] * 2 // 3}}
     compared = [name for name in ROUTERS if name not in APART]
-    return sum(
-        (grid(variant=name, **OPTIONS.get(name, lambda arch: {})(arch)) for name in compared), Grid([])
-    )
+    return sum((grid(variant=name, **options.get(name, {})) for name in compared), Grid([]))
 
 
 @register_study("routers")
