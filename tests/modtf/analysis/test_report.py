@@ -65,7 +65,7 @@ def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
         *(
             CLAIMS[claim].text.replace("<=", "&lt;=").replace("'", "&#39;")
             for claim in CLAIMS
-            if not CLAIMS[claim].families
+            if not (CLAIMS[claim].families or CLAIMS[claim].router)
         ),
     ):
         assert words in text
