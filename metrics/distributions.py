@@ -28,7 +28,7 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
         raise ValueError(f"{name} is empty: its shape is {array.shape}.")
     rounding = array.shape[-1] * np.finfo(np.float64).eps
     if array.min() >= 0 and np.abs(array.sum(axis=-1) - 1.0).max() <= rounding:
-        return array.copy()  # the usual case, as measures are taken of thousands
+        return array  # the usual case, as measures are taken of thousands
     for wrong, words in (
         (~np.isfinite(array), "every entry must be finite"),
         (array < 0, "probabilities cannot be negative"),
@@ -55,6 +55,8 @@ def entropy(p: Array) -> Array:
 
 def as_numbers(values: ArrayLike, name: str) -> Array:
     """Returns the values as float64; raises `ValueError` if they are ragged or no numbers."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
     try:
         return real(values).astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:

@@ -46,8 +46,11 @@ def effective_rank(A: ArrayLike) -> float:
     A = check_activation_matrix(A)
     if not can_specialise(A):
         return float("nan")
-    if len(A) > 4 * A.shape[1]:  # tall: singular values to 1e-8, in a tenth of the time
-        parts = np.array_split(A, len(A) // 64 + 1)  # so small that BLAS starts no threads, which cost more
+    tall = A if len(A) > A.shape[1] else A.T
+    if len(tall) > 4 * tall.shape[1]:  # singular values to 1e-8, in a tenth of the time
+        parts = np.array_split(
+            tall, len(tall) // 64 + 1
+        )  # so small that BLAS starts no threads, which cost more
         values = np.sqrt(np.maximum(np.linalg.eigvalsh(sum(part.T @ part for part in parts)), 0.0))
     else:
         values = np.linalg.svd(A, compute_uv=False)
