@@ -37,10 +37,9 @@ class VQANetwork(ModularModel):
         self.banks: dict[str, list[tuple[Bank, Modules]]] = {place: [] for place in PLACES}
         for place in PLACES:
             for number, bank in enumerate(self.library.banks(place)):
-                layer = self._modules(bank, bank.num_modules, f"{place}_{number}")
+                modules = self._make_router(place, bank) if bank.routed else bank.num_modules
+                layer = self._modules(bank, modules, f"{place}_{number}")
                 self.banks[place].append((bank, layer))
-                if bank.routed:
-                    self._make_router(place, bank)
                 if bank.kind == FIND:
                     self._make_scales(scales, bank)
         if not self.routers and self.population.family.variant(self.variant).router != GIVEN:
@@ -55,16 +54,15 @@ class VQANetwork(ModularModel):
         setattr(self, name, layer)  # so that Keras knows it
         return layer
 
-    def _make_router(self, place: str, bank: Bank) -> None:
+    def _make_router(self, place: str, bank: Bank) -> int:
+        """M, which its options may say."""
         num_rules = len(bank.module_of)
         router = self.make_router(num_rules, place=place, modules=bank.num_modules)
-        if router.num_modules != bank.num_modules:  # as its options say
-            name = self.banks[place].pop()[1].name
-            self.banks[place].append((bank, self._modules(bank, router.num_modules, name)))
         if router.needs_scores:
             width = 2 if place == CLASSIFIER else self.width
             score = Score(self.initial, router.num_modules, width + num_rules, f"scores_{place}")
             setattr(self, score.name, score)
+        return router.num_modules
 
     def _make_scales(self, drawn: np.ndarray, bank: Bank) -> None:
         """g of every sub-task that a Find is called for."""

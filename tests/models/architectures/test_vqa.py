@@ -233,8 +233,14 @@ def test_any_router_at_any_place(variant, name, modules):
 
 
 def test_a_router_may_have_other_numbers_of_modules():
-    model = library("attribute", "routed_all_all", "modular_op", router={"modules": 6})
-    assert model(batch("attribute")[0])["activation_encoder"].shape[-1] == 6
+    models = [
+        library("attribute", "routed_all_all", "modular_op", router={"modules": modules})
+        for modules in (3, 4, 6)
+    ]
+    assert models[2](batch("attribute")[0])["activation_encoder"].shape[-1] == 6
+    assert {len(model.trainable_variables) for model in models} == {25}  # none of modules that nothing calls
+    three, four, six = (model.num_parameters for model in models)
+    assert six - four == 2 * (four - three) > 0
 
 
 def test_libraries_share_what_they_have_in_common(tmp_path):
