@@ -20,6 +20,7 @@ from modtf.metrics import measure_all
 PERFORMANCE = ("loss", "loss_scale2", "error", "error_scale2")
 MEASURES = ("collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information")
 LEVEL = 0.95
+MARGINS = {"performance": 0.15, "measures": 0.05}  # equal: a share of the released loss or error; a value
 
 
 def released_values(folder: Path) -> pd.DataFrame:
@@ -66,12 +67,22 @@ def interval(values: np.ndarray) -> str:
     return f"{values.mean():.4g} ±{half:.2g}"
 
 
-def difference(ours: np.ndarray, released: np.ndarray) -> tuple[float, float, float]:
+def difference(ours: np.ndarray, released: np.ndarray, level: float = LEVEL) -> tuple[float, float, float]:
     """Ours less released, with Welch's interval; NaN where there are no two values of each."""
     if min(len(ours), len(released)) < 2:
         return float(ours.mean() - released.mean()), np.nan, np.nan
-    found = stats.ttest_ind(ours, released, equal_var=False).confidence_interval(LEVEL)
+    found = stats.ttest_ind(ours, released, equal_var=False).confidence_interval(level)
     return float(ours.mean() - released.mean()), float(found.low), float(found.high)
+
+
+def verdict(ours: np.ndarray, released: np.ndarray, measure: str) -> str:
+    """ "*" where the interval of the difference excludes 0; "=" where that of two one-sided tests at 5% lies
+    within the margin; both where a difference is sure and small; "" where neither can be said."""
+    _, low, high = difference(ours, released)
+    performance = measure in PERFORMANCE
+    margin = MARGINS["performance"] * abs(float(released.mean())) if performance else MARGINS["measures"]
+    _, least, most = difference(ours, released, 2 * LEVEL - 1)
+    return "*" * (low > 0 or high < 0) + "=" * (-margin < least and most < margin)
 
 
 def table(released: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
@@ -98,7 +109,7 @@ def table(released: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
                             "modtf": interval(mine),
                             "difference": f"{gap:+.2g} ({low:+.2g} to {high:+.2g})",
                             "seeds": f"{len(theirs)}, {len(mine)}",
-                            "differs": "*" if low > 0 or high < 0 else "",
+                            "verdict": verdict(mine, theirs, measure),
                         }
                     )
     return pd.DataFrame(rows)
@@ -114,7 +125,8 @@ def main() -> None:
     rows = table(released_values(given.released), our_values(given.ours))
     rows = rows[rows["when"].isin(given.when) & rows["measure"].isin(given.measures)]
     print(rows.to_markdown(index=False))
-    print(f"\n{int((rows['differs'] == '*').sum())} of {len(rows)} intervals of the difference exclude 0.")
+    sure, equal = (int(rows["verdict"].str.contains(mark, regex=False).sum()) for mark in "*=")
+    print(f"\nOf {len(rows)} intervals of the difference {sure} exclude 0; {equal} lie within the margin.")
 
 
 if __name__ == "__main__":
