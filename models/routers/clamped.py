@@ -1,5 +1,8 @@
 """`clamped`: a routing that is given and stays, from perfect to useless: modules learn under it alone."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 from keras import ops
 
@@ -7,6 +10,7 @@ from modtf.checks import check_choice, check_integer, check_number
 from modtf.models.kernels.noise import threefry, uniform_noise
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup, noise_keys
+from modtf.task import Task
 
 MATRICES = ("spread", "block", "collapsed")
 
@@ -43,6 +47,22 @@ def clamped_matrix(num_rules: int, matrix: str = "spread", amount: float = 0.0) 
     return np.kron(np.eye(num_rules // block), shares)
 
 
+def final_matrices(folder: str, members: Sequence[tuple[Task, int]]) -> np.ndarray:
+    """The last A [P, R, M] of the members with the same data seed and seed, in the folder of a finished cell.
+
+    Raises:
+        ValueError: where it has none of a member.
+    """
+    try:
+        with np.load(Path(folder, "activation.npz"), allow_pickle=False) as found:
+            known = zip(found["data_seeds"].tolist(), found["seeds"].tolist(), strict=True)
+            last = dict(zip(known, found["last"].astype(np.float64), strict=True))
+        matrices = np.stack([last[task.data_seed, seed] for task, seed in members])
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{folder} has no final activation matrix of every member: {error!r}.") from error
+    return matrices / matrices.sum(axis=-1, keepdims=True)
+
+
 @register_router("clamped")
 class Clamped(Router):
     """p is the rule's row of a matrix that its options say, or one module drawn from it for each token: what
@@ -54,15 +74,34 @@ class Clamped(Router):
     Args:
         matrix, amount: see `clamped_matrix`; by default that of `gt_modular`.
         hard: whether one module is drawn for every token; else p is the row itself.
+        of: in their place the folder of a finished cell of as many modules: every member has the last
+            matrix that the same member had there, of which it is the twin.
+
+    Example:
+        >>> modtf.build(task, "clamped", router={"of": "runs/mlp_r8-0123abcd"})  # doctest: +SKIP
     """
 
     depends_only_on_rule = True
 
     def __init__(
-        self, setup: RouterSetup, *, matrix: str = "spread", amount: float = 0.0, hard: bool = False
+        self,
+        setup: RouterSetup,
+        *,
+        matrix: str = "spread",
+        amount: float = 0.0,
+        hard: bool = False,
+        of: str | None = None,
     ):
         super().__init__(setup)
         self.matrix = clamped_matrix(self.num_rules, matrix, amount)
+        if of is not None:
+            if (matrix, amount) != ("spread", 0.0):
+                raise ValueError(f"matrix={matrix!r}, amount={amount!r} and of={of!r} are two ways to say A.")
+            self.matrix = final_matrices(of, setup.initial.members)
+            if self.matrix.shape[1:] != (self.num_rules, self.num_modules):
+                raise ValueError(
+                    f"A of {of!r} is {self.matrix.shape[1:]}; expected {self.num_rules} squared."
+                )
         self.is_drawn = bool(hard) and not np.isin(self.matrix, (0, 1)).all()
         self.depends_only_on_rule = not self.is_drawn  # type: ignore[misc]  # the class says it of most
         if self.is_drawn:
@@ -83,12 +122,12 @@ class Clamped(Router):
             return (
                 rule if np.array_equal(self.matrix, np.eye(self.num_rules)) else self._rows(self.matrix, rule)
             )
-        ends = np.cumsum(self.matrix, axis=1)
-        ends[:, -1] = 1.0
-        begins = np.pad(ends[:, :-1], ((0, 0), (1, 0)))
+        ends = np.cumsum(self.matrix, axis=-1)
+        ends[..., -1] = 1.0
+        begins = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=-1)
         drawn = ops.logical_and(extra >= self._rows(begins, rule), extra < self._rows(ends, rule))
         return ops.cast(drawn, rule.dtype)
 
     def _rows(self, matrix, rule):
         """The row of each token's rule, [P, M, T]."""
-        return ops.matmul(ops.convert_to_tensor(matrix.T, rule.dtype), rule)
+        return ops.matmul(ops.convert_to_tensor(np.swapaxes(matrix, -1, -2), rule.dtype), rule)

@@ -11,7 +11,7 @@ from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.marks import by_variant, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.modarch.given import GIVEN, family_of_matrices
+from modtf.experiments.modarch.given import GIVEN, family_of_matrices, has_dose
 from modtf.metrics import MEASURES
 
 AGAINST = ("alignment", "inverse_mutual_information")
@@ -23,14 +23,15 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     """A picture by kind: performance in and out of distribution, by families of given routings; learned ones
     beside them."""
     rows = study.results
-    if not (rows["router"] == GIVEN).any():
+    if not has_dose(rows).any():
         raise NothingToDraw(f"no {GIVEN} routing was trained; sweep --study=misrouting trains eleven")
     model = ["kind", "variant", "num_rules", "width", "data_seed", "seed"]
     places = rows[rows["measure"].isin(AGAINST)].pivot_table("value", model, "measure", observed=True)
     found = performance(rows).merge(places.reset_index(), on=model)
     found["model"] = found["variant"].astype(str)
-    options = found["model_options"].astype(str).where(found["router"] == GIVEN, "")
-    found["variant"] = found["model"].mask(found["router"] == GIVEN, options.map(family_of_matrices))
+    dosed = has_dose(found)
+    options = found["model_options"].astype(str).where(dosed, "")
+    found["variant"] = found["model"].mask(dosed, options.map(family_of_matrices))
     for (kind, num_rules, width), part in found.groupby(["kind", "num_rules", "width"], observed=True):
         table = _table(study, part)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"

@@ -35,13 +35,18 @@ def family_of_matrices(model_options: str) -> str:
     return f"{matrix}, {'drawn' if drawn else 'soft'}"
 
 
+def has_dose(rows: pd.DataFrame) -> pd.Series:
+    """Whether the routing was given by the name of a matrix, not as a twin's of another model."""
+    return (rows["router"] == GIVEN) & ~rows["model_options"].astype(str).str.contains("of=", regex=False)
+
+
 def with_doses(study: TrainedModels) -> pd.DataFrame:
     """Performance in and out of distribution of the models whose routing was given.
 
     Returns:
         The columns of `study.performance`, and matrix, amount, drawn, and alignment: of the matrix itself.
     """
-    rows = study.performance[study.performance["router"] == GIVEN]
+    rows = study.performance[has_dose(study.performance)]
     doses = [dose(said) for said in rows["model_options"].astype(str)]
     table = pd.DataFrame(doses, rows.index, ["matrix", "amount", "drawn"])
     return rows.join(table.assign(alignment=[distance(*which[:2]) for which in doses]))

@@ -11,6 +11,7 @@ from modtf.models.routers import make_router
 from modtf.models.routers.base import RouterSetup
 from modtf.models.routers.clamped import clamped_matrix
 from modtf.population import Population
+from modtf.results.schema import write_activations
 from modtf.task import Task
 
 R = 8
@@ -123,4 +124,34 @@ def test_every_architecture_draws(arch, random_batch):
 )
 def test_what_is_no_matrix(options, words):
     with pytest.raises(ValueError, match=words):
+        router(**options)
+
+
+def test_twins_have_the_last_matrices_of_their_own_members(tmp_path):
+    matrices = np.random.default_rng(0).dirichlet(np.ones(R), size=[1, 3, R])
+    write_activations(
+        tmp_path, last=matrices[0], best=matrices[0], history=matrices, steps=[0], data_seeds=[4, 0, 0],
+        seeds=[0, 1, 0],
+    )  # fmt: skip
+    rule, drawn = rules(3, 2, 200_000)
+    for member, p in zip(
+        (2, 1), router(of=str(tmp_path)).route(rule, rule).numpy(), strict=True
+    ):  # seeds 0, 1
+        np.testing.assert_allclose(p.T, matrices[0, member][drawn[2 - member]], atol=1e-6)
+    p = router(of=str(tmp_path), hard=True).route(rule, rule).numpy()
+    for member, one, of_rule in zip((2, 1), p, drawn, strict=True):
+        assert set(np.unique(one)) == {0.0, 1.0}
+        found = np.stack([one.T[of_rule == r].mean(axis=0) for r in range(R)])
+        np.testing.assert_allclose(found, matrices[0, member], atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"of": "nowhere"}, "nowhere has no final activation matrix of every member"),
+        ({"of": "nowhere", "amount": 0.5}, "are two ways to say A"),
+    ],
+)
+def test_twins_that_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
         router(**options)

@@ -23,7 +23,7 @@ DOSES = [
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    variants = ["modular", "gt_modular", *(("clamped", dose) for dose in DOSES)]
+    variants = ["modular", "gt_modular", *(("clamped", dose) for dose in [*DOSES, {"of": "modular"}])]
     return study_of(tmp_path_factory.mktemp("doses"), rules=[8], data_seeds=range(3), variants=variants)
 
 
@@ -32,7 +32,8 @@ def test_every_dose_is_a_point_of_its_family(study):
     assert picture.name == "misrouting_mlp_regression_r8_e32"
     points = picture.table.groupby(["where", "against", "variant"], observed=True).size().unstack()
     assert points["spread, soft"].eq(2).all()
-    assert points[["spread, drawn", "block, soft", "modular", "gt_modular"]].eq(1).all(axis=None)
+    others = ["modular", "gt_modular", "clamped (of=modular)"]
+    assert points[["spread, drawn", "block, soft", *others]].eq(1).all(axis=None)
     assert len(points) == 4  # in and out of distribution, against two measures
     rows = study.results.query("kind == 'MLP regression' and variant == 'modular'")
     point = picture.table.query("variant == 'modular' and against == 'Alignment'").set_index("where")
