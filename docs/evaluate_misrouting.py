@@ -75,6 +75,7 @@ if __name__ == "__main__":
     tables = [pd.read_csv(given.table)] if given.table.exists() else []
     known = {name for table in tables for name in table["cell"]}
     for one in tqdm(find_cells(given.results), desc="cells"):
-        if one.definition.variant == "clamped" and one.definition.hash not in known:
+        is_new = one.definition.variant == "clamped" and one.definition.hash not in known
+        if one.is_finished and is_new:
             tables.append(crossed(one.definition, one.path))
             write_text(given.table, pd.concat(tables).to_csv(index=False))

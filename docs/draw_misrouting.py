@@ -1,0 +1,140 @@
+"""Draws what docs/misrouting.md shows of docs/study/misrouting.zip and of misrouting_crossed.csv beside it;
+prints its tables.
+
+    modtf sweep --study=misrouting --out=studies/misrouting
+    modtf report --results=studies/misrouting --archive=docs/study/misrouting.zip
+    python docs/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
+    python docs/draw_misrouting.py
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import modtf
+from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis.claims import decisive
+from modtf.analysis.claims.evidence import mean_evidence
+from modtf.analysis.contents import how_measured
+from modtf.analysis.figures.base import png_of
+from modtf.analysis.text import markdown_table
+from modtf.experiments.modarch.given import distance, with_doses
+from modtf.experiments.modarch.studies.misrouting import DOSES
+from modtf.families import FAMILIES
+from modtf.metrics import inverse_mutual_information
+from modtf.models.routers.clamped import clamped_matrix
+
+HERE = Path(__file__).parent
+CROSSED = HERE / "study" / "misrouting_crossed.csv"
+CLAIMS = ["misrouting_costs", "a_tenth_misrouted_is_cheap", "half_the_modules_cost", "drawn_costs_more"]
+MEMBER = ["data_seed", "seed"]
+WAYS = {False: "soft", True: "drawn"}
+
+
+def read() -> modtf.Study:
+    """All models of the settings that were run whole."""
+    study = modtf.Study.read(HERE / "study" / "misrouting.zip")
+    parts = [part for part in grids(study) if len(part.cells) == sum(1 + drawn for drawn in DOSES.values())]
+    return modtf.Study.read([cell for part in parts for cell in part.cells])
+
+
+def grids(study: modtf.Study) -> list[modtf.Study]:
+    """Its settings."""
+    return [study.of_kind(*kind) for kind in study.kinds]
+
+
+def times(values: pd.DataFrame, perfect: pd.DataFrame, level: float) -> str:
+    """How many times as much: the geometric mean over tasks, with its interval; "" where nothing was run."""
+    both = values[[*MEMBER, "value"]].merge(perfect[[*MEMBER, "value"]], on=MEMBER, suffixes=("", "_perfect"))
+    if both.empty:
+        return ""
+    found = mean_evidence(
+        both.assign(log=np.log(both["value"] / both["value_perfect"])), "log", "", level=level
+    )
+    mean, low, high = np.exp([found.value, *found.interval])
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
+
+
+def costs(part: modtf.Study) -> str:
+    """What every dose costs, as a multiple of perfect routing's loss or error, in Markdown."""
+    doses, rows = with_doses(part), []
+    where = [doses[doses["distribution"] == name] for name in (IN, OUT)]
+    perfect = [each[(each["matrix"] == "spread") & (each["amount"] == 0)] for each in where]
+    for (matrix, amount), drawn in sorted(DOSES.items(), key=lambda item: (item[0][0] != "spread", item[0])):
+        if (matrix, amount) == ("spread", 0):
+            continue
+        told = inverse_mutual_information(clamped_matrix(8, matrix, amount))
+        cells = []
+        for way in (False, True)[: 1 + drawn]:
+            for each, best in zip(where, perfect, strict=True):
+                same = (each["matrix"] == matrix) & (each["amount"] == amount) & (each["drawn"] == way)
+                cells.append(times(each[same], best, part.level))
+        cells += ["the same"] * (4 - len(cells))
+        rank = np.linalg.matrix_rank(clamped_matrix(8, matrix, amount))
+        rows.append(
+            [f"{matrix} {amount:g}", f"{distance(matrix, amount):.3f}", f"{told:.2f}", str(rank), *cells]
+        )
+    header = [f"{way}, {name.split()[0]}" for way in WAYS.values() for name in (IN, OUT)]
+    return markdown_table(["matrix", "alignment", "inverse mutual information", "rank", *header], rows)
+
+
+def verdicts(study: modtf.Study) -> str:
+    """Every claim with its verdict, and the number nearest to the other side, in Markdown."""
+    rows = [
+        [
+            row.text,
+            row.kind,
+            row.verdict,
+            row.evidence,
+            f"{row.value:+.2f} ({row.low:+.2f} to {row.high:+.2f})",
+        ]
+        for row in decisive(study.claims(CLAIMS)).itertuples()
+    ]
+    return markdown_table(["claim", "kind", "verdict", "weakest of its numbers", "number"], rows, left=4)
+
+
+def crossed(study: modtf.Study) -> str:
+    """Models trained under one routing, evaluated under another: loss in and out of distribution as multiples
+    of what they have under their own, in Markdown."""
+    asked, rows = pd.read_csv(CROSSED), []
+    asked = asked[asked["setting"].isin({str(kind[1]) for kind in study.kinds})]
+    own = pd.concat([with_doses(part) for part in grids(study.at("last"))])
+    own["cell"] = own["folder"].astype(str).str.rsplit("-").str[-1]
+    family = FAMILIES["mlp"]
+    for (cell, setting), part in asked.groupby(["cell", "setting"], sort=False):
+        measure = family.performance_measure(setting)
+        names = {IN: measure, OUT: f"{measure}_{family.headline}"}
+        for routing, found in part.groupby(["asked_matrix", "asked_amount", "asked_hard"], sort=False):
+            first = found.iloc[0]
+            trained = f"{first.trained_matrix} {first.trained_amount:g}, {WAYS[bool(first.trained_hard)]}"
+            told = [f"{setting}", trained, f"{routing[0]} {routing[1]:g}, {WAYS[bool(routing[2])]}"]
+            ours = own[own["cell"] == cell]
+            cells = [
+                times(found[found["measure"] == name], ours[ours["distribution"] == where], study.level)
+                for where, name in names.items()
+            ]
+            rows.append([*told, *cells])
+    return markdown_table(["setting", "trained under", "evaluated under", "in", "out"], rows, left=3)
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """The tables of the page."""
+    above = "\n".join(f"*{line}*  " for line in how_measured(study.cells, study.checkpoint))
+    tables = [f"{above}\n\n**{kind_label(*part.kinds[0])}**\n\n{costs(part)}" for part in grids(study)]
+    return {"misrouting.md": [*tables, verdicts(study), crossed(study)]}
+
+
+def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
+    """Writes a picture for every setting."""
+    paths = []
+    for picture in study.figure("misrouting"):
+        paths.append(folder / f"{picture.name}.png")
+        paths[-1].write_bytes(png_of(picture))
+    return paths
+
+
+if __name__ == "__main__":
+    trained = read()
+    draw(trained)
+    print("\n\n".join(texts(trained)["misrouting.md"]))
