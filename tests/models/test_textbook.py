@@ -1,6 +1,5 @@
 """The fused models against the textbook form, values and gradients, in float64."""
 
-import inspect
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +13,7 @@ from modtf.cell import VARIANTS
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.cells import CELLS
 from modtf.models.kernels.rows import LANES
+from modtf.models.options import options_of
 from modtf.models.routers import ROUTERS
 
 WIDTH = 5
@@ -58,7 +58,8 @@ def test_other_routers(arch, other, random_batch):
     if ROUTERS[other].sees_batch and tasks[0].is_sequence:
         pytest.skip("the textbook form goes through a sequence token by token")
     # `clamped` has a module for every rule
-    router = {"modules": 5} if "modules" in inspect.signature(ROUTERS[other]).parameters else {"amount": 0.3}
+    is_free = "modules" in options_of(ROUTERS[other], "__init__", skip=2)
+    router = {"modules": 5} if is_free else {"amount": 0.3}
     model = build(tasks, other, WIDTH, [0, 1], dtype="float64", router=router)
     features, weights = random_batch(tasks, batch=8, seq_len=3)
     for _ in range(2):
