@@ -1,9 +1,7 @@
-"""Models and training as one writes them first: every module's answer in memory, [batch, modules, width];
-data by NumPy, a batch at a time through a Python generator; and Keras's defaults.
+"""Models and training as one writes them first: all answers in memory, data by NumPy, Keras's defaults.
 
+Example:
     modtf bench --arch=mlp --plugin=docs/performance/textbook_form.py
-
-The models have exactly the parameters of `modtf.models` and none of their care; only the cost is of interest.
 """
 
 from collections.abc import Callable, Iterator

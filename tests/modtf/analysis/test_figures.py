@@ -1,6 +1,5 @@
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -13,7 +12,6 @@ from modtf.analysis import Study, figures, performance_rows, random_baseline, su
 from modtf.analysis.figures import NothingToDraw, Picture, average, panels, performance
 from modtf.analysis.figures.layout import looks
 from modtf.analysis.figures.registry import MODULES
-from modtf.families import FAMILIES
 from modtf.protocol import Training
 from modtf.results import VARIANTS
 
@@ -288,17 +286,6 @@ def test_a_mean_over_kinds_does_not_change_them_along_its_line(tmp_path, undrawn
     assert [set(picture.table["kind"]) for picture in others] == [{"MLP regression", "MHA v1 regression"}]
     three = study_of(tmp_path, kinds=[("rnn", {})], rules=(4,), **few)
     assert [picture.name for picture in three.figure(name)] == [f"{name}_e32"]
-
-
-def test_as_many_variants_as_there_are_routers_can_be_told_apart():
-    names = [path.stem for path in (Path(__file__).parents[3] / "models" / "routers").glob("[a-z]*.py")]
-    assert len(set(looks(pd.Series(names)).values())) == len(names) > 10
-
-
-@pytest.mark.parametrize("arch", FAMILIES)
-def test_no_two_variants_of_a_family_look_alike(arch):
-    names = [variant.name for variant in FAMILIES[arch].variants][:12]
-    assert len(set(looks(pd.Series(names)).values())) == len(names)
 
 
 def test_any_table_can_be_drawn_in_panels():
