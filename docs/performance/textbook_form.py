@@ -1,7 +1,6 @@
 """Models and training as one writes them first: all answers in memory, data by NumPy, Keras's defaults.
 
-Example:
-    modtf bench --arch=mlp --plugin=docs/performance/textbook_form.py
+`modtf bench --arch=mlp --plugin=docs/performance/textbook_form.py` measures them beside ours.
 """
 
 from collections.abc import Callable, Iterator
