@@ -11,8 +11,9 @@ import numpy as np
 
 from modtf.cell import Cell
 from modtf.engines import register_engine
+from modtf.engines.state import write_config
 from modtf.engines.work import Event, Report, work_on
-from modtf.files import atomic_path, remove_unfinished, scratch_folder, write_text
+from modtf.files import atomic_path, remove_unfinished, scratch_folder
 from modtf.results import schema
 from modtf.training import archive
 
@@ -27,7 +28,7 @@ def train(cell: Cell, out: Path, report: Report = lambda steps: None) -> None:
     folder = Path(out, cell.folder)
     folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(folder)
-    write_text(folder / schema.CONFIG, json.dumps({**cell.to_dict(), "version": "0.1.0"}))
+    write_config(cell, folder)
     path, whose = folder / "checkpoint.npz", json.dumps({"cell": cell.hash})
     begin = {"step": np.array(0), "identity": np.array(whose)}
     state = archive.load(path) or {**begin, "x": np.zeros(1000)}
