@@ -19,7 +19,7 @@ from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.contents import how_measured
 from modtf.analysis.figures.base import png_of
 from modtf.analysis.text import markdown_table
-from modtf.experiments.modarch.given import distance, with_doses
+from modtf.experiments.modarch.given import WAYS, distance, with_doses
 from modtf.experiments.modarch.studies.misrouting import DOSES
 from modtf.families import FAMILIES
 from modtf.metrics import inverse_mutual_information
@@ -29,7 +29,6 @@ HERE = Path(__file__).parent
 CROSSED = HERE / "study" / "misrouting_crossed.csv"
 CLAIMS = ["misrouting_costs", "a_tenth_misrouted_is_cheap", "half_the_modules_cost", "drawn_costs_more"]
 MEMBER = ["data_seed", "seed"]
-WAYS = {False: "soft", True: "drawn"}
 
 
 def read() -> modtf.Study:
@@ -64,17 +63,14 @@ def costs(part: modtf.Study) -> str:
     for (matrix, amount), drawn in sorted(DOSES.items(), key=lambda item: (item[0][0] != "spread", item[0])):
         if (matrix, amount) == ("spread", 0):
             continue
-        told = inverse_mutual_information(clamped_matrix(8, matrix, amount))
-        cells = []
+        given, cells = clamped_matrix(8, matrix, amount), []
         for way in (False, True)[: 1 + drawn]:
             for each, best in zip(where, perfect, strict=True):
                 same = (each["matrix"] == matrix) & (each["amount"] == amount) & (each["drawn"] == way)
                 cells.append(times(each[same], best, part.level))
         cells += ["the same"] * (4 - len(cells))
-        rank = np.linalg.matrix_rank(clamped_matrix(8, matrix, amount))
-        rows.append(
-            [f"{matrix} {amount:g}", f"{distance(matrix, amount):.3f}", f"{told:.2f}", str(rank), *cells]
-        )
+        told = [f"{inverse_mutual_information(given):.2f}", str(np.linalg.matrix_rank(given))]
+        rows.append([f"{matrix} {amount:g}", f"{distance(matrix, amount):.3f}", *told, *cells])
     header = [f"{way}, {name.split()[0]}" for way in WAYS.values() for name in (IN, OUT)]
     return markdown_table(["matrix", "alignment", "inverse mutual information", "rank", *header], rows)
 

@@ -9,6 +9,7 @@ from modtf.analysis.pairs import match_members
 from modtf.analysis.trained import TrainedModels
 
 GIVEN = "clamped"
+WAYS = {False: "soft", True: "drawn"}
 Dose = tuple[str, float, bool]  # matrix, amount, and whether a module is drawn for every token
 
 
@@ -32,7 +33,7 @@ def family_of_matrices(model_options: str) -> str:
         'block, drawn'
     """
     matrix, _, drawn = dose(model_options)
-    return f"{matrix}, {'drawn' if drawn else 'soft'}"
+    return f"{matrix}, {WAYS[drawn]}"
 
 
 def has_dose(rows: pd.DataFrame) -> pd.Series:
