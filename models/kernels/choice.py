@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from modtf.models.kernels.sums import softmax
+
 
 def largest(scores, count: int = 1):
     """1 where a module is among the `count` with the largest scores, else 0; of equals the first counts.
@@ -18,3 +20,14 @@ def largest(scores, count: int = 1):
         left = ops.where(chosen > 0, -float("inf"), scores)
         chosen = chosen + ops.one_hot(ops.argmax(left, axis=1), modules, axis=1, dtype=scores.dtype)
     return chosen
+
+
+def softmax_among(chosen, scores):
+    """The softmax over the scores of the chosen modules, and 0 for the others; all are [P, M, T]."""
+    return softmax(ops.where(chosen > 0, scores, -float("inf")))
+
+
+def underused(activation, dtype):
+    """[P, M, 1]: 1 for a module that fewer tokens of activation [P, M, T] have than the mean, -1 if more."""
+    load = ops.mean(ops.cast(activation > 0, dtype), axis=2, keepdims=True)
+    return ops.sign(ops.mean(load, axis=1, keepdims=True) - load)

@@ -4,7 +4,7 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_choice, check_integer, check_number
-from modtf.models.kernels.choice import largest
+from modtf.models.kernels.choice import largest, softmax_among, underused
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup, replica_context
@@ -71,7 +71,7 @@ class Balanced(Router):
         if self.k == self.num_modules:
             return shares
         chosen = largest(shares if extra is None else shares + extra, self.k)
-        p = softmax(ops.where(chosen > 0, ops.stop_gradient(scores), -float("inf")))
+        p = softmax_among(chosen, ops.stop_gradient(scores))
         return p + (shares - ops.stop_gradient(shares))  # exactly p
 
     def penalty(self, activation):
@@ -86,6 +86,4 @@ class Balanced(Router):
 
     def advance(self, activation):
         if self.balance == "bias":
-            load = ops.mean(ops.cast(activation > 0, self.bias.dtype), axis=2, keepdims=True)
-            mean = ops.mean(load, axis=1, keepdims=True)
-            self.bias.assign(self.bias + self.rate * ops.sign(mean - load))
+            self.bias.assign(self.bias + self.rate * underused(activation, self.bias.dtype))

@@ -4,7 +4,7 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_integer, check_number
-from modtf.models.kernels.choice import largest
+from modtf.models.kernels.choice import largest, softmax_among, underused
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup
@@ -41,9 +41,7 @@ class BiasBalanced(Router):
 
     def call(self, rule=None, rule_features=None, scores=None, extra=None):
         chosen = largest(softmax(scores) + extra, self.k)
-        return softmax(ops.where(chosen > 0, scores, -float("inf")))
+        return softmax_among(chosen, scores)
 
     def advance(self, activation):
-        load = ops.mean(ops.cast(activation > 0, self.bias.dtype), axis=2, keepdims=True)
-        mean = ops.mean(load, axis=1, keepdims=True)
-        self.bias.assign(self.bias + self.rate * ops.sign(mean - load))
+        self.bias.assign(self.bias + self.rate * underused(activation, self.bias.dtype))

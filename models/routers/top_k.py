@@ -1,10 +1,7 @@
 """The router `top_k`."""
 
-from keras import ops
-
 from modtf.checks import check_integer
-from modtf.models.kernels.choice import largest
-from modtf.models.kernels.sums import softmax
+from modtf.models.kernels.choice import largest, softmax_among
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup
 
@@ -30,4 +27,4 @@ class TopK(Router):
             raise ValueError(f"k={k} is more than the {self.num_modules} modules.")
 
     def call(self, rule=None, rule_features=None, scores=None):
-        return softmax(ops.where(largest(scores, self.k) > 0, scores, -float("inf")))
+        return softmax_among(largest(scores, self.k), scores)
