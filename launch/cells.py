@@ -1,7 +1,7 @@
 """The cells that flags speak of: flags become points of a grid, and those become cells.
 
 `launch/run.py` and `launch/tune.py` take one kind of task of one size; `launch/sweep.py` takes lists, which
-are combined.
+are combined; both may name a study instead.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +19,7 @@ from modtf.models.routers import ROUTERS, default_variants
 from modtf.protocol import PRECISIONS, PRESETS
 from modtf.studies.check import check_cell, check_cells
 from modtf.studies.grid import Grid, grid
+from modtf.studies.load import STUDIES, load_study
 from modtf.studies.point import OPTIONS, PARTS, cell_of, options_known
 
 #: flag of a number -> what it is of a point, and the least that it may be
@@ -79,6 +80,13 @@ def define_models(values: flags.FlagValues) -> None:
     flags.DEFINE_list("model", [], words, flag_values=values)
 
 
+def define_study(values: flags.FlagValues) -> None:
+    """Adds --study."""
+    words = f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). "
+    words += f"{', '.join(f'--{name}' for name in CHOOSES)} then choose among its cells."
+    flags.DEFINE_string("study", None, words, flag_values=values)
+
+
 def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
     """The cells that the flags ask for: of every kind one per variant, then one per model of the user's. An
     option goes to those that know it; `ValueError` on values that have no meaning, or none together."""
@@ -97,10 +105,25 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
     return cells
 
 
+def cells_given(given: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
+    """A name, the cells of --study or else of the flags, and the plug-ins that make them known.
+
+    `ValueError` if no cell of a study agrees with the flags, or one would change its cells.
+    """
+    if given.study is None:
+        return "sweep", cells_of_flags(given), list(given.plugin)
+    study = load_study(given.study)
+    return (
+        study.name,
+        choose_cells(study.cells, given),
+        [*given.plugin, *([study.plugin] if study.plugin else [])],
+    )
+
+
 def choose_cells(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
     """Those of a study's cells that agree with the flags; `ValueError` if none does, or a flag would change
     the cells."""
-    others = [*NUMBERS, *WORDS, "learning_rate", "model", "set"]
+    others = [name for name in (*NUMBERS, *WORDS, "learning_rate", "model", "set") if name in given]
     changed = [name for name in others if name not in CHOOSES and given[name].present]
     changed += settings_given(given)["task"]
     if changed:
@@ -109,7 +132,7 @@ def choose_cells(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
             "leave --study out."
         )
     for name, value_of in CHOOSES.items():
-        if given[name].value is not None:
+        if given[name].present:
             wanted = _whole(name, given) if name in NUMBERS else _listed(given[name].value)
             present = list(dict.fromkeys(value_of(cell) for cell in cells))
             for value in wanted:

@@ -27,16 +27,14 @@ from modtf.cell import Cell
 from modtf.engines import ENGINES
 from modtf.files import check_writable
 from modtf.launch.cells import (
-    CHOOSES,
-    cells_of_flags,
-    choose_cells,
+    cells_given,
     define_cell_flags,
     define_kind_flags,
     define_models,
+    define_study,
 )
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.settings import define_best, define_settings, with_best
-from modtf.studies import STUDIES, load_study
 from modtf.studies.check import check_memory
 from modtf.studies.grid import shard_of
 
@@ -50,11 +48,8 @@ YEAR = 24 * 365  # hours
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
-    define, choosing = Definer(values), ", ".join(f"--{name}" for name in CHOOSES)
-    words = (
-        f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). {choosing} then choose among its "
-    )
-    define.string("study", None, f"{words}cells.")
+    define = Definer(values)
+    define_study(values)
     define.string("out", None, "Folder to write to; default runs/STUDY.")
     define.bool("dry_run", False, "List the cells and estimate what they cost; run nothing.")
     define_engines(values)
@@ -79,13 +74,7 @@ def define_engines(values: flags.FlagValues) -> None:
 
 def main(given: flags.FlagValues) -> None:
     """Previews or runs the study; exit status 1 unless every cell is finished at the end."""
-    plugins = list(given.plugin)
-    if given.study is not None:
-        study = load_study(given.study)
-        name, cells = study.name, choose_cells(study.cells, given)
-        plugins += [study.plugin] if study.plugin else []
-    else:
-        name, cells = "sweep", cells_of_flags(given)
+    name, cells, plugins = cells_given(given)
     cells = with_best(cells, given)
     if given.shard is not None:
         cells = shard_of(cells, given.shard)

@@ -10,6 +10,7 @@ Examples:
     python launch/tune.py --arch=mlp --variant=top_k --oracle=bayesian --trials=30
     python launch/tune.py --arch=rnn --space learning_rate=1e-4,1e-3 --space router.temperature=0.5:2
     python launch/tune.py --arch=corruptions --variant=contrastive --space trainer.strength=0.01,0.1
+    python launch/tune.py --study=my_study.py --oracle=bayesian --trials=8
     python launch/run.py --arch=mlp --variant=monolithic,modular --best=runs/tuning
 
 The trials of a grid and of a random search are cells like those of a study: several at once, by the engine
@@ -26,9 +27,9 @@ from absl import flags
 from modtf.cell import Cell
 from modtf.checks import check_integer
 from modtf.files import check_writable
-from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags
+from modtf.launch import run, sweep
+from modtf.launch.cells import cells_given, define_cell_flags, define_kind_flags, define_study
 from modtf.launch.cli import Definer, define_plugin, run_command
-from modtf.launch.run import define_flags as define_flags_of_run
 from modtf.launch.settings import define_settings, says_learning_rate
 from modtf.launch.sweep import define_engines, engine_of
 from modtf.studies.grid import shard_of
@@ -38,6 +39,7 @@ from modtf.tuning import LISTS, ORACLES
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     define = Definer(values)
+    define_study(values)
     define_kind_flags(values)
     words = "PATH=VALUES, what to try: learning_rate=1e-5:1e-2:log (between two bounds; the default), "
     words += "router.temperature=0.5,1,2 (these), model.NAME=... for the network's options. Repeatable. A "
@@ -56,7 +58,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 def main(given: flags.FlagValues) -> None:
     """Runs the searches; exit status 1 if a trial failed."""
-    cells = cells_of_flags(given)
+    _, cells, plugins = cells_given(given)
     points = check_integer("--points", given.points, 2)
     seed = check_integer("--oracle_seed", given.oracle_seed, 1)
     if given.trials is not None:
@@ -72,7 +74,7 @@ def main(given: flags.FlagValues) -> None:
         raise ValueError("--space learning_rate and a single one cannot both be given. Leave one out.")
     searches = [search_of(cell, space_of(cell, chosen, fixed), given.oracle, points, seed) for cell in cells]
     limit = ORACLES[given.oracle] if given.trials is None else given.trials
-    work, engine = engine_of(cells, out, given.plugin, given)
+    work, engine = engine_of(cells, out, plugins, given)
     from modtf.engines.run_study import run_study
     from modtf.tuning.search import begin_lists
     from modtf.tuning.trials import best_trial, trials_note, trials_of, trials_table
@@ -109,12 +111,12 @@ def main(given: flags.FlagValues) -> None:
 
 def _use(given: flags.FlagValues, out: Path) -> str:
     """The command that trains the variants with what was found: what was given that it knows, too."""
-    known = flags.FlagValues()
-    define_flags_of_run(known)
+    known, trains = flags.FlagValues(), sweep if given.study else run
+    trains.define_flags(known)
     define_plugin(known)
     names = [name for name in given if name in known and name != "out" and given[name].present]
     said = [line for name in names for line in given[name].serialize().splitlines()]
-    return shlex.join(["modtf", "run", *said, f"--best={out}"])
+    return shlex.join(["modtf", trains.__name__.rpartition(".")[2], *said, f"--best={out}"])
 
 
 def command() -> None:

@@ -20,6 +20,8 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "first": "modtf.experiments.modarch.studies.first",
         "routers": "modtf.experiments.modarch.studies.routers",
         "misrouting": "modtf.experiments.modarch.studies.misrouting",
+        "factors": "modtf.experiments.modarch.studies.factors",
+        "factors_tuning": "modtf.experiments.modarch.studies.factors",
         "paper": "modtf.experiments.modarch.studies.paper",
         "corruptions_quick": "modtf.experiments.corruptions.studies.quick",
         "vqa_quick": "modtf.experiments.vqa.studies",

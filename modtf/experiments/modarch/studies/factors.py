@@ -1,0 +1,52 @@
+"""Routers, factorially: how many modules share a token, apart from what keeps them in even use.
+
+    modtf tune --study=factors_tuning --oracle=bayesian --trials=8 --space learning_rate=1e-4:3e-3:log
+    modtf sweep --study=factors --out=studies/factors
+
+R = M = 8, width 32, tasks 10 to 19 and all else as in `misrouting`, whose perfect routing they are compared
+with. All, two or one of the modules answer for a token; their use is left alone, or evened by a penalty or a
+bias; `expert_choice` is even by itself. Every k has the same straight-through estimator. In the rnn the
+penalty is over the batch or over every sequence.
+"""
+
+from modtf.cell import Cell
+from modtf.experiments.modarch.studies.first import base
+from modtf.experiments.modarch.studies.misrouting import dose
+from modtf.studies.grid import Grid, grid
+from modtf.studies.load import register_study
+
+TUNED_ON = tuple(range(5, 10))  # tasks; nothing else is trained on them
+STEPS = 10_000  # of a trial
+UNUSED = {"router.strength": 0.01, "router.rate": 0.001}  # options that a search leaves alone if fixed
+
+
+def without(tuned: str) -> dict[str, float]:
+    """What a search over `tuned` leaves alone."""
+    return {name: value for name, value in UNUSED.items() if name != f"router.{tuned}"}
+
+
+def shared_by(k: int, balance: str) -> Grid:
+    """A cell of `balanced`."""
+    return grid(variant="balanced", **{"router.k": k, "router.balance": balance})
+
+
+@register_study("factors_tuning")
+def trials() -> list[Cell]:
+    """What is tuned, one search each: mlp regression on tasks of its own, fewer steps."""
+    dense, sparse = {"none": UNUSED, "auxiliary": without("strength")}, {"bias": without("rate")}
+    routers = [
+        shared_by(k, balance) * grid(**fixed)
+        for k in (8, 2, 1)
+        for balance, fixed in (dense | (sparse if k < 8 else {})).items()
+    ]
+    routers += [grid(variant="expert_choice", **{"router.capacity": [1.0, 2.0]})]
+    routers += [grid(variant="clamped") * dose("spread", 0.5, hard) for hard in (False, True)]
+    shared = grid(num_rules=8, setting="regression", members=tuple((task, 0) for task in TUNED_ON))
+    few = {
+        "training.steps": STEPS,
+        "evaluation.batches": 1,
+        "evaluation.tokens": 10_000,
+        "evaluation.draws": 2,
+    }
+    points = shared * base("mlp") * sum(routers, Grid([]))
+    return Grid([{**point, **few} for point in points]).cells()
