@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 
 from modtf.engines.work import Work
 from modtf.launch import run, sweep, tune
-from modtf.launch.cells import cells_of_flags
+from modtf.launch.cells import cells_given, cells_of_flags
 from modtf.launch.settings import with_best
 from modtf.results import load_results
 from modtf.tuning import load_trials
@@ -25,6 +25,11 @@ CELL = [
     "--set=evaluation.conditions=scale2", "--set=evaluation.batches=1", "--set=evaluation.batch_size=8",
     "--set=evaluation.tokens=64", "--set=evaluation.draws=2", "--set=evaluation.tokens_per_draw=64",
 ]  # fmt: skip
+
+STUDY = '''"""Two of one variant."""
+from modtf.studies import grid
+CELLS = grid(num_rules=4, width=8, variant="top_k", members=((7, 0),), **{"router.k": [1, 2]}).cells()
+'''
 
 
 @pytest.mark.parametrize(
@@ -62,14 +67,15 @@ def tuned(tmp_path, monkeypatch, capsys):
 
 def use(said):
     """The command that was printed."""
-    (line,) = [line for line in said.splitlines() if line.startswith("Use it: modtf run ")]
+    (line,) = [line for line in said.splitlines() if line.startswith("Use it: modtf ")]
     return line.removeprefix("Use it: ")
 
 
 def cells_used(said):
     """The cells that it trains."""
-    values = given(run, *shlex.split(use(said))[2:])
-    return with_best(cells_of_flags(values), values)
+    _, command, *flags = shlex.split(use(said))
+    values = given({"run": run, "sweep": sweep}[command], *flags)
+    return with_best(cells_given(values)[1] if command == "sweep" else cells_of_flags(values), values)
 
 
 def test_the_whole_command(tuned):
@@ -90,6 +96,17 @@ def test_a_search_without_the_rate_and_one_of_keras_tuner(tuned):
     assert "top_k trial 1, k=" in said
     (cell,) = cells_used(said)
     assert (cell.protocol.training.learning_rate, set(cell.router)) == (0.01, {"k"})
+
+
+def test_every_cell_of_a_study_is_tuned(tuned, tmp_path):
+    study = tmp_path / "study.py"
+    study.write_text(STUDY)
+    out, said = tuned(f"--study={study}", "--space=learning_rate=0.01,0.001")
+    assert set(load_trials(out)["data_seed"]) == {7}
+    found = [(dict(cell.router), cell.protocol.training.learning_rate) for cell in cells_used(said)]
+    assert found == [({"k": 1}, 0.001), ({"k": 2}, 0.001)]
+    with pytest.raises(ValueError, match="--steps cannot be given with --study"):
+        tuned(f"--study={study}", "--steps=3")
 
 
 def test_a_trial_that_failed_is_the_status_of_the_command(tuned):
