@@ -148,7 +148,7 @@ def make_member(cell: Cell, population: Population) -> keras.Model:
 def run_members(cell: Cell, folder: Path, **how: Any) -> None:
     """Runs the members that are not finished, then writes the cell's results from theirs; `ValueError` where
     the model fails, or a member's folder is another's."""
-    parts = []
+    parts: list[Path] = []
     for index, member in enumerate(cell.members):
         part = folder / MEMBERS / "task{}_seed{}".format(*member)
         one, population = replace(cell, members=(member,)), cell.population.alone(index)
@@ -161,7 +161,8 @@ def run_members(cell: Cell, folder: Path, **how: Any) -> None:
                 train_and_write(one, population, model, part, **how)
             write_manifest(part, archive.checkpoints(part))
         check_identity(one, part, read_config(part))
-        archive.remove_checkpoints(part)
+        if parts:  # those of the last stay until the cell has its manifest: results without are damaged
+            archive.remove_checkpoints(parts[-1])
         parts.append(part)
     arrays = [read_activations(part) for part in parts]
     of_evaluations = ("history", schema.TAIL)  # an axis before that of members

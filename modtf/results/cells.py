@@ -13,12 +13,12 @@ from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.results.archive import SUFFIX, is_archive, unpacked
 from modtf.results.check import check_files
-from modtf.results.manifest import MANIFEST, damage_of, read_json
+from modtf.results.manifest import MANIFEST, damage_of
 from modtf.results.schema import ACTIVATION, CELL, CONFIG, HISTORY, PRIVATE, RESULTS
 from modtf.task import science_hash
-from modtf.training.archive import DamagedError
+from modtf.training.archive import DamagedError, checkpoints
 
-HAS_MANIFEST = "manifest"  # in the config of a cell that is unfinished without one
+HAS_MANIFEST = "manifest"  # in the config of a cell that is no finished one without
 
 Folder = str | os.PathLike[str]
 
@@ -72,11 +72,9 @@ class CellFolder:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a cell has its manifest, or, from before there were any, its results and no checkpoint."""
-    if (folder / MANIFEST).is_file():
-        return True
-    old = (folder / RESULTS).is_file() and not any(folder.glob("checkpoint*.npz"))
-    return old and not read_json(folder / CONFIG).get(HAS_MANIFEST)
+    """Whether a cell has its manifest, or its results and no checkpoint: then it is from before there were
+    manifests, or has lost its own, and is damaged."""
+    return (folder / MANIFEST).is_file() or ((folder / RESULTS).is_file() and not checkpoints(folder))
 
 
 Source = Folder | Sequence[Folder] | Sequence[CellFolder]
@@ -158,7 +156,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def damage_in(folder: Path, weights: bool = True) -> str:
     """What is damaged of a finished cell, in one line: see `modtf.results.manifest`; "" where nothing is.
 
-    Without a manifest its files must be what training writes.
+    Without a manifest, where its config promises none, its files must be what training writes.
     """
     if (folder / MANIFEST).exists():
         return damage_of(folder, weights)
@@ -166,6 +164,8 @@ def damage_in(folder: Path, weights: bool = True) -> str:
         config = read_config(folder)
     except DamagedError as error:
         return str(error)
+    if config.get(HAS_MANIFEST):
+        return f"{MANIFEST} is missing"
     try:
         check_files(folder, Cell.from_dict(config))
     except ValueError as error:

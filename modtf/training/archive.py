@@ -68,8 +68,8 @@ def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """All in a folder: of every stage of its training, and those before them."""
-    return sorted(folder.glob("checkpoint*.npz"))
+    """All of a cell: of every stage and member of its training, and those before them."""
+    return sorted(folder.rglob("checkpoint*.npz"))
 
 
 def remove_checkpoints(folder: Path) -> None:

@@ -3,6 +3,7 @@
 `MODTF_FUZZ=1000` tries a thousand damages in place of ten of every kind of file.
 """
 
+import json
 import random
 import shutil
 
@@ -12,11 +13,13 @@ from simulated_results import simulate
 
 import modtf
 from modtf.analysis import find_missing
+from modtf.cell import Cell
 from modtf.engines.cell import run_cell
-from modtf.engines.state import state_of
+from modtf.engines.state import state_of, write_config
 from modtf.engines.work import Work, work_on
 from modtf.results import find_cells, load_activations, load_history, load_results
 from modtf.results.archive import write_archive
+from modtf.results.cells import read_config
 from modtf.results.manifest import MANIFEST, READ, write_manifest
 
 FILES = (*READ, MANIFEST, "last.keras", "tensorboard/events")
@@ -31,6 +34,7 @@ def finished(tmp_path_factory):
         (folder / "last.keras").write_bytes(folder.name.encode() * 5)
         (folder / "tensorboard").mkdir()
         (folder / "tensorboard" / "events").write_bytes(folder.name.encode() * 3)
+        write_config(Cell.from_dict(read_config(folder)), folder)
         write_manifest(folder)
     return out
 
@@ -88,7 +92,7 @@ def test_no_damage_is_wrong_silently(finished, tmp_path, name):
         assert set(whole) - set(found) == left
         named = find_missing(out).query("status == 'damaged'")["detail"].tolist()
         assert sorted(text.partition(": ")[0] for text in named) == sorted(left)
-        if name in READ or (name == MANIFEST and how != "removed"):  # then it looks like one of long ago
+        if name in (*READ, MANIFEST):
             assert left == set(map(str, hurt)), (number, how)
         for folder in left:
             assert state_of(cells[folder], out).name == "damaged"
@@ -148,12 +152,18 @@ def _replace_value(text, measure, value):
     return "\n".join(lines)
 
 
+def forget_manifest(folder):
+    """As if its cell had been run before there were any."""
+    (folder / MANIFEST).unlink()
+    (folder / "config.json").write_text(json.dumps(Cell.from_dict(read_config(folder)).to_dict()))
+
+
 @pytest.mark.parametrize("words", OTHER)
 def test_without_a_manifest_the_schema_is_checked(words, finished, tmp_path):
     """As in folders and archives of older versions."""
     (folder,) = find_cells(finished)[:1]
     shutil.copytree(folder.path, tmp_path / "cell")
-    (tmp_path / "cell" / MANIFEST).unlink()
+    forget_manifest(tmp_path / "cell")
     path = tmp_path / "cell" / "results.csv"
     assert len(load_results(tmp_path))
     path.write_text(OTHER[words](path.read_text()))
@@ -164,7 +174,7 @@ def test_without_a_manifest_the_schema_is_checked(words, finished, tmp_path):
 def test_another_variants_matrices_have_other_measures(finished, tmp_path):
     cells = {cell.cell["variant"]: cell.path for cell in find_cells(finished) if cell.cell["width"] == 8}
     shutil.copytree(cells["modular"], tmp_path / "cell")
-    (tmp_path / "cell" / MANIFEST).unlink()
+    forget_manifest(tmp_path / "cell")
     shutil.copy(cells["modular_op"] / "activation.npz", tmp_path / "cell")
     with pytest.warns(UserWarning, match=r"activation\.npz cannot be read \(its collapse_\w+ is not that"):
         assert not load_activations(tmp_path)

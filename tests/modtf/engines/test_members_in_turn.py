@@ -3,6 +3,7 @@
 import random
 import shutil
 from dataclasses import replace
+from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -13,6 +14,7 @@ from registering import forgotten
 
 import modtf
 from modtf import Evaluation, Protocol, Training, run_cell
+from modtf.analysis import find_missing
 from modtf.engines.cell import make_member
 from modtf.models.own import MODELS, make_model, register_model
 from modtf.models.routers import ROUTERS
@@ -70,6 +72,22 @@ def test_a_killed_cell_resumes_to_the_same_results(tmp_path):
     assert set(modtf.load_results(str(resumed))["num_parameters"]) == {4 + 6}
     model = make_model("little", cell.task, 4, 0, {})
     model.load_weights(resumed / "members" / "task0_seed0" / "last.weights.h5")
+
+
+def test_a_kill_just_before_the_manifest_loses_no_member(tmp_path, monkeypatch):
+    register_model("little")(lambda task, width, seed: Little())
+    with monkeypatch.context() as patched:
+        patched.setattr("modtf.engines.state.write_manifest", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run_cell(a_cell(), tmp_path, verbose=False)
+    assert (tmp_path / a_cell().folder / "results.csv").exists()
+    assert find_missing(tmp_path)["status"].tolist() == ["unfinished"]
+    monkeypatch.setattr("modtf.engines.cell.train_and_write", Mock(side_effect=AssertionError("trained")))
+    folder = run_cell(a_cell(), tmp_path, verbose=False)
+    assert not list(folder.rglob("checkpoint*"))
+    (folder / "manifest.json").unlink()
+    with pytest.warns(UserWarning, match=r"is damaged, and left out: manifest\.json is missing"):
+        assert modtf.load_results(tmp_path).empty
 
 
 def test_what_a_member_left_is_its_own_and_as_it_was_written_or_not_taken(tmp_path, capsys):

@@ -10,7 +10,7 @@ import dummy
 import pytest
 
 from modtf.engines.lock import HeldError, NoLocksError, held
-from modtf.engines.state import state_of, write_config
+from modtf.engines.state import State, state_of, write_config
 from modtf.engines.work import Outcome, work_on
 from modtf.results.schema import PRIVATE
 
@@ -130,6 +130,8 @@ def test_it_is_unfinished_until_its_manifest_is_written(cells, work, tmp_path, m
     (folder / "manifest.json").unlink()
     assert state_of(cells[0], tmp_path / "out").name == "damaged"  # its results are no table
     write_config(cells[0], folder)  # which says that there is to be one
+    assert state_of(cells[0], tmp_path / "out") == State("damaged", "manifest.json is missing")
+    (folder / "checkpoint.npz").write_text("20")
     assert state_of(cells[0], tmp_path / "out").name == "open"
 
 
