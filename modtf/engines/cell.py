@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.cell import Cell
-from modtf.checks import check_path, check_type
+from modtf.checks import check_choice, check_path, check_type
 from modtf.engines.lock import held
 from modtf.engines.state import check_identity, finish, recorded_source, state_of, write_config
 from modtf.engines.train_and_write import train_and_write
@@ -32,7 +32,7 @@ from modtf.results.manifest import MANIFEST, damage_of, write_manifest
 from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
 from modtf.training import archive
 from modtf.training.provenance import provenance
-from modtf.training.strategy import name_of
+from modtf.training.strategy import check_strategy, name_of
 from modtf.training.trainer import trainer_of
 
 MEMBERS = "members"  # of a cell's folder: a folder for every member
@@ -78,6 +78,9 @@ def run_cell(
     """
     check_type("cell", cell, Cell)
     check_path("out", out)
+    check_strategy(strategy)
+    for name, value in (("verbose", verbose), ("wait", wait)):
+        check_choice(name, value, (True, False))
     if state_of(cell, out).name == "finished":
         return Path(out, cell.folder)
     check_writable(out)

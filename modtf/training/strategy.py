@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modtf.checks import check_choice
+from modtf.checks import check_choice, check_names
 from modtf.protocol import STRATEGIES
 
 
@@ -42,6 +42,16 @@ def check_devices(names: Sequence[str]) -> None:
     for name in names:
         if name.removeprefix("/").removeprefix("device:").upper() not in known:
             raise ValueError(f"devices: {name!r} is not known; expected one of {', '.join(sorted(known))}.")
+
+
+def check_strategy(strategy: Any) -> None:
+    """Raises `ValueError` unless it is what `choose_strategy` gives."""
+    if isinstance(strategy, tuple):
+        check_devices(check_names("strategy", strategy))
+    elif not isinstance(strategy, tf.distribute.Strategy | None):
+        raise ValueError(
+            f"strategy={strategy!r} is none; expected a tf.distribute.Strategy, names of devices, or None."
+        )
 
 
 def name_of(strategy: Any) -> str:

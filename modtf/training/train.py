@@ -15,7 +15,7 @@ from modtf.files import check_file_writable, check_ratio
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.base import ModularModel
 from modtf.population import Population
-from modtf.protocol import PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
+from modtf.protocol import MOST, PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
 from modtf.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.fit import fit, scope_of
@@ -107,7 +107,10 @@ def train(
         raise ValueError(f"jit_compile={jit_compile!r} is not valid; expected True, False or 'auto'.")
     _check_callbacks(callbacks)
     if steps_per_execution is not None:
-        check_integer("steps_per_execution", steps_per_execution, 1)
+        check_integer("steps_per_execution", steps_per_execution, 1, MOST)
+    check_choice("verbose", verbose, (True, False))
+    if not isinstance(label, str | None):
+        raise ValueError(f"label={label!r} is not valid; expected a text.")
     if isinstance(clipnorm, str):
         check_choice("clipnorm", clipnorm, ("auto",))
         clipnorm = Protocol.published(population.task).training.clipnorm

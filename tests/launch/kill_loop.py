@@ -20,6 +20,7 @@ tenth of a second that needs no TensorFlow: locks, checkpoints, tables, manifest
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import random
@@ -69,6 +70,7 @@ class Loop:
         if child := os.fork():
             return child
         status: object = 1
+        gc.callbacks.clear()  # JAX's, which no command has before it is under way: it would swallow a Ctrl-C
         try:
             log = os.open(f"{out}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
             os.dup2(log, 1)

@@ -14,10 +14,8 @@ from modtf.engines.state import ERROR, state_of, write_error
 from modtf.results.manifest import MANIFEST, write_manifest
 from modtf.results.schema import CONFIG, HISTORY, RESULTS
 
-NAMES = [name for name in inspect.signature(run_cell).parameters if name not in ("verbose", "strategy")]
 
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", inspect.signature(run_cell).parameters)
 @few
 @given(value=anything)
 def test_run_cell(small_cell, tmp_path_factory, name, value):
@@ -32,6 +30,15 @@ def test_run_cell(small_cell, tmp_path_factory, name, value):
         except BeginsError:
             return
     assert not list(out.rglob(RESULTS))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("verbose", "no"), ("wait", 5), ("strategy", ("GPU:7",)), ("strategy", "no")]
+)
+def test_what_no_run_can_do(small_cell, tmp_path, name, value):
+    with pytest.raises(ValueError, match=rf"({name}=|devices: ).* is (none|not known); expected"):
+        modtf.run_cell(small_cell, tmp_path, **{name: value})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

@@ -47,10 +47,7 @@ def test_build(name, value):
     survives(lambda: modtf.build(**given_))
 
 
-SHOWN = {"verbose", "label"}  # of `train`: handed on as they are
-
-
-@pytest.mark.parametrize("name", [n for n in inspect.signature(modtf.train).parameters if n not in SHOWN])
+@pytest.mark.parametrize("name", inspect.signature(modtf.train).parameters)
 @few
 @given(value=anything)
 def test_train(model, name, value):
@@ -64,6 +61,7 @@ def test_train(model, name, value):
 REFUSED: dict[str, list[Any]] = {
     "learning_rate": [0, 1e308, float("nan")], "clipnorm": [0, 1e-300, 1e308], "steps": [10**30, 2**63],
     "devices": [["GPU:7"], ["nope"], "CPU:0"], "jit_compile": ["yes", 2, None], "evaluations": [10**30],
+    "steps_per_execution": [10**30, 0], "label": [5], "verbose": ["no", 2],
 }  # fmt: skip
 
 

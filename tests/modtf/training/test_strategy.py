@@ -132,9 +132,9 @@ def test_a_cell_is_trained_on_its_devices(monkeypatch, tmp_path, small_cell):
     train = Mock(side_effect=BeginsError)
     monkeypatch.setattr("modtf.training.trainer.fit", train)
     with pytest.raises(BeginsError):
-        run_cell(small_cell, tmp_path, strategy=("CPU:0", "CPU:1"), data="device")
+        run_cell(small_cell, tmp_path, strategy=("CPU:0", "/CPU:0"), data="device")
     how = train.call_args.kwargs
-    assert (how["devices"], how["data"]) == (("CPU:0", "CPU:1"), "device")
+    assert (how["devices"], how["data"]) == (("CPU:0", "/CPU:0"), "device")
 
 
 @pytest.mark.slow
