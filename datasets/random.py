@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from modtf.metrics.distributions import as_numbers
+
 SHUFFLING_ROUNDS = 8
 
 
@@ -74,9 +76,9 @@ def _mix(ops: Any, word: Any) -> Any:
     return word ^ ops.right_shift(word, np.uint32(16))
 
 
-def check_rule_probs(rule_probs: object, num_rules: int) -> np.ndarray:
+def check_rule_probs(rule_probs: Any, num_rules: int) -> np.ndarray:
     """Rule probabilities as float64 [K, R]; raises `ValueError` where they are none."""
-    probs = np.atleast_2d(np.asarray(rule_probs, np.float64))
+    probs = np.atleast_2d(as_numbers(rule_probs, "rule_probs"))
     if probs.ndim != 2 or probs.shape[1] != num_rules or probs.shape[0] == 0:
         raise ValueError(
             f"rule_probs needs the shape [{num_rules}] or [K, {num_rules}], received {probs.shape}."

@@ -19,7 +19,7 @@ from tqdm import tqdm
 import modtf
 from modtf.cell import Cell
 from modtf.experiments.modarch.studies.misrouting import DOSES
-from modtf.files import write_text
+from modtf.files import write_table
 from modtf.models.build import build_cell
 from modtf.results.cells import find_cells
 
@@ -78,4 +78,4 @@ if __name__ == "__main__":
         is_new = one.definition.variant == "clamped" and one.definition.hash not in known
         if one.is_finished and is_new:
             tables.append(crossed(one.definition, one.path))
-            write_text(given.table, pd.concat(tables).to_csv(index=False))
+            write_table(given.table, pd.concat(tables))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from modtf.collecting.ablation import Ablation
 from modtf.collecting.layers import RoutedLayer, find_layers, watched
 from modtf.collecting.writing import token_arrays
+from modtf.files import write_table
 from modtf.metrics.tokens.checks import Numbers
 
 IDS, MASK, DOCUMENTS = "input_ids", "attention_mask", "documents"
@@ -115,7 +116,7 @@ def collect(
         if names.names:
             arrays.whole["label_names"] = np.array(list(names.names))
         if ablation is not None:
-            ablation.table(list(names.names)).to_csv(arrays.folder / "ablation.csv", index=False)
+            write_table(arrays.folder / "ablation.csv", ablation.table(list(names.names)))
     return Path(out)
 
 

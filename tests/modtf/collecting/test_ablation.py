@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 import modtf
 
 TOKENS = torch.randint(40, (5, 12), generator=torch.Generator().manual_seed(0))
-DOMAINS = ["a", "b", "a", "b", "b"]
+DOMAINS = ["a", "=b", "a", "=b", "=b"]
 LAYER, EXPERT = 1, 3
 
 
@@ -32,9 +32,9 @@ def test_an_expert_that_is_off_is_one_whose_weights_are_zero(tmp_path):
         model.model.layers[LAYER].mlp.experts.down_proj[EXPERT].zero_()
     changes = losses(model) - before
     sent = (np.load(folder / "experts.npy")[LAYER] == EXPERT).any(axis=-1).reshape(TOKENS.shape)
-    for label in "ab":
+    for label in DOMAINS[:2]:
         rows = np.array(DOMAINS) == label
-        row = found.loc[label]
+        row = found.loc[label.replace("=", "'=")]  # no formula
         np.testing.assert_allclose(row["loss"], before[rows].mean(), rtol=1e-5)
         np.testing.assert_allclose(row["change"], changes[rows].mean(), rtol=1e-3)
         assert row["low"] < row["change"] < row["high"]
