@@ -21,6 +21,8 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "routers": "modtf.experiments.modarch.studies.routers",
         "misrouting": "modtf.experiments.modarch.studies.misrouting",
         "factors_tuning": "modtf.experiments.modarch.studies.factors_tuning",
+        "scorecard": "modtf.experiments.modarch.studies.scorecard",
+        "scorecard_smoke": "modtf.experiments.modarch.studies.scorecard",
         "paper": "modtf.experiments.modarch.studies.paper",
         "corruptions_quick": "modtf.experiments.corruptions.studies.quick",
         "vqa_quick": "modtf.experiments.vqa.studies",

@@ -1,0 +1,97 @@
+"""What `modtf scorecard` trains on; its reference rows: 35 cells, 40 minutes of one core.
+
+    python launch/sweep.py --study=scorecard --out=studies/scorecard     # --study=scorecard_smoke: a few steps
+    python docs/write_scorecard.py studies/scorecard studies/scorecard_smoke      # what the package ships
+
+Version modtf-1: regression of the mlp and the rnn, R = 8 rules, width 32, tasks 100 to 104, which no other
+study draws, one seed. Nothing here may change under the name of a version: the hash stands in every card,
+and a test holds it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from modtf.cell import Cell
+from modtf.protocol import Evaluation, Protocol, Training
+from modtf.studies.load import register_study
+from modtf.task import Task, science_hash
+
+NUM_RULES, WIDTH, TASKS = 8, 32, tuple(range(100, 105))
+#: beside performance in and out of distribution
+MEASURES = ("collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information", "adaptation")
+#: first test examples of the five tasks; other data are another version's
+DATA = {"mlp": "6a6f78db56b22458", "rnn": "4d0ae48ce7103017"}
+SIZES = {"tokens": 100_000, "draws": 100, "tokens_per_draw": 2_560}
+PROTOCOLS = {
+    "mlp": Protocol(
+        Training(steps=10_000, learning_rate=3e-4, batch_size=256, evaluations=10, tail=10),
+        Evaluation(batches=100, batch_size=1000, activation_batch_size=1000, conditions=("scale2",), **SIZES),
+    ),
+    "rnn": Protocol(
+        Training(steps=3_000, learning_rate=3e-3, batch_size=64, clipnorm=1.0, evaluations=10, tail=10),
+        Evaluation(batches=100, batch_size=256, conditions=("len30_scale2",), **SIZES),
+    ),
+}
+#: with the options that they have by default, but for the steps of `annealed`; `balanced` is `modular` then
+ROUTERS = (
+    "monolithic", "modular", "modular_op", "gt_modular", "uniform", "temperature", "top_k", "switch",
+    "cosine", "z_loss", "bias_balanced", "annealed", "gumbel", "expert_choice",
+)  # fmt: skip
+ORACLE, CURVE = "gt_modular", "clamped"
+AMOUNTS = (0.25, 0.5, 0.75, 0.875)  # of the curve, of the mlp alone; at 0 stands the oracle
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A version: what is trained under its name."""
+
+    version: str = "modtf-1"
+    protocols: Mapping[str, Protocol] = field(default_factory=lambda: PROTOCOLS)
+
+    def cell(self, arch: str, variant: str, **options: Mapping[str, Any]) -> Cell:
+        """A variant on a family's tasks; `options` are fields of `Cell`: router, model, trainer."""
+        members = tuple((task, 0) for task in TASKS)
+        return Cell(
+            Task(arch, "regression", NUM_RULES), WIDTH, variant, members, self.protocols[arch], **options
+        )
+
+    @property
+    def hash(self) -> str:
+        """Of the tasks, data and protocols."""
+        cells = [self.cell(arch, ORACLE).to_dict() for arch in self.protocols]
+        return science_hash([self.version, MEASURES, DATA, cells])
+
+    def reference(self) -> list[Cell]:
+        """What newcomers are set beside; first what most comparisons need."""
+        cells = []
+        for name in ROUTERS:
+            for arch, protocol in self.protocols.items():
+                if (arch, name) == ("rnn", "expert_choice"):
+                    continue  # it chooses among all tokens, of which a recurrence has not seen those to come
+                steps = {"steps": protocol.training.steps * 2 // 3} if name == "annealed" else {}
+                cells.append(self.cell(arch, name, router=steps))
+        doses = [{"matrix": "spread", "amount": a, "hard": hard} for a in AMOUNTS for hard in (False, True)]
+        return cells + [self.cell("mlp", CURVE, router=dose) for dose in doses]
+
+
+def _smallest(protocol: Protocol) -> Protocol:
+    training = replace(protocol.training, steps=20, evaluations=2, tail=1)
+    sizes = {"tokens": 2_560, "draws": 5, "tokens_per_draw": 2_560, "batches": 1}
+    return Protocol(training, replace(protocol.evaluation, batch_size=64, activation_batch_size=64, **sizes))
+
+
+FULL = Frozen()
+SMOKE = Frozen("modtf-1-smoke", {arch: _smallest(protocol) for arch, protocol in PROTOCOLS.items()})
+
+
+@register_study("scorecard")
+def cells() -> list[Cell]:
+    """The reference rows."""
+    return FULL.reference()
+
+
+@register_study("scorecard_smoke")
+def smoke_cells() -> list[Cell]:
+    """The reference rows of `--smoke`, whose numbers mean nothing."""
+    return SMOKE.reference()
