@@ -11,6 +11,7 @@ COMMANDS = {
     "sweep": "run a study: many cells, resumable, on one machine or many",
     "tune": "search the learning rate and the router's options that are best for every variant",
     "report": "turn results into figures, tables, one page and verdicts on the paper's claims",
+    "scorecard": "train a router of yours on frozen tasks, beside rows that are shipped",
     "measure": "say what the modules of any mixture of experts specialise in, from its activations",
     "bench": "measure what a training step costs",
     "prepare": "write the finite splits of the data ahead of time",

@@ -37,7 +37,7 @@ def define_settings(values: flags.FlagValues) -> None:
 def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
     """What --set and the families' own flags say; `several` where commas stand between values to combine.
     `ValueError` on any other text, and on an option or a field that there is not."""
-    own = {name: values[name] for name in _family_options()}
+    own = {name: values[name] for name in _family_options() if name in values}
     texts = [
         f"task.{k}={f.value}" for k, f in own.items() if isinstance(f, _OptionFlag) and f.value is not None
     ]

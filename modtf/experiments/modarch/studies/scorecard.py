@@ -1,7 +1,7 @@
-"""What `modtf scorecard` trains on; its reference rows: 35 cells, 40 minutes of one core.
+"""What `modtf scorecard` trains on; its reference rows: 35 cells, 40 minutes of one core; 16 for --smoke.
 
-    python launch/sweep.py --study=scorecard --out=studies/scorecard     # --study=scorecard_smoke: a few steps
-    python docs/write_scorecard.py studies/scorecard studies/scorecard_smoke      # what the package ships
+    python launch/sweep.py --study=scorecard --out=studies/scorecard  # --study=scorecard_smoke: a few steps
+    python docs/draw_scorecard.py studies/scorecard studies/scorecard_smoke
 
 Version modtf-1: regression of the mlp and the rnn, R = 8 rules, width 32, tasks 100 to 104, which no other
 study draws, one seed. Nothing here may change under the name of a version: the hash stands in every card,
@@ -48,8 +48,9 @@ class Frozen:
 
     version: str = "modtf-1"
     protocols: Mapping[str, Protocol] = field(default_factory=lambda: PROTOCOLS)
+    routers: tuple[str, ...] = ROUTERS  # of its reference rows
 
-    def cell(self, arch: str, variant: str, **options: Mapping[str, Any]) -> Cell:
+    def cell(self, arch: str, variant: str, **options: Any) -> Cell:
         """A variant on a family's tasks; `options` are fields of `Cell`: router, model, trainer."""
         members = tuple((task, 0) for task in TASKS)
         return Cell(
@@ -65,7 +66,7 @@ class Frozen:
     def reference(self) -> list[Cell]:
         """What newcomers are set beside; first what most comparisons need."""
         cells = []
-        for name in ROUTERS:
+        for name in self.routers:
             for arch, protocol in self.protocols.items():
                 if (arch, name) == ("rnn", "expert_choice"):
                     continue  # it chooses among all tokens, of which a recurrence has not seen those to come
@@ -77,12 +78,13 @@ class Frozen:
 
 def _smallest(protocol: Protocol) -> Protocol:
     training = replace(protocol.training, steps=20, evaluations=2, tail=1)
-    sizes = {"tokens": 2_560, "draws": 5, "tokens_per_draw": 2_560, "batches": 1}
-    return Protocol(training, replace(protocol.evaluation, batch_size=64, activation_batch_size=64, **sizes))
+    evaluation = replace(protocol.evaluation, batches=1, batch_size=64, activation_batch_size=64)
+    return Protocol(training, replace(evaluation, tokens=2_560, draws=5, tokens_per_draw=2_560))
 
 
 FULL = Frozen()
-SMOKE = Frozen("modtf-1-smoke", {arch: _smallest(protocol) for arch, protocol in PROTOCOLS.items()})
+SMALLEST = {arch: _smallest(protocol) for arch, protocol in PROTOCOLS.items()}
+SMOKE = Frozen("modtf-1-smoke", SMALLEST, ROUTERS[:4])
 
 
 @register_study("scorecard")

@@ -1,0 +1,147 @@
+"""Trains a newcomer on frozen tasks and sets it beside reference rows that the package ships.
+
+Version modtf-1: regression of the mlp and the rnn, eight rules, five tasks that no study draws, one seed,
+steps and learning rates that are the same for all. Only the newcomer is trained, in minutes, and compared in
+and out of distribution, by collapse and specialisation, with the published variants, the registered routers,
+modules under given routings and the cards of other laboratories. The same command resumes where it was.
+
+Examples:
+    python launch/scorecard.py --plugin=my_router.py --variant=my_router
+    python launch/scorecard.py --variant=top_k --set router.k=2 --smoke
+    python launch/scorecard.py --plugin=my_router.py --variant=my_router --compare=theirs.json
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags
+
+from modtf.cell import VARIANTS, Cell
+from modtf.checks import check_choice
+from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen
+from modtf.families import FAMILIES
+from modtf.files import check_writable
+from modtf.launch.cli import Definer, run_command
+from modtf.launch.settings import Settings, check_names, settings_given
+from modtf.models.own import MODELS
+from modtf.models.routers import ROUTERS
+from modtf.plugins import load_plugin
+from modtf.studies.check import check_cell
+from modtf.studies.point import OPTIONS, PARTS, options_known
+
+CARD = "scorecard.json"
+SMOKE_WORDS = "SMOKE: a few steps, to see that all of it works. No number here means anything."
+
+
+def define_flags(values: flags.FlagValues) -> None:
+    """Adds the flags of this command."""
+    define = Definer(values)
+    define.string("variant", None, "The newcomer: a registered router, or model; see --plugin.")
+    words = (
+        "router.NAME=VALUE or model.NAME=VALUE: an option of the newcomer. Repeatable; all else is frozen."
+    )
+    define.multi_string("set", [], words)
+    words = "The same path with a few steps, in a minute; its cards are compared with each other alone."
+    define.bool("smoke", False, words)
+    define.string("out", None, "Folder to write to; default runs/VERSION_VARIANT, with the options.")
+    words = "Cards of others, scorecard.json, to stand beside; repeat it or separate several by commas."
+    define.multi_string("compare", [], words)
+
+
+def newcomer(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
+    """Its cells; an option goes to the families that know it."""
+    for name in ("task", *PARTS):
+        if settings[name]:
+            raise ValueError(
+                f"--set {name}.{next(iter(settings[name]))}: {frozen.version} says it, for all alike."
+            )
+    known: dict[str, dict[str, object]] = {name: {} for name in OPTIONS}
+    cells = []
+    for arch in frozen.protocols:
+        own = {name: options_known(name, FAMILIES[arch], variant) for name in OPTIONS}
+        for name in OPTIONS:
+            known[name] |= own[name]
+        chosen = {n: {k: v[0] for k, v in settings[n].items() if k in own[n]} for n in OPTIONS}
+        cells.append(frozen.cell(arch, variant, **chosen))
+    for name in OPTIONS:
+        check_names(name, settings[name], known[name], repr(variant))
+    for cell in cells:
+        check_cell(cell)
+    return cells
+
+
+def main(given: flags.FlagValues) -> None:
+    """Trains what is not trained, writes card, page and pictures, and prints how the newcomer compares."""
+    frozen = SMOKE if given.smoke else FULL
+    if given.variant is None:
+        raise ValueError("Give --variant=NAME, a registered router or model; --plugin=FILE registers yours.")
+    check_choice("--variant", given.variant, dict.fromkeys([*VARIANTS, *ROUTERS, *MODELS]))
+    cells = newcomer(frozen, given.variant, settings_given(given))
+    options = [f"{name}-{value}" for name, value in {**cells[0].router, **cells[0].model}.items()]
+    out = check_writable(
+        given.out or Path("runs", "_".join([frozen.version, given.variant, *options])), "--out"
+    )
+    from modtf.experiments.modarch.scorecard import card  # pandas takes time
+
+    others = others_given(given.compare).items()
+    cards = {whose: card.read_card(path, frozen, whose) for whose, path in others}
+    cards[""] = card.reference(frozen)
+    models = sum(len(cell.members) for cell in cells)
+    print(f"{frozen.version}: {given.variant}, {models} models. Writing to {out}", flush=True)
+    cells, refused = train(cells, out, given.plugin)
+    cards[card.OURS] = ours = card.card_of(frozen, cells, out)
+    card.write_card(out / CARD, ours)
+    warnings = [SMOKE_WORDS] * given.smoke + [f"{arch} is left out: {why}" for arch, why in refused.items()]
+    for whose, one in cards.items():
+        if one["modtf"] != ours["modtf"]:
+            warnings.append(f"{whose or 'The reference rows'}: of modtf {one['modtf']}, not {ours['modtf']}.")
+    from modtf.analysis.table import tables_of
+    from modtf.experiments.modarch.scorecard.page import without_given, write_page  # with what draws
+
+    study = card.study_of(frozen, cards)
+    page, short = write_page(study, card.name_of(ours, card.OURS), out, warnings)
+    print(f"\n{tables_of(without_given(study).results)}\n")
+    print("\n".join([*warnings, *short, f"Wrote {page} and {out / CARD}"]))
+
+
+def others_given(given: Sequence[str]) -> dict[str, Path]:
+    """What cards are called -> their files: the file's name, or its folder's where that is `CARD`."""
+    paths = [Path(part) for item in given for part in item.split(",") if part]
+    named = {path.absolute().parent.name if path.name == CARD else path.stem: path for path in paths}
+    if len(named) < len(paths):
+        raise ValueError(f"--compare={','.join(given)}: two cards would be called alike. Rename a file.")
+    return named
+
+
+def train(cells: list[Cell], out: Path, plugins: list[str]) -> tuple[list[Cell], dict[str, str]]:
+    """Trains what is not finished; returns the cells that can be built, and why others cannot."""
+    from modtf.engines.cell import check_builds
+    from modtf.engines.local import LocalEngine
+    from modtf.engines.run_study import run_study
+    from modtf.engines.state import state_of
+    from modtf.engines.work import Work
+
+    built, refused = [], dict[str, str]()
+    for cell in cells:
+        try:
+            if state_of(cell, out).name != "finished":
+                check_builds(cell)
+            built.append(cell)
+        except ValueError as error:
+            refused[cell.task.arch] = str(error)
+    if not built:
+        raise ValueError(next(iter(refused.values())))
+    places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
+    summary = run_study(built, Work(str(out.absolute()), plugins=places, retry_failed=True), LocalEngine())
+    if not summary.is_good:
+        raise ValueError(summary.stopped or "; ".join(summary.failed.values()))
+    return built, refused
+
+
+def command() -> None:
+    """The whole command."""
+    run_command(main, define_flags, resumes=True)
+
+
+if __name__ == "__main__":
+    command()

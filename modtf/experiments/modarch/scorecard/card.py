@@ -1,0 +1,113 @@
+"""A card: what models reached on the tasks of a version, as JSON, a line for every model."""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from modtf.analysis.labels import variant_label
+from modtf.analysis.rows import OUT, performance_rows
+from modtf.analysis.study import Study
+from modtf.cell import Cell
+from modtf.experiments.modarch.given import GIVEN
+from modtf.experiments.modarch.studies.scorecard import MEASURES, NUM_RULES, WIDTH, Frozen
+from modtf.families import FAMILIES, IID
+from modtf.files import write_text
+from modtf.results import load_results
+from modtf.results.schema import COLUMNS, conform
+from modtf.version import __version__
+
+CHECKPOINT = "tail"
+MODEL = ["arch", "variant", "model_options", "data_seed", "num_modules", "num_parameters"]
+OURS = "this run"
+LOSS, LOSS_OUT = "loss", "loss_out"  # in and out of distribution
+
+
+def card_of(frozen: Frozen, cells: Sequence[Cell], out: str | Path) -> dict[str, Any]:
+    """The card of finished cells in the folder `out`, with six digits of every number."""
+    frame = load_results([str(Path(out, cell.folder)) for cell in cells])
+    frame = frame[frame["checkpoint"] == CHECKPOINT].astype({"measure": str})
+    judged = performance_rows(frame)
+    names = judged["distribution"].astype(str).map({OUT: LOSS_OUT}).fillna(LOSS)
+    rows = pd.concat([judged.assign(measure=names), frame[frame["measure"].isin(MEASURES)]])
+    wide = rows.astype(dict.fromkeys(MODEL[:3], str)).set_index([*MODEL, "measure"])["value"].unstack()
+    wide = wide.reindex(columns=[LOSS, LOSS_OUT, *MEASURES]).map(lambda value: float(f"{value:.6g}"))
+    records = wide.astype(object).where(wide.notna(), None).reset_index().to_dict("records")
+    head = {"version": frozen.version, "tasks": frozen.hash, "modtf": __version__, "checkpoint": CHECKPOINT}
+    return {**head, "rows": records}
+
+
+def write_card(path: str | Path, card: Mapping[str, Any]) -> None:
+    """Writes it, a line for every model."""
+    rows = ",\n".join(f"  {json.dumps(row)}" for row in card["rows"])
+    write_text(path, json.dumps({**card, "rows": []}, indent=1).replace("[]", f"[\n{rows}\n ]") + "\n")
+
+
+def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
+    """What `write_card` wrote; `ValueError` where it is none, or of another version or other tasks."""
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+        said = card["version"], card["tasks"], card["modtf"]
+        rows_of(card, frozen, whose)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is no scorecard ({error!r}); give the JSON that one wrote.") from error
+    if said[:2] != (frozen.version, frozen.hash):
+        raise ValueError(
+            f"{path} is of version {said[0]}, tasks {said[1]}; expected {frozen.version}, tasks "
+            f"{frozen.hash}: other versions cannot be compared. Train its model with this modtf, or yours "
+            f"with modtf {said[2]}."
+        )
+    return card
+
+
+def reference(frozen: Frozen) -> dict[str, Any]:
+    """The rows that the package ships."""
+    return read_card(files(__package__) / f"{frozen.version}.json", frozen)
+
+
+def name_of(card: Mapping[str, Any], whose: str) -> str:
+    """What the model of a card is called: as where it was given most options, and whose it is."""
+    options = max((str(row["model_options"]) for row in card["rows"]), key=len)
+    return f"{variant_label(card['rows'][0]['variant'], options)} ({whose})"
+
+
+def rows_of(card: Mapping[str, Any], frozen: Frozen, whose: str = "") -> pd.DataFrame:
+    """A card as results that `modtf.Study` takes.
+
+    Args:
+        whose: all rows are of one model then, called by it; without they are the rows of the package.
+
+    Raises:
+        KeyError, TypeError, ValueError: where it holds something else.
+    """
+    wide = pd.DataFrame(card["rows"]).astype(dict.fromkeys(MODEL[:3], str))
+    if whose:
+        wide = wide.assign(variant=name_of(card, whose))
+    wide["model_options"] = wide["model_options"].where(wide["variant"] == GIVEN, "")
+    long = wide.melt(MODEL, [LOSS, LOSS_OUT, *MEASURES], "measure")
+    is_loss = long["measure"].isin([LOSS, LOSS_OUT])
+    long = long[is_loss | long["value"].notna()]  # of one module there are no measures
+    headlines = long["arch"].map({arch: FAMILIES[arch].headline for arch in frozen.protocols})
+    steps = {arch: protocol.training.steps for arch, protocol in frozen.protocols.items()}
+    rows = long.assign(
+        condition=headlines.where(long["measure"] == LOSS_OUT, IID),
+        measure=long["measure"].replace(LOSS_OUT, LOSS),
+        steps=long["arch"].map(steps),
+        setting="regression",
+        task_options="",
+        num_rules=NUM_RULES,
+        width=WIDTH,
+        seed=0,
+        checkpoint=CHECKPOINT,
+        place="",
+    )
+    return conform(rows, COLUMNS, "The card").assign(protocol=frozen.version, folder=whose)
+
+
+def study_of(frozen: Frozen, cards: Mapping[str, Mapping[str, Any]]) -> Study:
+    """The rows of cards: whose -> card, "" of the package."""
+    rows = [rows_of(card, frozen, whose) for whose, card in cards.items()]
+    return Study(pd.concat(rows, ignore_index=True))

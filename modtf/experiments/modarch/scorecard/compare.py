@@ -1,0 +1,111 @@
+"""A newcomer beside the reference rows: differences, and its place beside routings that are given."""
+
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.intervals import intervals
+from modtf.analysis.labels import CHECKPOINT_WORDS
+from modtf.analysis.pairs import against
+from modtf.analysis.rows import IN, OUT, activation_rows
+from modtf.analysis.study import Study
+from modtf.analysis.table import SHORT
+from modtf.experiments.modarch.given import GIVEN, WAYS, dose
+from modtf.experiments.modarch.studies.scorecard import MEASURES, ORACLE
+
+LOSSES = {IN: "loss in", OUT: "loss out"}
+NAMES = {name: SHORT.get(name, name.replace("_", " ")) for name in MEASURES}
+VERDICTS = ("better", "worse", "undecided")
+
+
+def scored(frame: pd.DataFrame) -> pd.DataFrame:
+    """With `score`, a category: "loss in", "loss out", and what tables call the measures of activation."""
+    names = frame["distribution"].astype(object).map(LOSSES)
+    names = names.fillna(frame["measure"].astype(object).map(NAMES))
+    return frame.assign(score=pd.Categorical(names, [*LOSSES.values(), *NAMES.values()], ordered=True))
+
+
+def scores(study: Study) -> pd.DataFrame:
+    """The rows that a scorecard shows, `scored`."""
+    return scored(pd.concat([study.performance, activation_rows(study.results)]))
+
+
+def differences(study: Study, newcomer: str) -> pd.DataFrame:
+    """The newcomer less every other row but given routings, paired over tasks.
+
+    Returns:
+        kind, score, variant, gain, low, high (positive: the newcomer is better; of a loss as a share of the
+        larger of both), p, p_corrected (Holm, over the rows of a score), num_tasks, verdict.
+    """
+    table = scored(against(study.results[study.results["router"] != GIVEN], newcomer, study.level))
+    table["gain"], table["low"], table["high"] = -table["gain"], -table["high"], -table["low"]
+    sure = table["p_corrected"] <= 1 - study.level
+    table["verdict"] = np.where(sure, np.where(table["gain"] > 0, "better", "worse"), "undecided")
+    columns = ["kind", "score", "variant", "gain", "low", "high", "p", "p_corrected", "num_tasks", "verdict"]
+    return table[columns].sort_values(["kind", "score"], kind="stable")
+
+
+def in_brief(found: pd.DataFrame) -> pd.DataFrame:
+    """Of `differences` in a kind: a row for every variant, a column for every score."""
+    words = [f"{row.verdict} {row.gain:+.2f}" for row in found.itertuples()]
+    table = found.assign(words=words).pivot(index="variant", columns="score", values="words")
+    return table.astype(object).fillna("").rename_axis(columns=None).reset_index()
+
+
+def places(study: Study) -> pd.DataFrame:
+    """Where models of the mlp stand beside given routings, and these; none that lacks alignment or diverged.
+
+    Returns:
+        variant, distribution, quantity, mean, low, high, ...: the quantities are alignment; cost, the loss as
+        a multiple of the oracle's on the same task; soft and drawn, the cost of a given routing of this
+        alignment, interpolated task by task, the oracle at 0; "beyond soft" and "beyond drawn", the model's
+        cost as a multiple of these. Means of multiples are geometric.
+    """
+    model, mlp = ["variant", "router", "model_options", "data_seed"], study.of_kind("mlp", "regression")
+    aligned = mlp.results[mlp.results["measure"] == "alignment"][[*model, "value"]]
+    losses = mlp.performance[np.isfinite(mlp.performance["value"])][[*model, "distribution", "value"]]
+    found = losses.merge(aligned.rename(columns={"value": "alignment"}), on=model)
+    rows = []
+    for (where, task), part in found.groupby(["distribution", "data_seed"], observed=True):
+        oracle = part.loc[part["variant"] == ORACLE, "value"].item()
+        part = part.assign(cost=np.log(part["value"]) - np.log(oracle))
+        given = part[part["router"] == GIVEN]
+        curves = {way: [(0.0, 0.0)] for way in WAYS.values()}
+        for said, cost in zip(given["model_options"].astype(str), given["cost"], strict=True):
+            _, amount, drawn = dose(said)
+            curves[WAYS[drawn]].append((amount, cost))
+        for variant, router, cost, at in part[["variant", "router", "cost", "alignment"]].to_numpy():
+            quantities = {"alignment": at, "cost": cost}
+            for way, curve in curves.items() if router != GIVEN else ():
+                quantities[way] = float(np.interp(at, *np.array(sorted(curve)).T))
+                quantities[f"beyond {way}"] = cost - quantities[way]
+            rows += [(variant, where, task, *item) for item in quantities.items()]
+    by = ["variant", "distribution", "quantity"]
+    table = pd.DataFrame(rows, columns=[*by[:2], "data_seed", "quantity", "value"])
+    table = intervals(table, by, level=study.level)
+    is_log, ends = table["quantity"] != "alignment", ["mean", "low", "high"]
+    table[ends] = table[ends].mask(is_log, np.exp(table[ends]))
+    return table
+
+
+def in_short(study: Study, newcomer: str, found: pd.DataFrame, placed: pd.DataFrame) -> list[str]:
+    """What `differences` and `places` say of the newcomer, in sentences."""
+    lines = []
+    for (kind, score), rows in found.groupby(["kind", "score"], observed=True):
+        if score in LOSSES.values():
+            number = rows["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
+            counted = ", ".join(f"{word} than {number[word]}" for word in VERDICTS[:2])
+            lines.append(f"{kind}, {score}: {counted}, undecided {number['undecided']} of {len(rows)} rows.")
+    for where, rows in placed[placed["variant"] == newcomer].groupby("distribution", observed=True):
+        said = {r.quantity: f"{r.mean:.2f} ({r.low:.2f} to {r.high:.2f})" for r in rows.itertuples()}
+        lines.append(
+            f"MLP regression {where}: alignment {said['alignment']}; {said['cost']} times the oracle's "
+            f"loss. A given routing of that alignment costs {said['soft']} times, soft, and {said['drawn']}, "
+            f"drawn: the newcomer {said['beyond soft']} and {said['beyond drawn']} times as much as these."
+        )
+    tasks = study.results["data_seed"].nunique()
+    models = len(study.results.drop_duplicates(["arch", "variant", "data_seed"]))
+    lines.append(
+        f"{models} models in all, one seed on each of {tasks} tasks; intervals: {study.level:.0%}, Student's "
+        f"t over tasks; checkpoint {study.checkpoint}: {CHECKPOINT_WORDS[study.checkpoint]}."
+    )
+    return lines

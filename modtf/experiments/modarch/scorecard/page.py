@@ -1,0 +1,146 @@
+"""The page of a scorecard: pictures, what they say in words, differences, all numbers."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from modtf.analysis.figures import Picture, panels
+from modtf.analysis.figures.base import png_of
+from modtf.analysis.figures.layout import GREY, Look
+from modtf.analysis.figures.marks import by_variant, dots, joined
+from modtf.analysis.intervals import summarise
+from modtf.analysis.report import page
+from modtf.analysis.report.page import Section
+from modtf.analysis.study import Study
+from modtf.analysis.table import table_cells, table_note
+from modtf.experiments.modarch.given import GIVEN, WAYS
+from modtf.experiments.modarch.scorecard import compare
+from modtf.experiments.modarch.studies.scorecard import ORACLE
+from modtf.files import atomic_path, write_table, write_text
+
+PAGE, DIFFERENCES = "scorecard.html", "differences.csv"
+NAMED, OTHERS = ("modular", "modular_op", ORACLE), "other routers"  # beside given routings
+NEW = Look("#D55E00", "D")
+PLACES = (
+    "What does a routing cost that is so far from the rules? Modules that were trained under given routings, "
+    "from perfect to useless, say it: interpolated, task by task, between four amounts of 'spread'. It is no "
+    "law: routings of equal alignment differ in price (docs/misrouting.md)."
+)
+PAIRED = (
+    "Positive: the newcomer is better; of a loss as a share of the larger of both, of a measure in its unit. "
+    "Paired over tasks. Better and worse: p at most 0.05 after Holm's correction for the rows of a column; "
+    "else undecided."
+)
+
+
+def write_page(
+    study: Study, newcomer: str, out: Path, warnings: Sequence[str] = ()
+) -> tuple[Path, list[str]]:
+    """Writes scorecard.html, its pictures and differences.csv.
+
+    Args:
+        study: the rows of all cards.
+        newcomer: as the study names it.
+        out: the folder.
+        warnings: what stands first.
+
+    Returns:
+        The path of the page, and what it says in short.
+    """
+    differences, places = compare.differences(study, newcomer), compare.places(study)
+    short, learned = compare.in_short(study, newcomer, differences, places), without_given(study)
+    write_table(out / DIFFERENCES, differences)
+    rows, brief, numbers = [], [], []
+    for kind in study.kinds:
+        part = learned.of_kind(*kind)
+        rows.append(_shown(draw_rows(part, newcomer), out))
+        found = differences[differences["kind"] == part.results["kind"].iloc[0]]
+        brief += [page.table(compare.in_brief(found), DIFFERENCES)] if len(found) else []
+        header, body = table_cells(part.results)
+        numbers += [page.table(pd.DataFrame(body, columns=header), table_note(part.results))]
+    sections = [
+        Section("Beside the reference rows", short, warnings, rows),
+        Section("Beside given routings", [PLACES], content=[_shown(draw_places(places, newcomer), out)]),
+        Section("Differences", [PAIRED], content=brief),
+        Section("All numbers", content=numbers),
+        page.measures_section(["collapse", "specialisation"]),
+    ]
+    write_text(out / PAGE, page.render(f"modtf scorecard: {newcomer}", sections))
+    return out / PAGE, short
+
+
+def without_given(study: Study) -> Study:
+    """All but given routings."""
+    names = study.results.loc[study.results["router"] != GIVEN, "variant"].unique()
+    return study.of_variants(list(names))
+
+
+def _shown(picture: Picture, out: Path) -> str:
+    png = png_of(picture)
+    with atomic_path(out / f"{picture.name}.png") as temporary:
+        temporary.write_bytes(png)
+    return page.shown(picture, png, f"{picture.name}.png")
+
+
+def draw_rows(part: Study, newcomer: str) -> Picture:
+    """Every row of a kind, best in distribution first, by every score."""
+    rows = compare.scores(part)
+    kind = str(rows["kind"].iloc[0])
+    over = ["arch", "measure", "condition", "distribution", "place"]
+    table = summarise(rows, ["score", "variant"], over, level=part.level)
+    order = table[table["score"] == table["score"].min()].sort_values("mean")["variant"].astype(str)
+    table["variant"] = pd.Categorical(table["variant"].astype(str), order)
+    tasks = int(table["num_tasks"].max())
+    note = f"Smaller is better. Means over {tasks} tasks, {part.level:.0%} Student's t intervals; checkpoint "
+    name, size = f"rows_{kind.lower().replace(' ', '_')}", (1.65, 0.2 * len(order) + 0.5)
+    mark, title = partial(_rows, newcomer=newcomer), f"{kind}: {newcomer} beside the reference rows"
+    return panels(mark, table, name, title, f"{note}{part.checkpoint}.", None, "score", size)
+
+
+def _rows(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], newcomer: str) -> None:
+    names, place = list(looks), axes.get_subplotspec()
+    for name, _, line in by_variant(data, looks):
+        look = NEW if name == newcomer else Look(GREY, "o")
+        dots(axes, line, [names.index(name)], look, "mean", "low", "high")
+    axes.set_yticks(range(len(names)), names if place is None or place.is_first_col() else [""] * len(names))
+    for label in axes.get_yticklabels():
+        label.set_fontweight("bold" if label.get_text() == newcomer else "normal")
+    axes.set(ylim=(len(names) - 0.5, -0.5), xlim=(0, None))
+
+
+def draw_places(places: pd.DataFrame, newcomer: str) -> Picture:
+    """What `compare.places` found: loss as a multiple of the oracle's, against alignment."""
+    key, cost = ["variant", "distribution"], places[places["quantity"] == "cost"]
+    at = places[places["quantity"] == "alignment"].set_index(key)["mean"]
+    table = cost.assign(x=at.reindex(pd.MultiIndex.from_frame(cost[key])).to_numpy())
+    names = table["variant"].astype(str)
+    for drawn, way in WAYS.items():
+        names = names.mask(names.str.contains(f"hard={drawn}") & names.str.startswith(GIVEN), f"given, {way}")
+    kept = names.isin(NAMED) | names.str.contains(r"^given|\)$")  # and of other cards
+    table = table.assign(variant=names.where(kept, OTHERS))
+    table.loc[~kept, ["low", "high"]] = None
+    perfect = [table[table["variant"] == ORACLE].assign(variant=f"given, {way}") for way in WAYS.values()]
+    note = (
+        f"Loss as a multiple of {ORACLE}'s on the same task, geometric means over "
+        f"{cost['num_tasks'].max()} tasks with intervals (Student's t). Given, soft: p is a row of a matrix; "
+        "drawn: one module."
+    )
+    table, mark = pd.concat([*perfect, table], ignore_index=True), partial(_places, newcomer=newcomer)
+    return panels(
+        mark, table, "places", "MLP regression: what a routing costs", note, None, key[1], (4.6, 3.2)
+    )
+
+
+def _places(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], newcomer: str) -> None:
+    for name, look, line in by_variant(data, looks, "x"):
+        style: dict[str, Any] = {} if name.startswith("given") else {"linestyle": ""}
+        style |= {"color": GREY, "marker": "."} if name == OTHERS else {}
+        style |= {"color": NEW.colour, "marker": "*", "markersize": 11} if name == newcomer else {}
+        joined(axes, name, look, line["x"], line, **style)
+    axes.set(yscale="log", xlim=(-0.03, 1.0), xlabel="Alignment")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")

@@ -1,0 +1,189 @@
+"""The scorecard: what is frozen, cards, differences and places, with known answers."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+import modtf
+from modtf.experiments.modarch.scorecard import card, compare, page
+from modtf.experiments.modarch.studies.scorecard import AMOUNTS, DATA, FULL, MEASURES, SMOKE, TASKS
+from modtf.studies import STUDIES, load_study
+
+NAME = f"mine ({card.OURS})"
+DOSES = [(amount, hard) for amount in AMOUNTS for hard in (False, True)]
+
+
+def rows(variant, loss, alignment, options="", archs=("mlp", "rnn")):
+    """Of a model whose loss is so many times that of the oracle, which differs between tasks."""
+    shared = {"variant": variant, "model_options": options, "num_modules": 8, "num_parameters": 100}
+    measured = {**dict.fromkeys(MEASURES, 0.5), "alignment": alignment}
+    return [
+        {
+            "arch": arch,
+            "data_seed": task,
+            **shared,
+            "loss": loss * task,
+            "loss_out": 2 * loss * task,
+            **measured,
+        }
+        for arch in archs
+        for task in TASKS
+    ]
+
+
+def card_with(*models, frozen=FULL):
+    head = {"version": frozen.version, "tasks": frozen.hash, "modtf": "0.1.0", "checkpoint": "tail"}
+    return {**head, "rows": [row for model in models for row in model]}
+
+
+@pytest.fixture
+def reference():
+    """A given routing costs 1 + amount times the oracle's loss, softly, 1 + 2 x amount drawn."""
+    models = [rows("gt_modular", 1.0, 0.0), rows("modular", 2.0, 0.8)]
+    for amount, hard in DOSES:
+        options = f"matrix=spread,amount={amount},hard={hard}"
+        models.append(rows("clamped", 1 + amount * (1 + hard), amount, options, archs=["mlp"]))
+    return card_with(*models)
+
+
+def study_with(reference, newcomer):
+    return card.study_of(FULL, {"": reference, card.OURS: card_with(newcomer)})
+
+
+@pytest.mark.parametrize(("frozen", "golden"), [(FULL, "ca499e1f8c9beee2"), (SMOKE, "001ba0945788dee7")])
+def test_the_tasks_are_frozen(frozen, golden):
+    """A change here is another version, with another name and other reference rows."""
+    assert frozen.hash == golden
+
+
+@pytest.mark.parametrize("arch", FULL.protocols)
+def test_the_data_are_frozen(arch):
+    tasks = FULL.cell(arch, "gt_modular").population.tasks
+    stream = modtf.stream(list(tasks), batch_size=8, split="test", seed=[0] * len(tasks))
+    [(features, target)] = stream.take(1).as_numpy_iterator()
+    arrays = (features["inputs"], features["rule"], target)
+    data = b"".join(array.astype(array.dtype.newbyteorder("<")).tobytes() for array in arrays)
+    assert hashlib.sha256(data).hexdigest()[:16] == DATA[arch]
+
+
+def test_no_other_study_draws_its_tasks():
+    for name in STUDIES:
+        seeds = {data_seed for cell in load_study(name).cells for data_seed, _ in cell.members}
+        assert name.startswith("scorecard") or not seeds & set(TASKS)
+
+
+@pytest.mark.parametrize("frozen", [SMOKE], ids=lambda frozen: frozen.version)
+def test_the_rows_that_are_shipped_are_those_of_the_study(frozen):
+    shipped = card.reference(frozen)
+    asked = {
+        (cell.task.arch, cell.variant, cell.columns["model_options"], task)
+        for cell in frozen.reference()
+        for task in TASKS
+    }
+    names = ("arch", "variant", "model_options", "data_seed")
+    assert {tuple(row[name] for name in names) for row in shipped["rows"]} == asked
+    assert all(np.isfinite([row["loss"], row["loss_out"]]).all() for row in shipped["rows"])
+
+
+def test_a_card_is_what_was_written(tmp_path, reference):
+    reference["rows"][0] |= {"loss": None, "alignment": None}  # it diverged
+    card.write_card(tmp_path / "card.json", reference)
+    assert card.read_card(tmp_path / "card.json", FULL) == reference
+    assert (tmp_path / "card.json").read_text().count("\n") == len(reference["rows"]) + 8
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": "modtf-2"}, "is of version modtf-2, tasks .*other versions cannot be compared"),
+        ({"tasks": "0123"}, f"tasks 0123; expected modtf-1, tasks {FULL.hash}"),
+        ({"rows": []}, "is no scorecard"),
+        ({"rows": [{"arch": "mlp"}]}, "is no scorecard"),
+        ({"rows": rows("mine", "low", 0.5)}, "is no scorecard"),
+        ({"rows": 2 * rows("mine", 1.0, 0.5)}, "is no scorecard.*gives 70 value"),
+        ({"rows": rows("mine", 1.0, 0.5, archs=["mha"])}, "is no scorecard"),
+    ],
+)
+def test_what_is_no_card_of_the_version_is_refused(change, words, tmp_path):
+    path = tmp_path / "theirs.json"
+    path.write_text(json.dumps({**card_with(rows("mine", 1.0, 0.5)), **change}))
+    with pytest.raises(ValueError, match=words):
+        card.read_card(path, FULL, "theirs")
+
+
+def test_a_card_of_a_few_steps_is_another_version(tmp_path):
+    card.write_card(tmp_path / "smoke.json", card_with(rows("mine", 1.0, 0.5), frozen=SMOKE))
+    with pytest.raises(ValueError, match="of version modtf-1-smoke"):
+        card.read_card(tmp_path / "smoke.json", FULL)
+
+
+def test_what_equals_a_row_differs_from_it_by_nothing(reference):
+    found = compare.differences(study_with(reference, rows("mine", 2.0, 0.8)), NAME)
+    same = found[found["variant"] == "modular"]
+    assert len(same) == 14  # seven scores of two kinds
+    assert (same[["gain", "low", "high"]] == 0).all(axis=None)
+    assert (same["p_corrected"] == 1).all()
+    assert (same["verdict"] == "undecided").all()
+
+
+def test_what_is_always_better_is_better(reference):
+    found = compare.differences(study_with(reference, rows("mine", 1.5, 0.4)), NAME).set_index(
+        ["kind", "score", "variant"]
+    )
+    assert not [name for _, _, name in found.index if name.startswith("clamped")]
+    for kind in ("MLP regression", "RNN regression"):
+        for score in ("loss in", "loss out"):
+            assert found.loc[(kind, score, "modular"), "gain"] == pytest.approx(1 - 1.5 / 2)
+            assert found.loc[(kind, score, "modular"), "verdict"] == "better"
+            assert found.loc[(kind, score, "gt_modular"), "gain"] == pytest.approx(1 / 1.5 - 1)
+            assert found.loc[(kind, score, "gt_modular"), "verdict"] == "worse"
+        assert found.loc[(kind, "alignment", "modular"), "gain"] == pytest.approx(0.4)
+
+
+def place(study, variant):
+    found = compare.places(study)
+    return found[found["variant"] == variant].set_index(["distribution", "quantity"])["mean"].unstack()
+
+
+def test_the_oracle_costs_itself(reference):
+    found = place(study_with(reference, rows("mine", 1.5, 0.4)), "gt_modular")
+    assert (found["alignment"] == 0).all()
+    assert (found.drop(columns="alignment") == 1).all(axis=None)
+
+
+def test_a_newcomer_beside_given_routings(reference):
+    """Between 1.25 and 1.5 times, or 1.5 and twice: halfway, as logarithms go."""
+    found = place(study_with(reference, rows("mine", 1.6, 0.375)), NAME)
+    assert found["cost"].to_numpy() == pytest.approx(1.6)
+    assert found["soft"].to_numpy() == pytest.approx(np.sqrt(1.25 * 1.5))
+    assert found["drawn"].to_numpy() == pytest.approx(np.sqrt(1.5 * 2))
+    assert found["beyond drawn"].to_numpy() == pytest.approx(1.6 / np.sqrt(1.5 * 2))
+
+
+def test_the_page(reference, tmp_path):
+    study = study_with(reference, rows("mine", 1.6, 0.4))
+    path, short = page.write_page(study, NAME, tmp_path, ["SMOKE"])
+    text = path.read_text()
+    pictures = {"rows_mlp_regression.png", "rows_rnn_regression.png", "places.png"}
+    assert {file.name for file in tmp_path.iterdir()} == {page.PAGE, page.DIFFERENCES, *pictures}
+    assert text.index("SMOKE") < text.index("<img") < text.index("<table")
+    assert all(line.replace("'", "&#39;") in text for line in short)
+    assert short[0] == "MLP regression, loss in: better than 1, worse than 1, undecided 0 of 2 rows."
+    assert len([line for line in short if "alignment 0.40" in line]) == 2
+    assert short[-1].startswith("70 models in all, one seed on each of 5 tasks")
+
+
+@pytest.mark.parametrize(
+    "newcomer",
+    [
+        pytest.param(rows("mine", 1.6, None), id="a network without modules"),
+        pytest.param(rows("mine", 1.6, 0.4, archs=["rnn"]), id="the mlp refused it"),
+        pytest.param(rows("mine", float("nan"), 0.4), id="it diverged"),
+    ],
+)
+def test_the_page_of_what_has_no_place(reference, newcomer, tmp_path):
+    path, short = page.write_page(study_with(reference, newcomer), NAME, tmp_path)
+    assert path.exists()
+    assert not [line for line in short if "alignment" in line or "nan" in line]
