@@ -17,7 +17,7 @@ from modtf.analysis.figures.base import png_of
 from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import compare_pairs
 from modtf.analysis.text import markdown_table
-from modtf.experiments.vqa.chance import against_chance, routed
+from modtf.experiments.vqa.claims import against_chance, routed
 from modtf.families import FAMILIES
 from modtf.families.vqa_questions import QUESTIONS
 from modtf.metrics import alignment, inverse_mutual_information

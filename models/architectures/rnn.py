@@ -9,9 +9,8 @@ from modtf.checks import check_choice
 from modtf.models.architectures import register_architecture
 from modtf.models.architectures.sizes import rnn_state
 from modtf.models.base import ModularModel
-from modtf.models.cells import CELLS
 from modtf.models.layers import Dense, TwoLayer, flat
-from modtf.models.recurrence import SharedState
+from modtf.models.recurrence import CELLS, SharedState
 
 
 @register_architecture("rnn")

@@ -20,7 +20,7 @@ class Scan:
     """The recurrence of one batch.
 
     Args:
-        cell: with a gradient, see `modtf.models.cells`.
+        cell: with a gradient, see `modtf.models.recurrence`.
         layout: the sizes.
         route: where modules score themselves, p [P, M, B] from a token's routing [P, R + K, B] and scores
             [P, M, B]; it is differentiated by the scores alone, and must hold no weight.

@@ -6,10 +6,10 @@ Names are imported on first use: the flags of the command need the names of the 
 from etils import epy
 
 with epy.lazy_api_imports(globals()):
-    from modtf.tuning.best import Best as Best
-    from modtf.tuning.best import use_best as use_best
     from modtf.tuning.search import Search as Search
+    from modtf.tuning.trials import Best as Best
     from modtf.tuning.trials import load_trials as load_trials
+    from modtf.tuning.trials import use_best as use_best
 
 #: how trials are chosen -> how many at most, where nobody says; None for as many as it takes
 ORACLES: dict[str, int | None] = {"grid": None, "random": 10, "hyperband": None, "bayesian": 10}

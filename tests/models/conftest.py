@@ -14,8 +14,8 @@ import modtf
 from modtf.cell import VARIANTS
 from modtf.families import FAMILIES, with_free_rules
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.cells import CELLS
 from modtf.models.options import options_of
+from modtf.models.recurrence import CELLS
 from modtf.models.routers import ROUTERS, register_router
 from modtf.task import Task
 

@@ -11,9 +11,9 @@ import textbook
 from modtf import Task, build
 from modtf.cell import VARIANTS
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.cells import CELLS
 from modtf.models.kernels.rows import LANES
 from modtf.models.options import options_of
+from modtf.models.recurrence import CELLS
 from modtf.models.routers import ROUTERS
 
 WIDTH = 5

@@ -6,7 +6,6 @@ import tensorflow as tf
 from keras import ops
 
 from modtf import Population, Task
-from modtf.models.cells import CELLS
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels import textbook
 from modtf.models.kernels.attention import attend, project
@@ -16,6 +15,7 @@ from modtf.models.kernels.scan_layout import ScanLayout
 from modtf.models.kernels.sums import softmax, weigh
 from modtf.models.kernels.vjp import vector_jacobian
 from modtf.models.layers import Mixture
+from modtf.models.recurrence import CELLS
 
 
 def draw(*shape, seed=0):

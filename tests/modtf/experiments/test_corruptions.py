@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from modtf.experiments.corruptions.accuracy import methods
-from modtf.experiments.corruptions.contrast import TEMPERATURE, ContrastiveLoss
 from modtf.experiments.corruptions.invariance import ClassActivation, invariance_rows, invariance_scores
+from modtf.experiments.corruptions.trainers import TEMPERATURE, ContrastiveLoss
 from modtf.task import Task
 
 # Table 3 of the paper: one unit's mean activation, by class, under ID, CO, GB, and CO then GB

@@ -8,7 +8,7 @@ import pytest
 
 import modtf
 from modtf.analysis.claims import CLAIMS
-from modtf.experiments.vqa.chance import against_chance, routed
+from modtf.experiments.vqa.claims import against_chance, routed
 from modtf.families.vqa_questions import QUESTIONS
 from modtf.metrics import alignment, inverse_mutual_information
 from modtf.results import Activations

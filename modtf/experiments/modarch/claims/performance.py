@@ -3,8 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from modtf.analysis.claims import Evidence, advantage, mean_evidence, share_evidence, slopes
-from modtf.analysis.claims.evidence import RANKED, agreement_evidence
+from modtf.analysis.claims.evidence import (
+    RANKED,
+    Evidence,
+    agreement_evidence,
+    mean_evidence,
+    share_evidence,
+)
+from modtf.analysis.claims.numbers import advantage, slopes
 from modtf.analysis.ranking import votes
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
