@@ -46,7 +46,7 @@ def differences(study: Study, newcomer: str) -> pd.DataFrame:
 
 def in_brief(found: pd.DataFrame) -> pd.DataFrame:
     """Of `differences` in a kind: a row for every variant, a column for every score."""
-    words = [f"{row.verdict} {row.gain:+.2f}" for row in found.itertuples()]
+    words = [f"{row.verdict} {row.gain:+.2g}" for row in found.itertuples()]
     table = found.assign(words=words).pivot(index="variant", columns="score", values="words")
     return table.astype(object).fillna("").rename_axis(columns=None).reset_index()
 

@@ -13,6 +13,7 @@ from modtf.analysis.figures.base import png_of
 from modtf.analysis.figures.layout import GREY, Look
 from modtf.analysis.figures.marks import by_variant, dots, joined
 from modtf.analysis.intervals import summarise
+from modtf.analysis.labels import kind_label
 from modtf.analysis.report import page
 from modtf.analysis.report.page import Section
 from modtf.analysis.study import Study
@@ -54,19 +55,19 @@ def write_page(
     differences, places = compare.differences(study, newcomer), compare.places(study)
     short, learned = compare.in_short(study, newcomer, differences, places), without_given(study)
     write_table(out / DIFFERENCES, differences)
-    rows, brief, numbers = [], [], []
+    rows, tables = [], []
     for kind in study.kinds:
-        part = learned.of_kind(*kind)
+        name, part = kind_label(*kind), learned.of_kind(*kind)
         rows.append(_shown(draw_rows(part, newcomer), out))
-        found = differences[differences["kind"] == part.results["kind"].iloc[0]]
-        brief += [page.table(compare.in_brief(found), DIFFERENCES)] if len(found) else []
+        brief = compare.in_brief(differences[differences["kind"] == name])
         header, body = table_cells(part.results)
-        numbers += [page.table(pd.DataFrame(body, columns=header), table_note(part.results))]
+        numbers = page.table(pd.DataFrame(body, columns=header))
+        tables.append(Section(f"{name}: differences", [PAIRED], content=[page.table(brief, DIFFERENCES)]))
+        tables.append(Section(f"{name}: all rows", [table_note(part.results)], content=[numbers]))
     sections = [
         Section("Beside the reference rows", short, warnings, rows),
         Section("Beside given routings", [PLACES], content=[_shown(draw_places(places, newcomer), out)]),
-        Section("Differences", [PAIRED], content=brief),
-        Section("All numbers", content=numbers),
+        *tables,
         page.measures_section(["collapse", "specialisation"]),
     ]
     write_text(out / PAGE, page.render(f"modtf scorecard: {newcomer}", sections))
@@ -88,8 +89,7 @@ def _shown(picture: Picture, out: Path) -> str:
 
 def draw_rows(part: Study, newcomer: str) -> Picture:
     """Every row of a kind, best in distribution first, by every score."""
-    rows = compare.scores(part)
-    kind = str(rows["kind"].iloc[0])
+    rows, kind = compare.scores(part), kind_label(*part.kinds[0])
     over = ["arch", "measure", "condition", "distribution", "place"]
     table = summarise(rows, ["score", "variant"], over, level=part.level)
     order = table[table["score"] == table["score"].min()].sort_values("mean")["variant"].astype(str)

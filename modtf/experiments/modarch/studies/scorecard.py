@@ -22,17 +22,22 @@ NUM_RULES, WIDTH, TASKS = 8, 32, tuple(range(100, 105))
 MEASURES = ("collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information", "adaptation")
 #: first test examples of the five tasks; other data are another version's
 DATA = {"mlp": "6a6f78db56b22458", "rnn": "4d0ae48ce7103017"}
-SIZES = {"tokens": 100_000, "draws": 100, "tokens_per_draw": 2_560}
 PROTOCOLS = {
     "mlp": Protocol(
         Training(steps=10_000, learning_rate=3e-4, batch_size=256, evaluations=10, tail=10),
-        Evaluation(batches=100, batch_size=1000, activation_batch_size=1000, conditions=("scale2",), **SIZES),
+        Evaluation(
+            batches=100, batch_size=1000, tokens=100_000, activation_batch_size=1000, draws=100,
+            tokens_per_draw=2_560, conditions=("scale2",),
+        ),
     ),
     "rnn": Protocol(
         Training(steps=3_000, learning_rate=3e-3, batch_size=64, clipnorm=1.0, evaluations=10, tail=10),
-        Evaluation(batches=100, batch_size=256, conditions=("len30_scale2",), **SIZES),
+        Evaluation(
+            batches=20, batch_size=256, tokens=51_200, activation_batch_size=256, draws=20,
+            tokens_per_draw=2_560, conditions=("len30_scale2",),
+        ),
     ),
-}
+}  # fmt: skip
 #: with the options that they have by default, but for the steps of `annealed`; `balanced` is `modular` then
 ROUTERS = (
     "monolithic", "modular", "modular_op", "gt_modular", "uniform", "temperature", "top_k", "switch",
