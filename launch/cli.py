@@ -20,7 +20,6 @@ KNOWN_ELSEWHERE = {
     "resume": "resuming is automatic: give the same command again",
     "epochs": "training is counted in --steps",
     "lr": "did you mean --learning_rate?",
-    "output": "did you mean --out?",
     "gpus": "devices are found; --strategy says how several are used",
 }
 WIDTH = 110  # characters of a line

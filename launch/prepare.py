@@ -13,7 +13,7 @@ from pathlib import Path
 import tensorflow_datasets as tfds
 from absl import flags, logging
 
-from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config, split_bytes
+from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
 
@@ -48,17 +48,11 @@ def define_flags(values: flags.FlagValues) -> None:
     define.string("data_dir", None, "Where to write; default TFDS_DATA_DIR or ~/tensorflow_datasets.")
     words = "array_record allows random access with tfds.data_source; tfrecord serves tfds.load."
     define.enum("file_format", "tfrecord", ["tfrecord", "array_record"], words)
-    define.bool("only_print", False, "List what would be prepared, then stop.")
 
 
 def main(given: flags.FlagValues) -> None:
     """Prepares one configuration after the other."""
     configs = choose_configs(given.configs)
-    if given.only_print:
-        for config in configs:
-            size = sum(split_bytes(config.task, split) for split in config.splits.values())
-            print(f"{config.name}  {size / 1e6:,.0f} MB")
-        return
     data_dir = given.data_dir or tfds.core.constants.DATA_DIR
     if "://" not in str(data_dir):
         check_writable(Path(data_dir).expanduser(), "--data_dir")

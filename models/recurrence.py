@@ -13,7 +13,6 @@ from keras import ops
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.scan import Scan
 from modtf.models.kernels.scan_layout import ScanLayout
-from modtf.models.kernels.vjp import can_differentiate
 from modtf.models.layers import Dense, MemberLayer
 from modtf.models.routers.base import Router
 from modtf.registry import Registry
@@ -158,7 +157,7 @@ class SharedState(keras.layers.Layer):
         router that is asked in the loop has neither weights nor a state that it reads there."""
         asked_outside = not self.router.needs_scores
         return hasattr(self.cell, "gradient") and (
-            asked_outside or (can_differentiate() and len(self.router.variables) == len(self.router.kept))
+            asked_outside or len(self.router.variables) == len(self.router.kept)
         )
 
     def call(self, inputs, states):

@@ -120,10 +120,7 @@ def flush(path: Path) -> None:
 def remove_unfinished(folder: Path) -> None:
     """Removes what killed processes of any machine were writing in a folder; nobody may be writing there."""
     for path in folder.glob(f"{WRITING}*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:  # as earlier versions had them
-            path.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -28,8 +28,6 @@ def on_cpu() -> bool:
         import jax
 
         return jax.default_backend() == "cpu"
-    if keras.backend.backend() != "tensorflow":
-        return True  # nothing was ever tried elsewhere
     import tensorflow as tf
 
     return {device.device_type for device in tf.config.list_logical_devices()} == {"CPU"}

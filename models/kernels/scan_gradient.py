@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import keras
 from keras import ops
 
 from modtf.models.kernels.rows import join_parts, lane_sums, part, row, sum_modules, with_row
 from modtf.models.kernels.scan_layout import ScanLayout
-from modtf.models.kernels.vjp import vector_jacobian
 
 
 class ScanGradient:
@@ -123,3 +123,23 @@ class ScanGradient:
             )
             sums.append(of + lane_sums(of_scores * ops.relu(product)))
         return found, tuple(sums)
+
+
+def vector_jacobian(function: Callable[[Any], Any], x: Any, upstream: Any) -> Any:
+    """The gradient of sum(function(x) * upstream) with respect to x, in any loop.
+
+    Args:
+        function: from one tensor to one.
+        x: where it is differentiated.
+        upstream: of the shape of function(x).
+    """
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.vjp(function, x)[1](upstream)[0]
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+    return tape.gradient(y, x, upstream, tf.UnconnectedGradients.ZERO)

@@ -46,11 +46,3 @@ def test_it_prepares(tmp_path: Path) -> None:
     assert "examples/s" in finished.stderr, "a progress bar"
     splits = tfds.builder(f"modarch_rules/{name}", data_dir=tmp_path / DATA).info.splits
     assert splits["test"].num_examples == 60
-
-
-def test_only_print_writes_nothing(call, tmp_path: Path) -> None:
-    arguments = ("--configs=*_regression_r2_task0", "--only_print", f"--data_dir={tmp_path}")
-    _, printed, _ = call(command, "prepare.py", *arguments)
-    kinds = [line.split()[0].partition("_regression")[0] for line in printed.splitlines()]
-    assert kinds == ["mlp", "mha_v1", "mha_v2", "rnn"]
-    assert not list(tmp_path.iterdir())

@@ -24,7 +24,6 @@ from modtf.analysis.text import plural
 from modtf.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS, LayerMeasures
 from modtf.metrics.tokens import View
-from modtf.metrics.tokens.summarise import Progress
 
 PAGE = "measures.html"
 READ = (
@@ -57,8 +56,6 @@ def write_atlas(
     layers: Sequence[LayerMeasures],
     out: str | Path,
     names: Names | None = None,
-    progress: Progress = iter,
-    how: Sequence[str] = (),
     more: Sequence[page.Section] = (),
 ) -> Path:
     """Writes measures.html, measures.csv, modules.csv, activation.csv, layers.png and labels.png.
@@ -67,8 +64,6 @@ def write_atlas(
         layers: from `modtf.measure_activations`.
         out: the folder; it is made where there is none.
         names: of labels and layers; labels that came as names have these.
-        progress: wraps the layers while they are shown, for example `tqdm`.
-        how: sentences that the page begins with besides how layers were measured, which they know.
         more: sections to stand before those of each layer.
 
     Returns:
@@ -94,21 +89,21 @@ def write_atlas(
         if names.layers is not None:
             frame.insert(1, "layer_name", frame["layer"].map(names.layer))
         write_table(out / file, frame)
-    sections = [_first_section(layers, names, how)]
+    sections = [_first_section(layers, names)]
     if layers[0].label_counts is not None:
         sections.append(page.Section("Layers", content=[shown(draw_layers(layers, names), out)]))
         special = page.table(tables.special_modules(layers, names), "modules.csv")
         sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
         sections.append(page.Section("Labels", content=[shown(draw_labels(layers, names), out)]))
     sections += more
-    folds = [_fold(layer, names) for layer in progress(layers)]
+    folds = [_fold(layer, names) for layer in layers]
     sections.append(page.Section("Each layer", [MATRICES], content=folds))
     sections.append(page.measures_section([group for group in GROUPS if group != "performance"], [MEANING]))
     write_text(out / PAGE, page.render("modtf measure", sections))
     return out / PAGE
 
 
-def _first_section(layers: Sequence[LayerMeasures], names: Names, how: Sequence[str]) -> page.Section:
+def _first_section(layers: Sequence[LayerMeasures], names: Names) -> page.Section:
     """What was measured, and what to know first."""
     first = layers[0]
     sizes = sorted({layer.mass.use.size for layer in layers})
@@ -119,7 +114,7 @@ def _first_section(layers: Sequence[LayerMeasures], names: Names, how: Sequence[
         labels = map(names.label, first.labels.tolist())
         counts = pd.DataFrame({"label": list(labels), "tokens": first.label_counts})
         shown.append(page.table(counts.sort_values("tokens", ascending=False, kind="stable")))
-    texts = [text for text in (f"{size}.", first.how, *how, READ) if text]
+    texts = [text for text in (f"{size}.", first.how, READ) if text]
     return page.Section("What was measured", texts, tables.warning_lines(layers, names), shown)
 
 

@@ -11,9 +11,9 @@ from modtf.models.kernels import textbook
 from modtf.models.kernels.attention import attend, project
 from modtf.models.kernels.by_device import KERNELS, use_kernels
 from modtf.models.kernels.scan import Scan
+from modtf.models.kernels.scan_gradient import vector_jacobian
 from modtf.models.kernels.scan_layout import ScanLayout
 from modtf.models.kernels.sums import softmax, weigh
-from modtf.models.kernels.vjp import vector_jacobian
 from modtf.models.layers import Mixture
 from modtf.models.recurrence import CELLS
 

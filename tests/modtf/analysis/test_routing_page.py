@@ -47,7 +47,7 @@ def layers():
 @pytest.fixture(scope="module")
 def atlas(layers, tmp_path_factory):
     out = tmp_path_factory.mktemp("atlas") / "made" / "here"
-    assert write_atlas(layers, out, Names(LABELS, LAYERS), how=["From a test."]) == out / "measures.html"
+    assert write_atlas(layers, out, Names(LABELS, LAYERS)) == out / "measures.html"
     return out
 
 
@@ -63,7 +63,6 @@ def test_the_page_and_its_files(atlas, layers):
     assert local == sections.split()
     for words in (
         "2 layers, 5 modules, 3 labels, 600 tokens.",
-        "From a test.",
         "Gates. Labels as frequent as observed. Intervals: 95%.",
         "adjusted mutual information",
     ):
@@ -131,13 +130,13 @@ def test_the_tables(atlas, layers):
     assert one["label_name"].iloc[5] == LABELS[1]
 
 
-def test_the_page_is_the_last_to_be_written(layers, tmp_path):
-    def fails(items):
-        yield items[0]
+def test_the_page_is_the_last_to_be_written(layers, tmp_path, monkeypatch):
+    def fails(layer, names):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr("modtf.analysis.routing_page.write._fold", fails)
     with pytest.raises(KeyboardInterrupt):
-        write_atlas(layers, tmp_path, progress=fails)
+        write_atlas(layers, tmp_path)
     assert "measures.html" not in {path.name for path in tmp_path.iterdir()}
     assert not list(tmp_path.glob(".writing*"))
 
