@@ -76,6 +76,7 @@ if __name__ == "__main__":
     known = {name for table in tables for name in table["cell"]}
     for one in tqdm(find_cells(given.results), desc="cells"):
         is_new = one.definition.variant == "clamped" and one.definition.hash not in known
+        is_new = is_new and any(asked({**RULES, **one.definition.router}))
         if one.is_finished and is_new:
             tables.append(crossed(one.definition, one.path))
             write_table(given.table, pd.concat(tables))
