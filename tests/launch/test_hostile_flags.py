@@ -26,6 +26,7 @@ BEGINS = {
     "sweep": (["modtf.engines.run_study.run_study", "modtf.launch.sweep.preview"], ["--arch=mlp"]),
     "tune": (["modtf.engines.run_study.run_study"], ["--steps=10"]),
     "report": (["modtf.analysis.study.Study.claims"], ["--results=study", "--out=out"]),
+    "scorecard": (["modtf.launch.scorecard.train"], ["--variant=modular", "--smoke"]),
     "measure": (["modtf.launch.measure.measured"], ["--activations=x.npz", "--out=out"]),
     "bench": (["modtf.launch.bench.measure_requests"], []),
     "prepare": (["modtf.launch.prepare.prepare"], ["--configs=mlp_regression_r2_task0"]),

@@ -119,7 +119,7 @@ def draw_places(places: pd.DataFrame, newcomer: str) -> Picture:
     table = cost.assign(x=at.reindex(pd.MultiIndex.from_frame(cost[key])).to_numpy())
     names = table["variant"].astype(str)
     for drawn, way in WAYS.items():
-        names = names.mask(names.str.contains(f"hard={drawn}") & names.str.startswith(GIVEN), f"given, {way}")
+        names = names.mask(names.str.fullmatch(rf"{GIVEN} \(.*hard={drawn}\)"), f"given, {way}")
     kept = names.isin(NAMED) | names.str.contains(r"^given|\)$")  # and of other cards
     table = table.assign(variant=names.where(kept, OTHERS))
     table.loc[~kept, ["low", "high"]] = None
