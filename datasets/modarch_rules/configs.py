@@ -8,10 +8,12 @@ import contextlib
 import dataclasses
 import difflib
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+import numpy as np
 import tensorflow_datasets as tfds
 
 from modtf.checks import check_integer
@@ -23,6 +25,7 @@ PUBLISHED_DATA_SEEDS = range(5)
 NAME = re.compile(r"(?P<task>.+?)(_validation(?P<num_validation>\d{1,12})_test(?P<num_test>\d{1,12}))?")
 NUMBER = r"(?:[-+.\de]+|inf)"
 BATCH_SIZE = 256  # of the stream the examples come from; another size gives other examples
+FRAME = 60  # bytes, of names and of the file format
 
 # The published evaluation averages 100 batches of 256 predictions. A sequence holds 3 to 30
 # predictions and up to 23 kB, so fewer of them give the same precision for less disk.
@@ -85,6 +88,16 @@ class RulesConfig(tfds.core.BuilderConfig):
             name, num_tokens = condition.of(split), condition.seq_len or family.num_tokens(self.task)
             found[name] = PreparedSplit(name, split, int(sizes[split] or 0), num_tokens, condition)
         return found
+
+
+def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> int:
+    """About how large the files of a split, or of so many of its examples, are: numbers, rules in one byte,
+    and what frames a record."""
+    shapes = task.example_shapes(split.num_tokens)
+    numbers = {name: math.prod(shape) for name, shape in shapes.items()}
+    inputs = np.dtype(task.input_dtype).itemsize * numbers["inputs"]
+    count = split.num_examples if most is None else min(most, split.num_examples)
+    return count * (inputs + 4 * numbers["target"] + numbers["rule"] + FRAME)
 
 
 @cache

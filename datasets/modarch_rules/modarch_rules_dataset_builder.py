@@ -25,6 +25,7 @@ from modtf.datasets.modarch_rules.configs import (
     PreparedSplit,
     RulesConfig,
     find_config,
+    split_bytes,
 )
 from modtf.datasets.modarch_rules.endless import TRAIN, endless_train, is_train
 from modtf.datasets.streaming import stream
@@ -172,6 +173,10 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         config = kwargs.get("download_config") or tfds.download.DownloadConfig()
         reuse = config.download_mode == tfds.GenerateMode.REUSE_DATASET_IF_EXISTS
         if not (reuse and self.is_prepared()):
+            task, most = self.builder_config.task, config.max_examples_per_split
+            needed = sum(split_bytes(task, split, most) for split in self.builder_config.splits.values())
+            if not utils.has_sufficient_disk_space(needed, directory=self.data_dir_root):
+                raise OSError(f"{self.info.full_name} needs {utils.Size(needed)} in {self.data_dir_root}.")
             with exclusive(self.data_dir):
                 super().download_and_prepare(**kwargs)
         self._read_info_of_others()
