@@ -106,8 +106,10 @@ def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
     with scratch_folder(private) as scratch:
         for cell in cells:
             if not (folder := Path(out, cell.folder)).exists():
-                write_config(cell, scratch / folder.name)
-                with contextlib.suppress(OSError):  # it was begun just now
+                with contextlib.suppress(
+                    OSError
+                ):  # it was begun just now; or, as it will say, the disk is full
+                    write_config(cell, scratch / folder.name)
                     os.rename(scratch / folder.name, folder)
 
 
