@@ -23,3 +23,14 @@ def matrices(draw, max_size=5, square=False):
     num_rules = draw(st.integers(2, max_size))
     num_modules = num_rules if square else draw(st.integers(2, max_size))
     return draw(distributions((num_rules, num_modules)))
+
+
+def adaptation_by_hand(A):
+    """The definition, draw by draw; the shorter side is padded with zeros."""
+    (R, M), total = np.shape(A), 0.0
+    for seed in range(100):
+        p = np.random.RandomState(seed).dirichlet(np.ones(R)).tolist()
+        q = [sum(p[r] * A[r][m] for r in range(R)) for m in range(M)]
+        padded = sorted(p + [0.0] * (M - R)), sorted(q + [0.0] * (R - M))
+        total += sum(abs(a - b) for a, b in zip(*padded, strict=True))
+    return total / 100

@@ -5,19 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from activation_strategies import adaptation_by_hand
 
 from modtf.metrics import GROUPS, MAIN_GROUPS, measure_all, rule_distributions, uniform_activation
-
-
-def adaptation_by_hand(A):
-    """The definition, draw by draw; the shorter side is padded with zeros."""
-    (R, M), total = np.shape(A), 0.0
-    for seed in range(100):
-        p = np.random.RandomState(seed).dirichlet(np.ones(R)).tolist()
-        q = [sum(p[r] * A[r][m] for r in range(R)) for m in range(M)]
-        padded = sorted(p + [0.0] * (M - R)), sorted(q + [0.0] * (R - M))
-        total += sum(abs(a - b) for a, b in zip(*padded, strict=True))
-    return total / 100
 
 
 def hill(*shares):
@@ -82,11 +72,11 @@ def test_adaptation_of_one_module_for_all():
     assert measure_all(ONE_FOR_ALL)["adaptation"] == pytest.approx(2 * (1 - largest).mean())
 
 
-@pytest.mark.parametrize("num_rules", [2, 3, 8, 32])
-def test_the_random_row(num_rules):
-    values = measure_all(uniform_activation(num_rules))
+@pytest.mark.parametrize(("num_rules", "num_modules"), [(2, 2), (8, 8), (32, 32), (3, 5), (5, 3), (7, 2)])
+def test_the_random_row(num_rules, num_modules):
+    values = measure_all(uniform_activation(num_rules, num_modules))
     assert values.pop("adaptation") > 0.4
-    assert list(values.values()) == pytest.approx([0, 0, 1 - 1 / num_rules, 1], abs=1e-12)
+    assert list(values.values()) == pytest.approx([0, 0, 1 - 1 / num_modules, 1], abs=1e-12)
 
 
 def test_unequal_rules():

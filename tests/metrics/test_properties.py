@@ -1,6 +1,6 @@
 """What holds for every activation matrix."""
 
-from itertools import permutations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,18 +15,12 @@ from modtf.metrics import (
     best_match,
     best_permutation,
     measure_all,
-    measure_population,
     uniform_activation,
 )
 
 
 @pytest.mark.parametrize("measure", activation_measures(GROUPS), ids=lambda measure: measure.name)
 class TestEveryMeasure:
-    def test_perfect_for_every_permutation(self, measure):
-        best = 4.0 if measure.perfect is None else measure.perfect  # as many as there are modules
-        for order in permutations(range(4)):
-            assert measure.function(np.eye(4)[list(order)]) == pytest.approx(best, abs=1e-15)
-
     @FAST
     @given(A=matrices())
     def test_stays_in_range(self, measure, A):
@@ -79,13 +73,11 @@ class TestEveryMeasureUnderOneRuleDistribution:
 
 @FAST
 @given(A=matrices(square=True))
-def test_alignment_is_the_minimum_over_permutations(A):
-    num_rules = len(A)
-    brute = min(np.abs(A - np.eye(num_rules)[list(p)]).sum() for p in permutations(range(num_rules)))
-    assert alignment(A) == pytest.approx(brute / (2 * num_rules), abs=1e-12)
+def test_the_best_permutation_has_the_alignment(A):
     order = best_permutation(A)
-    assert sorted(order) == list(range(num_rules))
-    assert np.abs(A[:, order] - np.eye(num_rules)).sum() == pytest.approx(brute, abs=1e-9)
+    assert sorted(order) == list(range(len(A)))
+    distance = np.abs(A[:, order] - np.eye(len(A))).sum() / (2 * len(A))
+    assert distance == pytest.approx(alignment(A), abs=1e-9)
 
 
 @FAST
@@ -114,13 +106,6 @@ def test_only_permutations_are_perfectly_specialised(A):
 
 
 @FAST
-@given(A=matrices(), data=st.data())
-def test_alignment_is_never_worse_than_that_of_random_activation(A, data):
-    probs = data.draw(distributions((len(A),)))
-    assert alignment(A, probs) <= 1 - 1 / A.shape[1] + 1e-12
-
-
-@FAST
 @given(A=matrices(), share=st.floats(0, 1))
 def test_mixing_with_random_activation_never_improves_alignment(A, share):
     mixed = (1 - share) * A + share * uniform_activation(*A.shape)
@@ -132,11 +117,3 @@ def test_mixing_with_random_activation_never_improves_alignment(A, share):
 def test_average_collapse_never_exceeds_worst(A):
     values = measure_all(A)
     assert values["collapse_avg"] <= values["collapse_worst"] + 1e-12
-
-
-@FAST
-@given(population=st.lists(distributions((3, 4)), min_size=1, max_size=4))
-def test_a_population_is_its_members(population):
-    together = measure_population(np.stack(population))
-    for i, matrix in enumerate(population):
-        assert {name: values[i] for name, values in together.items()} == pytest.approx(measure_all(matrix))

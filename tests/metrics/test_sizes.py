@@ -36,12 +36,6 @@ def test_rule_probs_that_leave_one_rule():
     assert values["collapse_worst"] == 1
 
 
-@pytest.mark.parametrize(("num_rules", "num_modules"), [(2, 2), (3, 5), (5, 3), (7, 2), (4, 1)])
-def test_random_activation_is_the_worst_alignment(num_rules, num_modules):
-    value = alignment(uniform_activation(num_rules, num_modules))
-    assert math.isnan(value) if num_modules == 1 else value == pytest.approx(1 - 1 / num_modules)
-
-
 def test_best_permutation_orders_modules_along_the_diagonal():
     order = [2, 0, 3, 1]
     A = 0.7 * np.eye(4)[order] + 0.3 * uniform_activation(4)

@@ -20,33 +20,30 @@ def test_passes_what_each_measure_asks_for(population):
     assert all(type(value) is float for value in values.values())
 
 
-def test_population_with_rule_frequencies(population):
-    usage = rule_distributions(4, num_draws=5) @ population
-    frequencies = np.random.default_rng(1).dirichlet(np.ones(4), size=(3, 5))
-    together = measure_population(population, usage=usage, rule_frequencies=frequencies)
-    for i in range(3):
-        value = adaptation(population[i], usage=usage[i], rule_frequencies=frequencies[i])
-        assert together["adaptation"][i] == value != adaptation(population[i], usage=usage[i])
+FREQUENCIES = np.random.default_rng(1).dirichlet(np.ones(4), size=(3, 5))
+PROBS = [0.4, 0.3, 0.2, 0.1]
+PER_MEMBER = np.array([PROBS, [0.25] * 4, [0.1, 0.1, 0.1, 0.7]])
 
 
-def test_groups_of_a_population(population):
-    assert list(measure_population(population, groups=["collapse"])) == ["collapse_avg", "collapse_worst"]
-
-
-def test_population_with_usage_and_rule_probs(population):
-    usage = rule_distributions(4, num_draws=5) @ population
-    per_member = np.array([[0.4, 0.3, 0.2, 0.1], [0.25] * 4, [0.1, 0.1, 0.1, 0.7]])
-    together = measure_population(population, usage=usage, rule_probs=per_member)
-    for i in range(3):
-        alone = measure_all(population[i], usage=usage[i], rule_probs=per_member[i])
-        assert {name: values[i] for name, values in together.items()} == alone
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"groups": ["collapse"]},
+        {"rule_probs": PROBS},
+        {"rule_probs": PER_MEMBER, "usage": FREQUENCIES[::-1]},
+        {"usage": FREQUENCIES[::-1], "rule_frequencies": FREQUENCIES},
+    ],
+    ids=lambda given: " ".join(given) or "nothing",
+)
+def test_a_population_is_its_members(population, given):
+    together, found = measure_population(population, **given), []
+    for i, matrix in enumerate(population):
+        mine = {name: value[i] if isinstance(value, np.ndarray) else value for name, value in given.items()}
+        found.append(measure_all(matrix, **mine))
+        assert {name: values[i] for name, values in together.items()} == found[-1]
     assert all(values.shape == (3,) and values.dtype == np.float64 for values in together.values())
-
-
-def test_one_rule_distribution_for_the_population(population):
-    probs = [0.4, 0.3, 0.2, 0.1]
-    together = measure_population(population, rule_probs=probs)
-    assert together["alignment"][2] == measure_all(population[2], rule_probs=probs)["alignment"]
+    assert given == {} or found[0] != measure_all(population[0])
 
 
 def test_monolithic_population():
