@@ -69,7 +69,7 @@ def test_condition(name, value):
     condition = survives(lambda: modtf.Condition(**{**CONDITION, name: value}), name)
     if condition is not None:
         assert condition.of("loss") in ("loss", f"loss_{condition.name}")
-        assert set(condition.stream_options()) <= {"scale", "seq_len"}
+        assert set(condition.stream_options()) <= {"scale", "seq_len", "options"}
 
 
 SAID: dict[str, Any] = {
