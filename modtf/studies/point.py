@@ -12,7 +12,7 @@ from modtf.models.architectures import ARCHITECTURES
 from modtf.models.options import options_of, options_of_function
 from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
-from modtf.protocol import Evaluation, Protocol, Training, preset
+from modtf.protocol import MOST, Evaluation, Protocol, Training, preset
 from modtf.registry import resolve
 from modtf.task import FIELDS, Task
 from modtf.variants import ROUTER
@@ -109,4 +109,4 @@ def _protocol(task: Task, given: Any, changes: Mapping[str, Mapping[str, Any]]) 
 def _numbers(name: str, value: Any) -> Sequence[int]:
     if isinstance(value, tuple):
         return tuple(check_integer(name, one, 0) for one in value)
-    return range(check_integer(name, value, 1))
+    return range(check_integer(name, value, 1, MOST))

@@ -47,6 +47,8 @@ def test_a_protocol_of_ones_own():
         ({"protocol": 3}, "protocol=3: expected a modtf.Protocol"),
         ({"tasks": 0}, "tasks=0 is not valid"),
         ({"seeds": (0, -1)}, "seeds=-1 is not valid"),
+        ({"seeds": 10**30}, "expected an integer of at most 1000000000000"),
+        ({"tasks": 10**12}, "cannot fit: .*Take fewer members"),
         ({"width": 0}, "width=0 is not valid"),
     ],
 )
