@@ -1,14 +1,11 @@
 """A method, a network and a corruption in one file outside the tree: run, and reported."""
 
-import os
-import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_plugin_example import REPORT, RUN, finish, results, start
+from test_plugin_example import REPORT, RUN, finish, kill_at, results
 
 import modtf
 
@@ -20,10 +17,6 @@ SMALL = [
     "--set=evaluation.batch_size=10", "--set=evaluation.activation_batch_size=50", "--set=evaluation.draws=2",
     "--set=evaluation.tokens_per_draw=50",
 ]  # fmt: skip
-
-
-def test_it_is_short():
-    assert len(PLUGIN.read_text().splitlines()) < 100
 
 
 def test_method_network_and_corruption(tmp_path):
@@ -53,15 +46,9 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path):
     pytest.importorskip("mlxtend")
     small = [*SMALL[1:], "--arch=corruptions", "--variant=modular", "--set=trainer.sites=5", "--steps=30"]
     finish(RUN, *small, f"--out={tmp_path / 'straight'}")
-    process = start(RUN, *small, f"--out={tmp_path / 'killed'}")
-    deadline = time.monotonic() + 600
-    while not list((tmp_path / "killed").glob("*/members/*/checkpoint_gb_final.npz")):
-        assert process.poll() is None, process.communicate()[1][-3000:]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    finish(RUN, *small, f"--out={tmp_path / 'killed'}")
+    command = [RUN, *small, f"--out={tmp_path / 'killed'}"]
+    kill_at(tmp_path / "killed", "*/members/*/checkpoint_gb_final.npz", *command)
+    finish(*command)
     frames = [results(tmp_path / name).reset_index(drop=True) for name in ("straight", "killed")]
     frames = [frame[~frame["measure"].str.contains("second")] for frame in frames]
     pd.testing.assert_frame_equal(*frames)

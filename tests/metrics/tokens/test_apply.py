@@ -95,17 +95,6 @@ def test_labels_that_come_late_or_never():
     np.testing.assert_array_equal(layer.mass.top_label, names[expected.mass.top_label])
 
 
-def test_layers_are_measured_alone():
-    logits, labels = soft_tokens(layers=(3,))
-    together = measure_activations(logits, labels, from_logits=True, **QUICK)
-    assert [layer.layer for layer in together] == [0, 1, 2]
-    assert {row["layer"] for row in rows_of(together)} == {0, 1, 2}
-    for number, layer in enumerate(together):
-        (alone,) = measure_activations(logits[number], labels, from_logits=True, **QUICK)
-        assert layer.mass.values == alone.mass.values
-        assert layer.hard.values == alone.hard.values
-
-
 @FAST
 @given(order=st.permutations(range(5)), top_k=st.sampled_from([None, 1, 2, 5]))
 def test_the_order_of_modules_does_not_matter(order, top_k):
@@ -194,13 +183,16 @@ def test_the_numbers_of_labels_do_not_matter():
         assert view.values["adaptation"].value == pytest.approx(other.values["adaptation"].value, abs=1e-12)
 
 
-def test_layers_with_different_numbers_of_modules_and_chunks_in_a_list():
+def test_layers_of_different_sizes_are_measured_alone_and_chunks_in_a_list():
     logits, labels = soft_tokens(layers=(2,))
     layers = [logits[0], logits[1, :, :3]]
     found = measure_activations(layers, labels, from_logits=True, **QUICK)
     assert [layer.mass.activation.shape for layer in found] == [(3, 5), (3, 3)]
+    assert [layer.layer for layer in found] == [0, 1]
+    assert {row["layer"] for row in rows_of(found)} == {0, 1}
     alone = [measure_activations(some, labels, from_logits=True, **QUICK)[0] for some in layers]
     for layer, other in zip(found, alone, strict=True):
+        assert layer.mass.values == other.mass.values
         assert layer.hard.values == other.hard.values
     chunks = [([some[part] for some in layers], labels[part]) for part in (slice(100), slice(100, 300))]
     assert_same(measure_activations(chunks, from_logits=True, **QUICK), found)

@@ -36,22 +36,17 @@ def rules(seed, members, tokens):
 
 
 @pytest.mark.parametrize(("matrix", "amount"), WANTED)
-def test_measures_are_the_wanted_ones(matrix, amount):
+def test_measures_are_the_wanted_ones_and_soft_p_is_the_row_of_the_rule(matrix, amount):
     alignment, information, collapse = WANTED[matrix, amount]
-    found = metrics.measure_all(clamped_matrix(R, matrix, amount))
+    A = clamped_matrix(R, matrix, amount)
+    found = metrics.measure_all(A)
     assert found["alignment"] == pytest.approx(alignment, abs=1e-6)
     assert found["collapse_avg"] == pytest.approx(collapse, abs=1e-6)
     if information is not None:
         assert found["inverse_mutual_information"] == pytest.approx(information, abs=1e-6)
-
-
-@pytest.mark.parametrize(("matrix", "amount"), WANTED)
-def test_soft_p_is_the_row_of_the_rule(matrix, amount):
     rule, drawn = rules(0, 2, 50)
     p = router(matrix=matrix, amount=amount).route(rule, rule).numpy()
-    np.testing.assert_array_equal(
-        p.transpose([0, 2, 1]), clamped_matrix(R, matrix, amount)[drawn].astype("f4")
-    )
+    np.testing.assert_array_equal(p.transpose([0, 2, 1]), A[drawn].astype("f4"))
 
 
 @pytest.mark.parametrize(("matrix", "amount"), [("spread", 0.25), ("spread", 0.875), ("collapsed", 8)])

@@ -137,9 +137,10 @@ def test_annealed():
         np.testing.assert_allclose(p, softmax(SCORES / temperature), rtol=1e-9)
 
 
-def test_bias_balanced():
+@pytest.mark.parametrize(("name", "options"), [("bias_balanced", {}), ("balanced", {"balance": "bias"})])
+def test_balanced_by_a_bias(name, options):
     """The bias moves against the load, and chooses; it does not weigh."""
-    balanced, scores = router("bias_balanced", k=1, rate=0.25), tf.constant(SCORES)
+    balanced, scores = router(name, k=1, rate=0.25, **options), tf.constant(SCORES)
     p = balanced.route(SCORES, None, scores)
     np.testing.assert_array_equal(p, np.eye(RULES)[SCORES.argmax(axis=1)].transpose([0, 2, 1]))
     load = np.asarray(p).mean(axis=2, keepdims=True)
@@ -148,7 +149,7 @@ def test_bias_balanced():
     balanced.bias.assign([[[9.0], [0.0], [0.0]], [[0.0], [9.0], [0.0]]])
     chosen = np.asarray(balanced.route(SCORES, None, scores)).argmax(axis=1)
     np.testing.assert_array_equal(chosen, np.repeat([[0], [1]], 6, axis=1))
-    np.testing.assert_allclose(route("bias_balanced", k=2), route("top_k", k=2), rtol=1e-12)
+    np.testing.assert_allclose(route(name, k=2, **options), route("top_k", k=2), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -172,17 +173,6 @@ def test_balanced_is_other_routers(name, options, other):
     np.testing.assert_allclose(tape.gradient(ours, scores), tape.gradient(soft, scores), atol=1e-12)
     if name == "switch":
         np.testing.assert_allclose(balanced.penalise(p), router(name, **options).penalise(p))
-
-
-def test_balanced_by_its_bias():
-    balanced = router("balanced", k=1, balance="bias", rate=0.25)
-    p = balanced.route(SCORES, None, tf.constant(SCORES))
-    balanced.advance(p)
-    load = np.asarray(p).mean(axis=2, keepdims=True)
-    np.testing.assert_allclose(balanced.bias, 0.25 * np.sign(1 / 3 - load))
-    balanced.bias.assign([[[9.0], [0.0], [0.0]], [[0.0], [9.0], [0.0]]])
-    chosen = np.asarray(balanced.route(SCORES, None, tf.constant(SCORES))).argmax(axis=1)
-    np.testing.assert_array_equal(chosen, np.repeat([[0], [1]], 6, axis=1))
 
 
 def test_balanced_by_sequence():

@@ -108,11 +108,3 @@ def test_modules_picked_at_random_have_a_row_for_every_number_of_them(tmp_path):
     both["variant"] = pd.Categorical(both["variant"].astype(str), ["modular", "gt_modular"])
     lines = [cells(line) for line in results_table(both).splitlines()[-2:]]
     assert lines == [["random (4 modules)", "0.750", "0.750"], ["random (21 modules)", "0.952", "0.952"]]
-
-
-def test_random_activation_knows_how_many_modules_there_are(tmp_path):
-    variants = ["modular", ("top_k", {"modules": 12})]
-    study = study_of(tmp_path, rules=[4], data_seeds=range(2), variants=variants)
-    [picture, *_] = study.figure("collapse_and_specialisation_bars")
-    found = picture.table.query("measure == 'alignment'").set_index("variant")["mean"]
-    assert found[["random", "random (12 modules)"]].tolist() == pytest.approx([0.75, 11 / 12])
