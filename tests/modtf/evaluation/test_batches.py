@@ -118,16 +118,6 @@ def test_an_iterator_that_was_left_in_the_middle_is_not_used_again():
     assert another is not iterator
 
 
-def test_large_batches_are_not_kept_in_memory():
-    source = Source(lambda steps, first, last: counting([LARGEST_KEPT // 8 + 1]).take(steps))
-    first, iterator = read(source, 2)
-    again, another = read(source, 2)
-    assert first == again == [0, 1]
-    assert another is not iterator
-    with pytest.raises(StopIteration):
-        next(another)
-
-
 def resources():
     """Threads of this process, and its memory in MB."""
     lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())

@@ -41,6 +41,7 @@ def path(tmp_path_factory):
         ({"router": {"k": 1}}, "model.router.k is 2 there and 1 here"),
         ({"width": 5}, "model.width is 4 there and 5 here"),
         ({"learning_rate": 0.5}, "training.learning_rate is 0.0001 there and 0.5 here"),
+        ({"steps": 8}, "training.steps is 4 there and 8 here"),
         ({"optimizer": "sgd"}, "training.optimizer is 'adam' there"),
         ({"evaluation": replace(SIZES, batches=2)}, r"callbacks\[0\]\[1\].batches is 1 there and 2 here"),
     ],
