@@ -11,9 +11,9 @@ from modtf.metrics.measure import GROUPS
 from modtf.metrics.tokens.checks import Ints, Numbers
 from modtf.metrics.tokens.choices import Layer, layers_of
 from modtf.metrics.tokens.documents import Documents, Pairs
+from modtf.metrics.tokens.estimates import count_within, deal, group_documents
 from modtf.metrics.tokens.experts import Experts
 from modtf.metrics.tokens.gates import Tokens
-from modtf.metrics.tokens.groups import count_within, deal, group_documents
 from modtf.metrics.tokens.layer import LayerMeasures
 from modtf.metrics.tokens.summarise import (
     NUM_PERMUTATIONS,

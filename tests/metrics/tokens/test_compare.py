@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from modtf.metrics import compare_activations, measure_activations
 from modtf.metrics.tokens import Experts
-from modtf.metrics.tokens.groups import group_documents
+from modtf.metrics.tokens.estimates import group_documents
 
 ADJUSTED = "adjusted_mutual_information"
 
