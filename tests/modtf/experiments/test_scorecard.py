@@ -74,7 +74,7 @@ def test_no_other_study_draws_its_tasks():
         assert name.startswith("scorecard") or not seeds & set(TASKS)
 
 
-@pytest.mark.parametrize("frozen", [SMOKE], ids=lambda frozen: frozen.version)
+@pytest.mark.parametrize("frozen", [FULL, SMOKE], ids=lambda frozen: frozen.version)
 def test_the_rows_that_are_shipped_are_those_of_the_study(frozen):
     shipped = card.reference(frozen)
     asked = {

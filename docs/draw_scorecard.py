@@ -1,0 +1,65 @@
+"""Draws what docs/scorecard.md shows, and prints its tables; given the folders of the studies, first writes
+the reference rows that the package ships.
+
+    modtf sweep --study=scorecard --out=studies/scorecard
+    modtf sweep --study=scorecard_smoke --out=studies/scorecard_smoke
+    python docs/draw_scorecard.py studies/scorecard studies/scorecard_smoke
+"""
+
+import sys
+from pathlib import Path
+
+import modtf
+from modtf.analysis.figures.base import png_of
+from modtf.analysis.table import table_cells
+from modtf.analysis.text import markdown_table
+from modtf.experiments.modarch import scorecard
+from modtf.experiments.modarch.scorecard import card, compare, page
+from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE
+
+HERE = Path(__file__).parent
+CARD = HERE / "study" / "scorecard_my_router.json"
+NAME = f"my_router ({card.OURS})"
+
+
+def read() -> modtf.Study:
+    """The example plug-in's router beside the reference rows."""
+    return card.study_of(FULL, {"": card.reference(FULL), card.OURS: card.read_card(CARD, FULL, card.OURS)})
+
+
+def grids(study: modtf.Study) -> list[modtf.Study]:
+    """Its kinds, without given routings."""
+    return [page.without_given(study).of_kind(*kind) for kind in study.kinds]
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """The tables of the page, and what the command says in short."""
+    tables, differences = [], compare.differences(study, NAME)
+    for part in grids(study):
+        header, body = table_cells(part.results)
+        tables.append(markdown_table(header[:-2], [row[:-2] for row in body]))
+        found = differences[differences["kind"] == part.results["kind"].iloc[0]]
+        brief = compare.in_brief(found)
+        tables.append(markdown_table(list(brief), brief.to_numpy().tolist()))
+    said = compare.in_short(study, NAME, differences, compare.places(study))
+    return {"scorecard.md": [*tables, "\n".join(said)]}
+
+
+def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
+    """Writes the pictures of the page."""
+    paths = []
+    rows = [page.draw_rows(part, NAME) for part in grids(study)]
+    for picture in (*rows, page.draw_places(compare.places(study), NAME)):
+        paths.append(folder / f"scorecard_{picture.name}.png")
+        paths[-1].write_bytes(png_of(picture))
+    return paths
+
+
+if __name__ == "__main__":
+    for frozen, studied in zip((FULL, SMOKE), sys.argv[1:], strict=False):
+        place = Path(scorecard.__path__[0], f"{frozen.version}.json")
+        card.write_card(place, card.card_of(frozen, frozen.reference(), studied))
+    if CARD.exists():
+        trained = read()
+        draw(trained)
+        print("\n\n".join(texts(trained)["scorecard.md"]))
