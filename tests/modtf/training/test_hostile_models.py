@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import pytest
 from hostile import anything, damaged, few, survives
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import modtf
@@ -43,6 +43,7 @@ def test_stream(name, value):
 @few
 @given(value=anything)
 def test_build(name, value):
+    assume(not (name == "width" and isinstance(value, int) and 10**3 < value < 10**7))  # it may just fit
     given_ = {"task": TASK, "variant": "modular", "width": 3, name: value}
     survives(lambda: modtf.build(**given_))
 
