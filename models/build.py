@@ -68,7 +68,7 @@ def build(
         raise ValueError(f"router={router!r} is not valid; expected a dict of the router's options.")
     router, options = runs.options(router or {}, options)
     check_choice("architecture", architecture, ARCHITECTURES)
-    check_integer("width", width, 1)
+    width = check_integer("width", width, 1)
     least = FLOAT * len(population) * least_parameters(architecture, width)
     mend = "Take a smaller width or fewer members."
     check_fits(f"width={width} with {len(population)} members", {"parameters": least}, mend)

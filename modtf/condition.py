@@ -48,7 +48,7 @@ class Condition:
         if not is_number(self.scale) or not 0.0 < self.scale < float("inf"):
             raise ValueError(f"scale={self.scale!r} is not valid; expected a finite number above 0.")
         if self.seq_len is not None:
-            check_integer("seq_len", self.seq_len, 1)
+            object.__setattr__(self, "seq_len", check_integer("seq_len", self.seq_len, 1))
         if self.options is not None and not (
             isinstance(self.options, Mapping) and all(isinstance(name, str) for name in self.options)
         ):

@@ -107,7 +107,7 @@ def train(
         raise ValueError(f"jit_compile={jit_compile!r} is not valid; expected True, False or 'auto'.")
     _check_callbacks(callbacks)
     if steps_per_execution is not None:
-        check_integer("steps_per_execution", steps_per_execution, 1, MOST)
+        steps_per_execution = check_integer("steps_per_execution", steps_per_execution, 1, MOST)
     check_choice("verbose", verbose, (True, False))
     if not isinstance(label, str | None):
         raise ValueError(f"label={label!r} is not valid; expected a text.")

@@ -8,6 +8,7 @@ import zipfile
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from hostile import anything, damaged, few, survives
 from hypothesis import assume, given
@@ -46,6 +47,11 @@ def test_build(name, value):
     assume(not (name == "width" and isinstance(value, int) and 10**3 < value < 10**7))  # it may just fit
     given_ = {"task": TASK, "variant": "modular", "width": 3, name: value}
     survives(lambda: modtf.build(**given_))
+
+
+def test_a_width_of_numpys_own_does_not_overflow():
+    width: Any = np.int8(100)
+    assert modtf.build(TASK, width=width).num_parameters == modtf.build(TASK, width=100).num_parameters
 
 
 @pytest.mark.parametrize("name", inspect.signature(modtf.train).parameters)
