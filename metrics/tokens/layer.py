@@ -128,8 +128,10 @@ class LayerMeasures:
     def module_rows(self) -> list[dict[str, Any]]:
         """One dict per view and module.
 
-        Its keys are layer, by, module, use, tokens, too_few, top_label, top_label_share, top_label_chance.
+        Its keys are layer, by, module, use, tokens, too_few, top_label, top_label_share, top_label_chance;
+        where labels came with names, after top_label also top_label_name.
         """
+        names = self.label_names
         return [
             {
                 "layer": self.layer,
@@ -139,6 +141,7 @@ class LayerMeasures:
                 "tokens": None if self.module_tokens is None else int(self.module_tokens[module]),
                 "too_few": None if self.too_few is None else bool(self.too_few[module]),
                 "top_label": int(view.top_label[module]),
+                **({} if names is None else {"top_label_name": names[view.top_label[module]]}),
                 "top_label_share": float(view.top_label_share[module]),
                 "top_label_chance": float(view.top_label_chance[module]),
             }

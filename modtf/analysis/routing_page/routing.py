@@ -76,7 +76,8 @@ class Routing:
             labels: of integers from 0, or names, `[tokens]`: the name of an array, or an .npy file. Of
                 "tokens", which are taken where there are no labels, the most frequent are told apart.
             documents: of integers from 0 or names, `[tokens]`; None: the array "documents", if there is one.
-            label_names: of names, in the order of the numbers of labels; None as above.
+            label_names: of names, in the order of the numbers of labels; None: the array "label_names", if
+                there is one and no array "labels" besides those that are taken.
             layer_names: of one name for each layer; None as above.
             experts: in place of activations, of the experts that tokens were sent to, `[tokens, k]` or
                 `[layers, tokens, k]`; None: the array "experts", if there are no activations.
@@ -119,7 +120,9 @@ class Routing:
             factors["label"] = classes  # of a file of its own
         chosen = _find_optional(arrays, "documents", documents)
         ids_of_documents = None if chosen is None else _numbers(chosen, num_tokens, "documents")[0]
-        names_of_labels = _names(_find_optional(arrays, "label_names", label_names))
+        names_of_labels = None
+        if label_names is not None or labels == "labels" or "labels" not in arrays:  # else names are of those
+            names_of_labels = _names(_find_optional(arrays, "label_names", label_names))
         if labels == TOKEN:
             classes, found, names_of_labels = *_frequent(classes, found or words), None
         if found is not None and names_of_labels is not None:

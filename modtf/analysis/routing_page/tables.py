@@ -38,6 +38,7 @@ def module_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
     """A row per layer, way of counting and module, with the names of labels."""
     frame = pd.DataFrame([row for layer in layers for row in layer.module_rows()])
     if names.labels is not None:
+        frame = frame.drop(columns="top_label_name", errors="ignore")
         place = int(frame.columns.get_indexer(["top_label"])[0])
         frame.insert(place + 1, "top_label_name", frame["top_label"].map(names.label))
     return frame

@@ -217,6 +217,8 @@ def test_names_in_place_of_numbers():
     (found,) = measure_activations(gates, names[labels], documents=words, **QUICK)
     (expected,) = measure_activations(gates, labels, documents=np.arange(300) // 10, **QUICK)
     assert found.label_names == ("code", "law", "verse")
+    assert [row["top_label_name"] for row in found.module_rows()[:3]] == names.tolist()
+    assert "top_label_name" not in expected.module_rows()[0]
     np.testing.assert_allclose(found.mass.activation, expected.mass.activation[[1, 2, 0]])
     with pytest.raises(ValueError, match="Some chunks came with labels that are names and some with numbers"):
         measure_activations([(gates, labels), (gates, names[labels])])

@@ -77,6 +77,17 @@ def test_labels_of_another_file_are_a_factor(arrays, tmp_path):
     ]
 
 
+def test_names_are_those_of_the_labels_that_they_stand_beside(arrays, tmp_path):
+    """Domains have names; positions, or labels of another file, are not called by these."""
+    domains = ("code", "law", "news", "verse")
+    np.savez(tmp_path / "x.npz", **arrays, label_names=np.array(domains))
+    np.save(tmp_path / "y.npy", arrays["positions"])
+    for labels, names in (("labels", domains), ("positions", None), (str(tmp_path / "y.npy"), None)):
+        assert Routing.read(tmp_path / "x.npz", labels=labels).names.labels == names
+    asked = Routing.read(tmp_path / "x.npz", labels="positions", label_names="label_names")
+    assert asked.names.labels == domains
+
+
 def test_a_file_of_gates_and_labels_alone_has_neither(arrays, tmp_path):
     gates = np.eye(8)[arrays["experts"][..., 0]]
     text = run(tmp_path, {"activations": gates, "labels": arrays["labels"]})
