@@ -106,9 +106,8 @@ def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
     with scratch_folder(private) as scratch:
         for cell in cells:
             if not (folder := Path(out, cell.folder)).exists():
-                with contextlib.suppress(
-                    OSError
-                ):  # it was begun just now; or, as it will say, the disk is full
+                # it was begun just now, or the disk is full, as the cell will say
+                with contextlib.suppress(OSError):
                     write_config(cell, scratch / folder.name)
                     os.rename(scratch / folder.name, folder)
 
