@@ -94,7 +94,8 @@ def write_atlas(
         sections.append(page.Section("Layers", content=[shown(draw_layers(layers, names), out)]))
         special = page.table(tables.special_modules(layers, names), "modules.csv")
         sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
-        sections.append(page.Section("Labels", content=[shown(draw_labels(layers, names), out)]))
+        labels = [shown(draw_labels(layers, names), out), _label_counts(layers[0], names)]
+        sections.append(page.Section("Labels", content=labels))
     sections += more
     folds = [_fold(layer, names) for layer in layers]
     sections.append(page.Section("Each layer", [MATRICES], content=folds))
@@ -108,14 +109,17 @@ def _first_section(layers: Sequence[LayerMeasures], names: Names) -> page.Sectio
     first = layers[0]
     sizes = sorted({layer.mass.use.size for layer in layers})
     modules = plural(sizes[0], "module") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} modules"
-    size, shown = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(first.labels), 'label')}", []
+    size = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(first.labels), 'label')}"
     if first.label_counts is not None:
         size += f", {plural(int(first.label_counts.sum()) + first.dropped, 'token')}"
-        labels = map(names.label, first.labels.tolist())
-        counts = pd.DataFrame({"label": list(labels), "tokens": first.label_counts})
-        shown.append(page.table(counts.sort_values("tokens", ascending=False, kind="stable")))
     texts = [text for text in (f"{size}.", first.how, READ) if text]
-    return page.Section("What was measured", texts, tables.warning_lines(layers, names), shown)
+    return page.Section("What was measured", texts, tables.warning_lines(layers, names))
+
+
+def _label_counts(layer: LayerMeasures, names: Names) -> str:
+    labels = map(names.label, layer.labels.tolist())
+    counts = pd.DataFrame({"label": list(labels), "tokens": layer.label_counts})
+    return page.table(counts.sort_values("tokens", ascending=False, kind="stable"))
 
 
 def shown(picture: Picture, out: Path, files: str = "measures.csv") -> str:
