@@ -7,6 +7,7 @@ Example:
 import contextlib
 import fnmatch
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def main(given: flags.FlagValues) -> None:
     configs = choose_configs(given.configs)
     data_dir = given.data_dir or tfds.core.constants.DATA_DIR
     if "://" not in str(data_dir):
-        check_writable(Path(data_dir).expanduser(), "--data_dir")
+        check_writable(Path(os.path.expanduser(data_dir)), "--data_dir")  # of no user: a name as any
     logging.set_verbosity(logging.WARNING)
     for number, config in enumerate(configs, start=1):
         print(f"[{number}/{len(configs)}] {prepare(config, given.data_dir, given.file_format)}", flush=True)
