@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import modtf
-from modtf.analysis.figures.base import png_of
+from modtf.analysis.figures.base import write_pngs
 from modtf.datasets.streaming import stream
 from modtf.experiments.corruptions.accuracy import table_1
 from modtf.families.orders import CORRUPTIONS, name_of
@@ -40,11 +40,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     """Writes the pictures of the contrast that was run."""
-    paths = []
-    for name in FIGURES:
-        paths.append(folder / f"{name}.png")
-        paths[-1].write_bytes(png_of(grids(study)[0].figure(name)[0]))
-    return paths
+    return write_pngs({name: grids(study)[0].figure(name)[0] for name in FIGURES}, folder)
 
 
 def samples(out: Path, dataset: str) -> None:

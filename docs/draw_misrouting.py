@@ -7,6 +7,7 @@ prints its tables.
     python docs/draw_misrouting.py
 """
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,44 +16,32 @@ import pandas as pd
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import decisive
-from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.contents import how_measured
-from modtf.analysis.figures.base import png_of
+from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
-from modtf.experiments.modarch.given import WAYS, distance, with_doses
+from modtf.experiments.modarch.given import WAYS, distance, times, with_doses
 from modtf.experiments.modarch.studies.misrouting import DOSES
 from modtf.families import FAMILIES
 from modtf.metrics import inverse_mutual_information
 from modtf.models.routers.clamped import clamped_matrix
+from modtf.studies import load_study
 
 HERE = Path(__file__).parent
 CROSSED = HERE / "study" / "misrouting_crossed.csv"
 CLAIMS = ["misrouting_costs", "a_tenth_misrouted_is_cheap", "half_the_modules_cost", "drawn_costs_more"]
-MEMBER = ["data_seed", "seed"]
 
 
 def read() -> modtf.Study:
     """All models of the settings that were run whole."""
     study = modtf.Study.read(HERE / "study" / "misrouting.zip")
-    parts = [part for part in grids(study) if len(part.cells) == sum(1 + drawn for drawn in DOSES.values())]
+    whole = Counter((cell.task.arch, cell.task.setting) for cell in load_study("misrouting").cells)
+    parts = [part for part in grids(study) if len(part.cells) == whole[part.kinds[0][:2]]]
     return modtf.Study.read([cell for part in parts for cell in part.cells])
 
 
 def grids(study: modtf.Study) -> list[modtf.Study]:
     """Its settings."""
     return [study.of_kind(*kind) for kind in study.kinds]
-
-
-def times(values: pd.DataFrame, perfect: pd.DataFrame, level: float) -> str:
-    """How many times as much: the geometric mean over tasks, with its interval; "" where nothing was run."""
-    both = values[[*MEMBER, "value"]].merge(perfect[[*MEMBER, "value"]], on=MEMBER, suffixes=("", "_perfect"))
-    if both.empty:
-        return ""
-    found = mean_evidence(
-        both.assign(log=np.log(both["value"] / both["value_perfect"])), "log", "", level=level
-    )
-    mean, low, high = np.exp([found.value, *found.interval])
-    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
 
 
 def costs(part: modtf.Study) -> str:
@@ -68,6 +57,8 @@ def costs(part: modtf.Study) -> str:
             for each, best in zip(where, perfect, strict=True):
                 same = (each["matrix"] == matrix) & (each["amount"] == amount) & (each["drawn"] == way)
                 cells.append(times(each[same], best, part.level))
+        if not any(cells):
+            continue
         cells += ["the same"] * (4 - len(cells))
         told = [f"{inverse_mutual_information(given):.2f}", str(np.linalg.matrix_rank(given))]
         rows.append([f"{matrix} {amount:g}", f"{distance(matrix, amount):.3f}", *told, *cells])
@@ -94,24 +85,27 @@ def crossed(study: modtf.Study) -> str:
     """Models trained under one routing, evaluated under another: loss in and out of distribution as multiples
     of what they have under their own, in Markdown."""
     asked, rows = pd.read_csv(CROSSED), []
-    asked = asked[asked["setting"].isin({str(kind[1]) for kind in study.kinds})]
     own = pd.concat([with_doses(part) for part in grids(study.at("last"))])
     own["cell"] = own["folder"].astype(str).str.rsplit("-").str[-1]
-    family = FAMILIES["mlp"]
-    for (cell, setting), part in asked.groupby(["cell", "setting"], sort=False):
-        measure = family.performance_measure(setting)
-        names = {IN: measure, OUT: f"{measure}_{family.headline}"}
+    for cell, part in asked[asked["cell"].isin(own["cell"])].groupby("cell", sort=False):
+        ours = own[own["cell"] == cell]
+        arch, setting = str(ours["arch"].iloc[0]), str(ours["setting"].iloc[0])
+        measure = FAMILIES[arch].performance_measure(setting)
+        names = {IN: measure, OUT: f"{measure}_{FAMILIES[arch].headline}"}
         for routing, found in part.groupby(["asked_matrix", "asked_amount", "asked_hard"], sort=False):
             first = found.iloc[0]
             trained = f"{first.trained_matrix} {first.trained_amount:g}, {WAYS[bool(first.trained_hard)]}"
-            told = [f"{setting}", trained, f"{routing[0]} {routing[1]:g}, {WAYS[bool(routing[2])]}"]
-            ours = own[own["cell"] == cell]
+            told = [
+                kind_label(arch, setting),
+                trained,
+                f"{routing[0]} {routing[1]:g}, {WAYS[bool(routing[2])]}",
+            ]
             cells = [
                 times(found[found["measure"] == name], ours[ours["distribution"] == where], study.level)
                 for where, name in names.items()
             ]
             rows.append([*told, *cells])
-    return markdown_table(["setting", "trained under", "evaluated under", "in", "out"], rows, left=3)
+    return markdown_table(["kind", "trained under", "evaluated under", "in", "out"], rows, left=3)
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
@@ -123,11 +117,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     """Writes a picture for every setting."""
-    paths = []
-    for picture in study.figure("misrouting"):
-        paths.append(folder / f"{picture.name}.png")
-        paths[-1].write_bytes(png_of(picture))
-    return paths
+    return write_pngs({picture.name: picture for picture in study.figure("misrouting")}, folder)
 
 
 if __name__ == "__main__":

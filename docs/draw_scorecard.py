@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import modtf
-from modtf.analysis.figures.base import png_of
+from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch import scorecard
@@ -47,12 +47,9 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     """Writes the pictures of the page."""
-    paths = []
     rows = [page.draw_rows(part, NAME) for part in grids(study)]
-    for picture in (*rows, page.draw_places(compare.places(study), NAME)):
-        paths.append(folder / f"scorecard_{picture.name}.png")
-        paths[-1].write_bytes(png_of(picture))
-    return paths
+    pictures = [*rows, page.draw_places(compare.places(study), NAME)]
+    return write_pngs({f"scorecard_{picture.name}": picture for picture in pictures}, folder)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from modtf.analysis import IN, OUT, against
 from modtf.analysis.claims import CONTRADICTED, DEPENDS, NOT_ENOUGH, SUPPORTED, UNDECIDED, decisive
 from modtf.analysis.claims.evidence import MOST_TASKS
 from modtf.analysis.contents import how_measured
-from modtf.analysis.figures.base import png_of
+from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.text import markdown_table
 from modtf.analysis.trained import CHOICES
@@ -99,10 +99,8 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
     """Writes the pictures of the pages."""
-    paths = [folder / f"study_{name}.png" for name in PICTURES]
-    for name, path in zip(PICTURES, paths, strict=True):
-        path.write_bytes(png_of(study.figure(name)[-1]))  # of several the one by kind
-    return paths
+    # of several the one by kind
+    return write_pngs({f"study_{name}": study.figure(name)[-1] for name in PICTURES}, folder)
 
 
 if __name__ == "__main__":

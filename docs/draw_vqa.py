@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 import modtf
 from modtf.analysis import IN, OUT
-from modtf.analysis.figures.base import png_of
+from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import compare_pairs
 from modtf.analysis.text import markdown_table
@@ -95,9 +95,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     """Writes the picture of the libraries; lines over rounds would be points, as all were run with two."""
-    path = folder / "vqa_libraries.png"
-    path.write_bytes(png_of(study.figure("libraries_bars")[0]))
-    return [path]
+    return write_pngs({"vqa_libraries": study.figure("libraries_bars")[0]}, folder)
 
 
 def samples(path: Path) -> None:

@@ -1,6 +1,6 @@
 """The cells that are trained twice: by the released code and by modtf. No library is needed here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 VARIANTS = ("monolithic", "modular", "modular_op", "gt_modular")
 WIDTH = 32  # e; the inner width is 4e
@@ -22,10 +22,11 @@ class Matched:
     steps: int
     seq_len: int = 1
     width: int = WIDTH
+    options: dict[str, str] = field(default_factory=dict)  # of the task
 
     @property
     def name(self) -> str:
-        return f"{self.arch}_{self.setting}_r{self.num_rules}"
+        return "_".join([self.arch, *self.options.values(), self.setting, f"r{self.num_rules}"])
 
     @property
     def folder(self) -> str:
@@ -40,5 +41,8 @@ CELLS = {
         Matched("mlp", "classification", 8, 30_000),
         Matched("rnn", "classification", 2, 5_000, seq_len=10),
         Matched("mha", "regression", 2, 10_000, seq_len=10),  # search v1
+        Matched("mha", "classification", 2, 10_000, seq_len=10),
+        Matched("mha", "regression", 2, 10_000, seq_len=10, options={"search": "v2"}),
+        Matched("rnn", "regression", 2, 5_000, seq_len=10, options={"target": "state"}),
     )
 }

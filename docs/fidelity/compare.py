@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from cells import CELLS, TAIL, VARIANTS
+from ours import cell_of
 from scipy import stats
 
 import modtf
@@ -19,6 +20,7 @@ from modtf.metrics import measure_all
 
 PERFORMANCE = ("loss", "loss_scale2", "error", "error_scale2")
 MEASURES = ("collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information")
+KIND = ("arch", "task_options", "setting", "num_rules")
 LEVEL = 0.95
 MARGINS = {"performance": 0.15, "measures": 0.05}  # equal: a share of the released loss or error; a value
 
@@ -46,13 +48,11 @@ def our_values(folder: Path) -> pd.DataFrame:
     history = modtf.Study.read(folder, checkpoint="tail").history
     start = history[history["step"] == 0].assign(when="step 0")
     both = pd.concat([tail, start])
+    cells = {name: cell_of(cell, "modular", 0, 1).columns for name, cell in CELLS.items()}
+    names = {tuple(str(columns[key]) for key in KIND): name for name, columns in cells.items()}
     short = both["condition"].astype(str).map({"iid": "", "scale2": "_scale2"})
     both = both.assign(
-        cell=both["arch"].astype(str)
-        + "_"
-        + both["setting"].astype(str)
-        + "_r"
-        + both["num_rules"].astype(str),
+        cell=[names[tuple(map(str, kind))] for kind in both[list(KIND)].itertuples(index=False)],
         measure=both["measure"].astype(str) + short,
     )
     both = both[both["measure"].isin([*PERFORMANCE, *MEASURES])]

@@ -33,6 +33,7 @@ OPTIONS = {
     "modular_op": ("Modular", {"op": True}),
     "gt_modular": ("GT_Modular", {}),
 }
+SEARCHES = {1: 4, 2: 6}  # numbers a token has for each rule
 
 
 def load(code: Path, cell: Matched):
@@ -57,8 +58,14 @@ def make_model(module, cell: Matched, variant: str):
         return getattr(module, name)(rules, width, dim, *([] if name == "Monolithic" else [rules]))
     if cell.arch == "mha":
         heads = 2 * rules if name == "Monolithic" else 2
-        return module.Model(width, dim, heads, 5 * rules, name, rules, options.get("op", False))
-    return module.Model(32 + rules, width, dim, 1, rules, name, options.get("op", False))
+        inputs = (SEARCHES[search_of(cell)] + 1) * rules
+        return module.Model(width, dim, heads, inputs, name, rules, options.get("op", False))
+    outputs = 32 if cell.options.get("target") == "state" else 1
+    return module.Model(32 + rules, width, dim, outputs, rules, name, options.get("op", False))
+
+
+def search_of(cell: Matched) -> int:
+    return int(cell.options.get("search", "v1").removeprefix("v"))
 
 
 def make_batch(module, cell: Matched, data_seed: int, examples: int, double: bool = False):
@@ -67,7 +74,7 @@ def make_batch(module, cell: Matched, data_seed: int, examples: int, double: boo
         data, label = module.data_v2(examples, cell.num_rules, data_seed, double)
         inputs, rule = [torch.Tensor(data)], data[:, 2:]
     elif cell.arch == "mha":
-        data, label, rule = module.rules(examples, 10, cell.num_rules, 2, 1, data_seed, double)
+        data, label, rule = module.rules(examples, 10, cell.num_rules, 2, search_of(cell), data_seed, double)
         inputs = [torch.Tensor(data), torch.Tensor(rule)]
     else:
         data, label, rule = module.rules(examples, 10, cell.num_rules, 1, 32, data_seed, double)

@@ -76,6 +76,13 @@ def png_of(picture: Picture) -> bytes:
     return buffer.getvalue()
 
 
+def write_pngs(pictures: Mapping[str, Picture], folder: Path) -> list[Path]:
+    """Writes NAME.png of each; where they are."""
+    for name, picture in pictures.items():
+        (folder / f"{name}.png").write_bytes(png_of(picture))
+    return [folder / f"{name}.png" for name in pictures]
+
+
 def save(picture: Picture, figures: Path, tables: Path, vector: Sequence[str] = ()) -> bytes:
     """Writes NAME.png and what `vector` asks for to `figures`, and NAME.csv to `tables`; returns the PNG."""
     png = png_of(picture)

@@ -1,6 +1,7 @@
 """What misrouting costs: performance against how far routing is from the rules."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from functools import partial
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -20,8 +21,8 @@ FAMILIES = ("mlp", "mha", "rnn")
 
 @register_figure("misrouting", FAMILIES)
 def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
-    """A picture by kind: performance in and out of distribution, by families of given routings; learned ones
-    beside them."""
+    """A picture by kind: performance in and out of distribution, by families of given routings; routers, and
+    twins of what they learned, beside them."""
     rows = study.results
     if not has_dose(rows).any():
         raise NothingToDraw(f"no {GIVEN} routing was trained; sweep --study=misrouting trains eleven")
@@ -29,16 +30,16 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     places = rows[rows["measure"].isin(AGAINST)].pivot_table("value", model, "measure", observed=True)
     found = performance(rows).merge(places.reset_index(), on=model)
     found["model"] = found["variant"].astype(str)
-    dosed = has_dose(found)
-    options = found["model_options"].astype(str).where(dosed, "")
-    found["variant"] = found["model"].mask(dosed, options.map(family_of_matrices))
+    options = found["model_options"].astype(str)
+    found["variant"] = options.map(family_of_matrices).where(found["router"] == GIVEN, found["router"])
+    mark = partial(_mark, frozenset(found.loc[has_dose(found), "variant"]))
     for (kind, num_rules, width), part in found.groupby(["kind", "num_rules", "width"], observed=True):
         table = _table(study, part)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"
         title = f"What misrouting costs: {kind}, R = {num_rules}, width {width}"
         said = "soft: p is a row; drawn: one module"
         text = note([counts(study, table), f"checkpoint {study.checkpoint}", said])
-        yield panels(_mark, table, name, title, text, "where", "against", (3.6, 2.6))
+        yield panels(mark, table, name, title, text, "where", "against", (3.6, 2.6))
 
 
 def _table(study: TrainedModels, part: pd.DataFrame) -> pd.DataFrame:
@@ -51,8 +52,8 @@ def _table(study: TrainedModels, part: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(drawn).reset_index().sort_values("x", kind="stable")
 
 
-def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+def _mark(lines: Set[str], axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     for name, look, line in by_variant(data, looks, "x"):
-        joined(axes, name, look, line["x"], line, linewidth=1.2, linestyle="-" if len(line) > 1 else "")
+        joined(axes, name, look, line["x"], line, linewidth=1.2, linestyle="-" if name in lines else "")
     axes.set_xlim(-0.03, 1.03)
     axes.set_yscale("log")

@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.claims.numbers import SERIES
+from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import options_of
 from modtf.analysis.pairs import match_members
 from modtf.analysis.trained import TrainedModels
@@ -31,9 +33,11 @@ def family_of_matrices(model_options: str) -> str:
     Example:
         >>> family_of_matrices("matrix=block,amount=2,hard=True")
         'block, drawn'
+        >>> family_of_matrices("of=runs/mlp-0123abcd,hard=False")
+        'twin, soft'
     """
     matrix, _, drawn = dose(model_options)
-    return f"{matrix}, {WAYS[drawn]}"
+    return f"{'twin' if 'of' in options_of(model_options) else matrix}, {WAYS[drawn]}"
 
 
 def has_dose(rows: pd.DataFrame) -> pd.Series:
@@ -90,6 +94,20 @@ def saved(doses: pd.DataFrame, first: Dose, second: Dose) -> pd.DataFrame:
     """
     both = [doses[_is(doses, *which)].assign(variant=name) for which, name in ((first, "1"), (second, "2"))]
     return match_members(pd.concat(both), "1", "2")
+
+
+def times(values: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> str:
+    """How many times as much as the others' on the same tasks and seeds: the geometric mean over tasks, with
+    its interval; "" where none was run."""
+    member = ["data_seed", "seed"]
+    both = values[[*member, "value"]].merge(others[[*member, "value"]], on=member, suffixes=("", "_other"))
+    if both.empty:
+        return ""
+    found = mean_evidence(
+        both.assign(log=np.log(both["value"] / both["value_other"])), "log", "", level=level
+    )
+    mean, low, high = np.exp([found.value, *found.interval])
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _is(doses: pd.DataFrame, matrix: str, amount: float, drawn: bool) -> pd.Series:

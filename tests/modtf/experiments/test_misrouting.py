@@ -32,7 +32,7 @@ def test_every_dose_is_a_point_of_its_family(study):
     assert picture.name == "misrouting_mlp_regression_r8_e32"
     points = picture.table.groupby(["where", "against", "variant"], observed=True).size().unstack()
     assert points["spread, soft"].eq(2).all()
-    others = ["modular", "gt_modular", "clamped (of=modular)"]
+    others = ["modular", "gt_modular", "twin, soft"]
     assert points[["spread, drawn", "block, soft", *others]].eq(1).all(axis=None)
     assert len(points) == 4  # in and out of distribution, against two measures
     rows = study.results.query("kind == 'MLP regression' and variant == 'modular'")

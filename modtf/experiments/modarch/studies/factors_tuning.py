@@ -41,11 +41,6 @@ def trials() -> list[Cell]:
     routers += [grid(variant="expert_choice", **{"router.capacity": [1.0, 2.0]})]
     routers += [grid(variant="clamped") * dose("spread", 0.5, hard) for hard in (False, True)]
     shared = grid(num_rules=8, setting="regression", members=tuple((task, 0) for task in TUNED_ON))
-    few = {
-        "training.steps": STEPS,
-        "evaluation.batches": 1,
-        "evaluation.tokens": 10_000,
-        "evaluation.draws": 2,
-    }
-    points = shared * base("mlp") * sum(routers, Grid([]))
-    return Grid([{**point, **few} for point in points]).cells()
+    few = {"training.steps": STEPS, "evaluation.batches": 1, "evaluation.tokens": 10_000}
+    few |= {"evaluation.draws": 2}
+    return (shared * base("mlp", **few) * sum(routers, Grid([]))).cells()

@@ -13,6 +13,8 @@ The published variants at R = 8 in regression are cells of the study `routers` t
 are trained once.
 """
 
+from typing import Any
+
 from modtf.cell import Cell
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
@@ -25,12 +27,13 @@ SIZES = {"tokens": 1_000_000, "draws": 100, "tokens_per_draw": 10_000}  # of the
 EXAMPLES = {"mlp": 1000, "mha": 256, "rnn": 256}  # of its batches
 
 
-def base(arch: str) -> Grid:
-    """What all cells of a kind share: width, steps, learning rate, sizes of evaluations."""
+def base(arch: str, **changes: Any) -> Grid:
+    """What all cells of a kind share: width, steps, learning rate, sizes of evaluations; `changes` of the
+    protocol, `**{"training.steps": 100}`."""
     protocol = {"training.steps": STEPS[arch], "training.learning_rate": LEARNING_RATE[arch]}
     protocol |= {"training.evaluations": 20, **{f"evaluation.{name}": size for name, size in SIZES.items()}}
     protocol |= {f"evaluation.{name}": EXAMPLES[arch] for name in ("batch_size", "activation_batch_size")}
-    return grid(arch=arch, width=32, preset="quick", **protocol)
+    return grid(arch=arch, width=32, preset="quick", **protocol | changes)
 
 
 @register_study("first")

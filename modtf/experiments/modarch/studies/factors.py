@@ -1,0 +1,105 @@
+"""Routers that differ in one thing at a time, 31 cells; 40 twins of what they learned; 8 with a start.
+
+    modtf sweep --study=factors --out=studies/factors
+    modtf sweep --study=factors_twins --out=studies/factors  # afterwards: it reads what those learned
+    modtf sweep --study=factors_started --out=studies/factors
+
+All, two or one of the modules answer for a token; their use is left alone, or evened by a penalty, by a bias
+or by construction. Tasks, steps and kinds as in the study `misrouting`; learning rates, strengths and rates
+as `factors_tuning` found them in mlp regression. Beside them perfect routing, and one that tells nothing.
+
+In the rnn, at the protocol of `misrouting`, five routers: all modules, and one, left alone or evened over the
+batch, over every sequence, or by a bias, with the strengths and rates of the mlp.
+
+A twin is `clamped` to the matrix that a router ended with on the same task and seed, mixed by it or drawn
+from it, at the learning rate that `clamped` was tuned to. What it costs over perfect routing is the price of
+the matrix; what is left between router and twin is everything else: what p knows of a token beyond its rule,
+and what moved during training.
+"""
+
+from modtf.cell import Cell
+from modtf.experiments.modarch.studies.factors_tuning import shared_by
+from modtf.experiments.modarch.studies.first import base
+from modtf.experiments.modarch.studies.misrouting import SHARED, dose, recurrent
+from modtf.studies.grid import Grid, grid
+from modtf.studies.load import register_study
+
+SETTINGS = ("regression", "classification")
+STARTED = ((8, "none"), (2, "none"), (1, "none"), (1, "auxiliary"))
+FOLDER = "studies/factors"  # of the cells that have twins, from where the command is given
+STRENGTH, SPEED = "router.strength", "router.rate"
+#: (k, balance): the learning rate, and the options found with it
+TUNED = {
+    (8, "none"): (1e-4, {}),
+    (8, "auxiliary"): (1.7e-4, {STRENGTH: 0.0066}),
+    (2, "none"): (2.5e-4, {}),
+    (2, "auxiliary"): (5.2e-4, {STRENGTH: 0.084}),
+    (2, "bias"): (3.3e-4, {SPEED: 0.0018}),
+    (1, "none"): (4.8e-4, {}),
+    (1, "auxiliary"): (8.3e-4, {STRENGTH: 0.013}),
+    (1, "bias"): (3.3e-4, {SPEED: 0.0018}),
+}
+CAPACITIES = {1.0: 3e-4, 2.0: 3e-4}  # of `expert_choice`: its learning rate
+CLAMPED = {False: 1.1e-4, True: 2.4e-4}  # mixed, drawn: its learning rate
+IN_RNN = ((8, "none", {}), (1, "none", {}), (1, "bias", {}))
+IN_RNN += tuple((1, "auxiliary", {"router.scope": scope}) for scope in ("batch", "sequence"))
+
+
+def of_mlp(setting: str, learning_rate: float) -> Grid:
+    """What cells of the mlp share."""
+    return grid(setting=setting) * SHARED * base("mlp", **{"training.learning_rate": learning_rate})
+
+
+def learned(setting: str) -> list[Cell]:
+    """The routers of the mlp."""
+    points = [
+        of_mlp(setting, rate) * shared_by(*which) * grid(**options)
+        for which, (rate, options) in TUNED.items()
+    ]
+    points += [
+        of_mlp(setting, rate) * grid(variant="expert_choice", **{"router.capacity": capacity})
+        for capacity, rate in CAPACITIES.items()
+    ]
+    return sum(points, Grid([])).cells()
+
+
+def given(setting: str) -> list[Cell]:
+    """Perfect and useless routing of the mlp."""
+    doses = [("spread", 0.0, False), ("spread", 0.875, False), ("spread", 0.875, True)]
+    points = [of_mlp(setting, CLAMPED[which[2]]) * grid(variant="clamped") * dose(*which) for which in doses]
+    return sum(points, Grid([])).cells()
+
+
+@register_study("factors")
+def cells() -> list[Cell]:
+    """What is given and what is learned in the mlp, and routers in the rnn."""
+    rnn = [
+        recurrent() * shared_by(k, balance) * grid(**options, **TUNED[k, balance][1])
+        for k, balance, options in IN_RNN
+    ]
+    mlp = [cell for setting in SETTINGS for cell in (*given(setting), *learned(setting))]
+    return mlp + sum(rnn, Grid([])).cells()
+
+
+@register_study("factors_twins")
+def twins() -> list[Cell]:
+    """The twins of the learned routers of the mlp."""
+    points = [
+        of_mlp(setting, rate)
+        * grid(variant="clamped", **{"router.of": f"{FOLDER}/{cell.folder}", "router.hard": hard})
+        for setting in SETTINGS
+        for cell in learned(setting)
+        for hard, rate in CLAMPED.items()
+    ]
+    return sum(points, Grid([])).cells()
+
+
+@register_study("factors_started")
+def started() -> list[Cell]:
+    """Some of the routers, first fitted to the rules, or as long to chance; mlp regression."""
+    starts = grid(**{"trainer.start": ["oracle", "random"]})
+    points = [
+        of_mlp("regression", TUNED[which][0]) * shared_by(*which) * grid(**TUNED[which][1]) * starts
+        for which in STARTED
+    ]
+    return sum(points, Grid([])).cells()

@@ -1,0 +1,44 @@
+"""The studies of routers that differ in one thing: who is compared with whom."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from modtf.experiments.modarch.given import times
+from modtf.experiments.modarch.studies.factors import FOLDER
+from modtf.studies import load_study
+
+
+@pytest.fixture(scope="module")
+def learned():
+    cells = load_study("factors").cells
+    return {f"{FOLDER}/{cell.folder}": cell for cell in cells if cell.variant != "clamped"}
+
+
+def test_every_router_of_the_mlp_has_a_soft_and_a_drawn_twin(learned):
+    twins: dict[str, list[bool]] = {}
+    for twin in load_study("factors_twins").cells:
+        twins.setdefault(twin.router["of"], []).append(twin.router["hard"])
+        of = learned[twin.router["of"]]
+        assert (twin.task, twin.members, twin.width) == (of.task, of.members, of.width)
+    assert set(twins) == {name for name, cell in learned.items() if cell.task.arch == "mlp"}
+    assert all(hard == [False, True] for hard in twins.values())
+
+
+def test_a_start_changes_nothing_else(learned):
+    for cell in load_study("factors_started").cells:
+        plain = {**cell.to_dict()["cell"], "trainer": {}}
+        assert any({**other.to_dict()["cell"], "trainer": {}} == plain for other in learned.values())
+        assert cell.trainer["start"] in ("oracle", "random")
+
+
+def test_nothing_is_trained_on_tasks_that_it_was_tuned_on(learned):
+    tuned_on = {task for cell in load_study("factors_tuning").cells for task, _ in cell.members}
+    assert not tuned_on & {task for cell in learned.values() for task, _ in cell.members}
+
+
+def test_how_many_times_as_much():
+    values = np.array([0.5, 2.0, 8.0])
+    rows = [pd.DataFrame({"data_seed": range(3), "seed": 0, "value": v}) for v in (3 * values, values)]
+    assert times(*rows) == "3.00 (3.00 to 3.00)"
+    assert times(rows[0].head(0), rows[1]) == ""
