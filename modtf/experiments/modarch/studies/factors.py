@@ -29,7 +29,7 @@ STARTED = ((8, "none"), (2, "none"), (1, "none"), (1, "auxiliary"))
 FOLDER = "studies/factors"  # of the cells that have twins, from where the command is given
 STRENGTH, SPEED = "router.strength", "router.rate"
 #: (k, balance): the learning rate, and the options found with it
-TUNED = {
+TUNED: dict[tuple[int, str], tuple[float, dict[str, float]]] = {
     (8, "none"): (1e-4, {}),
     (8, "auxiliary"): (1.7e-4, {STRENGTH: 0.0066}),
     (2, "none"): (2.5e-4, {}),
@@ -41,8 +41,14 @@ TUNED = {
 }
 CAPACITIES = {1.0: 3e-4, 2.0: 3e-4}  # of `expert_choice`: its learning rate
 CLAMPED = {False: 1.1e-4, True: 2.4e-4}  # mixed, drawn: its learning rate
-IN_RNN = ((8, "none", {}), (1, "none", {}), (1, "bias", {}))
-IN_RNN += tuple((1, "auxiliary", {"router.scope": scope}) for scope in ("batch", "sequence"))
+#: (k, balance, scope of the penalty)
+IN_RNN = (
+    (8, "none", None),
+    (1, "none", None),
+    (1, "bias", None),
+    (1, "auxiliary", "batch"),
+    (1, "auxiliary", "sequence"),
+)
 
 
 def of_mlp(setting: str, learning_rate: float) -> Grid:
@@ -74,8 +80,10 @@ def given(setting: str) -> list[Cell]:
 def cells() -> list[Cell]:
     """What is given and what is learned in the mlp, and routers in the rnn."""
     rnn = [
-        recurrent() * shared_by(k, balance) * grid(**options, **TUNED[k, balance][1])
-        for k, balance, options in IN_RNN
+        recurrent()
+        * shared_by(k, balance)
+        * grid(**TUNED[k, balance][1], **({"router.scope": scope} if scope else {}))
+        for k, balance, scope in IN_RNN
     ]
     mlp = [cell for setting in SETTINGS for cell in (*given(setting), *learned(setting))]
     return mlp + sum(rnn, Grid([])).cells()
