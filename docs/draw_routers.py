@@ -1,87 +1,213 @@
-"""Draws the routers of docs/routers.md and the measures judged by them: `python docs/draw_routers.py`.
+"""Draws what docs/routers.md shows of docs/study/factors.zip, and prints its tables.
 
-Reads docs/study/first.zip and docs/study/routers.zip, writes docs/images/routers_*.png and
-docs/images/measures_judged.png, and prints the tables of docs/routers.md and docs/measures.md.
+modtf sweep --study=factors --out=studies/factors
+modtf sweep --study=factors_twins --out=studies/factors
+modtf sweep --study=factors_started --out=studies/factors
+modtf report --results=studies/factors --archive=docs/study/factors.zip
+python docs/draw_routers.py
 """
 
+from collections import Counter
 from pathlib import Path
 
+import pandas as pd
+
 import modtf
-from modtf.analysis import kind_label, learned_measures
-from modtf.analysis.claims import CLAIMS
+from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis.claims.evidence import Evidence, mean_evidence
 from modtf.analysis.contents import how_measured
-from modtf.analysis.figures.base import png_of
+from modtf.analysis.figures.base import write_pngs
+from modtf.analysis.labels import options_of
+from modtf.analysis.pairs import match_members
+from modtf.analysis.rows import performance_rows
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
-from modtf.analysis.tracking import judged_cells
+from modtf.experiments.modarch.given import GIVEN, WAYS, times
+from modtf.studies import load_study
 
 HERE = Path(__file__).parent
-IMAGES = HERE / "images"
-RESULTS = [HERE / "study" / "first.zip", HERE / "study" / "routers.zip"]  # the first holds the published four
-COMPARED = {"num_rules": 8, "setting": "regression"}
-ARCHITECTURES = ("mlp", "mha")
+MARGINS = {IN: 0.15, OUT: 0.15, "collapse_avg": 0.05, "alignment": 0.05}  # of equivalence
+SHOWN = (0, 1_250, 6_250, 12_500, 25_000)  # steps
+SURE = 0.05  # of either of two one-sided tests
+CHOICES = {"8": "dense", "2": "top-2", "1": "top-1"}
+BALANCES = {"none": "", "auxiliary": ", penalty", "bias": ", bias"}
+REFERENCES = {("0.0", "soft"): "perfect", ("0.875", "soft"): "uniform", ("0.875", "drawn"): "drawn at random"}
+BALANCED = [("dense, penalty", "dense"), ("top-2, penalty", "top-2"), ("top-2, bias", "top-2")]
+BALANCED += [("top-1, penalty", "top-1"), ("top-1, bias", "top-1"), ("top-1, penalty", "top-1, bias")]
+SPARSE = [(f"{few}{how}", f"{more}{how}") for how in ("", ", penalty", ", bias")
+          for few, more in (("top-2", "dense"), ("top-1", "dense"), ("top-1", "top-2"))
+          if (how, more) != (", bias", "dense")]  # fmt: skip
+CHOSEN = [("expert choice 1", "top-1, penalty"), ("expert choice 2", "top-2, penalty")]
+SCOPES = [("top-1, penalty a sequence", "top-1, penalty")]
 
 
 def read() -> modtf.Study:
-    """All trained models of both studies."""
-    return modtf.Study.read(RESULTS)
-
-
-def routers(study: modtf.Study, arch: str) -> modtf.Study:
-    """The cells of a study in which all routers were run on an architecture."""
-    wanted = {"arch": arch, **COMPARED}.items()
-    return modtf.Study.read([cell for cell in study.cells if all(cell.cell[k] == v for k, v in wanted)])
+    """All models of the kinds that were run whole."""
+    study = modtf.Study.read(HERE / "study" / "factors.zip")
+    planned = Counter((cell.task.arch, cell.task.setting) for cell in load_study("factors").cells)
+    parts = [part for part in grids(study) if len(part.cells) >= planned[part.kinds[0][:2]]]
+    return modtf.Study.read([cell for part in parts for cell in part.cells])
 
 
 def grids(study: modtf.Study) -> list[modtf.Study]:
-    """What was run whole."""
-    return [routers(study, arch) for arch in ARCHITECTURES]
+    """Its kinds."""
+    return [study.of_kind(*kind) for kind in study.kinds]
 
 
-def compared(study: modtf.Study, arch: str) -> str:
+def short(router: str, options: str) -> str:
+    """What the page calls a model.
+
+    Example:
+        >>> short("balanced", "k=1,balance=auxiliary,scope=sequence,strength=0.02")
+        'top-1, penalty a sequence'
+    """
+    said = options_of(options)
+    way = WAYS[said.get("hard") == "True"]
+    if router == GIVEN:
+        return f"twin, {way}, {Path(said['of']).name}" if "of" in said else REFERENCES[said["amount"], way]
+    if router == "expert_choice":
+        return f"expert choice {float(said['capacity']):g}"
+    name = CHOICES[said["k"]] + BALANCES[said["balance"]]
+    name += " a sequence" * (said.get("scope") == "sequence")
+    return f"{name}; {said['trainer.start']} start" if "trainer.start" in said else name
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the names of the page; what stands for itself comes first."""
+    models = frame[["router", "model_options"]].drop_duplicates().astype(str)
+    names = {tuple(model): short(*model) for model in models.itertuples(index=False)}
+    order = [*REFERENCES.values(), *(name for pair in SPARSE + BALANCED + CHOSEN for name in pair[::-1])]
+    place = {name: number for number, name in enumerate(dict.fromkeys(order))}
+    categories = sorted(dict.fromkeys(names.values()), key=lambda name: (place.get(name, len(place)), name))
+    found = [
+        names[model]
+        for model in zip(frame["router"].astype(str), frame["model_options"].astype(str), strict=True)
+    ]
+    return frame.assign(variant=pd.Categorical(found, categories))
+
+
+def alone(frame: pd.DataFrame) -> pd.DataFrame:
+    """Without twins and without what was given a start."""
+    return frame[~frame["variant"].astype(str).str.contains("twin|start")]
+
+
+def compared(part: modtf.Study) -> str:
     """Performance and measures of every router, in Markdown."""
-    part = routers(study, arch)
-    return markdown_table(*table_cells(part.results, part.level))
+    header, rows = table_cells(alone(named(part.results)), part.level)
+    return markdown_table(header[:-2], [row[:-2] for row in rows])
 
 
-def agreements(study: modtf.Study) -> str:
-    """Do the better specialised of the routers that learn perform better? Rank agreements, in Markdown."""
+def effects(part: modtf.Study) -> str:
+    """What balance changes at the same sparsity, sparsity at the same balance, in Markdown."""
+    rows = alone(named(part.results))
+    parts = {name: rows[rows["measure"] == name] for name in MARGINS}
+    found = performance_rows(rows)
+    parts |= {where: found[found["distribution"] == where] for where in (IN, OUT)}
+    lines, there = [], set(rows["variant"])
+    for pairs in (BALANCED, SPARSE, CHOSEN, SCOPES):
+        for first, second in pairs:
+            if {first, second} <= there:
+                lines.append(
+                    [
+                        f"{first} over {second}",
+                        *(_effect(parts, name, first, second, part.level) for name in MARGINS),
+                    ]
+                )
+    return markdown_table(["what changes", *(name.replace("_", " ") for name in MARGINS)], lines)
+
+
+def _effect(parts: dict[str, pd.DataFrame], name: str, first: str, second: str, level: float) -> str:
+    """By how much the first is better, with its interval, and "=" where it is within the margin for sure."""
+    column, form = ("advantage", "{:+.0%}") if name in (IN, OUT) else ("gain", "{:+.2f}")
+    pairs = match_members(parts[name], first, second)
+    found: Evidence = mean_evidence(pairs, column, "", within=MARGINS[name], level=level)
+    low, high = map(form.format, found.interval)
+    return f"{form.format(found.value)} ({low} to {high})" + " =" * (found.p_for < SURE)
+
+
+def prices(part: modtf.Study) -> str:
+    """What a router's matrix costs, by its twins, and what else the router costs or saves, in Markdown."""
+    performance = performance_rows(named(part.results))
+    where = [performance[performance["distribution"] == name] for name in (IN, OUT)]
     rows = []
-    for arch in ARCHITECTURES:
-        part = routers(study, arch)
-        learned = learned_measures(part)["variant"].unique()
-        found = list(CLAIMS["specialised_perform_better"].evidence(part.of_variants(learned)))
-        found = [evidence for evidence in found if not evidence.beside]
-        cells = [f"{e.value:+.2f} ({e.interval[0]:+.2f} to {e.interval[1]:+.2f})" for e in found]
-        rows.append([kind_label(*part.kinds[0]), len(learned), *cells])
-    names = [evidence.name.replace("_", " ") for evidence in found]
-    return markdown_table(["kind", "routers that learn", *names], rows)
+    for folder, name in _with_twins(part).items():
+        cells = []
+        for way in WAYS.values():
+            twin = [each[each["variant"] == f"twin, {way}, {folder}"] for each in where]
+            perfect, router = (
+                [each[each["variant"] == which] for each in where] for which in ("perfect", name)
+            )
+            cells += [times(*pair, part.level) for pair in zip(twin, perfect, strict=True)]
+            cells += [times(*pair, part.level) for pair in zip(router, twin, strict=True)]
+        rows.append([name, *cells])
+    header = [
+        f"{what}, {at.split()[0]}"
+        for way in WAYS.values()
+        for what in (f"{way} twin / perfect", f"router / {way} twin")
+        for at in (IN, OUT)
+    ]
+    return markdown_table(["router", *header], rows)
+
+
+def _with_twins(part: modtf.Study) -> dict[str, str]:
+    """The folder of every router of which there are both twins -> its name."""
+    rows = named(part.results).sort_values("variant")[["folder", "variant"]].drop_duplicates().astype(str)
+    folders = {Path(path).name: name for path, name in rows.itertuples(index=False)}
+    twins = {folder: {f"twin, {way}, {folder}" for way in WAYS.values()} for folder in folders}
+    return {folder: name for folder, name in folders.items() if twins[folder] <= set(rows["variant"])}
+
+
+def started(part: modtf.Study) -> str:
+    """What became of a start by the rules, and by chance: alignment while training, and performance at its
+    end as a multiple of that without a start, in Markdown."""
+    rows, history = named(part.results), named(part.history)
+    history = history[(history["measure"] == "alignment") & history["step"].isin(SHOWN)]
+    performance = performance_rows(rows)
+    lines = []
+    for name in sorted({name.partition(";")[0] for name in rows["variant"].unique() if "start" in name}):
+        for start in ("", "; oracle start", "; random start"):
+            model = name + start
+            of_model = history[history["variant"] == model]
+            cells = [_mean(of_model[of_model["step"] == step], part.level) for step in SHOWN]
+            both = [performance[performance["variant"] == which] for which in (model, name)]
+            cells += [
+                times(*(each[each["distribution"] == where] for each in both), part.level)
+                for where in (IN, OUT)
+            ]
+            lines.append([model, *cells])
+    steps = [f"alignment at {step:,}" for step in SHOWN]
+    return markdown_table(["router", *steps, "loss in", "loss out"], lines)
+
+
+def _mean(rows: pd.DataFrame, level: float) -> str:
+    found = mean_evidence(rows, "value", "", level=level)
+    return f"{found.value:.2f} ({found.interval[0]:.2f} to {found.interval[1]:.2f})"
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The tables of every page."""
-    judged = [markdown_table(*cells) for cells in judged_cells(study.judged_measures).values()]
-    above = "\n".join(f"*{line}*  " for line in how_measured(study.cells, study.checkpoint))
-    pages = {"routers.md": [*(compared(study, arch) for arch in ARCHITECTURES), agreements(study)]}
-    return {
-        name: [f"{above}\n\n{table}" for table in tables]
-        for name, tables in {**pages, "measures.md": judged}.items()
-    }
+    """The tables of the page."""
+    tables = []
+    for part in grids(study):
+        above = "\n".join(f"*{line}*  " for line in how_measured(part.cells, part.checkpoint))
+        made = [compared(part), effects(part)]
+        made += [prices(part)] * bool(_with_twins(part)) + [started(part)] * any(
+            "start" in cell.cell["model_options"] for cell in part.cells
+        )
+        tables += [f"{above}\n\n**{kind_label(*part.kinds[0])}**\n\n{table}" for table in made]
+    return {"routers.md": tables}
 
 
-def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
-    """Writes the pictures of the pages."""
-    pictures = {f"routers_{arch}": routers(study, arch).figure("against_modular") for arch in ARCHITECTURES}
-    pictures["measures_judged"] = study.figure("measures_judged")
-    paths = []
-    for name, (picture,) in pictures.items():
-        paths.append(folder / f"{name}.png")
-        paths[-1].write_bytes(png_of(picture))
-    return paths
+def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
+    """Writes a picture for every kind: routers, and twins, beside given routings."""
+    given = modtf.Study.read(HERE / "study" / "misrouting.zip").cells
+    trained = [
+        cell for cell in study.cells if cell.cell["variant"] != GIVEN or "of=" in cell.cell["model_options"]
+    ]
+    pictures = modtf.Study.read([*given, *trained]).figure("misrouting")
+    return write_pngs({one.name.replace("misrouting", "routers"): one for one in pictures}, folder)
 
 
 if __name__ == "__main__":
-    both = read()
-    draw(both)
-    for page, tables in texts(both).items():
-        print(f"{page}\n\n" + "\n\n".join(tables) + "\n")
+    trained = read()
+    draw(trained)
+    print("\n\n".join(texts(trained)["routers.md"]))
