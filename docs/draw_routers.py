@@ -199,7 +199,9 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     """Writes a picture for every kind: routers, and twins, beside given routings."""
+    kinds = {part.kinds[0][:2] for part in grids(study)}
     given = modtf.Study.read(HERE / "study" / "misrouting.zip").cells
+    given = [cell for cell in given if (cell.cell["arch"], cell.cell["setting"]) in kinds]
     trained = [
         cell for cell in study.cells if cell.cell["variant"] != GIVEN or "of=" in cell.cell["model_options"]
     ]
