@@ -23,7 +23,7 @@ from modtf.results.schema import KIND
 BY = ["variant", "column"]
 ONE = (*KIND, "num_rules", "width")  # a table compares models that agree in these
 SHORT = {"inverse_mutual_information": "inverse MI"}
-PERCENT = ("error",)  # measures in percent: one digit
+PERCENT = ("error",)  # measures in percent
 
 
 def results_table(frame: pd.DataFrame, level: float = LEVEL) -> str:
@@ -142,14 +142,13 @@ def _header(measure: str, columns: Sequence[str]) -> list[str]:
 
 
 def _digits(measure: str, summary: pd.DataFrame, column: str) -> int:
-    """Behind the point: 3, or as many as show two of the smallest mean, which may be a loss of 0.0049."""
+    """Behind the point: 3, of percent 1, or as many as show two of the smallest mean: a loss of 0.0049."""
+    least = 1 if measure in PERCENT and column in (IN, OUT) else 3
     if column not in (IN, OUT):
-        return 3
-    if measure in PERCENT:
-        return 1
+        return least
     means = summary.loc[summary.index.get_level_values("column") == column, "mean"]
     smallest = means[means > 0].min()
-    return int(np.clip(1 - np.floor(np.log10(smallest)), 3, 9)) if np.isfinite(smallest) else 3
+    return int(np.clip(1 - np.floor(np.log10(smallest)), least, 9)) if np.isfinite(smallest) else least
 
 
 def _interval(summary: pd.DataFrame, variant: str, column: str, digits: int) -> str:
