@@ -143,9 +143,9 @@ def _header(measure: str, columns: Sequence[str]) -> list[str]:
 
 def _digits(measure: str, summary: pd.DataFrame, column: str) -> int:
     """Behind the point: 3, of percent 1, or as many as show two of the smallest mean: a loss of 0.0049."""
-    least = 1 if measure in PERCENT and column in (IN, OUT) else 3
     if column not in (IN, OUT):
-        return least
+        return 3
+    least = 1 if measure in PERCENT else 3
     means = summary.loc[summary.index.get_level_values("column") == column, "mean"]
     smallest = means[means > 0].min()
     return int(np.clip(1 - np.floor(np.log10(smallest)), least, 9)) if np.isfinite(smallest) else least
