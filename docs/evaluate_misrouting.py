@@ -3,12 +3,12 @@
     python docs/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
 
 A model trained under a drawn routing is evaluated with the rows that it was drawn from and with the rules
-themselves, the one trained under the rules with every other routing. Needs the folder, which has the weights;
-cells that the table holds already are left as they are.
+themselves, the one trained under the rules with every other routing of its kind. Needs the folder, which has
+the weights; cells that the table holds already are left as they are.
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,23 +18,24 @@ from tqdm import tqdm
 
 import modtf
 from modtf.cell import Cell
-from modtf.experiments.modarch.studies.misrouting import DOSES
+from modtf.families import FAMILIES
 from modtf.files import write_table
 from modtf.models.build import build_cell
 from modtf.results.cells import find_cells
+from modtf.studies import load_study
 
 RULES: Mapping[str, Any] = {"matrix": "spread", "amount": 0.0, "hard": False}
 
 
-def asked(trained: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The routings under which a model is evaluated that was trained under one: options of `clamped`."""
+def asked(cell: Cell) -> list[dict[str, Any]]:
+    """The routings under which the model of a cell is evaluated: options of `clamped`."""
+    trained = {**RULES, **cell.router}
     if trained["hard"]:
-        yield {**trained, "hard": False}
-        yield {**RULES}
-    elif trained == RULES:
-        for (matrix, amount), drawn in DOSES.items():
-            for hard in (False, True)[: 1 + drawn]:
-                yield {"matrix": matrix, "amount": amount, "hard": hard}
+        return [{**trained, "hard": False}, {**RULES}]
+    if trained == RULES:
+        same = (other for other in load_study("misrouting").cells if other.task == cell.task)
+        return [{**RULES, **other.router} for other in same]
+    return []
 
 
 def crossed(cell: Cell, folder: Path) -> pd.DataFrame:
@@ -47,7 +48,8 @@ def crossed(cell: Cell, folder: Path) -> pd.DataFrame:
     trained, rows = {**RULES, **cell.router}, []
     model = modtf.load_model(folder / "last.keras")
     sizes = replace(cell.protocol.evaluation, tokens=1000, draws=1, tokens_per_draw=1)  # performance is asked
-    for routing in asked(trained):
+    sizes = replace(sizes, conditions=(FAMILIES[cell.task.arch].headline,))
+    for routing in asked(cell):
         other = build_cell(replace(cell, router=routing), cell.population)
         for ours, theirs in zip(other.trainable_variables, model.trainable_variables, strict=True):
             ours.assign(theirs)
@@ -76,7 +78,6 @@ if __name__ == "__main__":
     known = {name for table in tables for name in table["cell"]}
     for one in tqdm(find_cells(given.results), desc="cells"):
         is_new = one.definition.variant == "clamped" and one.definition.hash not in known
-        is_new = is_new and any(asked({**RULES, **one.definition.router}))
-        if one.is_finished and is_new:
+        if one.is_finished and is_new and asked(one.definition):
             tables.append(crossed(one.definition, one.path))
             write_table(given.table, pd.concat(tables))

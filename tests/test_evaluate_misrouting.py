@@ -17,17 +17,25 @@ SIZES = Evaluation(
 )
 
 
+def routed(arch, **router):
+    """The cell of the study whose routing is given so."""
+    cells = (cell for cell in load_study("misrouting").cells if cell.task.arch == arch)
+    return next(cell for cell in cells if cell.router == router)
+
+
 def test_routings():
     rules = {"matrix": "spread", "amount": 0.0, "hard": False}
-    assert len(list(SCRIPT["asked"](rules))) == 20
-    drawn = {"matrix": "block", "amount": 4, "hard": True}
-    assert list(SCRIPT["asked"](drawn)) == [{**drawn, "hard": False}, rules]
-    assert not list(SCRIPT["asked"]({**drawn, "hard": False}))
+    asked = SCRIPT["asked"]
+    assert len(asked(routed("mlp", **rules))) == 20
+    assert len(asked(routed("rnn", **rules))) == 8
+    drawn = {"matrix": "block", "amount": 2, "hard": True}
+    assert asked(routed("rnn", **drawn)) == [{**drawn, "hard": False}, rules]
+    assert not asked(routed("mlp", **{**drawn, "hard": False}))
 
 
 @pytest.mark.slow
 def test_what_was_trained_is_asked_again(tmp_path):
-    cell = next(c for c in load_study("misrouting").cells if c.router["amount"] == 0.0)
+    cell = routed("mlp", matrix="spread", amount=0.0, hard=False)
     cell = replace(cell, width=8, members=cell.members[:2])
     cell = replace(cell, protocol=Protocol(Training(steps=4, batch_size=8, evaluations=1), SIZES))
     table = SCRIPT["crossed"](cell, run_cell(cell, tmp_path, verbose=False))
