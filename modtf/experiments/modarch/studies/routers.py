@@ -2,14 +2,14 @@
 
     python launch/sweep.py --study=routers --out=studies/routers
 
-R = 8 rules, width 32, every router with the options that it has by default: on the mlp five tasks x two
-seeds, on attention (search v1) five tasks x one. Steps and learning rates are those of the study `first`,
+R = 8 rules, width 32, every router with the options that it has by default: on the mlp ten tasks, on
+attention (search v1) five, one seed each. Steps and learning rates are those of the study `first`,
 chosen before anything was run from measured times; with the same --out the published variants are trained
 once for both. `annealed` reaches its last temperature where two thirds of the training are over.
 """
 
 from modtf.cell import Cell
-from modtf.experiments.modarch.studies.first import SEEDS, STEPS, base
+from modtf.experiments.modarch.studies.first import STEPS, TASKS, base
 from modtf.models.routers import ROUTERS
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
@@ -30,7 +30,7 @@ def cells() -> list[Cell]:
     """Every router on both kinds."""
     return sum(
         (
-            grid(num_rules=8, tasks=5, seeds=SEEDS[arch]) * base(arch) * routers(arch)
+            grid(num_rules=8, tasks=TASKS[arch], seeds=1) * base(arch) * routers(arch)
             for arch in ARCHITECTURES
         ),
         Grid([]),
