@@ -17,6 +17,7 @@ STARTS = ("none", "oracle", "random")
 LEAST = 1e-7  # of a probability whose logarithm is taken
 
 
+@keras.saving.register_keras_serializable("modtf")
 class ChoiceLoss(keras.losses.Loss):
     """Cross-entropy of activation [..., M] against the module [...] that every token is to have."""
 
@@ -25,6 +26,7 @@ class ChoiceLoss(keras.losses.Loss):
         return -ops.mean(ops.log(ops.maximum(given, LEAST)))
 
 
+@keras.saving.register_keras_serializable("modtf")
 def nothing(y_true, y_pred):
     """A loss of 0, whose gradient is 0 for all weights, those that routing does not depend on too."""
     return 0.0 * ops.mean(y_pred)

@@ -1,13 +1,13 @@
 """All claims by name. A new one is a function under `@register_claim`; those of the tree are listed here."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from modtf.analysis.claims.evidence import Evidence
 from modtf.registry import Registry, origin
 
-Find = Callable[[Any], Iterator[Evidence]]
+Find = Callable[[Any], Iterable[Evidence]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from functools import partial
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogFormatter, StrMethodFormatter
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, note, panels, performance, register_figure
 from modtf.analysis.figures.averages import counts
@@ -57,3 +58,5 @@ def _mark(lines: Set[str], axes: Axes, data: pd.DataFrame, looks: Mapping[str, L
         joined(axes, name, look, line["x"], line, linewidth=1.2, linestyle="-" if name in lines else "")
     axes.set_xlim(-0.03, 1.03)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(LogFormatter())  # labels where there is less than a decade

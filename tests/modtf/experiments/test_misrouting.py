@@ -104,6 +104,19 @@ def test_what_a_dose_costs_is_found(priced):
     assert np.mean([piece.value for piece in drawn.values()]) == pytest.approx(1 - 1 / 1.1, abs=0.03)
 
 
+def test_doses_that_a_kind_lacks_do_not_count_against_it(priced):
+    wanted = priced.results["model_options"].astype(str).str.contains("matrix=spread", regex=False)
+    spread = priced.of_variants(priced.results.loc[wanted, "variant"].astype(str).unique().tolist())
+    assert set(evidence(spread, "misrouting_costs")) == {
+        f"spread, {way}, {where}"
+        for way in ("soft", "drawn")
+        for where in ("in distribution", "out of distribution")
+    }
+    halves = evidence(spread, "half_the_modules_cost").values()
+    assert len(halves) == 12
+    assert not any(piece.num_tasks for piece in halves)
+
+
 def test_claims_of_misrouting_are_judged_where_routing_was_given(study):
     names = ["misrouting_costs", "drawn_costs_more"]
     judged = judge_all(study, names)

@@ -1,6 +1,6 @@
 """Claims about what misrouting costs, by models whose modules were trained under a routing that was given."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from itertools import product
 
@@ -11,42 +11,58 @@ from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.given import GIVEN, WAYS, Dose, saved, trends, with_doses
 
 MARGIN = 0.15  # of the loss or error: ten tasks of the mlp resolve some 11 to 14%
+NARROWER = {"rnn": 0.05}  # where ten tasks resolve more: 3 to 4%
 REDUCTION = "relative reduction of the loss or error"
 
-Found = Iterator[Evidence]
 claim = partial(documented_claim, "misrouting", router=GIVEN)
 
 
+def _run(found: Iterable[Evidence]) -> list[Evidence]:
+    """What was run of it, as not every kind has all doses; where nothing was, all of it: what lacks."""
+    asked = list(found)
+    return [piece for piece in asked if piece.num_tasks] or asked
+
+
 @claim("slope of the log loss or error over alignment")
-def misrouting_costs(study: TrainedModels) -> Found:
+def misrouting_costs(study: TrainedModels) -> list[Evidence]:
     """the farther a routing that is given is from the rules, the worse its modules perform."""
     doses = with_doses(study)
-    for where, matrix, (drawn, way) in product((IN, OUT), ("spread", "block"), WAYS.items()):
-        found = trends(doses[doses["distribution"] == where], matrix, drawn)
-        yield mean_evidence(found, "slope", f"{matrix}, {way}, {where}", level=study.level)
+    apart = {where: doses[doses["distribution"] == where] for where in (IN, OUT)}
+    return _run(
+        mean_evidence(
+            trends(apart[where], matrix, drawn), "slope", f"{matrix}, {way}, {where}", level=study.level
+        )
+        for where, matrix, (drawn, way) in product(apart, ("spread", "block"), WAYS.items())
+    )
 
 
-def _compared(study: TrainedModels, compared: Iterable[tuple[str, Dose, Dose]], **within: float) -> Found:
+def _compared(
+    study: TrainedModels, compared: Iterable[tuple[str, Dose, Dose]], within: float | None = None
+) -> list[Evidence]:
     doses = with_doses(study)
     apart = {where: doses[doses["distribution"] == where] for where in (IN, OUT)}
-    for name, first, second in compared:
-        for where, rows in apart.items():
-            pairs = saved(rows, first, second)
-            yield mean_evidence(pairs, "advantage", f"{name}, {where}", level=study.level, **within)
+    return _run(
+        mean_evidence(
+            saved(rows, first, second), "advantage", f"{name}, {where}", within=within, level=study.level
+        )
+        for name, first, second in compared
+        for where, rows in apart.items()
+    )
 
 
 @claim(REDUCTION)
-def a_tenth_misrouted_is_cheap(study: TrainedModels) -> Found:
-    """a tenth of the tokens, or of every token, misrouted costs less than 15%."""
+def a_tenth_misrouted_is_cheap(study: TrainedModels) -> list[Evidence]:
+    """a tenth of the tokens, or of every token, misrouted costs less than 15%, in the rnn than 5%."""
     doses = [
         (f"perfect over a tenth, {way}", ("spread", 0.0, False), ("spread", 0.1, drawn))
         for drawn, way in WAYS.items()
     ]
-    return _compared(study, doses, within=MARGIN)
+    [arch] = study.results["arch"].unique()
+    return _compared(study, doses, within=NARROWER.get(str(arch), MARGIN))
 
 
 @claim(REDUCTION)
-def half_the_modules_cost(study: TrainedModels) -> Found:
+def half_the_modules_cost(study: TrainedModels) -> list[Evidence]:
     """where rules share modules evenly, half as many modules do worse at the same alignment."""
     evenly = {2: ("block", 2), 4: ("block", 4), 8: ("spread", 0.875)}
     doses = [
@@ -61,7 +77,7 @@ def half_the_modules_cost(study: TrainedModels) -> Found:
 
 
 @claim(REDUCTION)
-def drawn_costs_more(study: TrainedModels) -> Found:
+def drawn_costs_more(study: TrainedModels) -> list[Evidence]:
     """a module drawn for every token costs more than all of them, mixed as they would be drawn."""
     both = with_doses(study).groupby(["matrix", "amount"])["drawn"].nunique()
     doses = [
