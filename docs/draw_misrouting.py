@@ -110,8 +110,10 @@ def crossed(study: modtf.Study) -> str:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of the page."""
-    above = "\n".join(f"*{line}*  " for line in how_measured(study.cells, study.checkpoint))
-    tables = [f"{above}\n\n**{kind_label(*part.kinds[0])}**\n\n{costs(part)}" for part in grids(study)]
+    tables = []
+    for part in grids(study):
+        above = "\n".join(f"*{line}*  " for line in how_measured(part.cells, part.checkpoint))
+        tables.append(f"{above}\n\n**{kind_label(*part.kinds[0])}**\n\n{costs(part)}")
     return {"misrouting.md": [*tables, verdicts(study), crossed(study)]}
 
 
