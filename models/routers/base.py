@@ -111,6 +111,7 @@ class Router(keras.layers.Layer):
     def keep(self, name: str, values: Any, dtype: str | None = None) -> Any:
         """A number, or an array, of each member that is not trained: for `extra_input` and `advance`.
 
+        Whatever differs between members has to be kept: in training one model stands in for each in turn.
         It is saved with the model, put into checkpoints, and the best weights have the one of their step.
         `call` must not read it: what it needs of it comes by `extra_input`, once for all tokens.
 

@@ -93,41 +93,42 @@ class Clamped(Router):
         of: str | None = None,
     ):
         super().__init__(setup)
-        self.matrix = clamped_matrix(self.num_rules, matrix, amount)
+        given = clamped_matrix(self.num_rules, matrix, amount)
         if of is not None:
             if (matrix, amount) != ("spread", 0.0):
                 raise ValueError(f"matrix={matrix!r}, amount={amount!r} and of={of!r} are two ways to say A.")
-            self.matrix = final_matrices(of, setup.initial.members)
-            if self.matrix.shape[1:] != (self.num_rules, self.num_modules):
-                raise ValueError(
-                    f"A of {of!r} is {self.matrix.shape[1:]}; expected {self.num_rules} squared."
-                )
-        self.is_drawn = bool(hard) and not np.isin(self.matrix, (0, 1)).all()
+            given = final_matrices(of, setup.initial.members)
+            if given.shape[1:] != (self.num_rules, self.num_modules):
+                raise ValueError(f"A of {of!r} is {given.shape[1:]}; expected {self.num_rules} squared.")
+        self.is_drawn = bool(hard) and not np.isin(given, (0, 1)).all()
+        self.is_perfect = np.array_equal(given, np.eye(self.num_rules))
         self.depends_only_on_rule = not self.is_drawn  # type: ignore[misc]  # the class says it of most
+        self.rows = {"matrix": given}
         if self.is_drawn:
             self.key = self.keep("key", noise_keys(setup.initial, setup.name), "int32")
+            ends = np.cumsum(given, axis=-1)
+            ends[..., -1] = 1.0
+            begins = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=-1)
+            self.rows = {"begins": begins, "ends": ends}
+        if of is not None:  # a member's own, which goes where its state goes
+            self.rows = {name: self.keep(name, rows) for name, rows in self.rows.items()}
 
     def extra_input(self, rule, training):
+        """p itself."""
         if not self.is_drawn:
-            return None
+            return rule if self.is_perfect else self._row("matrix", rule)
         tokens = self.token_numbers(ops.shape(rule)[2])
         place, zero = ops.cast(tokens, "uint32"), ops.zeros_like(ops.cast(tokens, "uint32"))
         word, _ = threefry((zero, zero), (place, zero))
         rules = ops.cast(ops.argmax(rule, axis=1), "int32") + 1
         of_batch = ops.sum(rules * ops.cast(word, "int32"), axis=1)  # modulo 2^32
-        return uniform_noise(self.key, of_batch, 1, tokens)
+        noise = ops.cast(uniform_noise(self.key, of_batch, 1, tokens), rule.dtype)
+        return ops.logical_and(noise >= self._row("begins", rule), noise < self._row("ends", rule))
 
     def call(self, rule=None, rule_features=None, scores=None, extra=None):
-        if extra is None:
-            return (
-                rule if np.array_equal(self.matrix, np.eye(self.num_rules)) else self._rows(self.matrix, rule)
-            )
-        ends = np.cumsum(self.matrix, axis=-1)
-        ends[..., -1] = 1.0
-        begins = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=-1)
-        drawn = ops.logical_and(extra >= self._rows(begins, rule), extra < self._rows(ends, rule))
-        return ops.cast(drawn, rule.dtype)
+        return extra
 
-    def _rows(self, matrix, rule):
+    def _row(self, name, rule):
         """The row of each token's rule, [P, M, T]."""
-        return ops.matmul(ops.convert_to_tensor(np.swapaxes(matrix, -1, -2), rule.dtype), rule)
+        rows = ops.convert_to_tensor(self.rows[name], rule.dtype)
+        return ops.matmul(ops.swapaxes(rows, -1, -2), rule)

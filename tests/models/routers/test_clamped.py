@@ -1,8 +1,11 @@
 """A routing that is given: known measures of its matrices, and what is drawn from them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from model_checks import check_members
 
 from modtf import metrics
 from modtf.models.build import build
@@ -138,6 +141,21 @@ def test_twins_have_the_last_matrices_of_their_own_members(tmp_path):
         assert set(np.unique(one)) == {0.0, 1.0}
         found = np.stack([one.T[of_rule == r].mean(axis=0) for r in range(R)])
         np.testing.assert_allclose(found, matrices[0, member], atol=0.02)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("arch", ["mlp", "rnn"])
+def test_a_twin_trains_on_its_own_matrix_in_any_company(arch, hard, tmp_path, random_batch):
+    task, matrices = Task(arch, num_rules=R), np.random.default_rng(0).dirichlet(np.ones(R), size=[1, 2, R])
+    write_activations(
+        tmp_path, last=matrices[0], best=matrices[0], history=matrices, steps=[0], data_seeds=[0, 0],
+        seeds=[0, 1],
+    )  # fmt: skip
+    how: dict[str, Any] = {"router": {"of": str(tmp_path), "hard": hard}, "dtype": "float64"}
+    features, _ = random_batch([task] * 2, batch=16)
+    check_members(
+        build([task] * 2, "clamped", 8, [0, 1], **how), build(task, "clamped", 8, 1, **how), features
+    )
 
 
 @pytest.mark.parametrize(
