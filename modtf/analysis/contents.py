@@ -12,7 +12,7 @@ from modtf.families import IID
 from modtf.protocol import TRAINING_FACTOR
 from modtf.results import CellFolder, find_cells
 from modtf.results.cells import Source
-from modtf.results.schema import CELL, MEMBER
+from modtf.results.schema import CELL, ERROR, MEMBER
 from modtf.training.arithmetic import epochs_of
 
 
@@ -80,12 +80,18 @@ def find_missing(directory: Source) -> pd.DataFrame:
 
     Returns:
         One row per such cell: the columns of `CELL`, "" and 0 where a damaged config does not tell, `status`
-        ("damaged" or "unfinished") and `detail`. No rows when nothing is missing.
+        ("damaged", "failed" or "unfinished") and `detail`. No rows when nothing is missing.
 
     Raises:
         FileNotFoundError, ValueError: as `find_cells`.
     """
     cells = [cell for cell in find_cells(directory) if not cell.is_finished]
-    said = [("damaged", f"{c.path}: {c.damage}") if c.damage else ("unfinished", str(c.path)) for c in cells]
-    rows = [(*cell.cell.values(), *words) for cell, words in zip(cells, said, strict=True)]
+    rows = [(*cell.cell.values(), *_why(cell)) for cell in cells]
     return pd.DataFrame(rows, columns=[*CELL, "status", "detail"])
+
+
+def _why(cell: CellFolder) -> tuple[str, str]:
+    if cell.damage:
+        return "damaged", f"{cell.path}: {cell.damage}"
+    failed = cell.path / ERROR
+    return ("failed", f"{failed} says why") if failed.is_file() else ("unfinished", str(cell.path))

@@ -14,12 +14,11 @@ from modtf.files import remove_unfinished, scratch_folder, write_text
 from modtf.models.own import MODELS, source_of
 from modtf.results.cells import HAS_MANIFEST, damage_in, is_finished, read_config
 from modtf.results.manifest import MANIFEST, read_json, write_manifest
-from modtf.results.schema import CONFIG, PRIVATE
+from modtf.results.schema import CONFIG, ERROR, PRIVATE
 from modtf.task import science_hash
 from modtf.training import archive
 from modtf.version import __version__
 
-ERROR = "error.json"  # why a cell failed
 SOURCE = "source"  # in the config: what the file of a registered model said
 
 

@@ -17,6 +17,7 @@ from modtf.observed import at_place
 
 RESULTS = "results.csv"
 HISTORY = "history.csv"
+ERROR = "error.json"  # why a cell failed
 #: a measure of the history: 1 at the step after which a member's weights were no numbers
 DIVERGED = "diverged"
 CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance": what ran it last

@@ -110,14 +110,16 @@ def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
 
 
 def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """For each label the modules of all layers in which it has the largest share, if beyond chance."""
+    """For each label the modules of all layers in which it has the largest share, if beyond chance; the labels
+    that have none are counted in the last row."""
     views = [layer.views[-1] for layer in layers]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of NaN alone: no module has enough tokens
         largest = np.nanmax([view.largest_excess_by_chance for view in views], axis=0)
     least = np.quantile(largest, 0.95) if largest.size else np.nan
     rows: list[tuple[str, ...]] = []
-    for number in np.unique(np.concatenate([layer.labels for layer in layers])).tolist():
+    ordinary, numbers = 0, np.unique(np.concatenate([layer.labels for layer in layers])).tolist()
+    for number in numbers:
         found = [
             (view.shares[row, module], layer, view, row, module)
             for layer, view in zip(layers, views, strict=True)
@@ -125,14 +127,16 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
             for module in np.flatnonzero(view.excess[row] > least)
         ]
         found.sort(key=lambda item: -item[0])
-        if not found:
-            rows.append((names.label(number), "none is beyond chance", *[""] * 5))
+        ordinary += not found
         for share, layer, view, row, module in found[:SPECIAL]:
             assert layer.module_tokens is not None
             where = names.label(number), names.layer(layer.layer), str(module)
             counts = str(layer.module_tokens[module]), _number(share)
             everywhere = _number(np.nansum(view.use * view.shares[row]))
             rows.append((*where, *counts, everywhere, f"{view.excess[row, module]:.1f}"))
+    if ordinary:
+        others = f"the {ordinary} others" if ordinary < len(numbers) else f"all {ordinary}"
+        rows.append((others, "none is beyond chance", *[""] * 5))
     columns = ["label", "layer", "module", "tokens", "share of the label", "of all tokens"]
     return pd.DataFrame(rows, columns=[*columns, "excess over chance, sd"])
 

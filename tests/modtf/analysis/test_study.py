@@ -131,3 +131,6 @@ def test_only_what_was_asked_for_is_missing(tmp_path):
     begun = write_cell(tmp_path, Cell(Task(), 32, "modular_op", ((0, 0),)), finished=False)
     (row,) = find_missing(tmp_path).itertuples()
     assert (row.width, row.variant, row.status, row.detail) == (32, "modular_op", "unfinished", str(begun))
+    (begun / "error.json").write_text("{}")
+    (row,) = find_missing(tmp_path).itertuples()
+    assert (row.status, row.detail) == ("failed", f"{begun / 'error.json'} says why")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import modtf
 from modtf.engines.cell import run_cell
-from modtf.engines.state import ERROR, state_of, write_error
+from modtf.engines.state import state_of, write_error
 from modtf.results.manifest import MANIFEST, write_manifest
-from modtf.results.schema import CONFIG, HISTORY, RESULTS
+from modtf.results.schema import CONFIG, ERROR, HISTORY, RESULTS
 
 
 @pytest.mark.parametrize("name", inspect.signature(run_cell).parameters)
