@@ -110,8 +110,8 @@ def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
 
 
 def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """For each label the modules of all layers in which it has the largest share, if beyond chance; those that
-    have none are counted in the last row."""
+    """For each label the modules of all layers in which it has the largest share, if beyond chance; then how
+    many labels have none."""
     views = [layer.views[-1] for layer in layers]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of NaN alone: no module has enough tokens
