@@ -161,7 +161,11 @@ def started(part: modtf.Study) -> str:
     """What became of a start by the rules, and by chance: alignment while training, and performance at its
     end as a multiple of that without a start, in Markdown."""
     rows, history = named(part.results), named(part.history)
-    history = history[(history["measure"] == "alignment") & history["step"].isin(SHOWN)]
+    history = history[history["measure"] == "alignment"]
+    own = history["step"] - history.groupby("variant", observed=True)["step"].transform(
+        "min"
+    )  # without a start's
+    history = history.assign(step=own)
     performance = performance_rows(rows)
     lines = []
     for name in sorted({name.partition(";")[0] for name in rows["variant"].unique() if "start" in name}):

@@ -14,16 +14,18 @@ from modtf.population import Population
 from modtf.training.trainer import TrainerContext, checked_by
 
 STARTS = ("none", "oracle", "random")
-LEAST = 1e-7  # of a probability whose logarithm is taken
 
 
 @keras.saving.register_keras_serializable("modtf")
 class ChoiceLoss(keras.losses.Loss):
-    """Cross-entropy of activation [..., M] against the module [...] that every token is to have."""
+    """Brier score of activation [..., M] against the module [...] that every token is to have, 0 to 2.
+
+    A cross-entropy would have no gradient where a sparse router gives that module 0.
+    """
 
     def call(self, y_true, y_pred):
-        given = ops.sum(ops.one_hot(y_true, y_pred.shape[-1], dtype=y_pred.dtype) * y_pred, axis=-1)
-        return -ops.mean(ops.log(ops.maximum(given, LEAST)))
+        wanted = ops.one_hot(y_true, y_pred.shape[-1], dtype=y_pred.dtype)
+        return ops.mean(ops.sum(ops.square(y_pred - wanted), axis=-1))
 
 
 @keras.saving.register_keras_serializable("modtf")

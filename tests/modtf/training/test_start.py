@@ -12,9 +12,9 @@ SIZES = Evaluation(
 )
 
 
-def test_the_loss_is_the_cross_entropy():
+def test_the_loss_is_the_brier_score():
     p = np.array([[0.5, 0.25, 0.25], [0.1, 0.0, 0.9]], np.float32)
-    expected = -(np.log(0.25) + np.log(0.9)) / 2
+    expected = (0.5**2 + 0.75**2 + 0.25**2 + 0.1**2 + 0.1**2) / 2
     assert float(ChoiceLoss()(np.array([1, 2]), p)) == pytest.approx(expected)
 
 
