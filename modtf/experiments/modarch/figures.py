@@ -59,4 +59,11 @@ def _mark(lines: Set[str], axes: Axes, data: pd.DataFrame, looks: Mapping[str, L
     axes.set_xlim(-0.03, 1.03)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(LogFormatter())  # labels where there is less than a decade
+    axes.yaxis.set_minor_formatter(_PlainDigits())
+
+
+class _PlainDigits(LogFormatter):
+    """Labels what matplotlib's own does: more where there is less than a decade."""
+
+    def __call__(self, x, pos=None):
+        return f"{x:g}" if super().__call__(x, pos) else ""
