@@ -206,8 +206,11 @@ def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     kinds = {part.kinds[0][:2] for part in grids(study)}
     given = modtf.Study.read(HERE / "study" / "misrouting.zip").cells
     given = [cell for cell in given if (cell.cell["arch"], cell.cell["setting"]) in kinds]
+    whole = [folder for part in grids(study) for folder in _with_twins(part)]
     trained = [
-        cell for cell in study.cells if cell.cell["variant"] != GIVEN or "of=" in cell.cell["model_options"]
+        cell
+        for cell in study.cells
+        if cell.cell["variant"] != GIVEN or any(of in cell.cell["model_options"] for of in whole)
     ]
     pictures = modtf.Study.read([*given, *trained]).figure("misrouting")
     return write_pngs({one.name.replace("misrouting", "routers"): one for one in pictures}, folder)
