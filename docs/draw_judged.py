@@ -7,7 +7,7 @@ tables.
 from pathlib import Path
 
 import modtf
-from modtf.analysis.contents import how_measured
+from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
 from modtf.analysis.tracking import judged_cells
@@ -28,9 +28,10 @@ def grids(study: modtf.Study) -> list[modtf.Study]:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of the page."""
-    above = "\n".join(f"*{line}*  " for line in how_measured(study.cells, study.checkpoint))
     judged = judged_cells(study.judged_measures).values()
-    return {"measures.md": [f"{above}\n\n{markdown_table(*cells)}" for cells in judged]}
+    return {
+        "measures.md": [stands_on(study.cells, study.checkpoint, markdown_table(*cells)) for cells in judged]
+    }
 
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:

@@ -16,7 +16,7 @@ import pandas as pd
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import decisive
-from modtf.analysis.contents import how_measured
+from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch.given import WAYS, distance, times, with_doses
@@ -110,10 +110,10 @@ def crossed(study: modtf.Study) -> str:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of the page."""
-    tables = []
-    for part in grids(study):
-        above = "\n".join(f"*{line}*  " for line in how_measured(part.cells, part.checkpoint))
-        tables.append(f"{above}\n\n**{kind_label(*part.kinds[0])}**\n\n{costs(part)}")
+    tables = [
+        stands_on(part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}**\n\n{costs(part)}")
+        for part in grids(study)
+    ]
     return {"misrouting.md": [*tables, verdicts(study), crossed(study)]}
 
 

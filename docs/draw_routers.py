@@ -15,7 +15,7 @@ import pandas as pd
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.contents import how_measured
+from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import options_of
 from modtf.analysis.pairs import match_members
@@ -162,10 +162,8 @@ def started(part: modtf.Study) -> str:
     end as a multiple of that without a start, in Markdown."""
     rows, history = named(part.results), named(part.history)
     history = history[history["measure"] == "alignment"]
-    own = history["step"] - history.groupby("variant", observed=True)["step"].transform(
-        "min"
-    )  # without a start's
-    history = history.assign(step=own)
+    begin = history.groupby("variant", observed=True)["step"].transform("min")  # a start has steps of its own
+    history = history.assign(step=history["step"] - begin)
     performance = performance_rows(rows)
     lines = []
     for name in sorted({name.partition(";")[0] for name in rows["variant"].unique() if "start" in name}):
@@ -192,12 +190,14 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of the page."""
     tables = []
     for part in grids(study):
-        above = "\n".join(f"*{line}*  " for line in how_measured(part.cells, part.checkpoint))
         made = [compared(part), effects(part)]
         made += [prices(part)] * bool(_with_twins(part)) + [started(part)] * any(
             "start" in cell.cell["model_options"] for cell in part.cells
         )
-        tables += [f"{above}\n\n**{kind_label(*part.kinds[0])}**\n\n{table}" for table in made]
+        tables += [
+            stands_on(part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}**\n\n{table}")
+            for table in made
+        ]
     return {"routers.md": tables}
 
 

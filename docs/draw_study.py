@@ -10,7 +10,7 @@ import modtf
 from modtf.analysis import IN, OUT, against
 from modtf.analysis.claims import CONTRADICTED, DEPENDS, NOT_ENOUGH, SUPPORTED, UNDECIDED, decisive
 from modtf.analysis.claims.evidence import MOST_TASKS
-from modtf.analysis.contents import how_measured
+from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.text import markdown_table
@@ -61,11 +61,6 @@ def _word(row: Any) -> str:
     return f"{word}; {''.join(INITIALS[getattr(row, f'verdict_{c}')] for c in CHOICES)}; {row.q:.3f}"
 
 
-def stands_on(study: modtf.Study, table: str) -> str:
-    """A table below the checkpoint and the sizes of the evaluations that it stands on."""
-    return "\n".join(f"*{line}*  " for line in how_measured(study.cells, study.checkpoint)) + f"\n\n{table}"
-
-
 def costs(study: modtf.Study) -> str:
     """What was run of each kind, and what one more task of it costs, in Markdown."""
     seconds = with_kinds(study.results[study.results["measure"] == "seconds"])
@@ -94,7 +89,12 @@ def savings(study: modtf.Study) -> str:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of every page."""
-    return {"study.md": [costs(study), *(stands_on(study, made(study)) for made in (verdicts, savings))]}
+    return {
+        "study.md": [
+            costs(study),
+            *(stands_on(study.cells, study.checkpoint, made(study)) for made in (verdicts, savings)),
+        ]
+    }
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:

@@ -47,8 +47,9 @@ def crossed(cell: Cell, folder: Path) -> pd.DataFrame:
     """
     trained, rows = {**RULES, **cell.router}, []
     model = modtf.load_model(folder / "last.keras")
-    sizes = replace(cell.protocol.evaluation, tokens=1000, draws=1, tokens_per_draw=1)  # performance is asked
-    sizes = replace(sizes, conditions=(FAMILIES[cell.task.arch].headline,))
+    few = {"tokens": 1000, "draws": 1, "tokens_per_draw": 1}  # performance is asked
+    conditions = (FAMILIES[cell.task.arch].headline,)
+    sizes = replace(cell.protocol.evaluation, conditions=conditions, **few)
     for routing in asked(cell):
         other = build_cell(replace(cell, router=routing), cell.population)
         for ours, theirs in zip(other.trainable_variables, model.trainable_variables, strict=True):

@@ -74,6 +74,11 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
     return [f"{', '.join(families)}: {line}" for line, families in lines.items()]
 
 
+def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:
+    """A Markdown table below the lines of `how_measured`, which say what it stands on."""
+    return "\n".join(f"*{line}*  " for line in how_measured(cells, checkpoint)) + f"\n\n{table}"
+
+
 def find_missing(directory: Source) -> pd.DataFrame:
     """The cells that were asked for and are not there: every command writes down all it will run, and then
     begins.

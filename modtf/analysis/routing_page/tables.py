@@ -135,7 +135,7 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
             everywhere = _number(np.nansum(view.use * view.shares[row]))
             rows.append((*where, *counts, everywhere, f"{view.excess[row, module]:.1f}"))
     if ordinary:
-        others = f"the {ordinary} others" if ordinary < len(numbers) else f"all {ordinary}"
+        others = f"{ordinary} more" if ordinary < len(numbers) else f"all {ordinary}"
         rows.append((others, "none is beyond chance", *[""] * 5))
     columns = ["label", "layer", "module", "tokens", "share of the label", "of all tokens"]
     return pd.DataFrame(rows, columns=[*columns, "excess over chance, sd"])

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from functools import partial
 from itertools import product
 
+import pandas as pd
+
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
 from modtf.analysis.claims.registry import documented_claim
 from modtf.analysis.rows import IN, OUT
@@ -23,11 +25,16 @@ def _run(found: Iterable[Evidence]) -> list[Evidence]:
     return [piece for piece in asked if piece.num_tasks] or asked
 
 
+def _doses(study: TrainedModels) -> dict[str, pd.DataFrame]:
+    """`with_doses`, in and out of distribution."""
+    doses = with_doses(study)
+    return {where: doses[doses["distribution"] == where] for where in (IN, OUT)}
+
+
 @claim("slope of the log loss or error over alignment")
 def misrouting_costs(study: TrainedModels) -> list[Evidence]:
     """the farther a routing that is given is from the rules, the worse its modules perform."""
-    doses = with_doses(study)
-    apart = {where: doses[doses["distribution"] == where] for where in (IN, OUT)}
+    apart = _doses(study)
     return _run(
         mean_evidence(
             trends(apart[where], matrix, drawn), "slope", f"{matrix}, {way}, {where}", level=study.level
@@ -39,8 +46,7 @@ def misrouting_costs(study: TrainedModels) -> list[Evidence]:
 def _compared(
     study: TrainedModels, compared: Iterable[tuple[str, Dose, Dose]], within: float | None = None
 ) -> list[Evidence]:
-    doses = with_doses(study)
-    apart = {where: doses[doses["distribution"] == where] for where in (IN, OUT)}
+    apart = _doses(study)
     return _run(
         mean_evidence(
             saved(rows, first, second), "advantage", f"{name}, {where}", within=within, level=study.level
