@@ -75,7 +75,7 @@ def by_itself(member, one_hot, rule_features, scores):
 
     own = feature_major(tf.stack(scores, axis=1)) if router.needs_scores else None
     rule, given = feature_major(one_hot), {}
-    extra = router.extra_input(rule, False)
+    extra = router.extra_input(tf.repeat(rule, member.model.num_members, axis=0), False)
     if extra is not None:
         given["extra"] = tf.cast(extra[member.index][None], tf.float64)
     p = router.call(rule, feature_major(rule_features), own, **given)
