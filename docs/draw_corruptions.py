@@ -28,19 +28,14 @@ def read() -> modtf.Study:
     return modtf.Study.read(HERE / "study" / "corruptions.zip")
 
 
-def grids(study: modtf.Study) -> list[modtf.Study]:
-    """What was run whole."""
-    return [study.of_kind(*kind) for kind in study.kinds]
-
-
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of the page."""
-    return {"corruptions.md": [table_1(part) for part in grids(study)]}
+    return {"corruptions.md": [table_1(part) for part in study.by_kind]}
 
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     """Writes the pictures of the contrast that was run."""
-    return write_pngs({name: grids(study)[0].figure(name)[0] for name in FIGURES}, folder)
+    return write_pngs({name: study.by_kind[0].figure(name)[0] for name in FIGURES}, folder)
 
 
 def samples(out: Path, dataset: str) -> None:

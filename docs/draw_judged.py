@@ -21,11 +21,6 @@ def read() -> modtf.Study:
     return modtf.Study.read(RESULTS)
 
 
-def grids(study: modtf.Study) -> list[modtf.Study]:
-    """Its kinds."""
-    return [study.of_kind(*kind) for kind in study.kinds]
-
-
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of the page."""
     judged = judged_cells(study.judged_measures).values()

@@ -7,7 +7,6 @@ prints its tables.
     python docs/draw_misrouting.py
 """
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ import pandas as pd
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import decisive
-from modtf.analysis.contents import stands_on
+from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch.given import WAYS, distance, times, with_doses
@@ -24,6 +23,7 @@ from modtf.experiments.modarch.studies.misrouting import DOSES
 from modtf.families import FAMILIES
 from modtf.metrics import inverse_mutual_information
 from modtf.models.routers.clamped import clamped_matrix
+from modtf.results import find_cells
 from modtf.studies import load_study
 
 HERE = Path(__file__).parent
@@ -32,16 +32,9 @@ CLAIMS = ["misrouting_costs", "a_tenth_misrouted_is_cheap", "half_the_modules_co
 
 
 def read() -> modtf.Study:
-    """All models of the settings that were run whole."""
-    study = modtf.Study.read(HERE / "study" / "misrouting.zip")
-    whole = Counter((cell.task.arch, cell.task.setting) for cell in load_study("misrouting").cells)
-    parts = [part for part in grids(study) if len(part.cells) == whole[part.kinds[0][:2]]]
-    return modtf.Study.read([cell for part in parts for cell in part.cells])
-
-
-def grids(study: modtf.Study) -> list[modtf.Study]:
-    """Its settings."""
-    return [study.of_kind(*kind) for kind in study.kinds]
+    """All models of the kinds that were run whole."""
+    cells = find_cells(HERE / "study" / "misrouting.zip")
+    return modtf.Study.read(whole_kinds(cells, load_study("misrouting").cells))
 
 
 def costs(part: modtf.Study) -> str:
@@ -85,7 +78,7 @@ def crossed(study: modtf.Study) -> str:
     """Models trained under one routing, evaluated under another: loss in and out of distribution as multiples
     of what they have under their own, in Markdown."""
     asked, rows = pd.read_csv(CROSSED), []
-    own = pd.concat([with_doses(part) for part in grids(study.at("last"))])
+    own = pd.concat([with_doses(part) for part in study.at("last").by_kind])
     own["cell"] = own["folder"].astype(str).str.rsplit("-").str[-1]
     for cell, part in asked[asked["cell"].isin(own["cell"])].groupby("cell", sort=False):
         ours = own[own["cell"] == cell]
@@ -112,7 +105,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of the page."""
     tables = [
         stands_on(part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}**\n\n{costs(part)}")
-        for part in grids(study)
+        for part in study.by_kind
     ]
     return {"misrouting.md": [*tables, verdicts(study), crossed(study)]}
 

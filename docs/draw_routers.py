@@ -7,7 +7,6 @@ modtf report --results=studies/factors --archive=docs/study/factors.zip
 python docs/draw_routers.py
 """
 
-from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +14,7 @@ import pandas as pd
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.contents import stands_on
+from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import options_of
 from modtf.analysis.pairs import match_members
@@ -23,6 +22,7 @@ from modtf.analysis.rows import performance_rows
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch.given import GIVEN, WAYS, times
+from modtf.results import find_cells
 from modtf.studies import load_study
 
 HERE = Path(__file__).parent
@@ -43,15 +43,8 @@ SCOPES = [("top-1, penalty a sequence", "top-1, penalty")]
 
 def read() -> modtf.Study:
     """All models of the kinds that were run whole."""
-    study = modtf.Study.read(HERE / "study" / "factors.zip")
-    planned = Counter((cell.task.arch, cell.task.setting) for cell in load_study("factors").cells)
-    parts = [part for part in grids(study) if len(part.cells) >= planned[part.kinds[0][:2]]]
-    return modtf.Study.read([cell for part in parts for cell in part.cells])
-
-
-def grids(study: modtf.Study) -> list[modtf.Study]:
-    """Its kinds."""
-    return [study.of_kind(*kind) for kind in study.kinds]
+    cells = find_cells(HERE / "study" / "factors.zip")
+    return modtf.Study.read(whole_kinds(cells, load_study("factors").cells))
 
 
 def short(router: str, options: str) -> str:
@@ -189,7 +182,7 @@ def _mean(rows: pd.DataFrame, level: float) -> str:
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of the page."""
     tables = []
-    for part in grids(study):
+    for part in study.by_kind:
         made = [compared(part), effects(part)]
         made += [prices(part)] * bool(_with_twins(part)) + [started(part)] * any(
             "start" in cell.cell["model_options"] for cell in part.cells
@@ -203,10 +196,10 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     """Writes a picture for every kind: routers, and twins, beside given routings."""
-    kinds = {part.kinds[0][:2] for part in grids(study)}
+    kinds = {part.kinds[0][:2] for part in study.by_kind}
     given = modtf.Study.read(HERE / "study" / "misrouting.zip").cells
     given = [cell for cell in given if (cell.cell["arch"], cell.cell["setting"]) in kinds]
-    whole = [folder for part in grids(study) for folder in _with_twins(part)]
+    whole = [folder for part in study.by_kind for folder in _with_twins(part)]
     trained = [
         cell
         for cell in study.cells

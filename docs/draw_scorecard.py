@@ -27,15 +27,10 @@ def read() -> modtf.Study:
     return card.study_of(FULL, {"": card.reference(FULL), card.OURS: card.read_card(CARD, FULL, card.OURS)})
 
 
-def grids(study: modtf.Study) -> list[modtf.Study]:
-    """Its kinds, without given routings."""
-    return [page.without_given(study).of_kind(*kind) for kind in study.kinds]
-
-
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """The tables of the page, and what the command says in short."""
     tables, differences = [], compare.differences(study, NAME)
-    for part in grids(study):
+    for part in page.without_given(study).by_kind:
         header, body = table_cells(part.results)
         tables.append(markdown_table(header[:-2], [row[:-2] for row in body]))
         found = differences[differences["kind"] == part.results["kind"].iloc[0]]
@@ -47,7 +42,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     """Writes the pictures of the page."""
-    rows = [page.draw_rows(part, NAME) for part in grids(study)]
+    rows = [page.draw_rows(part, NAME) for part in page.without_given(study).by_kind]
     pictures = [*rows, page.draw_places(compare.places(study), NAME)]
     return write_pngs({f"scorecard_{picture.name}": picture for picture in pictures}, folder)
 

@@ -36,11 +36,6 @@ def read() -> modtf.Study:
     return modtf.Study.read(RESULTS)
 
 
-def grids(study: modtf.Study) -> list[modtf.Study]:
-    """What was run whole: of every kind, which have R of their own."""
-    return [study.of_kind(*kind) for kind in study.kinds]
-
-
 def verdicts(study: modtf.Study) -> str:
     """A row per claim, a column per kind, in Markdown: the word, behind "undecided" the tasks that would
     decide it; the verdicts at all checkpoints; q."""

@@ -34,11 +34,6 @@ def read() -> modtf.Study:
     return modtf.Study.read(HERE / "study" / "vqa.zip")
 
 
-def grids(study: modtf.Study) -> list[modtf.Study]:
-    """The questions that were run, each with the libraries that are finished."""
-    return [study.of_kind(*kind) for kind in study.kinds]
-
-
 def asked(part: modtf.Study) -> str:
     """Its question."""
     return str(part.cells[0].definition.task.question)
@@ -46,7 +41,7 @@ def asked(part: modtf.Study) -> str:
 
 def errors(study: modtf.Study) -> str:
     """Errors of every library, how much less than the reference's on the same tasks, and what lacks."""
-    parts, rows = {asked(part): part for part in grids(study)}, []
+    parts, rows = {asked(part): part for part in study.by_kind}, []
     for question in QUESTIONS:
         finished = parts[question].variants if question in parts else []
         rows += [[question, *of_library(parts[question], name)] for name in finished]
@@ -74,7 +69,7 @@ def of_library(part: modtf.Study, name: str) -> list[str]:
 def found_by_routers(study: modtf.Study) -> list[str]:
     """Is the router's matrix nearer to the groups of sub-tasks than chance? In Markdown, where it was run."""
     rows = []
-    for part in grids(study):
+    for part in study.by_kind:
         tasks, groups = routed(part)
         for measure in (alignment, inverse_mutual_information) if tasks else ():
             chance = against_chance(list(tasks.values()), groups, measure)

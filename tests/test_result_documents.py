@@ -42,8 +42,8 @@ def test_the_pages_show_what_is_drawn(drawn, study, tmp_path):
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
 
 
-def test_no_cell_is_missing_and_no_model_diverged(drawn, study):
-    for part in drawn["grids"](study):
+def test_no_cell_is_missing_and_no_model_diverged(study):
+    for part in study.by_kind:
         assert len(part.results)
         assert part.missing.empty
         assert part.diverged.empty

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from modtf.checks import check_choice, check_integer, check_number
+from modtf.checks import check_choice, check_number
 from modtf.models.kernels.choice import largest, softmax_among, underused
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
@@ -50,14 +50,12 @@ class Balanced(Router):
         scope: str = "batch",
     ):
         super().__init__(setup, modules=modules)
-        self.k = self.num_modules if k is None else check_integer("k", k, 1)
+        self.k = self.num_modules if k is None else self.check_chosen(k)
         check_choice("balance", balance, BALANCES)
         check_choice("scope", scope, SCOPES)
         self.balance, self.scope = balance, scope
         self.strength = check_number("strength", strength, 0.0, 1e6) * (balance == "auxiliary")
         self.rate = check_number("rate", rate, 0.0, 1.0)
-        if self.k > self.num_modules:
-            raise ValueError(f"k={k} is more than the {self.num_modules} modules.")
         if balance == "bias":
             if self.k == self.num_modules:
                 raise ValueError(f"balance='bias' changes which modules are chosen; k={self.k} chooses all.")

@@ -123,6 +123,12 @@ class Router(keras.layers.Layer):
         self.kept.append(weight_of(self, np.asarray(values), name, **how))
         return self.kept[-1]
 
+    def check_chosen(self, k: Any) -> int:
+        """k of the modules, as an option says it."""
+        if check_integer("k", k, 1) > self.num_modules:
+            raise ValueError(f"k={k} is more than the {self.num_modules} modules.")
+        return int(k)
+
     # What a router writes.
 
     def call(self, rule=None, rule_features=None, scores=None):

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from modtf.checks import check_integer, check_number
+from modtf.checks import check_number
 from modtf.models.kernels.choice import largest, softmax_among, underused
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
@@ -31,9 +31,7 @@ class BiasBalanced(Router):
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None, k: int = 2, rate: float = 0.001):
         super().__init__(setup, modules=modules)
-        self.k, self.rate = check_integer("k", k, 1), check_number("rate", rate, 0.0, 1.0)
-        if k > self.num_modules:
-            raise ValueError(f"k={k} is more than the {self.num_modules} modules.")
+        self.k, self.rate = self.check_chosen(k), check_number("rate", rate, 0.0, 1.0)
         self.bias = self.keep("bias", np.zeros([self.num_members, self.num_modules, 1]))
 
     def extra_input(self, rule, training):

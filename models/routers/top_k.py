@@ -1,6 +1,5 @@
 """The router `top_k`."""
 
-from modtf.checks import check_integer
 from modtf.models.kernels.choice import largest, softmax_among
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup
@@ -22,9 +21,7 @@ class TopK(Router):
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None, k: int = 2):
         super().__init__(setup, modules=modules)
-        self.k = check_integer("k", k, 1)
-        if k > self.num_modules:
-            raise ValueError(f"k={k} is more than the {self.num_modules} modules.")
+        self.k = self.check_chosen(k)
 
     def call(self, rule=None, rule_features=None, scores=None):
         return softmax_among(largest(scores, self.k), scores)

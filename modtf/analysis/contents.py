@@ -1,5 +1,6 @@
 """What a study holds, what diverged, and what it lacks, so that nobody takes a part for the whole."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.text import listing, plural
+from modtf.cell import Cell
 from modtf.families import IID
 from modtf.protocol import TRAINING_FACTOR
 from modtf.results import CellFolder, find_cells
@@ -77,6 +79,14 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
 def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:
     """A Markdown table below the lines of `how_measured`, which say what it stands on."""
     return "\n".join(f"*{line}*  " for line in how_measured(cells, checkpoint)) + f"\n\n{table}"
+
+
+def whole_kinds(cells: Sequence[CellFolder], planned: Sequence[Cell]) -> list[CellFolder]:
+    """The finished cells of those kinds that have as many as were planned, or more."""
+    wanted = Counter((cell.task.arch, cell.task.setting) for cell in planned)
+    finished = [((cell.cell["arch"], cell.cell["setting"]), cell) for cell in cells if cell.is_finished]
+    found = Counter(kind for kind, _ in finished)
+    return [cell for kind, cell in finished if found[kind] >= wanted[kind]]
 
 
 def find_missing(directory: Source) -> pd.DataFrame:

@@ -138,6 +138,11 @@ class TrainedModels:
         """The part of one kind of task."""
         return self._part({"arch": [arch], "setting": [setting], "task_options": [task_options]})
 
+    @property
+    def by_kind(self: Part) -> list[Part]:
+        """The parts of its kinds."""
+        return [self.of_kind(*kind) for kind in self.kinds]
+
     def of_variants(self: Part, variants: Sequence[str]) -> Part:
         """The part of some variants, by the names that the study gives them."""
         return self._part({"variant": variants})

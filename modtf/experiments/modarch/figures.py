@@ -1,6 +1,6 @@
 """What misrouting costs: performance against how far routing is from the rules."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
@@ -9,7 +9,7 @@ from matplotlib.ticker import LogFormatter, StrMethodFormatter
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, note, panels, performance, register_figure
 from modtf.analysis.figures.averages import counts
-from modtf.analysis.figures.layout import Look
+from modtf.analysis.figures.layout import Look, looks
 from modtf.analysis.figures.marks import by_variant, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.trained import TrainedModels
@@ -17,6 +17,7 @@ from modtf.experiments.modarch.given import GIVEN, family_of_matrices, has_dose
 from modtf.metrics import MEASURES
 
 AGAINST = ("alignment", "inverse_mutual_information")
+DRAWN = ", drawn"
 FAMILIES = ("mlp", "mha", "rnn")
 
 
@@ -32,8 +33,18 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     found = performance(rows).merge(places.reset_index(), on=model)
     found["model"] = found["variant"].astype(str)
     options = found["model_options"].astype(str)
-    found["variant"] = options.map(family_of_matrices).where(found["router"] == GIVEN, found["router"])
-    mark = partial(_mark, frozenset(found.loc[has_dose(found), "variant"]))
+    start = options.str.extract("trainer.start=(oracle|random)")[0]
+    found["variant"] = (found["router"].astype(str) + (", " + start + " start").fillna("")).mask(
+        found["router"] == GIVEN, options.map(family_of_matrices)
+    )
+    given = frozenset(found.loc[has_dose(found), "variant"])
+    names = sorted(found["variant"].unique(), key=lambda name: (name not in given, name))
+    found["variant"] = pd.Categorical(found["variant"], names)
+    matrices = [name.removesuffix(", soft").removesuffix(DRAWN) for name in names]
+    known = looks(pd.Series(matrices))
+    lines = ["" if name not in given else "--" if name.endswith(DRAWN) else "-" for name in names]
+    alike = [known[matrix]._replace(line=line) for matrix, line in zip(matrices, lines, strict=True)]
+    mark = partial(_mark, dict(zip(names, alike, strict=True)))
     for (kind, num_rules, width), part in found.groupby(["kind", "num_rules", "width"], observed=True):
         table = _table(study, part)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"
@@ -53,9 +64,11 @@ def _table(study: TrainedModels, part: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(drawn).reset_index().sort_values("x", kind="stable")
 
 
-def _mark(lines: Set[str], axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    for name, look, line in by_variant(data, looks, "x"):
-        joined(axes, name, look, line["x"], line, linewidth=1.2, linestyle="-" if name in lines else "")
+def _mark(alike: Mapping[str, Look], axes: Axes, data: pd.DataFrame, _: Mapping[str, Look]) -> None:
+    """What is drawn has hollow marks, and else the look of its matrix."""
+    for name, look, line in by_variant(data, alike, "x"):
+        inside = "white" if name.endswith(DRAWN) else look.colour
+        joined(axes, name, look, line["x"], line, linewidth=1.2, markerfacecolor=inside)
     axes.set_xlim(-0.03, 1.03)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

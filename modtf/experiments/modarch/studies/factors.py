@@ -19,12 +19,11 @@ and what moved during training.
 
 from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors_tuning import shared_by
-from modtf.experiments.modarch.studies.first import base
+from modtf.experiments.modarch.studies.first import SETTINGS, base
 from modtf.experiments.modarch.studies.misrouting import SHARED, dose, recurrent
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
-SETTINGS = ("regression", "classification")
 STARTED = ((8, "none"), (2, "none"), (1, "none"), (1, "auxiliary"))
 FOLDER = "studies/factors"  # of the cells that have twins, from where the command is given
 STRENGTH, SPEED = "router.strength", "router.rate"

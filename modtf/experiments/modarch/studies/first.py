@@ -19,6 +19,7 @@ from modtf.cell import Cell
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
+SETTINGS = ["regression", "classification"]
 RULES = {"mlp": (2, 8, 32), "mha": (2, 8), "rnn": (2, 8)}
 TASKS = {"mlp": 10, "mha": 5, "rnn": 5}
 STEPS = {"mlp": 25_000, "mha": 5_000, "rnn": 3_000}
@@ -43,7 +44,7 @@ def cells() -> list[Cell]:
         (
             grid(num_rules=list(rules), tasks=TASKS[arch], seeds=1)
             * base(arch)
-            * grid(setting=["regression", "classification"])
+            * grid(setting=SETTINGS)
             * grid(variant=["monolithic", "modular", "modular_op", "gt_modular"])
             for arch, rules in RULES.items()
         ),

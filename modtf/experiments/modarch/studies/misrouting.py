@@ -9,7 +9,7 @@ same either way. The doses that claims rest on come first: perfect, useless, and
 """
 
 from modtf.cell import Cell
-from modtf.experiments.modarch.studies.first import base
+from modtf.experiments.modarch.studies.first import SETTINGS, base
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
@@ -60,7 +60,7 @@ def recurrent() -> Grid:
 def cells() -> list[Cell]:
     """Every matrix, soft and hard, in both settings of the mlp; some in the rnn."""
     doses = [dose(*which, hard) for which, drawn in DOSES.items() for hard in (False, True)[: 1 + drawn]]
-    settings = grid(setting=["regression", "classification"])
+    settings = grid(setting=SETTINGS)
     mlp = SHARED * base("mlp") * grid(variant="clamped") * sum(doses, Grid([])) * settings
     rnn = recurrent() * grid(variant="clamped") * sum((dose(*which) for which in IN_RNN), Grid([]))
     return (mlp + rnn).cells()
