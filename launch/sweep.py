@@ -1,9 +1,9 @@
 """Runs a study: all its cells that are not finished, here, as a job of an array, or on a cluster.
 
-A study is a short Python file (testing, quick, first, routers and paper are there), or what the flags say:
-their lists are combined. Look before you start: --dry_run lists the cells and says what they will
-cost. A study that is killed, or extended, goes on where it was when the same command is given again; several
-processes and machines may share --out.
+A study is a short Python file (--study says which are there), or what the flags say: their lists are
+combined. Look before you start: --dry_run lists the cells and says what they will cost. A study that is
+killed, or extended, goes on where it was when the same command is given again; several processes and
+machines may share --out.
 
 Examples:
     python launch/sweep.py --study=quick --dry_run

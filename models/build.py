@@ -40,7 +40,7 @@ def build(
             has none of its own; or of a registered router.
         width: e; the inner width is d = 4e.
         seed: of the initial weights, or one per member; 0 by default.
-        dtype: "float32" (default) or "float64".
+        dtype: "float32" (default), "float64" or "mixed_bfloat16".
         router: the router's own options, such as `{"modules": 16}`.
         architecture: its name; by default the one made for the task's family.
         **options: the architecture's own, such as `cell="simple"` (rnn).

@@ -19,8 +19,8 @@ class Task:
     """A rule-based task: every token has one of `num_rules` rules, and the rule gives its label.
 
     Args:
-        arch: name of the family: which rules, and which network they suit: mlp, mha, rnn or a
-            registered one.
+        arch: name of the family: which rules, and which network they suit: mlp, mha, rnn,
+            vqa_mnist, corruptions or a registered one.
         setting: "regression", "classification": whether the output is at least 0, or another that the
             family has, see `modtf.settings`; the family's first by default.
         num_rules: R, at least 2; where the family fixes it, it can be left out.
@@ -32,7 +32,7 @@ class Task:
         ValueError: on an unknown value, or a combination that has no meaning.
 
     Example:
-        >>> [Task(arch, num_rules=8).name for arch in FAMILIES]
+        >>> [Task(arch, num_rules=8).name for arch in ("mlp", "mha", "rnn")]
         ['mlp_regression_r8_task0', 'mha_v1_regression_r8_task0', 'rnn_regression_r8_task0']
     """
 

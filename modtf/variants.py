@@ -20,7 +20,8 @@ class Variant:
         model: options that it always has, the architecture's by their names and the router's as
             "router.NAME"; who builds the variant cannot give them others.
         trainer: how it is trained: a function of a context, see `modtf.training.trainer`, or a lazy reference
-            "package.module:function" to one; by default on the "train" stream of its task, from start to end.
+            "package.module:function" to one; by default on the "train" stream of its task, from start to end,
+            after a start for its router where that is asked for.
         by_default: whether commands and studies run it where nobody says which.
 
     Example:
@@ -32,7 +33,7 @@ class Variant:
     title: str = ""
     router: str = ""
     model: Mapping[str, Any] | None = None
-    trainer: Any = None
+    trainer: Any = "modtf.training.start:from_start"
     by_default: bool = True
 
     def __post_init__(self) -> None:
@@ -42,7 +43,7 @@ class Variant:
         said = f"The variant {self.name!r}"
         check_attributes(said, self, title=str, router=str)
         object.__setattr__(self, "model", check_options(f"{said}: model", self.model or {}))
-        if not (self.trainer is None or isinstance(self.trainer, str) or callable(self.trainer)):
+        if not (isinstance(self.trainer, str) or callable(self.trainer)):
             raise ValueError(
                 f'{said} has trainer={self.trainer!r}; expected a function or "module:function".'
             )

@@ -25,7 +25,7 @@ class CorruptionsNetwork(ModularModel):
     Options:
         told: whether modules are those of the corruptions that an image went through, which it is told. The
             trainer says at which `sites`, by corruption; until then there are none.
-        site: of the modules that the router chooses between; by default the last but two.
+        site: of the modules that the router chooses between; by default the last but one.
 
     Outputs:
         target [B, N, C]; features [B, N, F], what the classifier sees; and with modules activation [B, N, M].

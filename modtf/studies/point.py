@@ -33,7 +33,7 @@ def options_known(
     chosen = family.variant(variant)
     own, fixed = chosen.router in MODELS, chosen.model or {}
     if namespace == "trainer":
-        return options_of_function(resolve(chosen.trainer), 1) if chosen.trainer else {}
+        return options_of_function(resolve(chosen.trainer), 1)
     if namespace == "router":
         known = {} if own else options_of(ROUTERS[str(chosen.router)], "__init__", skip=2)
         return {name: default for name, default in known.items() if ROUTER + name not in fixed}

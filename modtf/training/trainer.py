@@ -198,7 +198,7 @@ def checked_by(check: Callable[..., None]) -> Callable[[Any], Any]:
 
 
 def _trainer(cell: Cell) -> Any:
-    return resolve(cell.task.family.variant(cell.variant).trainer or "modtf.training.start:from_start")
+    return resolve(cell.task.family.variant(cell.variant).trainer)
 
 
 def _options(cell: Cell) -> Mapping[str, Any]:

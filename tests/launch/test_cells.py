@@ -118,7 +118,7 @@ def test_a_familys_own_variants_and_their_options():
     ("argument", "words"),
     [
         ("--set=router.k=1", r"router\.k is not known. The options of plain and two_of_all and in_stages: "),
-        ("--set=trainer.steps=1", r"trainer\.steps is not known.*: stages\."),
+        ("--set=trainer.steps=1", r"trainer\.steps is not known.*: start, start_steps, stages\."),
         ("--variant=nope", "'nope' is not known; expected one of plain, two_of_all, in_stages, monolithic"),
         ("--setting=regression", "regression"),
     ],

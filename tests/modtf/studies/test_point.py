@@ -3,8 +3,10 @@
 import pytest
 
 from modtf import Protocol, Task
+from modtf.families import FAMILIES
+from modtf.models.routers import ROUTERS
 from modtf.studies import Grid
-from modtf.studies.point import cell_of
+from modtf.studies.point import cell_of, options_known
 
 SMALL = {"arch": "mlp", "num_rules": 4, "width": 32, "variant": "modular"}
 
@@ -26,6 +28,12 @@ def test_every_setting():
     assert (cell.router, cell.model) == ({"modules": 6}, {"cell": "simple"})
     quick = Protocol.quick(cell.task)
     assert cell.protocol == quick.replace(steps=7, draws=9)
+
+
+@pytest.mark.parametrize("router", ROUTERS)
+def test_every_router_may_be_given_a_start(router):
+    assert options_known("trainer", FAMILIES["mlp"], router) == {"start": "none", "start_steps": 1000}
+    assert cell_of({**SMALL, "variant": router, "trainer.start": "oracle"}).trainer == {"start": "oracle"}
 
 
 def test_a_protocol_of_ones_own():
