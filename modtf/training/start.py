@@ -67,8 +67,8 @@ def _check_router(context: TrainerContext, start: str) -> None:
     learns = router is not None and (router.needs_scores or router.trainable_variables)
     if not learns or router.num_modules < context.task.num_rules:
         raise ValueError(
-            f"{context.model.name}: start={start!r} is for routers that learn, of at least as many modules as "
-            "rules, at a single place; leave it out, or name such routers by --variant."
+            f"{context.model.name}: start={start!r} is for routers that learn, of at least as many modules "
+            "as rules, at a single place; leave it out, or name such routers by --variant."
         )
 
 
