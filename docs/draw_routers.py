@@ -38,6 +38,7 @@ SPARSE = [(f"{few}{how}", f"{more}{how}") for how in ("", ", penalty", ", bias")
           for few, more in (("top-2", "dense"), ("top-1", "dense"), ("top-1", "top-2"))
           if (how, more) != (", bias", "dense")]  # fmt: skip
 CHOSEN = [("expert choice 1", "top-1, penalty"), ("expert choice 2", "top-2, penalty")]
+LEARNED = [(name, "uniform") for name in ("dense", "top-2, penalty", "expert choice 2")]
 SCOPES = [("top-1, penalty a sequence", "top-1, penalty")]
 
 
@@ -97,7 +98,7 @@ def effects(part: modtf.Study) -> str:
     found = performance_rows(rows)
     parts |= {where: found[found["distribution"] == where] for where in (IN, OUT)}
     lines, there = [], set(rows["variant"])
-    for pairs in (BALANCED, SPARSE, CHOSEN, SCOPES):
+    for pairs in (BALANCED, SPARSE, CHOSEN, SCOPES, LEARNED):
         for first, second in pairs:
             if {first, second} <= there:
                 lines.append(
