@@ -7,7 +7,7 @@ WIDTH = 32  # e; the inner width is 4e
 BATCH_SIZE = 256
 LEARNING_RATE = 1e-4
 EVALUATIONS = 30  # evenly spaced, besides the one at step 0
-TAIL = 10  # of which the last ten are averaged
+TAIL = 3  # of which those in the last tenth of the steps are averaged
 EVALUATION_BATCHES = 20  # of 256 examples, under each condition
 ACTIVATION_EXAMPLES = 25_600
 

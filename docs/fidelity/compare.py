@@ -2,7 +2,7 @@
 
     python docs/fidelity/compare.py --released=runs/released --ours=runs/matched
 
-Every number of a model is its mean over the last ten evaluations ("tail"), or of the untrained model
+Every number of a model is its mean over the last tenth of its steps ("tail"), or of the untrained model
 ("step 0"); intervals are Student's t over seeds, that of the difference Welch's.
 """
 
