@@ -32,8 +32,8 @@ class Task:
         ValueError: on an unknown value, or a combination that has no meaning.
 
     Example:
-        >>> [Task(arch, num_rules=8).name for arch in ("mlp", "mha", "rnn")]
-        ['mlp_regression_r8_task0', 'mha_v1_regression_r8_task0', 'rnn_regression_r8_task0']
+        >>> Task(setting="classification", num_rules=8, data_seed=2).name
+        'mlp_classification_r8_task2'
     """
 
     arch: str

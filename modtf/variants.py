@@ -6,6 +6,7 @@ from typing import Any
 
 from modtf.checks import check_attributes, check_name, check_options
 
+TRAINER = "modtf.training.start:from_start"  # of a variant that does not say how it is trained
 ROUTER = "router."  # before the names of a router's options among those of a model
 
 
@@ -33,7 +34,7 @@ class Variant:
     title: str = ""
     router: str = ""
     model: Mapping[str, Any] | None = None
-    trainer: Any = "modtf.training.start:from_start"
+    trainer: Any = TRAINER
     by_default: bool = True
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ from modtf.population import Population
 from modtf.results.schema import DIVERGED, LOGS, write_activations, write_history, write_results
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.trainer import TrainerContext, trainer_of
+from modtf.variants import TRAINER
 
 MEASURED = ("measure", "condition", "place", "value")
 KEPT = 8  # models: the variants of a comparison, and as many again
@@ -167,7 +168,7 @@ def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
     """What cells that can share a model have in common; None if this one's cannot be shared."""
     if not isinstance(model, ModularModel) or keras.backend.backend() != "tensorflow":
         return None
-    if cell.task.family.variant(cell.variant).trainer is not None:  # who knows what it leaves frozen
+    if cell.task.family.variant(cell.variant).trainer != TRAINER:  # who knows what it leaves frozen
         return None
     if model.distribute_strategy.num_replicas_in_sync > 1:
         return None
