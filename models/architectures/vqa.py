@@ -80,9 +80,8 @@ class VQANetwork(ModularModel):
         calls, roots = {}, bool(self.question.roots)
         leaves = rule[:, :2] if roots else rule
         images = ops.reshape(inputs, [-1, *self.question.shape[-3:]])
-        if roots and len(self.question.shape) == 3:  # both leaves see the same image
-            images = ops.repeat(images, 2, axis=0)
-        seen, calls[ENCODER] = self._at(ENCODER, leaves, [images])
+        sharing = 2 if roots and len(self.question.shape) == 3 else 1  # leaves that see the same image
+        seen, calls[ENCODER] = self._at(ENCODER, leaves, [images], sharing=sharing)
         seen, calls[MODULE] = self._at(MODULE, leaves, [seen])
         if roots:
             both = ops.reshape(seen, [-1, 2, *seen.shape[1:]])
@@ -99,9 +98,10 @@ class VQANetwork(ModularModel):
                 outputs[f"scores_{place}"] = scores
         return outputs
 
-    def _at(self, place: str, rule, inputs: Sequence[Any], number: int = 0):
+    def _at(self, place: str, rule, inputs: Sequence[Any], number: int = 0, sharing: int = 1):
         """What the modules of a place's bank answer to calls [B, N] of inputs [G, ...], G = B x N; and
-        (p [B, N, M], scores or None)."""
+        (p [B, N, M], scores or None). If neighbouring calls share an input, it stands once, G = B x N / sharing,
+        and a module that answers all of them does so once."""
         bank, layer = self.banks[place][number]
         flat = ops.reshape(rule, [-1])
         if bank.kind == FIND:
@@ -111,13 +111,16 @@ class VQANetwork(ModularModel):
         modules, keep = layer.functions(self.training_now, counted)
         scores = None
         if bank.routed:
-            answers = [module(*inputs) for module in modules]
+            answers = [ops.repeat(module(*inputs), sharing, axis=0) for module in modules]
             score = self._scores(place, answers, rule, bank)
             p, scores = self.route_with_scores(rule, None, score, place)
             found = mixture(answers, ops.cast(ops.reshape(p, [-1, len(modules)]), answers[0].dtype))
         else:
             choice = ops.take(self._table(bank.module_of), flat)
+            after = sharing if len(modules) == 1 else 1
+            inputs = [ops.repeat(x, sharing // after, axis=0) for x in inputs]
             found = hard_routing(modules, inputs, choice, self._in_turn(place, bank, number), counted)
+            found = ops.repeat(found, after, axis=0)
             sizes = [other.num_modules for _, other in self.banks[place]]
             before = sum(sizes[:-1]) if number else 0
             p = ops.reshape(ops.one_hot(choice + before, sum(sizes)), [-1, rule.shape[1], sum(sizes)])

@@ -26,7 +26,7 @@ from modtf.models.kernels.by_device import on_cpu
 from modtf.population import Population
 from modtf.protocol import PLACES
 
-LARGEST_KEPT = 1 << 21  # bytes of a batch; making a larger one costs more than starting an iterator
+LARGEST_KEPT = 1 << 24  # bytes of a batch; what waits holds a few of them
 
 #: of every source its iterators, by (elements of a share, shares), and the share that each waits at
 _waiting: "weakref.WeakKeyDictionary[Source, dict[tuple[int, int], tuple[int, Any]]]"
