@@ -100,8 +100,8 @@ class VQANetwork(ModularModel):
 
     def _at(self, place: str, rule, inputs: Sequence[Any], number: int = 0, sharing: int = 1):
         """What the modules of a place's bank answer to calls [B, N] of inputs [G, ...], G = B x N; and
-        (p [B, N, M], scores or None). If neighbouring calls share an input, it stands once, G = B x N / sharing,
-        and a module that answers all of them does so once."""
+        (p [B, N, M], scores or None). If calls beside each other share an input, it stands once, G = B x N /
+        sharing, and a module that answers all of them does so once."""
         bank, layer = self.banks[place][number]
         flat = ops.reshape(rule, [-1])
         if bank.kind == FIND:
