@@ -1,7 +1,6 @@
 """Draws which measures track specialisation, for docs/measures.md: `python docs/draw_judged.py`.
 
-Reads docs/study/first.zip and docs/study/routers.zip, writes docs/images/measures_judged.png, and prints the
-tables.
+Reads docs/study/factors.zip, writes docs/images/measures_judged.png, and prints the table.
 """
 
 from pathlib import Path
@@ -13,20 +12,18 @@ from modtf.analysis.text import markdown_table
 from modtf.analysis.tracking import judged_cells
 
 HERE = Path(__file__).parent
-RESULTS = [HERE / "study" / "first.zip", HERE / "study" / "routers.zip"]
+RESULTS = [HERE / "study" / "factors.zip"]
 
 
 def read() -> modtf.Study:
-    """All trained models of both studies."""
+    """All models of the study."""
     return modtf.Study.read(RESULTS)
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The tables of the page."""
-    judged = judged_cells(study.judged_measures).values()
-    return {
-        "measures.md": [stands_on(study.cells, study.checkpoint, markdown_table(*cells)) for cells in judged]
-    }
+    """The table of the page: all routers have one R."""
+    judged = markdown_table(*judged_cells(study.judged_measures)["routers at one R"])
+    return {"measures.md": [stands_on(study.cells, study.checkpoint, judged)]}
 
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
@@ -36,6 +33,6 @@ def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
 
 
 if __name__ == "__main__":
-    both = read()
-    draw(both)
-    print("\n\n".join(texts(both)["measures.md"]))
+    study = read()
+    draw(study)
+    print("\n\n".join(texts(study)["measures.md"]))
