@@ -14,11 +14,12 @@ import pandas as pd
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
-from modtf.analysis.claims import decisive
+from modtf.analysis.claims import decisive, letters
 from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
-from modtf.experiments.modarch.given import WAYS, distance, times, with_doses
+from modtf.experiments.modarch.claims.misrouting import EVENLY, MARGIN, NARROWER
+from modtf.experiments.modarch.given import WAYS, distance, effect, saved, times, with_doses
 from modtf.experiments.modarch.studies.misrouting import DOSES
 from modtf.families import FAMILIES
 from modtf.metrics import inverse_mutual_information
@@ -59,6 +60,24 @@ def costs(part: modtf.Study) -> str:
     return markdown_table(["matrix", "alignment", "inverse mutual information", "rank", *header], rows)
 
 
+def halved(study: modtf.Study) -> str:
+    """What half the modules save (negative: cost) where rules share modules evenly, in Markdown."""
+    rows = []
+    for part in study.by_kind:
+        doses, (arch, setting) = with_doses(part), part.kinds[0][:2]
+        for size, even in EVENLY.items():
+            pairs = [
+                saved(doses[doses["distribution"] == where], ("collapsed", size, drawn), (*even, drawn))
+                for drawn in WAYS
+                for where in (IN, OUT)
+            ]
+            cells = [effect(pair, NARROWER.get(arch, MARGIN), part.level) for pair in pairs]
+            if any(cells):
+                rows.append([kind_label(arch, setting), f"{size // 2} over {size} for {size} rules", *cells])
+    header = [f"{way}, {name.split()[0]}" for way in WAYS.values() for name in (IN, OUT)]
+    return markdown_table(["kind", "modules", *header], rows, left=2)
+
+
 def verdicts(study: modtf.Study) -> str:
     """Every claim with its verdict, and the number nearest to the other side, in Markdown."""
     rows = [
@@ -68,10 +87,12 @@ def verdicts(study: modtf.Study) -> str:
             row.verdict,
             row.evidence,
             f"{row.value:+.2f} ({row.low:+.2f} to {row.high:+.2f})",
+            letters(row),
         ]
-        for row in decisive(study.claims(CLAIMS)).itertuples()
+        for _, row in decisive(study.claims(CLAIMS)).iterrows()
     ]
-    return markdown_table(["claim", "kind", "verdict", "weakest of its numbers", "number"], rows, left=4)
+    header = ["claim", "kind", "verdict", "weakest of its numbers", "number", "at the checkpoints"]
+    return markdown_table(header, rows, left=4)
 
 
 def crossed(study: modtf.Study) -> str:
@@ -107,7 +128,8 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         stands_on(part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}**\n\n{costs(part)}")
         for part in study.by_kind
     ]
-    return {"misrouting.md": [*tables, verdicts(study), crossed(study)]}
+    made = stands_on(study.cells, study.checkpoint, halved(study)), verdicts(study)
+    return {"misrouting.md": [*tables, *made, stands_on(study.cells, "last", crossed(study))]}
 
 
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
-from modtf.analysis.claims.evidence import Evidence, mean_evidence
+from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import options_of
@@ -21,14 +21,15 @@ from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
-from modtf.experiments.modarch.given import GIVEN, WAYS, times
+from modtf.experiments.modarch.claims.misrouting import MARGIN, NARROWER
+from modtf.experiments.modarch.given import GIVEN, WAYS, effect, times
+from modtf.families import IID
 from modtf.results import find_cells
 from modtf.studies import load_study
 
 HERE = Path(__file__).parent
-MARGINS = {IN: 0.15, OUT: 0.15, "collapse_avg": 0.05, "alignment": 0.05}  # of equivalence
+MARGINS = {"collapse_avg": 0.05, "alignment": 0.05}  # of equivalence
 SHOWN = (0, 1_250, 6_250, 12_500, 25_000)  # steps
-SURE = 0.05  # of either of two one-sided tests
 CHOICES = {"8": "dense", "2": "top-2", "1": "top-1"}
 BALANCES = {"none": "", "auxiliary": ", penalty", "bias": ", bias"}
 REFERENCES = {("0.0", "soft"): "perfect", ("0.875", "soft"): "uniform", ("0.875", "drawn"): "drawn at random"}
@@ -96,27 +97,22 @@ def effects(part: modtf.Study) -> str:
     rows = alone(named(part.results))
     parts = {name: rows[rows["measure"] == name] for name in MARGINS}
     found = performance_rows(rows)
-    parts |= {where: found[found["distribution"] == where] for where in (IN, OUT)}
+    parts = {where: found[found["distribution"] == where] for where in (IN, OUT)} | parts
+    of_loss = NARROWER.get(part.kinds[0][0], MARGIN)
+    margins = {IN: of_loss, OUT: of_loss, **MARGINS}
     lines, there = [], set(rows["variant"])
     for pairs in (BALANCED, SPARSE, CHOSEN, SCOPES, LEARNED):
         for first, second in pairs:
             if {first, second} <= there:
-                lines.append(
-                    [
-                        f"{first} over {second}",
-                        *(_effect(parts, name, first, second, part.level) for name in MARGINS),
-                    ]
-                )
-    return markdown_table(["what changes", *(name.replace("_", " ") for name in MARGINS)], lines)
-
-
-def _effect(parts: dict[str, pd.DataFrame], name: str, first: str, second: str, level: float) -> str:
-    """By how much the first is better, with its interval, and "=" where it is within the margin for sure."""
-    column, form = ("advantage", "{:+.0%}") if name in (IN, OUT) else ("gain", "{:+.2f}")
-    pairs = match_members(parts[name], first, second)
-    found: Evidence = mean_evidence(pairs, column, "", within=MARGINS[name], level=level)
-    low, high = map(form.format, found.interval)
-    return f"{form.format(found.value)} ({low} to {high})" + " =" * (found.p_for < SURE)
+                cells = []
+                for name, of_name in parts.items():
+                    pairs, column = (
+                        match_members(of_name, first, second),
+                        "gain" if name in MARGINS else "advantage",
+                    )
+                    cells.append(effect(pairs, margins[name], part.level, column))
+                lines.append([f"{first} over {second}", *cells])
+    return markdown_table(["what changes", *(name.replace("_", " ") for name in parts)], lines)
 
 
 def prices(part: modtf.Study) -> str:
@@ -151,11 +147,11 @@ def _with_twins(part: modtf.Study) -> dict[str, str]:
     return {folder: name for folder, name in folders.items() if twins[folder] <= set(rows["variant"])}
 
 
-def started(part: modtf.Study) -> str:
-    """What became of a start by the rules, and by chance: alignment while training, and performance at its
-    end as a multiple of that without a start, in Markdown."""
+def started(part: modtf.Study, measure: str, form: str, *, ends: bool = False) -> str:
+    """What became of a start by the rules, and by chance: a measure while training, and, if `ends`,
+    performance at its end as a multiple of that without a start, in Markdown."""
     rows, history = named(part.results), named(part.history)
-    history = history[history["measure"] == "alignment"]
+    history = history[(history["measure"] == measure) & (history["condition"] == IID)]
     begin = history.groupby("variant", observed=True)["step"].transform("min")  # a start has steps of its own
     history = history.assign(step=history["step"] - begin)
     performance = performance_rows(rows)
@@ -164,20 +160,21 @@ def started(part: modtf.Study) -> str:
         for start in ("", "; oracle start", "; random start"):
             model = name + start
             of_model = history[history["variant"] == model]
-            cells = [_mean(of_model[of_model["step"] == step], part.level) for step in SHOWN]
+            cells = [_mean(of_model[of_model["step"] == step], part.level, form) for step in SHOWN]
             both = [performance[performance["variant"] == which] for which in (model, name)]
             cells += [
                 times(*(each[each["distribution"] == where] for each in both), part.level)
-                for where in (IN, OUT)
+                for where in (IN, OUT) * ends
             ]
             lines.append([model, *cells])
-    steps = [f"alignment at {step:,}" for step in SHOWN]
-    return markdown_table(["router", *steps, "loss in", "loss out"], lines)
+    steps = [f"{measure} at {step:,}" for step in SHOWN]
+    return markdown_table(["router", *steps, *["loss in", "loss out"] * ends], lines)
 
 
-def _mean(rows: pd.DataFrame, level: float) -> str:
+def _mean(rows: pd.DataFrame, level: float, form: str) -> str:
     found = mean_evidence(rows, "value", "", level=level)
-    return f"{found.value:.2f} ({found.interval[0]:.2f} to {found.interval[1]:.2f})"
+    mean, low, high = (format(number, form) for number in (found.value, *found.interval))
+    return f"{mean} ({low} to {high})"
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
@@ -185,9 +182,9 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     tables = []
     for part in study.by_kind:
         made = [compared(part), effects(part)]
-        made += [prices(part)] * bool(_with_twins(part)) + [started(part)] * any(
-            "start" in cell.cell["model_options"] for cell in part.cells
-        )
+        made += [prices(part)] * bool(_with_twins(part))
+        if any("start" in cell.cell["model_options"] for cell in part.cells):
+            made += [started(part, "alignment", ".2f", ends=True), started(part, "loss", ".4f")]
         tables += [
             stands_on(part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}**\n\n{table}")
             for table in made

@@ -8,7 +8,7 @@ from typing import Any
 
 import modtf
 from modtf.analysis import IN, OUT, against
-from modtf.analysis.claims import CONTRADICTED, DEPENDS, NOT_ENOUGH, SUPPORTED, UNDECIDED, decisive
+from modtf.analysis.claims import CONTRADICTED, DEPENDS, INITIALS, SUPPORTED, UNDECIDED, decisive
 from modtf.analysis.claims.evidence import MOST_TASKS
 from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
@@ -28,7 +28,6 @@ PICTURES = (
 NUM_RULES = 8  # which all kinds were run with
 INFORMED = ("modular_op", "gt_modular")
 LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**", DEPENDS: "depends"}
-INITIALS = {SUPPORTED: "s", CONTRADICTED: "c", UNDECIDED: "u", NOT_ENOUGH: "-"}
 
 
 def read() -> modtf.Study:

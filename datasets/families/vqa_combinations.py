@@ -6,7 +6,9 @@ import numpy as np
 
 from modtf.families.vqa_questions import QUESTIONS, TYPES, VALUES
 
-PUBLISHED_SEEDS = (123, 456)
+#: of data seeds 0 and 1: those whose mean numbers of combinations are the ticks of the published plots
+PUBLISHED_SEEDS = {"attribute": (123, 179), "comparison": (123, 789)}
+OTHERWISE = (123, 456)  # the other questions, and `comparison` of 20 rounds
 TEST_ROUNDS = 5
 #: relations -> the signs of left less right value that are a yes, and a no; ties of orders are neither
 ORDERS = {"same": ((0,), (-1, 1)), "different": ((-1, 1), (0,)), "less": ((-1,), (1,)), "more": ((1,), (-1,))}
@@ -68,7 +70,9 @@ def answers(question: str, tuples: np.ndarray) -> np.ndarray:
 @cache
 def find_combinations(question: str, rounds: int, data_seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Tuples for training and test that leave every question a yes and a no."""
-    seeds = PUBLISHED_SEEDS[data_seed : data_seed + 1] or (data_seed, data_seed + 1000)
+    exception = (question, rounds) == ("comparison", 20)
+    published = OTHERWISE if exception else PUBLISHED_SEEDS.get(question, OTHERWISE)
+    seeds = published[data_seed : data_seed + 1] or (data_seed, data_seed + 1000)
     for seed in seeds:
         found = draw_combinations(seed, rounds)
         if all(answers(question, tuples).any(axis=(2, 3)).all() for tuples in found):

@@ -160,7 +160,15 @@ class Evaluator:
         with failures_explained(self.model, self.population, self.evaluation):
             rows = self._performance()
             activation, of_places = self._activation()
-        return Scores({**rows, **of_places}, activation)
+        known = 1.0 if self._is_finite() else np.nan
+        rows = {name: known * values for name, values in {**rows, **of_places}.items()}
+        return Scores(rows, {place: known * matrix for place, matrix in activation.items()})
+
+    def _is_finite(self) -> bool:
+        """Whether a member's weights are numbers, if it is alone: on a CPU ReLU and pooling hide NaN."""
+        if len(self.population) > 1:  # compiled by XLA, which does not
+            return True
+        return all(np.isfinite(keras.ops.convert_to_numpy(w)).all() for w in self.model.trainable_weights)
 
     def _performance(self) -> Rows:
         states: dict[str, State] = {}

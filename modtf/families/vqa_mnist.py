@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from modtf.condition import Condition
 from modtf.families import Family, Option, register_family
+from modtf.families.presets import TAIL
 from modtf.families.vqa_questions import PLACES, QUESTIONS, Question
 from modtf.observed import Place
 from modtf.protocol import Evaluation, Preset, Protocol, Training
@@ -102,13 +103,13 @@ class VQAMNIST(Family):
         many = task.examples > PUBLISHED_EXAMPLES
         steps = (500_000 if task.question == "attribute" else 1_000_000) if many else 200_000
         batch_size = 128 if task.question == "attribute" and not many else 64
-        training = Training(steps=steps, learning_rate=1e-4, batch_size=batch_size, evaluations=40)
+        training = Training(steps=steps, learning_rate=1e-4, batch_size=batch_size, evaluations=40, tail=TAIL)
         return Preset(task.num_rules, 64, 5, 1, Protocol(training, Evaluation(batches=100, tokens=50_000)))
 
     def quick(self, task: "Task") -> Preset:
         asked = question_of(task).num_questions
         batch_size = -(-60 // asked) * asked  # as many of every question
-        training = Training(steps=3_000, learning_rate=1e-3, batch_size=batch_size, evaluations=10)
+        training = Training(steps=3_000, learning_rate=1e-3, batch_size=batch_size, evaluations=10, tail=TAIL)
         sizes: dict[str, Any] = dict.fromkeys(("batch_size", "activation_batch_size"), 4 * batch_size)
         evaluation = Evaluation(batches=10, tokens=2_520, draws=5, tokens_per_draw=252, **sizes)
         return Preset(task.num_rules, 16, 3, 1, Protocol(training, evaluation))

@@ -9,6 +9,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.claims.evidence import share_evidence as share_evidence
     from modtf.analysis.claims.judge import CONTRADICTED as CONTRADICTED
     from modtf.analysis.claims.judge import DEPENDS as DEPENDS
+    from modtf.analysis.claims.judge import INITIALS as INITIALS
     from modtf.analysis.claims.judge import NOT_ENOUGH as NOT_ENOUGH
     from modtf.analysis.claims.judge import SUPPORTED as SUPPORTED
     from modtf.analysis.claims.judge import UNDECIDED as UNDECIDED
@@ -17,6 +18,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.claims.judge import evidence_words as evidence_words
     from modtf.analysis.claims.judge import in_words as in_words
     from modtf.analysis.claims.judge import judge_all as judge_all
+    from modtf.analysis.claims.judge import letters as letters
     from modtf.analysis.claims.judge import print_claims as print_claims
     from modtf.analysis.claims.numbers import advantage as advantage
     from modtf.analysis.claims.numbers import against_random as against_random

@@ -12,7 +12,7 @@ from modtf.analysis.claims.registry import CLAIMS, Claim
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, holm
 from modtf.analysis.labels import kind_label, known_variants
 from modtf.analysis.text import plural
-from modtf.analysis.trained import TrainedModels
+from modtf.analysis.trained import CHOICES, TrainedModels
 from modtf.checks import check_names
 from modtf.families import is_one_of
 from modtf.results.schema import KIND
@@ -21,6 +21,8 @@ SUPPORTED, CONTRADICTED, UNDECIDED = "supported", "contradicted", "undecided"
 NOT_ENOUGH = "not enough runs"
 DEPENDS = "depends on the checkpoint"
 VERDICTS = (SUPPORTED, CONTRADICTED, UNDECIDED, NOT_ENOUGH, DEPENDS)
+INITIALS = {SUPPORTED: "s", CONTRADICTED: "c", UNDECIDED: "u", NOT_ENOUGH: "-"}
+LEGEND = "s supported, c contradicted, u undecided, - not enough runs; q: the false-discovery rate."
 BESIDE = "beside"  # of evidence that is shown, and not judged
 ORDER = {CONTRADICTED: 0, NOT_ENOUGH: 1, UNDECIDED: 2}  # the evidence that decided the verdict comes first
 COLUMNS = ["claim", "text", "figure", "statistic", *KIND, "kind", "evidence", "value", "low", "high"]
@@ -171,6 +173,13 @@ def _words(claim: pd.DataFrame) -> str:
     return "; ".join([*parts, *(f"{verdict} in {', '.join(kinds[verdict])}" for verdict in others)])
 
 
+def letters(row: pd.Series) -> str:
+    """The verdicts at all checkpoints, "tail s, last s, best u, pooled u", and q where there is one."""
+    found = [(name, row.get(f"verdict_{name}")) for name in CHOICES]
+    said = ", ".join(f"{name} {INITIALS[verdict]}" for name, verdict in found if verdict in INITIALS)
+    return said if math.isnan(row["q"]) else f"{said}; q {row['q']:.3f}"
+
+
 def evidence_words(row: pd.Series, level: float) -> str:
     """The number that decided, its interval, what was expected, and why it did not decide."""
     if not math.isfinite(row["value"]):
@@ -183,7 +192,7 @@ def evidence_words(row: pd.Series, level: float) -> str:
     said[0] += plural(row["num_tasks"], "task")
     if row["num_missing"]:
         said.append(f"{plural(row['num_missing'], 'value')} lost to models that diverged")
-    return "; ".join([*said, row["why"]] if row["why"] else said)
+    return "; ".join([*said, *([row["why"]] if row["why"] else []), letters(row)])
 
 
 def print_claims(judged: pd.DataFrame, level: float = LEVEL) -> str:
@@ -195,4 +204,4 @@ def print_claims(judged: pd.DataFrame, level: float = LEVEL) -> str:
         lines += [f"{claim.text}  [{claim.figure}]", f"    {claim.words}"]
         for _, row in details[details["claim"] == claim.claim].iterrows():
             lines.append(f"    {row['kind']:<{width}}  {row['verdict']:<15}  {evidence_words(row, level)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *([LEGEND] if lines else [])])

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from modtf.analysis.claims.judge import decisive, evidence_words, in_words
+from modtf.analysis.claims.judge import LEGEND, decisive, evidence_words, in_words
 from modtf.analysis.claims.registry import CLAIMS
 from modtf.analysis.contents import contents, how_measured
 from modtf.analysis.intervals import MIN_TASKS
@@ -139,7 +139,8 @@ def claims_section(study: TrainedModels, judged: pd.DataFrame) -> Section:
     text = (
         "A kind of task supports a claim if the interval of every number it stands on lies where the claim "
         "says. It contradicts it if one lies on the other side, after Holm's correction for the number of "
-        f"looks. Otherwise it is undecided; with fewer than {MIN_TASKS} tasks there are not enough runs."
+        f"looks. Otherwise it is undecided; with fewer than {MIN_TASKS} tasks there are not enough runs. "
+        f"At the checkpoints: {LEGEND}"
     )
     details = decisive(judged)
     kinds = list(dict.fromkeys(details["kind"]))

@@ -12,6 +12,7 @@ from modtf.analysis.trained import TrainedModels
 
 GIVEN = "clamped"
 WAYS = {False: "soft", True: "drawn"}
+SURE = 0.05  # of either of two one-sided tests
 Dose = tuple[str, float, bool]  # matrix, amount, and whether a module is drawn for every token
 
 
@@ -108,6 +109,17 @@ def times(values: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> s
     )
     mean, low, high = np.exp([found.value, *found.interval])
     return f"{mean:.2f} ({low:.2f} to {high:.2f})"
+
+
+def effect(pairs: pd.DataFrame, within: float, level: float, column: str = "advantage") -> str:
+    """The mean over tasks of what `match_members` found, advantages in percent, with its interval; behind it
+    "=" where two one-sided tests at 5% say that it lies within a margin. "" where nothing was run."""
+    if pairs.empty:
+        return ""
+    found, form = mean_evidence(pairs, column, "", within=within, level=level), "{:+.2f}"
+    form = "{:+.0%}" if column == "advantage" else form
+    low, high = map(form.format, found.interval)
+    return f"{form.format(found.value)} ({low} to {high})" + " =" * (found.p_for < SURE)
 
 
 def _is(doses: pd.DataFrame, matrix: str, amount: float, drawn: bool) -> pd.Series:

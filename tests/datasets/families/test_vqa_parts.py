@@ -53,6 +53,20 @@ def test_combinations_are_the_published_ones(seed, sizes):
     assert 58 <= len(test) <= 61
 
 
+@pytest.mark.parametrize(
+    ("question", "shares"),
+    [
+        ("attribute", [2.4, 5.1, 13.45, 21.55, 26.85, 53.65]),
+        ("multiple", [2.55, 5.25, 13.45, 21.2, 26.55, 52.9]),
+        ("comparison", [2.65, 5.1, 13.25, 21.0, 26.2, 52.9]),
+        ("spatial", [2.55, 5.25, 13.45, 21.2, 26.55, 52.9]),
+    ],
+)
+def test_two_data_seeds_have_the_published_shares_of_combinations(question, shares):
+    found = [np.mean([len(find_combinations(question, r, s)[0]) for s in (0, 1)]) / 4.5 for r in ROUNDS]
+    np.testing.assert_allclose(found, shares, atol=0.051)  # what a plot's ticks say
+
+
 def test_combinations_that_leave_a_question_open_are_others():
     lacking = [s for s in range(200) if not _whole(draw_combinations(s, 1)[0])]
     assert len(lacking) == 10

@@ -16,6 +16,18 @@ TASK = Task(arch="rnn", setting="classification", num_rules=2)
 CONDITIONS = ("iid", "scale2", "len3", "len3_scale2")
 
 
+def test_of_a_member_alone_whose_weights_are_no_numbers_nothing_is_known(small_sizes):
+    task = Task("vqa_mnist", question="attribute", examples=1260)
+    model = build(task, "all_all_all", 2)
+    evaluator = Evaluator(model, Population.of(task), replace(small_sizes, conditions=None))
+    kernel = next(w for w in model.trainable_weights if "conv0" in w.path or "conv" in w.path)
+    kernel.assign(np.full(kernel.shape, np.nan))
+    scores = evaluator.run()
+    assert {name for name, *_ in scores.rows} > {"loss", "error"}
+    assert all(np.isnan(values).all() for values in scores.rows.values())
+    assert all(np.isnan(matrix).all() for matrix in scores.activation.values())
+
+
 @pytest.fixture(scope="module")
 def sizes(small_sizes):
     return replace(small_sizes, conditions=CONDITIONS)

@@ -15,13 +15,13 @@ def learned():
     return {f"{FOLDER}/{cell.folder}": cell for cell in cells if cell.variant != "clamped"}
 
 
-def test_every_router_of_the_mlp_has_a_soft_and_a_drawn_twin(learned):
+def test_every_router_has_a_soft_and_a_drawn_twin(learned):
     twins: dict[str, list[bool]] = {}
     for twin in load_study("factors_twins").cells:
         twins.setdefault(twin.router["of"], []).append(twin.router["hard"])
         of = learned[twin.router["of"]]
         assert (twin.task, twin.members, twin.width) == (of.task, of.members, of.width)
-    assert set(twins) == {name for name, cell in learned.items() if cell.task.arch == "mlp"}
+    assert set(twins) == set(learned)
     assert all(hard == [False, True] for hard in twins.values())
 
 

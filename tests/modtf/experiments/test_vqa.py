@@ -82,9 +82,24 @@ def test_claims_that_do_not_hold():
 
 
 def test_nothing_is_said_of_what_is_not_learned():
-    judged = judge_all(study_of(results(iid=12.0)), CLAIMS[:1])
+    judged = judge_all(study_of(results(iid=12.0)), CLAIMS)
+    assert set(judged["claim"]) == set(CLAIMS)
     assert set(judged["verdict"]) == {"not enough runs"}
-    assert judged["why"].iloc[0] == "accuracy in distribution is below 90%"
+    lacking = judged.loc[judged["evidence_verdict"] == "not enough runs", "why"]
+    assert set(lacking) == {"accuracy in distribution is below 90%"}
+
+
+def test_the_libraries_are_held_against_each_other_not_against_one():
+    frame = results()
+    iid = frame["condition"] == "iid"
+    for name, more in (
+        ("group_all_all", 1.5),
+        ("sub_sub_sub", -1.5),
+    ):  # 3 points apart, each within 2 of the rest
+        frame.loc[iid & (frame["variant"] == name), "value"] += more
+    judged = judge_all(study_of(frame), ["libraries_are_alike_in_distribution"])
+    apart = judged[judged["evidence_verdict"] == "contradicted"]["evidence"]
+    assert set(apart) == {"sub_sub_sub over group_all_all"}
 
 
 def test_ten_times_the_data_are_asked_for():

@@ -14,6 +14,8 @@ from modtf.experiments.modarch.given import GIVEN, WAYS, Dose, saved, trends, wi
 
 MARGIN = 0.15  # of the loss or error: ten tasks of the mlp resolve some 11 to 14%
 NARROWER = {"rnn": 0.05}  # where ten tasks resolve more: 3 to 4%
+#: rules that share modules evenly: how many, and as many modules for them
+EVENLY = {2: ("block", 2), 4: ("block", 4), 8: ("spread", 0.875)}
 REDUCTION = "relative reduction of the loss or error"
 
 claim = partial(documented_claim, "misrouting", router=GIVEN)
@@ -70,14 +72,13 @@ def a_tenth_misrouted_is_cheap(study: TrainedModels) -> list[Evidence]:
 @claim(REDUCTION)
 def half_the_modules_cost(study: TrainedModels) -> list[Evidence]:
     """where rules share modules evenly, half as many modules do worse at the same alignment."""
-    evenly = {2: ("block", 2), 4: ("block", 4), 8: ("spread", 0.875)}
     doses = [
         (
             f"{size} modules over {size // 2} for {size} rules, {way}",
             (*even, drawn),
             ("collapsed", size, drawn),
         )
-        for (drawn, way), (size, even) in product(WAYS.items(), evenly.items())
+        for (drawn, way), (size, even) in product(WAYS.items(), EVENLY.items())
     ]
     return _compared(study, doses)
 

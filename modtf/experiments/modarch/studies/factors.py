@@ -1,4 +1,4 @@
-"""Routers that differ in one thing at a time, 31 cells; 40 twins of what they learned; 8 with a start.
+"""Routers that differ in one thing at a time, 31 cells; 50 twins of what they learned; 8 with a start.
 
     modtf sweep --study=factors --out=studies/factors
     modtf sweep --study=factors_twins --out=studies/factors  # afterwards: it reads what those learned
@@ -12,9 +12,9 @@ In the rnn, at the protocol of `misrouting`, five routers: all modules, and one,
 batch, over every sequence, or by a bias, with the strengths and rates of the mlp.
 
 A twin is `clamped` to the matrix that a router ended with on the same task and seed, mixed by it or drawn
-from it, at the learning rate that `clamped` was tuned to. What it costs over perfect routing is the price of
-the matrix; what is left between router and twin is everything else: what p knows of a token beyond its rule,
-and what moved during training.
+from it, in the mlp at the learning rate that `clamped` was tuned to. What it costs over perfect routing is
+the price of the matrix; what is left between router and twin is everything else: what p knows of a token
+beyond its rule, what moved during training, and the learning rate.
 """
 
 from modtf.cell import Cell
@@ -75,28 +75,33 @@ def given(setting: str) -> list[Cell]:
     return sum(points, Grid([])).cells()
 
 
-@register_study("factors")
-def cells() -> list[Cell]:
-    """What is given and what is learned in the mlp, and routers in the rnn."""
-    rnn = [
+def in_rnn() -> list[Cell]:
+    """The routers of the rnn."""
+    points = [
         recurrent()
         * shared_by(k, balance)
         * grid(**TUNED[k, balance][1], **({"router.scope": scope} if scope else {}))
         for k, balance, scope in IN_RNN
     ]
-    mlp = [cell for setting in SETTINGS for cell in (*given(setting), *learned(setting))]
-    return mlp + sum(rnn, Grid([])).cells()
+    return sum(points, Grid([])).cells()
+
+
+@register_study("factors")
+def cells() -> list[Cell]:
+    """What is given and what is learned in the mlp, and routers in the rnn."""
+    return [cell for setting in SETTINGS for cell in (*given(setting), *learned(setting))] + in_rnn()
 
 
 @register_study("factors_twins")
 def twins() -> list[Cell]:
-    """The twins of the learned routers of the mlp."""
+    """The twins of the learned routers."""
+    of = {
+        hard: [(of_mlp(s, rate), c) for s in SETTINGS for c in learned(s)] for hard, rate in CLAMPED.items()
+    }
     points = [
-        of_mlp(setting, rate)
-        * grid(variant="clamped", **{"router.of": f"{FOLDER}/{cell.folder}", "router.hard": hard})
-        for setting in SETTINGS
-        for cell in learned(setting)
-        for hard, rate in CLAMPED.items()
+        shared * grid(variant="clamped", **{"router.of": f"{FOLDER}/{cell.folder}", "router.hard": hard})
+        for hard, learners in of.items()
+        for shared, cell in [*learners, *((recurrent(), cell) for cell in in_rnn())]
     ]
     return sum(points, Grid([])).cells()
 
