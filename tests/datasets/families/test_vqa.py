@@ -76,7 +76,13 @@ def test_pictures_answer_questions_of_colour(question):
             assert (COLOURS[names[rule]] in colours_of(image)) == answer
 
 
-def test_comparisons_of_light_and_colour():
+def _extent(image):
+    """The longer side of a digit's ink, 20 of the 28 pixels that it was drawn on."""
+    rows, columns = np.nonzero(image.max(axis=-1) > 0.1)
+    return max(np.ptp(rows), np.ptp(columns)) + 1
+
+
+def test_comparisons_of_light_colour_and_size():
     images, rules, target = read(task_of("comparison"), 2)
     orders = {"larger": "size", "smaller": "size", "brighter": "light", "darker": "light"}
     names = QUESTIONS["comparison"].sub_tasks
@@ -85,6 +91,10 @@ def test_comparisons_of_light_and_colour():
         assert rule[0] == rule[1] == TYPES.index(asked)
         if names[rule[2]] == "same_color":
             assert (colours_of(pair[0]) == colours_of(pair[1])) == answer
+        if names[rule[2]] in ("smaller", "larger"):
+            left, right = map(_extent, pair)
+            assert abs(left - right) > 2  # never a tie
+            assert ((left > right) == (names[rule[2]] == "larger")) == answer
         if names[rule[2]] in ("brighter", "darker"):
             left, right = pair.max(axis=(1, 2, 3))
             assert abs(left - right) > 0.05  # never a tie

