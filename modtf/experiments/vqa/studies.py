@@ -19,6 +19,7 @@ from modtf.studies.grid import Grid, grid, together
 from modtf.studies.load import register_study
 
 PER_QUESTION = 600
+BATCHES = 10  # of an evaluation, and of the ten of `tail` together: the whole test set, or more
 TASKS = {"attribute": 5, "comparison": 5, "multiple": 2, "spatial": 2}
 #: where two objects are seen, the loss still falls at 3,000
 STEPS = {"attribute": 3_000, "comparison": 6_000, "multiple": 6_000, "spatial": 6_000}
@@ -36,7 +37,8 @@ def cells() -> list[Cell]:
         tasks=list(TASKS.values()),
         **{"training.steps": list(STEPS.values()), "training.learning_rate": list(RATES.values())},
     )
-    models = grid(arch=FAMILY, preset="quick", variant=default_variants(FAMILIES[FAMILY]))
+    of_quick = grid(arch=FAMILY, preset="quick", **{"evaluation.batches": BATCHES})
+    models = of_quick * grid(variant=default_variants(FAMILIES[FAMILY]))
     return [at_its_rate(cell) for cell in (asked * models).cells()]
 
 
