@@ -106,10 +106,8 @@ def effects(part: modtf.Study) -> str:
             if {first, second} <= there:
                 cells = []
                 for name, of_name in parts.items():
-                    pairs, column = (
-                        match_members(of_name, first, second),
-                        "gain" if name in MARGINS else "advantage",
-                    )
+                    column = "gain" if name in MARGINS else "advantage"
+                    pairs = match_members(of_name, first, second)
                     cells.append(effect(pairs, margins[name], part.level, column))
                 lines.append([f"{first} over {second}", *cells])
     return markdown_table(["what changes", *(name.replace("_", " ") for name in parts)], lines)

@@ -116,8 +116,8 @@ def effect(pairs: pd.DataFrame, within: float, level: float, column: str = "adva
     "=" where two one-sided tests at 5% say that it lies within a margin. "" where nothing was run."""
     if pairs.empty:
         return ""
-    found, form = mean_evidence(pairs, column, "", within=within, level=level), "{:+.2f}"
-    form = "{:+.0%}" if column == "advantage" else form
+    found = mean_evidence(pairs, column, "", within=within, level=level)
+    form = "{:+.0%}" if column == "advantage" else "{:+.2f}"
     low, high = map(form.format, found.interval)
     return f"{form.format(found.value)} ({low} to {high})" + " =" * (found.p_for < SURE)
 

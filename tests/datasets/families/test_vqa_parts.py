@@ -124,10 +124,10 @@ def test_corners_are_as_those_that_are_drawn_until_they_fit(question, sizes, rel
     generator, number = np.random.RandomState(1), 20_000
     truth = TRUTHS[relation, answer] if question == "spatial" else 0
     spans = [SIZES[s] if question == "spatial" else 28 for s in sizes]
-    given = [
-        np.full([number, *np.shape(v)], v) for v in (np.array(sizes, np.int32), np.int32(truth), relation < 2)
-    ]
-    found = draw_corners(host_ops, generator.rand(number, 3), *given, *corner_pairs(question)).numpy()
+    both = np.tile(np.array(sizes, np.int32), [number, 1])
+    truths, across = np.full(number, truth, np.int32), np.full(number, relation < 2)
+    pairs, counts = corner_pairs(question)
+    found = draw_corners(host_ops, generator.rand(number, 3), both, truths, across, pairs, counts).numpy()
     drawn = np.stack([generator.randint(0, 64 - span, [20 * number, 2]) for span in spans], 1)
 
     def fits(corners):
