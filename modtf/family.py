@@ -132,6 +132,9 @@ class Family:
     def check(self, task: "Task") -> None:
         """Raises `ValueError` where options have no meaning together."""
 
+    def check_model(self, task: "Task", options: Mapping[str, Any]) -> None:
+        """Raises `ValueError` where its own architecture cannot have these options on this task."""
+
     def published(self, task: "Task") -> "Preset":
         """The published protocol."""
         raise NotImplementedError

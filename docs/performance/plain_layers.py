@@ -5,50 +5,63 @@ modtf bench --arch=vqa_mnist --variant=all_all_all --plugin=docs/performance/pla
 
 import keras
 import tensorflow as tf
-from keras import layers
+from keras import layers, ops
 
 from modtf.datasets.streaming import stream
+from modtf.families.vqa_library import CONVOLUTIONS, HIDDEN, LAST
 from modtf.launch.benchmark.timing import BASELINES, BATCH_SIZE
-from modtf.models.architectures.vqa_library import CONVOLUTIONS, HIDDEN, LAST
 from modtf.models.base import ModularModel
 
 
 class PlainVQA(keras.Model):
-    """Encoder, Find and classifier of Keras's own layers, one of each for all; for questions of one call.
+    """Encoder, Find and classifier of Keras's own layers, one of each for all.
 
     Args:
         width: e.
         num_rules: of scales.
+        images: of an example.
+        leaves: calls that see an image; two have a root.
     """
 
-    def __init__(self, width: int, num_rules: int):
+    def __init__(self, width: int, num_rules: int, images: int, leaves: int):
         super().__init__()
+        self.images, self.leaves = images, leaves
         wide = {"padding": "same", "activation": "relu"}
         self.encoder = [layers.Conv2D(width, 3, **wide) for _ in range(CONVOLUTIONS)]
         self.pool = layers.MaxPooling2D()
         self.scales = layers.Embedding(num_rules, width, "random_normal")
-        self.projection, self.find = layers.Dense(width, "relu"), layers.Conv2D(width, 3, **wide)
+        self.find = layers.Conv2D(width, 3, **wide)
+        self.leaf = layers.Dense(width, "relu")
+        self.root = layers.Dense(width, "relu") if leaves > 1 else None
         self.first, self.second = layers.Dense(HIDDEN * width, "relu"), layers.Dense(LAST * width, "relu")
         self.largest, self.last = layers.GlobalMaxPooling2D(), layers.Dense(2)
 
     def call(self, features):
-        x = features["inputs"]
+        x, rule = features["inputs"], features["rule"]
+        x = ops.reshape(x, [-1, *x.shape[-3:]])  # images are examples
         for number, layer in enumerate(self.encoder):
             x = layer(x)
             if number in (1, 3):
                 x = self.pool(x)
-        scale = self.scales(features["rule"][:, 0])
-        x = self.find(self.projection(x) * scale[:, None, None])
+        x = ops.repeat(x, self.leaves // self.images, axis=0)
+        x = self._found(self.leaf(x), ops.reshape(rule[:, : self.leaves], [-1]))
+        if self.root is not None:
+            x = ops.reshape(x, [-1, 2, *x.shape[1:]])
+            x = self._found(self.root(ops.concatenate([x[:, 0], x[:, 1]], axis=-1)), rule[:, 2])
         return self.last(self.second(self.largest(self.first(x))))
+
+    def _found(self, x, rule):
+        return self.find(x * self.scales(rule)[:, None, None])
 
 
 @BASELINES.register("plain")
 def plain(model: ModularModel) -> tuple[keras.Model, tf.data.Dataset] | None:
     """Plain layers beside a model of modtf; None where there are none."""
     task = model.population.task
-    if task.family.architecture != "vqa" or task.family.num_tokens(task) > 1:
+    if task.family.architecture != "vqa":
         return None
-    network = PlainVQA(model.width, model.num_rules)
+    shape, leaves = task.family.token_shape(task), 2 if task.family.num_tokens(task) > 1 else 1
+    network = PlainVQA(model.width, model.num_rules, shape[0] if len(shape) > 3 else 1, leaves)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     network.compile(keras.optimizers.Adam(1e-4), loss, jit_compile=False)
     return network, stream(model.population, BATCH_SIZE, "train")

@@ -7,9 +7,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from modtf.families.vqa_library import FIND, ROUTED_ENCODER, Bank, Library
 from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES, QUESTIONS
 from modtf.models.architectures import register_architecture
-from modtf.models.architectures.vqa_library import FIND, Bank, Library
 from modtf.models.architectures.vqa_modules import KINDS, Modules
 from modtf.models.base import ModularModel
 from modtf.models.kernels.hard_routing import hard_routing, mixture
@@ -28,7 +28,7 @@ class VQANetwork(ModularModel):
 
     has_members_axis, compiled_by_xla = False, False
 
-    def make_layers(self, library: str = "routed_all_all"):
+    def make_layers(self, library: str = ROUTED_ENCODER):
         task = self.population.task
         self.places = frozenset(task.places)
         scales = np.random.standard_normal([task.num_rules, self.width])  # the same for every library
@@ -45,7 +45,7 @@ class VQANetwork(ModularModel):
         if not self.routers and self.population.family.variant(self.variant).router != GIVEN:
             raise ValueError(
                 f"The variant {self.variant!r} has a router, and library={library!r} no routed place. Take a "
-                f"library with one, such as 'routed_all_all', or variant={GIVEN!r}."
+                f"library with one, such as {ROUTED_ENCODER!r}, or variant={GIVEN!r}."
             )
 
     def _modules(self, bank: Bank, number: int, name: str) -> Modules:

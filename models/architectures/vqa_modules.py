@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from modtf.models.architectures.vqa_library import (
+from modtf.families.vqa_library import (
     ANSWERS,
     CLASSIFIER,
     ENCODER,

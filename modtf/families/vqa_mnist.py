@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from modtf.condition import Condition
 from modtf.families import Family, Option, register_family
 from modtf.families.presets import TAIL
+from modtf.families.vqa_library import ROUTED_ENCODER, Library
 from modtf.families.vqa_questions import PLACES, QUESTIONS, Question
 from modtf.observed import Place
 from modtf.protocol import Evaluation, Preset, Protocol, Training
@@ -81,6 +82,9 @@ class VQAMNIST(Family):
     def check(self, task: "Task") -> None:
         if task.examples != int(task.examples):
             raise ValueError(f"examples={task.examples!r} is not valid; expected a whole number.")
+
+    def check_model(self, task: "Task", options: Mapping[str, Any]) -> None:
+        Library.of(options.get("library", ROUTED_ENCODER), task.question)
 
     def places(self, task: "Task") -> dict[str, Place]:
         """Encoder, module and classifier, each by sub-tasks and by their groups."""

@@ -36,6 +36,9 @@ def check_cell(cell: Cell) -> None:
         names = [variant.name for variant in cell.task.family.variants]
         check_choice("variant", cell.variant, dict.fromkeys([*names, *ROUTERS, *MODELS]))
     check_choice("architecture", architecture, ARCHITECTURES)
+    if cell.architecture is None:
+        fixed = cell.task.family.variant(cell.variant).model or {}
+        cell.task.family.check_model(cell.task, {**fixed, **cell.model})
     check_width(architecture, cell.width, cell.task.num_rules, cell.router.get("modules"))
 
 

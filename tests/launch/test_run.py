@@ -105,6 +105,7 @@ BAD = {
     "--arch=rnn --target=state --setting=classification": "target='state' has a meaning in regression alone",
     "--batch_size=1000000000": "cannot fit: it needs at least 208.0 GB of memory (the largest batch",
     "--tasks=1000000 --seeds=1000000": "seeds=1000000 cannot fit: it needs at least 200,000.0 GB",
+    "--arch=vqa_mnist --variant=gt_modular --set=model.library=sub_bogus_all": "library='sub_bogus_all' is none",
     "--checkpoint=first": "--checkpoint='first' is not known; expected one of tail, last, best",
     "--plugin=file": "The plug-in 'file' failed: ModuleNotFoundError: No module named 'file'",
     "--out=file/below": "--out=file/below cannot be written",
@@ -126,10 +127,10 @@ def test_bad_input_is_one_clear_line_at_once(arguments, call, monkeypatch, tmp_p
 
 
 def test_what_only_a_model_knows_is_said_before_anything_is_written(call, tmp_path):
-    arguments = ["--arch=vqa_mnist", "--variant=gt_modular", "--set=model.library=sub_bogus_all"]
+    arguments = ["--arch=vqa_mnist", "--variant=modular_op", "--set=model.library=all_all_all"]
     status, _, error = call(command, "run.py", *arguments, f"--out={tmp_path}")
     assert status == 1
-    assert "library='sub_bogus_all' is none; expected" in error
+    assert "has a router, and library='all_all_all' no routed place" in error
     assert not os.listdir(tmp_path)
 
 

@@ -17,6 +17,7 @@ def test_errors_are_one_line(call, tmp_path):
     for arguments, words in [
         ([f"--study={study}"], "1 of 1 cells cannot run"),
         (["--study=testing", "--shard=3/3"], "--shard=3/3: expected i/n"),
+        (["--arch=vqa_mnist", "--variant=all_mixed_all"], "is one of question='comparison', received"),
         (["--study=testing", "--workers=0"], "workers=0 is not valid"),
     ]:
         status, _, error = call(command, "sweep.py", *arguments, f"--out={tmp_path / 'out'}")

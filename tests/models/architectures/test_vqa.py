@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import modtf
+from modtf.families.vqa_library import Library
 from modtf.families.vqa_questions import QUESTIONS
-from modtf.models.architectures.vqa_library import Library
 from modtf.models.kernels.by_device import use_kernels
 from modtf.models.kernels.hard_routing import hard_routing, mixture
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES, QUESTIONS
 
 BN, FIND, RESIDUAL, ROUTED = "bn", "find", "residual", "routed"
+ROUTED_ENCODER = "routed_all_all"  # the library where none is named
 #: what a place may have: one module for all sub-tasks, one per group, one per sub-task, or all of which a
 #: router weighs the groups' number. The intermediate module of a sub-task alone is a Residual, or a Find;
 #: "mixed" has Residuals for leaves and Finds for groups of roots, "mixedone" one Find for all roots
