@@ -10,15 +10,13 @@ from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
 from modtf.analysis.tracking import judged_cells
-from modtf.results import find_cells
 
 HERE = Path(__file__).parent
 
 
 def read() -> modtf.Study:
-    """All models of the study but those with a start: they are routers of it, not others."""
-    cells = find_cells(HERE / "study" / "factors.zip")
-    return modtf.Study.read([cell for cell in cells if "trainer.start" not in cell.cell["model_options"]])
+    """All models of the study."""
+    return modtf.Study.read(HERE / "study" / "factors.zip")
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

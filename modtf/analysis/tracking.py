@@ -31,6 +31,7 @@ UNDECIDED, NOT_ENOUGH, UNDEFINED = "undecided", "not enough runs", "undefined"
 VERDICTS = (TRACKS, DOES_NOT, MISLEADS, UNDECIDED, NOT_ENOUGH, UNDEFINED)
 WITHIN = ("num_rules", "width", "variant")  # a kind
 FIXED = 1e-6  # an activation that never changes by more was not learned
+START = "trainer.start"  # an option of who was given one
 DIGITS = 9  # of a measure: what differs behind them is rounding, and has no rank
 COUNTS = ("num_tasks", "num_undefined", "num_routers", "num_points", "num_models", "num_missing")
 COLUMNS = ["measure", "kind", "over", "correlation", "low", "high", *COUNTS, "verdict"]
@@ -41,7 +42,7 @@ def learned_measures(study: Any) -> pd.DataFrame:
 
     Left out are models of one module, and those whose activation is the same at every evaluation, the one
     before training included: `gt_modular`, `uniform`. Their alignment is chosen, not learned, and two extreme
-    points would correlate whatever is not constant. At "tail" a measure is the mean over the last
+    points would correlate whatever is not constant. So is that of routers that were given a start. At "tail" a measure is the mean over the last
     evaluations.
 
     Returns:
@@ -58,6 +59,7 @@ def learned_measures(study: Any) -> pd.DataFrame:
         for place in study.places
         for found in study.activations(place)
         if found.last.shape[-1] > 1 and (np.abs(found.history - found.history[0]) > FIXED).any()
+        if START not in found.cell["model_options"]
     ]
     names = [measure.name for measure in activation_measures(GROUPS)]
     columns = [*KIND, *WITHIN, "place", UNIT, "seed", *names]
