@@ -42,8 +42,8 @@ def learned_measures(study: Any) -> pd.DataFrame:
 
     Left out are models of one module, and those whose activation is the same at every evaluation, the one
     before training included: `gt_modular`, `uniform`. Their alignment is chosen, not learned, and two extreme
-    points would correlate whatever is not constant. So is that of routers that were given a start. At "tail" a measure is the mean over the last
-    evaluations.
+    points would correlate whatever is not constant. So is that of routers that were given a start. At "tail"
+    a measure is the mean over the last evaluations.
 
     Returns:
         One row per model: the columns of `KIND`, num_rules, width, variant, place, data_seed, seed, then the
