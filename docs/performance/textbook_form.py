@@ -225,9 +225,12 @@ LABELS = {Affine: _affine, Search: _search, LinearDynamics: _dynamics}
 
 
 def has_textbook(task: Task, variant: str) -> bool:
-    """Whether the task's data, its architecture and the variant are written in textbook form."""
-    architecture = ARCHITECTURES[task.family.architecture]
-    return data_class(task.family) in LABELS and architecture in TEXTBOOK and variant in MIXTURES
+    """Whether the task's data, by its default options, its architecture and the variant are written in
+    textbook form."""
+    architecture, options = ARCHITECTURES[task.family.architecture], task.family.complete({})
+    by_default = all(getattr(task, name) == value for name, value in options.items())
+    known = data_class(task.family) in LABELS and architecture in TEXTBOOK
+    return by_default and known and variant in MIXTURES
 
 
 def textbook_model(task: Task, variant: str, width: int) -> keras.Model:

@@ -105,7 +105,7 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
             if data == MEMORY and len(population) > 1:
                 _, runs[f"{variant} alone"] = opened_step(build_cell(cell, population.alone(0)))
             if data == MEMORY and common["backend"] == "tensorflow":
-                is_plain = not (request["task"] or cell.router or cell.model)
+                is_plain = not (cell.router or cell.model)
                 costs |= _add_training(model, clock, common["baseline"], is_plain, runs, others)
             found.append(costs)
         for name, call in programs.peak_calls(request["precision"], size).items():
@@ -125,7 +125,7 @@ def _add_training(
     model: ModularModel, clock: Clock, baseline: bool, is_plain: bool, runs: Runs, others: Runs
 ) -> Costs:
     """Adds what is measured beside a step: `fit` where it shows; apart, on the stream and that of baselines,
-    which know no options. Returns which of those there are."""
+    which know no options of models. Returns which of those there are."""
     from modtf.launch.benchmark import tensorflow_programs
 
     variant, found = model.variant, Costs()
