@@ -90,6 +90,7 @@ def beside(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         for share, one in enumerate(line.itertuples(index=False)):
             row = line.iloc[share : share + 1]
             label = name if share == 0 else None
-            axes.bar(place, one.mean, 0.75, yerr=whiskers(row), color=look.colour, label=label, capsize=2.5)
+            axes.bar(place, one.mean, 0.75, color=look.colour, label=label)
+            axes.errorbar(place, one.mean, whiskers(row), fmt="none", ecolor="0.45", capsize=2.5)
     axes.set_xticks([])
     axes.set_ylim(bottom=40)
