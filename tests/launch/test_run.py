@@ -105,7 +105,7 @@ BAD = {
     "--arch=rnn --target=state --setting=classification": "target='state' has a meaning in regression alone",
     "--batch_size=1000000000": "cannot fit: it needs at least 208.0 GB of memory (the largest batch",
     "--tasks=1000000 --seeds=1000000": "seeds=1000000 cannot fit: it needs at least 200,000.0 GB",
-    "--arch=vqa_mnist --variant=gt_modular --set=model.library=sub_bogus_all": "library='sub_bogus_all'",
+    "--arch=vqa_mnist --variant=all_mixed_all": "is one of question='comparison', received",
     "--checkpoint=first": "--checkpoint='first' is not known; expected one of tail, last, best",
     "--plugin=file": "The plug-in 'file' failed: ModuleNotFoundError: No module named 'file'",
     "--out=file/below": "--out=file/below cannot be written",
