@@ -1,7 +1,7 @@
 """The algebra: what products, chains and filters give, and what they refuse."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modtf.studies import Grid, grid, together
@@ -32,11 +32,13 @@ def test_together():
         together(a=[1, 2], b=3)
 
 
+@settings(deadline=None)
 @given(GRIDS, OTHERS)
 def test_a_product_is_the_grid_of_all_axes(a, b):
     assert points(grid(**a) * grid(**b)) == points(grid(**a, **b))
 
 
+@settings(deadline=None)
 @given(GRIDS, GRIDS, OTHERS)
 def test_products_distribute_over_chains(a, b, c):
     left = (grid(**a) + grid(**b)) * grid(**c)
