@@ -37,8 +37,8 @@ def check_cell(cell: Cell) -> None:
         check_choice("variant", cell.variant, dict.fromkeys([*names, *ROUTERS, *MODELS]))
     check_choice("architecture", architecture, ARCHITECTURES)
     if cell.architecture is None:
-        fixed = cell.task.family.variant(cell.variant).model or {}
-        cell.task.family.check_model(cell.task, {**fixed, **cell.model})
+        _, options = cell.task.family.variant(cell.variant).options(cell.router, cell.model)
+        cell.task.family.check_model(cell.task, options)
     check_width(architecture, cell.width, cell.task.num_rules, cell.router.get("modules"))
 
 

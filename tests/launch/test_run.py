@@ -126,11 +126,18 @@ def test_bad_input_is_one_clear_line_at_once(arguments, call, monkeypatch, tmp_p
     assert os.listdir(tmp_path) == ["file"], "something was written"
 
 
-def test_what_only_a_model_knows_is_said_before_anything_is_written(call, tmp_path):
-    arguments = ["--arch=vqa_mnist", "--variant=modular_op", "--set=model.library=all_all_all"]
+@pytest.mark.parametrize(
+    ("variant", "library", "words"),
+    [
+        ("gt_modular", "sub_bogus_all", "library='sub_bogus_all' is none; expected"),
+        ("modular_op", "all_all_all", "has a router, and library='all_all_all' no routed place"),
+    ],
+)
+def test_what_only_a_model_knows_is_said_before_anything_is_written(variant, library, words, call, tmp_path):
+    arguments = ["--arch=vqa_mnist", f"--variant={variant}", f"--set=model.library={library}"]
     status, _, error = call(command, "run.py", *arguments, f"--out={tmp_path}")
     assert status == 1
-    assert "has a router, and library='all_all_all' no routed place" in error
+    assert words in error
     assert not os.listdir(tmp_path)
 
 
