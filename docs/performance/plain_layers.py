@@ -9,6 +9,7 @@ from keras import layers, ops
 
 from modtf.datasets.streaming import stream
 from modtf.families.vqa_library import CONVOLUTIONS, HIDDEN, LAST
+from modtf.families.vqa_questions import QUESTIONS, Question
 from modtf.launch.benchmark.timing import BASELINES, BATCH_SIZE
 from modtf.models.base import ModularModel
 
@@ -19,20 +20,20 @@ class PlainVQA(keras.Model):
     Args:
         width: e.
         num_rules: of scales.
-        images: of an example.
-        leaves: calls that see an image; two have a root.
+        question: what is asked.
     """
 
-    def __init__(self, width: int, num_rules: int, images: int, leaves: int):
+    def __init__(self, width: int, num_rules: int, question: Question):
         super().__init__()
-        self.images, self.leaves = images, leaves
+        self.leaves = 2 if question.roots else 1  # calls that see an image
+        self.sharing = self.leaves if len(question.shape) == 3 else 1  # of them, those that see the same
         wide = {"padding": "same", "activation": "relu"}
         self.encoder = [layers.Conv2D(width, 3, **wide) for _ in range(CONVOLUTIONS)]
         self.pool = layers.MaxPooling2D()
         self.scales = layers.Embedding(num_rules, width, "random_normal")
         self.find = layers.Conv2D(width, 3, **wide)
         self.leaf = layers.Dense(width, "relu")
-        self.root = layers.Dense(width, "relu") if leaves > 1 else None
+        self.root = layers.Dense(width, "relu") if question.roots else None
         self.first, self.second = layers.Dense(HIDDEN * width, "relu"), layers.Dense(LAST * width, "relu")
         self.largest, self.last = layers.GlobalMaxPooling2D(), layers.Dense(2)
 
@@ -43,7 +44,7 @@ class PlainVQA(keras.Model):
             x = layer(x)
             if number in (1, 3):
                 x = self.pool(x)
-        x = ops.repeat(x, self.leaves // self.images, axis=0)
+        x = ops.repeat(x, self.sharing, axis=0)
         x = self._found(self.leaf(x), ops.reshape(rule[:, : self.leaves], [-1]))
         if self.root is not None:
             x = ops.reshape(x, [-1, 2, *x.shape[1:]])
@@ -60,8 +61,7 @@ def plain(model: ModularModel) -> tuple[keras.Model, tf.data.Dataset] | None:
     task = model.population.task
     if task.family.architecture != "vqa":
         return None
-    shape, leaves = task.family.token_shape(task), 2 if task.family.num_tokens(task) > 1 else 1
-    network = PlainVQA(model.width, model.num_rules, shape[0] if len(shape) > 3 else 1, leaves)
+    network = PlainVQA(model.width, model.num_rules, QUESTIONS[task.question])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     network.compile(keras.optimizers.Adam(1e-4), loss, jit_compile=False)
     return network, stream(model.population, BATCH_SIZE, "train")
