@@ -17,6 +17,7 @@ from scipy import stats
 
 import modtf
 from modtf.metrics import measure_all
+from modtf.results import load_history
 
 PERFORMANCE = ("loss", "loss_scale2", "error", "error_scale2")
 MEASURES = ("collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information")
@@ -45,7 +46,7 @@ def our_values(folder: Path) -> pd.DataFrame:
     """The same of modtf's results."""
     results = modtf.load_results(folder)
     tail = results[results["checkpoint"] == "tail"].assign(when="tail")
-    history = modtf.Study.read(folder, checkpoint="tail").history
+    history = load_history(folder)
     start = history[history["step"] == 0].assign(when="step 0")
     both = pd.concat([tail, start])
     cells = {name: cell_of(cell, "modular", 0, 1).columns for name, cell in CELLS.items()}

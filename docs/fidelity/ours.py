@@ -37,6 +37,7 @@ def cell_of(matched: Matched, variant: str, data_seed: int, seeds: int) -> modtf
         activation_batch_size=BATCH_SIZE,
         draws=5,
         tokens_per_draw=SMALLER * 2_560,
+        conditions=("scale2",),  # beside "iid", which is always measured: no other is compared
     )
     return modtf.Cell(task, WIDTH, variant, tuple((data_seed, seed) for seed in range(seeds)), protocol)
 

@@ -92,7 +92,8 @@ def test_the_same_study_gives_the_same_bytes(study, report, tmp_path):
         assert (tmp_path / "figures" / name).read_bytes() == (report / "figures" / name).read_bytes()
 
 
-def test_files_of_an_earlier_report_go_and_those_of_others_stay(study, tmp_path):
+def test_files_of_an_earlier_report_go_and_those_of_others_stay(tmp_path):
+    study = study_of(tmp_path / "in", rules=[2], data_seeds=[0, 1])
     study.report(tmp_path, figures=["ranking"], vector=["svg"])
     (tmp_path / "figures" / "ranking_mine.png").write_bytes(b"mine")
     (tmp_path / "elsewhere.csv").write_text("mine")
