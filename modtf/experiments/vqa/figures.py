@@ -35,7 +35,10 @@ def accuracies(study: TrainedModels, distribution: str) -> pd.DataFrame:
         100 * len(find_combinations(q, r, s)[0]) / COMBINATIONS for q, r, s in seen.itertuples(index=False)
     ]
     mean = seen.assign(share=shares).groupby(asked)["share"].mean().round(2)
-    return rows.merge(mean.reset_index(), on=asked)
+    rows = rows.merge(mean.reset_index(), on=asked)
+    if rows.groupby("question")["examples"].nunique().le(1).all():  # a grid would be a diagonal
+        rows = rows.assign(question=rows["question"] + ", " + rows["examples"], examples="")
+    return rows
 
 
 def against_combinations(study: TrainedModels, distribution: str, name: str) -> Pictures:
@@ -93,4 +96,5 @@ def beside(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
             axes.bar(place, one.mean, 0.75, color=look.colour, label=label)
             axes.errorbar(place, one.mean, whiskers(row), fmt="none", ecolor="0.45", capsize=2.5)
     axes.set_xticks([])
+    axes.set_xlim(-0.6, len(looks) - 0.4)  # of those that are missing, too
     axes.set_ylim(bottom=40)

@@ -122,6 +122,17 @@ def test_accuracy_against_combinations():
         list(study_of(results(novel={"routed": 20})).figure("iid_accuracy_vs_combinations"))
 
 
+def test_questions_of_other_sizes_stand_side_by_side_and_sizes_of_one_below_each_other():
+    other = results(examples=9_000)
+    table = accuracies(study_of(pd.concat([results(), other])), "out of distribution")
+    assert set(table["question"]) == {"comparison"}
+    assert set(table["examples"]) == {"2,100,000 examples", "9,000 examples"}
+    other["task_options"] = other["task_options"].str.replace("comparison", "attribute")
+    table = accuracies(study_of(pd.concat([results(), other])), "out of distribution")
+    assert set(table["question"]) == {"comparison, 2,100,000 examples", "attribute, 9,000 examples"}
+    assert set(table["examples"]) == {""}
+
+
 def test_the_study():
     cells = load_study("vqa_quick").cells
     assert len(cells) == 28
