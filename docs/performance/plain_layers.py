@@ -9,7 +9,7 @@ from keras import layers, ops
 
 from modtf.datasets.streaming import stream
 from modtf.families.vqa_library import CONVOLUTIONS, HIDDEN, LAST
-from modtf.families.vqa_questions import QUESTIONS, Question
+from modtf.families.vqa_questions import ENCODER, QUESTIONS, Question
 from modtf.launch.benchmark.timing import BASELINES, BATCH_SIZE
 from modtf.models.base import ModularModel
 
@@ -25,8 +25,7 @@ class PlainVQA(keras.Model):
 
     def __init__(self, width: int, num_rules: int, question: Question):
         super().__init__()
-        self.leaves = 2 if question.roots else 1  # calls that see an image
-        self.sharing = self.leaves if len(question.shape) == 3 else 1  # of them, those that see the same
+        self.leaves, self.sharing = len(question.calls_at(ENCODER)), question.sharing
         wide = {"padding": "same", "activation": "relu"}
         self.encoder = [layers.Conv2D(width, 3, **wide) for _ in range(CONVOLUTIONS)]
         self.pool = layers.MaxPooling2D()

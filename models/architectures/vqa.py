@@ -80,8 +80,7 @@ class VQANetwork(ModularModel):
         calls, roots = {}, bool(self.question.roots)
         leaves = rule[:, :2] if roots else rule
         images = ops.reshape(inputs, [-1, *self.question.shape[-3:]])
-        sharing = 2 if roots and len(self.question.shape) == 3 else 1  # leaves that see the same image
-        seen, calls[ENCODER] = self._at(ENCODER, leaves, [images], sharing=sharing)
+        seen, calls[ENCODER] = self._at(ENCODER, leaves, [images], sharing=self.question.sharing)
         seen, calls[MODULE] = self._at(MODULE, leaves, [seen])
         if roots:
             both = ops.reshape(seen, [-1, 2, *seen.shape[1:]])

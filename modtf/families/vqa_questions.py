@@ -81,6 +81,11 @@ class Question:
             return (0,)
         return {ENCODER: (0, 1), MODULE: (0, 1, 2), CLASSIFIER: (2,)}[place]
 
+    @property
+    def sharing(self) -> int:
+        """How many leaves see one image."""
+        return 1 if len(self.shape) > 3 else len(self.calls_at(ENCODER))
+
 
 QUESTIONS = {
     "attribute": Question((28, 28, 3), ATTRIBUTES),

@@ -19,7 +19,8 @@ COMBINATIONS = VALUES[0] * VALUES[1] * VALUES[2] * VALUES[3]
 
 def accuracies(study: TrainedModels, distribution: str) -> pd.DataFrame:
     """Accuracy in % of every model, with its question, rounds, examples and the share of combinations seen:
-    the mean over the data seeds that were run with these."""
+    the mean over the data seeds that were run with these. Where each question has one number of examples,
+    `question` says it, and `examples` is ""."""
     rows = performance(study.results)
     rows = rows[rows["distribution"] == distribution]
     options = rows["task_options"].astype(str)
