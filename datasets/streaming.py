@@ -1,6 +1,6 @@
 """Endless, reproducible streams of a task: `modtf.stream`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,18 +80,23 @@ def stream(
     )  # fmt: skip
     if check_integer("start_step", start_step, 0) > LAST_STEP:
         raise ValueError(f"start_step={start_step} is not valid; expected at most {LAST_STEP}.")
-    return dataset(plan, int(start_step))
+    return pipeline(plan)(int(start_step))
 
 
-def dataset(plan: StreamPlan, start_step: int = 0) -> tf.data.Dataset:
-    """The batches of a plan; arrays among its options may be tensors, also of a pipeline around it."""
+def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
+    """From a first step to the batches of a plan from there on: what makes them is traced once for all.
+
+    Further options may be given with the step: tensors, also of a pipeline around it.
+    """
     population, batch_size, task = plan.population, plan.batch_size, plan.population.task
     steps, examples, thresholds = plan.steps, plan.steps * plan.batch_size, plan.thresholds
     # made here and not inside, so that no function has a copy of its own
     with tf.init_scope():
         bank = {name: tf.constant(value) for name, value in plan.data.bank().items()}
 
-    def member_block(index: tf.Tensor, key: tf.Tensor, parameters: Parameters) -> Sequence[tf.Tensor]:
+    def member_block(
+        index: tf.Tensor, given: Mapping[str, Any], key: tf.Tensor, parameters: Parameters
+    ) -> Sequence[tf.Tensor]:
         """Batches index * steps ... of one member: tensors [G = steps * B, ...]."""
         limits = None
         if thresholds is not None:
@@ -101,30 +106,33 @@ def dataset(plan: StreamPlan, start_step: int = 0) -> tf.data.Dataset:
         uniforms = [host_ops.uniforms(key[n], index, shapes[n], plan.dtype) for n in range(2)]
         position = index * examples + tf.range(examples, dtype=tf.int64)
         words, made = tf.bitcast(key[2:], tf.uint32), {**parameters, **bank}
-        given = plan.options.items()
-        options = {k: tf.constant(v) if isinstance(v, np.ndarray) else v for k, v in given}
-        return plan.make(position, (uniforms[0], uniforms[1]), limits, words, made, options)
+        options = {k: tf.constant(v) if isinstance(v, np.ndarray) else v for k, v in plan.options.items()}
+        return plan.make(position, (uniforms[0], uniforms[1]), limits, words, made, {**options, **given})
 
-    def block(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    @tf.function(autograph=False)
+    def block(index: tf.Tensor, given: Mapping[str, Any]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """The blocks of all members: tensors [steps, B, (P,) ...], without the axis of one step."""
         parameters = {name: tf.constant(value) for name, value in plan.parameters().items()}
         members = tf.constant(plan.keys), parameters
         if population.has_axis:
             # A loop, as members one by one stay in the processor's cache
             types = tuple(map(tf.as_dtype, (task.input_dtype, "int32", task.target_dtype)))
-            made = tf.map_fn(lambda member: member_block(index, *member), members, fn_output_signature=types)
+            made = tf.map_fn(lambda one: member_block(index, given, *one), members, fn_output_signature=types)
             made = [tf.transpose(t, [1, 0, *range(2, t.shape.rank)]) for t in made]
         else:
-            made = member_block(index, *tf.nest.map_structure(lambda t: t[0], members))
+            made = member_block(index, given, *tf.nest.map_structure(lambda t: t[0], members))
         leading = [steps, batch_size] if steps > 1 else [batch_size]
         inputs, rule, target = (tf.reshape(t, [*leading, *t.shape[1:]]) for t in made)
         return {"inputs": inputs, "rule": rule}, target
 
-    made = tf.data.Dataset.counter(start_step // steps).map(
-        tf.autograph.experimental.do_not_convert(block),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    )
-    if steps > 1:
-        made = made.unbatch().skip(start_step % steps)
-    return made.prefetch(tf.data.AUTOTUNE)
+    def starting_at(step: Any, given: Mapping[str, tf.Tensor] | None = None) -> tf.data.Dataset:
+        made = tf.data.Dataset.counter(step // steps).map(
+            tf.autograph.experimental.do_not_convert(lambda index: block(index, given or {})),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        if steps > 1:
+            made = made.unbatch().skip(step % steps)
+        return made.prefetch(tf.data.AUTOTUNE)
+
+    return starting_at

@@ -119,6 +119,7 @@ def test_tensorboard_shows_all_of_it(straight):
         assert any(tag.endswith(name) for tag in tags), (name, tags)
 
 
+@pytest.mark.slow
 def test_the_report_shows_all_of_it(report):
     page = (report / "report.html").read_text()
     for words in ("Waves", "my_router", "Indecision"):

@@ -12,9 +12,14 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 SCRIPTS = [path for path in sorted(DOCS.glob("draw_*.py")) if "def texts(" in path.read_text()]
 assert SCRIPTS
+LONG = ("draw_study", "draw_misrouting")  # a minute for the verdicts of hundreds of models
+
+MARKED = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in LONG)) for path in SCRIPTS
+]
 
 
-@pytest.fixture(scope="module", params=SCRIPTS, ids=lambda path: path.stem)
+@pytest.fixture(scope="module", params=MARKED)
 def drawn(request):
     return runpy.run_path(str(request.param))
 

@@ -5,8 +5,7 @@ import contextlib
 import math
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
-from functools import cache, lru_cache, reduce
+from functools import cache, lru_cache
 from typing import Any
 
 import keras
@@ -20,7 +19,7 @@ from modtf.condition import Condition
 from modtf.datasets import host_ops
 from modtf.datasets.device import DeviceStream, runs_on_device
 from modtf.datasets.plan import StreamPlan
-from modtf.datasets.streaming import dataset
+from modtf.datasets.streaming import pipeline
 from modtf.families import Family
 from modtf.models.kernels.by_device import on_cpu
 from modtf.population import Population
@@ -104,11 +103,11 @@ class Source:
             quick = tf.data.Options()
             quick.experimental_optimization.apply_default_optimizations = False
             quick.autotune.enabled = False
-            dataset = self._shares(steps, number, number + 1)
-            if _is_small(dataset):
-                dataset = self._shares(steps, 0, of).repeat()
-                if number:  # training was interrupted
-                    dataset = self._shares(steps, number, of).concatenate(dataset)
+            dataset = self._shares(steps, 0, of).repeat()
+            if not _is_small(dataset):
+                dataset = self._shares(steps, number, number + 1)
+            elif number:  # training was interrupted
+                dataset = self._shares(steps, number, of).concatenate(dataset)
             iterator = iter(dataset.with_options(quick))
         yield iterator
         if _is_small(iterator):  # only now: one that was left in the middle is at no share
@@ -161,10 +160,10 @@ def make_batches(
         return features, {output: features["rule"] + num_rules * draw}
 
     if not on_device:
-        plan = StreamPlan.of(population, host_ops, batch_size, split, **of_stream)
+        starting_at = pipeline(StreamPlan.of(population, host_ops, batch_size, split, **of_stream))
 
-        def under(arrays: dict[str, tf.Tensor], begin: int, end: int) -> tf.data.Dataset:
-            made = dataset(replace(plan, options={**plan.options, **arrays}), begin).take(end - begin)
+        def under(arrays: dict[str, tf.Tensor], begin: Any, end: Any) -> tf.data.Dataset:
+            made = starting_at(begin, arrays).take(end - begin)
             return made.enumerate(begin).map(lambda step, batch: needed(step, *batch))
 
         if len(conditions) == 1:
@@ -172,10 +171,10 @@ def make_batches(
         arrays = tf.data.Dataset.from_tensor_slices(_stacked([c.arrays for c in conditions]))
 
         def shares(steps: int, first: int, last: int) -> tf.data.Dataset:
-            def of(number: int) -> tf.data.Dataset:
+            def of(number: tf.Tensor) -> tf.data.Dataset:
                 return arrays.flat_map(lambda a: under(a, number * steps, (number + 1) * steps))
 
-            return reduce(tf.data.Dataset.concatenate, map(of, range(first, last)))
+            return tf.data.Dataset.range(first, last).flat_map(of)
 
         return Source(shares, count=len(conditions))
 

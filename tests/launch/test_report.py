@@ -6,10 +6,12 @@ from simulated_results import simulate
 from modtf.analysis.claims import CLAIMS
 from modtf.launch import report
 
+SMALL = {"settings": ["regression"], "rules": [2], "num_evaluations": 2, "checkpoints": ["tail"]}
+
 
 @pytest.fixture(scope="module")
 def study_folder(tmp_path_factory):
-    return simulate(tmp_path_factory.mktemp("study"), settings=["regression"], rules=[2], num_evaluations=2)
+    return simulate(tmp_path_factory.mktemp("study"), **SMALL)
 
 
 def test_the_command(study_folder, tmp_path):
@@ -30,8 +32,7 @@ def test_the_command(study_folder, tmp_path):
 def test_variants_can_be_chosen(tmp_path, capsys):
     """Whatever their options."""
     variants = ["modular", ("modular", {"modules": 4}), "gt_modular"]
-    small = {"settings": ["regression"], "rules": [2], "num_evaluations": 2}
-    folder = simulate(tmp_path / "study", variants=variants, **small)
+    folder = simulate(tmp_path / "study", variants=variants, **SMALL)
     place = (f"--results={folder}", f"--out={tmp_path / 'out'}")
     report.main(given(report, *place, "--variant=modular", "--figures=activation"))
     text = (tmp_path / "out" / "report.html").read_text()

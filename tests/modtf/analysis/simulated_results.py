@@ -18,6 +18,7 @@ from modtf.task import Task, science_hash
 
 Curve = Callable[[float], float]  # of x = log2(R) - 1, which is 0 at R = 2
 SHARE_OF = {"tail": 1.0, "last": 1.01, "best": 0.98}  # of the loss at many steps, by checkpoint
+CHECKPOINTS = tuple(SHARE_OF)
 TRAINING = Training(steps=4000, learning_rate=1e-4)
 
 
@@ -58,6 +59,7 @@ def simulate(
     world: World | None = None,
     training: Training = TRAINING,
     num_evaluations: int = 8,
+    checkpoints: Sequence[str] = CHECKPOINTS,
 ) -> Path:
     """One folder for every cell of the grid; kinds: (family, options); variants: names, or with options."""
     members = tuple(product(data_seeds, seeds))
@@ -67,7 +69,8 @@ def simulate(
     ):
         name, router = (variant, {}) if isinstance(variant, str) else variant
         task = Task(arch, setting, num_rules, **options)
-        write_cell(out, Cell(task, width, name, members, protocol, router), world, num_evaluations)
+        cell = Cell(task, width, name, members, protocol, router)
+        write_cell(out, cell, world, num_evaluations, checkpoints=checkpoints)
     return out
 
 
@@ -84,6 +87,7 @@ def write_cell(
     num_evaluations: int = 8,
     finished: bool = True,
     version: str = "0.1.0",
+    checkpoints: Sequence[str] = CHECKPOINTS,
 ) -> Path:
     """One cell, with every file that a report reads; its folder."""
     world = world or World()
@@ -104,7 +108,7 @@ def write_cell(
     data_seeds, seeds = zip(*cell.members, strict=True)
     arrays = {"last": matrices[-1], "best": matrices[-1], "history": matrices, "steps": steps.tolist()}
     write_activations(folder, **arrays, data_seeds=data_seeds, seeds=seeds)
-    write_results(folder, _results(cell, world, measures[-1], matrices.shape[-1]))
+    write_results(folder, _results(cell, world, measures[-1], matrices.shape[-1], checkpoints))
     return folder
 
 
@@ -113,15 +117,23 @@ def _rows(cell: Cell, measure: str, condition: str, values: Any) -> pd.DataFrame
     return rows.assign(measure=measure, condition=condition, value=values)
 
 
-def _results(cell: Cell, world: World, measures: Mapping[str, np.ndarray], num_modules: int) -> pd.DataFrame:
+def _results(
+    cell: Cell,
+    world: World,
+    measures: Mapping[str, np.ndarray],
+    num_modules: int,
+    checkpoints: Sequence[str],
+) -> pd.DataFrame:
     steps, seconds = cell.protocol.training.steps, 12.0
     speed = {"seconds": seconds, "members_times_steps_per_second": steps / seconds}
     tables = []
-    for checkpoint, share in SHARE_OF.items():
+    for checkpoint in checkpoints:
         found = [_rows(cell, name, IID, value) for name, value in {**measures, **speed}.items()]
         for condition in cell.task.family.condition_names:
             values = _performance(cell, world, 1.0, condition)
-            found += [_rows(cell, name, condition, share * value) for name, value in values.items()]
+            found += [
+                _rows(cell, name, condition, SHARE_OF[checkpoint] * value) for name, value in values.items()
+            ]
         tables.append(pd.concat(found).assign(checkpoint=checkpoint))
     shared = {**cell.columns, "num_modules": num_modules, "num_parameters": 35_000, "steps": steps}
     return pd.concat(tables, ignore_index=True).assign(**shared)

@@ -17,10 +17,10 @@ from modtf.analysis.report.page import MAX_ROWS, table
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
-    first = study_of(out, rules=(2, 8), world=World(diverged=(("modular", 2, 1),)))
+    first = study_of(out, rules=(2, 8), world=World(diverged=(("modular", 2, 1),)), checkpoints=["tail"])
     protocol = first.cells[0].definition.protocol
     write_cell(out, Cell(Task(num_rules=32), 32, "modular", ((0, 0),), protocol), finished=False)
-    return study_of(out, kinds=[("rnn", {})], rules=[2], data_seeds=[0])
+    return study_of(out, kinds=[("rnn", {})], rules=[2], data_seeds=[0], checkpoints=["tail"])
 
 
 FIGURES = ["performance_vs_width", *dict.fromkeys(CLAIMS[name].figure for name in CLAIMS)]
@@ -93,7 +93,7 @@ def test_the_same_study_gives_the_same_bytes(study, report, tmp_path):
 
 
 def test_files_of_an_earlier_report_go_and_those_of_others_stay(tmp_path):
-    study = study_of(tmp_path / "in", rules=[2], data_seeds=[0, 1])
+    study = study_of(tmp_path / "in", rules=[2], data_seeds=[0, 1], checkpoints=["tail"])
     study.report(tmp_path, figures=["ranking"], vector=["svg"])
     (tmp_path / "figures" / "ranking_mine.png").write_bytes(b"mine")
     (tmp_path / "elsewhere.csv").write_text("mine")

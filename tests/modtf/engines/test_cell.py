@@ -82,6 +82,7 @@ def test_saved_models_score_what_the_table_says(folder, small_cell):
                 np.testing.assert_allclose(rows[name], found[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_tail_reads_new_data_at_every_evaluation(small_cell, tmp_path):
     """Together as many as the last evaluation: of weights that do not change they find the same."""
     sizes = Evaluation(

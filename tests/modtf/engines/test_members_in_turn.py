@@ -49,6 +49,7 @@ def a_cell(name="little", arch="mlp", **options):
     return modtf.Cell(modtf.Task(arch, num_rules=3), 4, name, ((0, 0), (1, 2)), protocol, model=options)
 
 
+@pytest.mark.slow
 def test_a_killed_cell_resumes_to_the_same_results(tmp_path):
     register_model("little")(lambda task, width, seed: Little())
     cell = a_cell()
@@ -90,6 +91,7 @@ def test_a_kill_just_before_the_manifest_loses_no_member(tmp_path, monkeypatch):
         assert modtf.load_results(tmp_path).empty
 
 
+@pytest.mark.slow
 def test_what_a_member_left_is_its_own_and_as_it_was_written_or_not_taken(tmp_path, capsys):
     register_model("little")(lambda task, width, seed: Little())
     cells = [a_cell(), replace(a_cell(), width=5)]
