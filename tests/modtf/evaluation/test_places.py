@@ -140,6 +140,7 @@ def test_activation_of_places(evaluator, scores):
     assert {place for _, _, place in scores.rows} == {"", "leaf", "root"}
 
 
+@pytest.mark.usefixtures("scores")  # what reads probes was made for it, and for nothing after
 def test_while_training_there_are_fewer_conditions_and_no_probes(task, evaluator):
     assert task.family.while_training == ("iid", "up2", "up3")
     found = evaluator.on(SIZES.smaller(1, task.family.while_training), "validation").run()
