@@ -106,8 +106,9 @@ def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
         uniforms = [host_ops.uniforms(key[n], index, shapes[n], plan.dtype) for n in range(2)]
         position = index * examples + tf.range(examples, dtype=tf.int64)
         words, made = tf.bitcast(key[2:], tf.uint32), {**parameters, **bank}
-        options = {k: tf.constant(v) if isinstance(v, np.ndarray) else v for k, v in plan.options.items()}
-        return plan.make(position, (uniforms[0], uniforms[1]), limits, words, made, {**options, **given})
+        options = {**plan.options, **given}
+        options = {k: tf.constant(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+        return plan.make(position, (uniforms[0], uniforms[1]), limits, words, made, options)
 
     @tf.function(autograph=False)
     def block(index: tf.Tensor, given: Mapping[str, Any]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:

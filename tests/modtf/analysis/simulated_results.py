@@ -128,12 +128,11 @@ def _results(
     speed = {"seconds": seconds, "members_times_steps_per_second": steps / seconds}
     tables = []
     for checkpoint in checkpoints:
+        share = SHARE_OF[checkpoint]
         found = [_rows(cell, name, IID, value) for name, value in {**measures, **speed}.items()]
         for condition in cell.task.family.condition_names:
             values = _performance(cell, world, 1.0, condition)
-            found += [
-                _rows(cell, name, condition, SHARE_OF[checkpoint] * value) for name, value in values.items()
-            ]
+            found += [_rows(cell, name, condition, share * value) for name, value in values.items()]
         tables.append(pd.concat(found).assign(checkpoint=checkpoint))
     shared = {**cell.columns, "num_modules": num_modules, "num_parameters": 35_000, "steps": steps}
     return pd.concat(tables, ignore_index=True).assign(**shared)
