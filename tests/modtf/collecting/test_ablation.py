@@ -2,9 +2,7 @@
 
 import numpy as np
 import pandas as pd
-import torch
-from small_models import make
-from torch.nn.functional import cross_entropy
+from small_models import make, torch
 
 import modtf
 
@@ -16,7 +14,8 @@ LAYER, EXPERT = 1, 3
 def losses(model):
     with torch.inference_mode():
         logits = model(TOKENS).logits
-    return cross_entropy(logits[:, :-1].transpose(1, 2), TOKENS[:, 1:], reduction="none").numpy()
+    before = logits[:, :-1].transpose(1, 2)
+    return torch.nn.functional.cross_entropy(before, TOKENS[:, 1:], reduction="none").numpy()
 
 
 def test_an_expert_that_is_off_is_one_whose_weights_are_zero(tmp_path):

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-import torch
-from small_models import MODELS, make
+from small_models import MODELS, make, torch
 
 import modtf
 from modtf.analysis.routing_page import Routing
