@@ -143,9 +143,8 @@ def _small() -> int:
 def parameters_of(cell: Cell) -> int:
     """Trainable parameters of one member."""
     from modtf.models.build import build_cell, parameters_of_member
-    from modtf.population import Population
 
-    return parameters_of_member(build_cell(cell, Population.of(cell.task)))
+    return parameters_of_member(build_cell(cell, replace(cell, members=cell.members[:1]).population))
 
 
 def _kind(cell: Cell) -> tuple[str, str]:

@@ -1,7 +1,9 @@
 """What a study is said to cost: from speeds that are made up, and one that is measured."""
 
+import numpy as np
 import pytest
 
+from modtf.results import write_activations
 from modtf.studies import estimate as module
 from modtf.studies import grid, load_study
 from modtf.studies.estimate import SMALL, Speed, estimate, evaluation_tokens, measure, parameters_of
@@ -66,3 +68,15 @@ def test_a_speed_is_measured():
     speed = measure(cell)
     assert 0 < speed.factor * SMALL * cell.step_tokens < 1
     assert speed.start > 0
+
+
+def test_what_exists_for_the_members_alone_is_sized_with_one_of_them(tmp_path):
+    """A twin, whose matrix was learned on task 10."""
+    matrix = np.eye(8)[None]
+    write_activations(
+        tmp_path, last=matrix, best=matrix, history=matrix[None], steps=[0], data_seeds=[10], seeds=[0]
+    )
+    shared = grid(arch="mlp", num_rules=8, width=4, members=((10, 0),))
+    (twin,) = (shared * grid(variant="clamped", **{"router.of": str(tmp_path)})).cells()
+    (like,) = (shared * grid(variant="gt_modular")).cells()
+    assert parameters_of(twin) == parameters_of(like)
