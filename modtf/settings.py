@@ -52,12 +52,6 @@ class Setting:
 SETTINGS: Registry[Setting] = Registry("setting")
 
 
-def register_setting(setting: Setting) -> Setting:
-    """Makes a setting known by its name, for a family's `settings`; `ValueError` if the name is taken."""
-    SETTINGS.add(setting.name, setting, str(setting.loss))
-    return setting
-
-
 _OF = "modtf.evaluation.elementwise"
 
 for _setting in (
@@ -67,4 +61,4 @@ for _setting in (
     Setting("categorical", "categorical", f"{_OF}:categorical_cross_entropy", f"{_OF}:wrong_class", "error",
             lambda task: task.family.num_classes(task), "int32"),
 ):  # fmt: skip
-    register_setting(_setting)
+    SETTINGS.add(_setting.name, _setting, str(_setting.loss))

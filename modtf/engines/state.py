@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modtf.cell import Cell
-from modtf.files import remove_unfinished, scratch_folder, write_text
+from modtf.files import remove_unfinished, write_text
 from modtf.models.own import MODELS, source_of
 from modtf.results.cells import HAS_MANIFEST, damage_in, is_finished, read_config
 from modtf.results.manifest import MANIFEST, read_json, write_manifest
@@ -96,19 +96,11 @@ def write_config(cell: Cell, folder: Path, **more: Any) -> None:
 
 
 def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
-    """Writes the config of every cell that has no folder, so that reports know what was asked for.
-
-    Another process may begin one at the same time: a folder is renamed into its place, or not at all.
-    """
-    private = Path(out, PRIVATE)
-    private.mkdir(parents=True, exist_ok=True)
-    with scratch_folder(private) as scratch:
-        for cell in cells:
-            if not (folder := Path(out, cell.folder)).exists():
-                # it was begun just now, or the disk is full, as the cell will say
-                with contextlib.suppress(OSError):
-                    write_config(cell, scratch / folder.name)
-                    os.rename(scratch / folder.name, folder)
+    """Writes the config of every cell that has no folder, so that reports know what was asked for."""
+    for cell in cells:
+        if not (folder := Path(out, cell.folder)).exists():
+            with contextlib.suppress(OSError):  # the disk is full, as the cell will say
+                write_config(cell, folder)
 
 
 def finish(cell: Cell, out: str | Path, train: Callable[[], object]) -> None:

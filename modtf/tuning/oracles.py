@@ -107,15 +107,13 @@ def _save(oracle: keras_tuner.Oracle, search: Search, out: Path) -> None:
 
 
 def _load(oracle: keras_tuner.Oracle, folder: Path, retry_failed: bool) -> list[Trial]:
-    """Takes up what is on disk, KerasTuner's own files too; returns the trials that are to be run again."""
+    """Takes up what is on disk; returns the trials that are to be run again."""
     path = folder / STATE
     if not path.exists():
         return []
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
-        old = [] if "trials" in state else folder.glob("trial_*/trial.json")
-        records = [json.loads(file.read_text(encoding="utf-8")) for file in old] or state.get("trials", [])
-        trials = {record["trial_id"]: Trial.from_state(record) for record in records}
+        trials = {record["trial_id"]: Trial.from_state(record) for record in state["trials"]}
         oracle.trials = {name: trials[name] for name in state["start_order"]}
         oracle.set_state({**state, "ongoing_trials": {}})
     except (KeyError, TypeError, ValueError) as error:

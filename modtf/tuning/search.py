@@ -95,12 +95,7 @@ class Search:
         """What its trials try, in order; nothing before it has begun; `ValueError` on a damaged file."""
         path = self.folder(out) / TRIALS
         try:
-            if path.exists():
-                found = json.loads(path.read_text(encoding="utf-8"))
-            else:  # KerasTuner wrote a file for every trial once
-                old = [json.loads(path.read_text("utf-8")) for path in path.parent.glob("trial_*/trial.json")]
-                old.sort(key=lambda record: int(record["trial_id"]))
-                found = [record["hyperparameters"]["values"] for record in old]
+            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
             for values in found:
                 self.values_of(values)
             return found

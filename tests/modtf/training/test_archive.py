@@ -30,25 +30,13 @@ def hold_code(path):
     np.savez(path, number=np.array([print], object))
 
 
-def signed(damage):
-    """With a checksum that is right."""
-
-    def and_sign(path):
-        damage(path)
-        with path.open("ab") as file:
-            file.write(archive._checksum(path, path.stat().st_size))
-
-    return and_sign
-
-
 DAMAGES = {
-    "signed code": signed(hold_code),
-    "signed nonsense": signed(lambda path: path.write_bytes(b"PK\x03\x04 and no more")),
+    "nonsense": lambda path: path.write_bytes(b"PK\x03\x04 and no more"),
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:-1]),
     "empty": lambda path: path.write_bytes(b""),
     "removed": lambda path: path.unlink(),
     "code": hold_code,
-    **{f"a bit at {place:.2f}": flip(place) for place in np.linspace(0, 1, 9)},
+    **{f"a bit at {place:.1f}": flip(place) for place in np.linspace(0, 0.8, 5)},
 }
 
 
@@ -74,7 +62,7 @@ def test_damage_is_said_and_the_one_before_used(path, name):
     assert line.startswith(f"The checkpoint {path} is ")
     assert line.endswith(": going on from the one before it.")
     assert load(path) == (1, [])  # it is the newest now
-    archive.save(path, {"number": np.array(3)})
+    archive.save(path, {"number": np.array(3), "weights": np.zeros(1000, np.float32)})
     assert load(path) == (3, [])
     for file in (path, archive.previous(path)):
         DAMAGES[name](file)
@@ -86,6 +74,18 @@ def test_damage_is_said_and_the_one_before_used(path, name):
         assert str(archive.previous(path)) in line
         assert line.endswith(": training starts anew.")
     assert list(path.parent.iterdir()) == []
+
+
+def test_no_flipped_bit_is_read_as_a_number(path):
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 5):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            found = archive._read(path)
+        except archive.DamagedError:
+            continue
+        known = {name: array for name, array in found.items() if name in ("number", "weights")}
+        np.testing.assert_equal(known, {"number": np.array(2), "weights": np.zeros(1000, np.float32)})
 
 
 def test_what_cannot_be_written_costs_neither_file(path, monkeypatch):

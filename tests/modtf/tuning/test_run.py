@@ -1,6 +1,5 @@
 """How trials are chosen, and what becomes of those that diverge, fail, or are left behind."""
 
-import json
 import math
 import os
 import shutil
@@ -12,7 +11,6 @@ from cheap import loss, search_of
 
 from modtf.space import parse_axis
 from modtf.tuning import oracles
-from modtf.tuning.search import TRIALS
 from modtf.tuning.trials import trials_note, trials_of, trials_table
 
 RATES = "1e-5:1e-1:log"
@@ -151,21 +149,3 @@ def test_ended_at_any_write_it_goes_on(tune, oracle, limit, every, monkeypatch):
             continue
     assert stop > 5
     assert [trial.objective for trial in found] == expected
-
-
-def test_a_search_of_keras_tuner_alone_is_read_and_goes_on(tune):
-    """What stood on disk when KerasTuner wrote its own files."""
-    search = search_of(RATES, "bayesian")
-    before = tune(search, limit=3)
-    folder = search.folder(tune.out)
-    state = json.loads((folder / oracles.STATE).read_text())
-    for record in state.pop("trials"):
-        place = folder / f"trial_{record['trial_id']}"
-        place.mkdir()
-        (place / "trial.json").write_text(json.dumps(record))
-    state["ongoing_trials"] = {"one": "2"}  # a worker's, which was killed
-    (folder / oracles.STATE).write_text(json.dumps(state))
-    (folder / TRIALS).unlink()
-    assert trials_of(search, tune.out) == before
-    assert tune(search, limit=4)[:3] == before
-    assert len(trials_of(search, tune.out)) == 4
