@@ -8,12 +8,9 @@ from modtf.results.load import load_history as load_history
 from modtf.results.load import load_results as load_results
 from modtf.results.load import with_categories as with_categories
 from modtf.results.schema import CELL as CELL
-from modtf.results.schema import CHECKPOINTS as CHECKPOINTS
 from modtf.results.schema import COLUMNS as COLUMNS
 from modtf.results.schema import HISTORY_COLUMNS as HISTORY_COLUMNS
 from modtf.results.schema import KIND as KIND
-from modtf.results.schema import MEMBER as MEMBER
-from modtf.results.schema import SCORE as SCORE
 from modtf.results.schema import VARIANTS as VARIANTS
 from modtf.results.schema import write_activations as write_activations
 from modtf.results.schema import write_history as write_history

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import union_categoricals
 
 from modtf.checks import check_choice
 from modtf.evaluation.scores import measure_members
@@ -172,27 +171,15 @@ def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _concatenate(tables: list[tuple[CellFolder, pd.DataFrame]], dtypes: Mapping[str, str]) -> pd.DataFrame:
-    """One frame of all: what all rows of a cell share is repeated, texts become categories."""
-    tables = [(cell, frame) for cell, frame in tables if len(frame)]
-    if not tables:
-        empty = {name: "category" if dtype == "str" else dtype for name, dtype in dtypes.items()}
-        return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in empty.items()})
-    lengths = [len(frame) for _, frame in tables]
-    shared = pd.DataFrame(
-        {**cell.cell, "protocol": cell.protocol, "folder": str(cell.path)} for cell, _ in tables
-    )
-    columns = {}
-    for name, dtype in dtypes.items():
-        if name in shared:
-            values = pd.Categorical(shared[name]) if dtype == "str" else shared[name].to_numpy(dtype)
-            columns[name] = values.take(np.repeat(np.arange(len(tables)), lengths))
-        elif dtype == "str":
-            columns[name] = union_categoricals([frame[name] for _, frame in tables])
-        else:
-            columns[name] = np.concatenate([frame[name].to_numpy() for _, frame in tables])
-        if dtype == "str":
-            columns[name] = _in_order(name, columns[name])
-    return pd.DataFrame(columns)
+    """One frame of all: texts become categories."""
+    whole = [
+        frame.assign(**cell.cell, protocol=cell.protocol, folder=str(cell.path)) for cell, frame in tables
+    ]
+    frame = pd.concat([one for one in whole if len(one)] or [pd.DataFrame(columns=list(dtypes))])
+    numbers = {name: dtype for name, dtype in dtypes.items() if dtype != "str"}
+    texts = {name: pd.Categorical(frame[name]) for name in dtypes if name not in numbers}
+    ordered = {name: _in_order(name, values) for name, values in texts.items()}
+    return frame.astype(numbers).assign(**ordered)[list(dtypes)].reset_index(drop=True)
 
 
 def _in_order(name: str, values: pd.Categorical) -> pd.Categorical:

@@ -31,63 +31,34 @@ def check_claim(name: str, claim: Any) -> None:
 
 #: where experiments define their claims, in the order of the report
 MODULES = {
-    "modtf.experiments.modarch.claims.performance": (
-        "gt_modular_wins",
-        "monolithic_comparable_at_few_rules",
-        "no_advantage_at_few_rules",
-        "modular_small_margin",
-        "modular_op_beats_modular",
-        "modular_well_behind",
-        "gt_modular_beats_modular_op",
-        "advantages_out_of_distribution",
-        "out_follows_in",
-        "advantage_grows",
-        "modular_op_advantage_grows",
-    ),
-    "modtf.experiments.modarch.claims.activation": (
-        "learned_activation_collapses",
-        "collapse_grows",
-        "modular_op_collapses_less",
-        "far_from_gt_modular",
-        "specialisation_worsens",
-        "modular_op_specialises_better",
-        "random_specialises_worst",
-        "specialised_perform_better",
-        "specialised_train_faster",
-    ),
-    "modtf.experiments.modarch.claims.misrouting": (
-        "misrouting_costs",
-        "a_tenth_misrouted_is_cheap",
-        "half_the_modules_cost",
-        "drawn_costs_more",
-    ),
-    "modtf.experiments.corruptions.claims": (
-        "modular_composes",
-        "invariance_changes_little",
-        "accuracy_falls",
-        "single_corruptions_are_learned",
-        "elemental_invariance_says_nothing",
-        "composed_invariance_goes_with_accuracy",
-        "elemental_invariance_does_not_compose",
-        "contrastive_raises_invariance",
-        "lowest_severity_is_easier",
-        "modular_spreads_at_three",
-    ),
-    "modtf.experiments.vqa.claims": (
-        "group_encoders_beat_one",
-        "group_encoders_beat_those_per_sub_task",
-        "encoders_per_sub_task_beat_one",
-        "classifiers_gain_nothing",
-        "libraries_are_alike_in_distribution",
-        "group_encoders_beat_the_usual",
-        "residual_or_find_is_alike",
-        "modular_encoders_beat_one_of_mixed_modules",
-        "more_data_do_not_close_the_gap",
-        "the_router_finds_groups",
-    ),
+    "modtf.experiments.modarch.claims.performance": """
+        gt_modular_wins monolithic_comparable_at_few_rules no_advantage_at_few_rules modular_small_margin
+        modular_op_beats_modular modular_well_behind gt_modular_beats_modular_op
+        advantages_out_of_distribution out_follows_in advantage_grows modular_op_advantage_grows
+    """,
+    "modtf.experiments.modarch.claims.activation": """
+        learned_activation_collapses collapse_grows modular_op_collapses_less far_from_gt_modular
+        specialisation_worsens modular_op_specialises_better random_specialises_worst
+        specialised_perform_better specialised_train_faster
+    """,
+    "modtf.experiments.modarch.claims.misrouting": """
+        misrouting_costs a_tenth_misrouted_is_cheap half_the_modules_cost drawn_costs_more
+    """,
+    "modtf.experiments.corruptions.claims": """
+        modular_composes invariance_changes_little accuracy_falls single_corruptions_are_learned
+        elemental_invariance_says_nothing composed_invariance_goes_with_accuracy
+        elemental_invariance_does_not_compose contrastive_raises_invariance lowest_severity_is_easier
+        modular_spreads_at_three
+    """,
+    "modtf.experiments.vqa.claims": """
+        group_encoders_beat_one group_encoders_beat_those_per_sub_task encoders_per_sub_task_beat_one
+        classifiers_gain_nothing libraries_are_alike_in_distribution group_encoders_beat_the_usual
+        residual_or_find_is_alike modular_encoders_beat_one_of_mixed_modules more_data_do_not_close_the_gap
+        the_router_finds_groups
+    """,
 }
 CLAIMS: Registry[Claim] = Registry(
-    "claim", {name: module for module, names in MODULES.items() for name in names}, check_claim
+    "claim", {name: module for module, names in MODULES.items() for name in names.split()}, check_claim
 )
 
 

@@ -9,19 +9,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures import Picture, panels
-from modtf.analysis.figures.base import png_of
 from modtf.analysis.figures.layout import GREY, Look
 from modtf.analysis.figures.marks import by_variant, dots, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import kind_label
 from modtf.analysis.report import page
 from modtf.analysis.report.page import Section
+from modtf.analysis.routing_page.write import shown
 from modtf.analysis.study import Study
 from modtf.analysis.table import table_cells, table_note
 from modtf.experiments.modarch.given import GIVEN, WAYS
 from modtf.experiments.modarch.scorecard import compare
 from modtf.experiments.modarch.studies.scorecard import ORACLE
-from modtf.files import atomic_path, write_table, write_text
+from modtf.files import write_table, write_text
 
 PAGE, DIFFERENCES = "scorecard.html", "differences.csv"
 NAMED, OTHERS = ("modular", "modular_op", ORACLE), "other routers"  # beside given routings
@@ -58,15 +58,20 @@ def write_page(
     rows, tables = [], []
     for kind in study.kinds:
         name, part = kind_label(*kind), learned.of_kind(*kind)
-        rows.append(_shown(draw_rows(part, newcomer), out))
+        rows.append(shown(draw_rows(part, newcomer), out, DIFFERENCES))
         brief = compare.in_brief(differences[differences["kind"] == name])
         header, body = table_cells(part.results)
         numbers = page.table(pd.DataFrame(body, columns=header))
         tables.append(Section(f"{name}: differences", [PAIRED], content=[page.table(brief, DIFFERENCES)]))
         tables.append(Section(f"{name}: all rows", [table_note(part.results)], content=[numbers]))
+    given = shown(draw_places(places, newcomer), out, DIFFERENCES)
     sections = [
         Section("Beside the reference rows", short, warnings, rows),
-        Section("Beside given routings", [PLACES], content=[_shown(draw_places(places, newcomer), out)]),
+        Section(
+            "Beside given routings",
+            [PLACES],
+            content=[given],
+        ),
         *tables,
         page.measures_section(["collapse", "specialisation"]),
     ]
@@ -78,13 +83,6 @@ def without_given(study: Study) -> Study:
     """All but given routings."""
     names = study.results.loc[study.results["router"] != GIVEN, "variant"].unique()
     return study.of_variants(list(names))
-
-
-def _shown(picture: Picture, out: Path) -> str:
-    png = png_of(picture)
-    with atomic_path(out / f"{picture.name}.png") as temporary:
-        temporary.write_bytes(png)
-    return page.shown(picture, png, f"{picture.name}.png")
 
 
 def draw_rows(part: Study, newcomer: str) -> Picture:

@@ -3,15 +3,14 @@
     python launch/sweep.py --study=testing --out=/tmp/testing
 
 Every registered family with a free number of rules, in both settings, with the four published variants,
-two rules, the smallest width that works, a handful of steps, and a tiny evaluation under the condition of
+two rules, width 4, a handful of steps, and a tiny evaluation under the condition of
 training and one other. Its numbers mean nothing.
 """
 
 from dataclasses import replace
 
 from modtf.cell import Cell
-from modtf.families import Family, with_free_rules
-from modtf.models.architectures.sizes import check_width
+from modtf.families import with_free_rules
 from modtf.models.routers import default_variants
 from modtf.protocol import Evaluation, Protocol, Training
 from modtf.studies.grid import grid
@@ -34,21 +33,9 @@ def cells() -> list[Cell]:
             arch=arch,
             setting=list(family.settings),
             num_rules=NUM_RULES,
-            width=smallest_width(family),
+            width=4,
             variant=default_variants(family),
             protocol=Protocol(TRAINING, replace(EVALUATION, conditions=(family.headline,))),
             members=((0, 0), (1, 1)),
         ).cells()
     ]
-
-
-def smallest_width(family: Family) -> int:
-    """The smallest power of two, from 4, at which the family's architecture has a unit in every module."""
-    width = 4
-    while True:
-        try:
-            check_width(family.architecture, width, NUM_RULES)
-        except ValueError:
-            width *= 2
-        else:
-            return width
