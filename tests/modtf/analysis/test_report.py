@@ -33,6 +33,10 @@ def report(study, tmp_path_factory):
     return out
 
 
+def one_claim(study):
+    return study.claims(["gt_modular_wins"])
+
+
 def test_the_page_needs_nothing_else_and_every_picture_has_its_files(report):
     text = (report / "report.html").read_text()
     fetched, ids = re.findall(r'(?:src|href)="([^"]+)"', text), re.findall(r' id="([^"]+)"', text)
@@ -87,19 +91,20 @@ def test_pictures_come_before_claims_and_captions_can_be_read_at_page_width(repo
 
 
 def test_the_same_study_gives_the_same_bytes(study, report, tmp_path):
-    study.report(tmp_path, figures=["ranking", "training_curves"], vector=["svg"])
+    study.report(tmp_path, figures=["ranking", "training_curves"], vector=["svg"], judged=one_claim(study))
     for name in ("ranking.svg", "ranking.png", "training_curves_e32.svg"):
         assert (tmp_path / "figures" / name).read_bytes() == (report / "figures" / name).read_bytes()
 
 
 def test_files_of_an_earlier_report_go_and_those_of_others_stay(tmp_path):
     study = study_of(tmp_path / "in", rules=[2], data_seeds=[0, 1], checkpoints=["tail"])
-    study.report(tmp_path, figures=["ranking"], vector=["svg"])
+    judged = one_claim(study)
+    study.report(tmp_path, figures=["ranking"], vector=["svg"], judged=judged)
     (tmp_path / "figures" / "ranking_mine.png").write_bytes(b"mine")
     (tmp_path / "elsewhere.csv").write_text("mine")
     record = tmp_path / ".written"
     record.write_text(record.read_text() + "tables/../elsewhere.csv\nelsewhere.csv\n")
-    study.report(tmp_path, figures=["ranking_pies"])
+    study.report(tmp_path, figures=["ranking_pies"], judged=judged)
     figures = {path.name for path in (tmp_path / "figures").iterdir()}
     assert figures == {"ranking_pies.png", "ranking_mine.png"}
     assert not (tmp_path / "tables" / "ranking.csv").exists()

@@ -27,7 +27,8 @@ def test_a_study_says_what_it_holds(tmp_path):
 
 def test_the_tail_is_the_default_and_others_can_be_asked_for(small_folder, small_study, monkeypatch):
     names = ("tail", "last", "best", "pooled")
-    studies = {name: Study.read(small_folder, name) for name in names}
+    frame = load_results(small_folder)
+    studies = {name: Study(frame, checkpoint=name) for name in names}
     losses = {name: one.results.query("measure == 'loss'")["value"].mean() for name, one in studies.items()}
     assert small_study.checkpoint == "tail"
     assert losses["pooled"] == pytest.approx((losses["last"] + losses["best"]) / 2)

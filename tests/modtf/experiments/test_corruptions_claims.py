@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from modtf.analysis.study import Study
 from modtf.experiments.corruptions.accuracy import PARTS
@@ -56,8 +55,6 @@ def test_the_spread_at_three_is_that_of_sites():
     np.testing.assert_allclose(main["value"], expected, rtol=0.1)
 
 
-@pytest.mark.parametrize(
-    "name", ["gt_modular_wins", "modular_op_beats_modular", "learned_activation_collapses"]
-)
-def test_claims_of_the_first_experiment_are_not_judged(name):
-    assert name not in set(study().claims()["claim"])
+def test_claims_of_the_first_experiment_are_not_judged():
+    first = {"gt_modular_wins", "modular_op_beats_modular", "learned_activation_collapses"}
+    assert not first & set(study().claims()["claim"])
