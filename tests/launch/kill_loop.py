@@ -14,8 +14,7 @@ wrong, one that differs in any bit; twice, a cell trained again that was finishe
 unless all are 0. Counts are kept in --kept, if it is given, and the next call goes on from them.
 
 The commands run in forks of one process that has imported TensorFlow, with XLA's programs kept: so that
-kills fall on what they do, and not on their start. With --fast the training alone is replaced, by one of a
-tenth of a second that needs no TensorFlow: locks, checkpoints, tables, manifests and commands are modtf's.
+kills fall on what they do, and not on their start.
 """
 
 import argparse
@@ -35,9 +34,8 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from unittest import mock
 
-import here
+import here  # noqa: F401  # registers the engine
 from damages import damage, finished_trial, found_in, unfinished_trial
 
 ROOT = Path(__file__).parents[2]
@@ -75,12 +73,6 @@ class Loop:
             log = os.open(f"{out}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            if self.options.fast:
-                import modtf.engines.cell
-                import modtf.training.strategy
-
-                mock.patch.object(modtf.engines.cell, "prepare", here.prepare).start()
-                mock.patch.object(modtf.training.strategy, "choose_strategy", return_value=None).start()
             sys.argv = [str(ROOT / "launch" / f"{command}.py"), *arguments]
             runpy.run_path(sys.argv[0], run_name="__main__")
             status = 0
@@ -207,14 +199,12 @@ def main() -> None:
     parser.add_argument("--arch", default="mlp")
     parser.add_argument("--commands", default="run,sweep")
     parser.add_argument("--engine", default="here", help="of sweep: here, in its own process, or local")
-    parser.add_argument("--fast", action="store_true", help="a training without TensorFlow")
     parser.add_argument("--kept", help="a JSON file of counts")
     options = parser.parse_args()
     kept = Path(options.kept) if options.kept else None
     counts = Counter[str](json.loads(kept.read_text()) if kept and kept.exists() else {})
     end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as folder:
-        os.environ |= {here.FAST: "1"} if options.fast else {}
         os.environ["TF_XLA_FLAGS"] = f"--tf_xla_persistent_cache_directory={folder}/xla"
         import modtf.analysis
         import modtf.engines.cell  # noqa: F401  # imports TensorFlow, and starts nothing of it

@@ -14,7 +14,7 @@ import modtf
 
 ROOT = Path(modtf.__file__).resolve().parents[1]
 FOLDERS = [str(ROOT / name) + os.sep for name in ("modtf", "models", "datasets", "metrics", "launch")]
-EXAMPLES = int(os.environ.get("MODTF_FUZZ", "10"))  # per test; by hand 1000
+EXAMPLES = int(os.environ.get("MODTF_FUZZ", "5"))  # per test; by hand 1000
 
 #: the same examples every time unless many are asked for
 few = settings(

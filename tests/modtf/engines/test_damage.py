@@ -1,6 +1,6 @@
 """Finished cells whose files are flipped, cut, removed or swapped: nothing wrong is read, and all is named.
 
-`MODTF_FUZZ=1000` tries a thousand damages in place of ten of every kind of file.
+`MODTF_FUZZ=1000` tries a thousand damages in place of five of every kind of file.
 """
 
 import json
