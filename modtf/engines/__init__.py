@@ -1,6 +1,6 @@
 """Who runs the cells of a study. One file and one line here adds an engine; nothing else knows them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modtf.registry import Registry
 
@@ -8,7 +8,13 @@ if TYPE_CHECKING:
     from modtf.engines.work import Engine
 
 
+def check_engine(name: str, engine: Any) -> None:
+    """Raises `ValueError` where an engine lacks what a study asks of it."""
+    if not callable(getattr(engine, "run", None)):
+        raise ValueError(f"The engine {name!r} lacks run(cells, work); see modtf.engines.work.Engine.")
+
+
 ENGINES: Registry[type["Engine"]] = Registry(
-    "engine", {"local": "modtf.engines.local", "ray": "modtf.engines.on_ray"}
+    "engine", {"local": "modtf.engines.local", "ray": "modtf.engines.on_ray"}, check_engine
 )
 register_engine = ENGINES.register

@@ -1,5 +1,6 @@
 """Arrays in a file, with the checksums of zip, that is kept together with the one before it."""
 
+import io
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -68,9 +69,13 @@ def remove_checkpoints(folder: Path) -> None:
 
 def _read(path: Path) -> Arrays:
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as saved:
-            return dict(saved)
+        content = path.read_bytes()  # another `OSError` says nothing of the file, which must not go for it
     except FileNotFoundError as error:
         raise DamagedError(f"The checkpoint {path} is missing") from error
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as saved:
+            return dict(saved)
+    except MemoryError:
+        raise
     except Exception as error:  # whatever zipfile and NumPy make of a bit that is not what was written
         raise DamagedError(f"The checkpoint {path} is damaged, or of another version of modtf") from error

@@ -88,13 +88,10 @@ def test_sums_in_pieces(task, width, batch, options, random_batch):
     compare(model, *random_batch([task] * 2, batch=batch, seq_len=3))
 
 
-@pytest.mark.parametrize(
-    ("cell", "name", "router"),
-    [("lstm", "modular", {}), ("simple", "modular", {}), ("lstm", "modular_op", {"modules": 5})],
-)
-def test_recurrence_without_a_gradient_of_its_own(cell, name, router, random_batch):
+@pytest.mark.parametrize("cell", list(CELLS))
+def test_recurrence_without_a_gradient_of_its_own(cell, variant, random_batch):
     """A cell that has `step` alone, in the loop of Keras."""
-    tasks = [Task("rnn", num_rules=3)] * 2
+    tasks, (name, router) = [Task("rnn", num_rules=3)] * 2, variant
     model = build(tasks, name, WIDTH, [0, 1], dtype="float64", cell=cell, router=router)
     state = model.shared_state
     assert state.can_scan

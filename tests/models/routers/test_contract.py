@@ -107,7 +107,7 @@ def test_options_that_are_passed_on(registries):
 
 
 @pytest.mark.parametrize("modules", [None, 4])
-def test_a_wrong_shape_is_refused(modules, registries, random_batch):
+def test_a_wrong_shape_is_refused(arch, modules, registries, random_batch):
     """Of a router that forgets what `modules` is, scored or not; and of a penalty."""
 
     @register_router("forgetful")
@@ -124,7 +124,7 @@ def test_a_wrong_shape_is_refused(modules, registries, random_batch):
         def penalty(self, activation):
             return ops.mean(activation)
 
-    task = Task(num_rules=3)
+    task = Task(arch, num_rules=3)
     model = build([task], "forgetful", WIDTH, router={"modules": modules})
     with pytest.raises(ValueError, match=r"Forgetful.call gave p of shape .* expected \[P, M, T\] with M = "):
         model(random_batch([task])[0])
@@ -143,7 +143,7 @@ UNSOUND = {
 
 
 @pytest.mark.parametrize("wrong", UNSOUND)
-def test_what_no_shape_tells_is_refused_at_the_first_call(wrong, registries, random_batch):
+def test_what_no_shape_tells_is_refused_at_the_first_call(arch, wrong, registries, random_batch):
     @register_router("unsound")
     class Unsound(Whole):
         needs_scores = True
@@ -151,7 +151,7 @@ def test_what_no_shape_tells_is_refused_at_the_first_call(wrong, registries, ran
         def call(self, rule=None, rule_features=None, scores=None):
             return UNSOUND[wrong](scores)
 
-    tasks = [Task(num_rules=3, data_seed=i) for i in range(2)]
+    tasks = [Task(arch, num_rules=3, data_seed=i) for i in range(2)]
     model = build(tasks, "unsound", WIDTH, [0, 0])
     with pytest.raises(ValueError, match=rf"^The router 'unsound' \(Unsound\) .*{wrong}"):
         model(random_batch(tasks)[0])

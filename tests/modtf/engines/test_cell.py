@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import modtf
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
@@ -154,6 +155,17 @@ def test_one_that_another_process_works_on(small_cell, tmp_path):
     with held(tmp_path, small_cell.folder), pytest.raises(HeldError, match="is being worked on by process"):
         run_cell(small_cell, tmp_path, verbose=False)
     assert not (tmp_path / small_cell.folder).exists()
+
+
+def test_tensorboard(folder):
+    events = EventAccumulator(str(folder / "tensorboard")).Reload()
+    tags = events.Tags()
+    names = "performance/training_loss performance/validation_loss speed/steps_per_second test/loss "
+    names += "speed/members_times_steps_per_second test/loss_scale2 activation/module_use "
+    names += "activation/rules_by_modules"
+    assert {*names.split(), *(f"measures/{name}" for name in MEASURES)} <= set(tags["tensors"])
+    assert [event.step for event in events.Tensors("performance/training_loss")] == [2, 4, 6, 8]
+    assert [event.step for event in events.Tensors("measures/alignment")] == [0, 2, 4, 6, 8]
 
 
 def test_a_finished_cell_is_left_alone(folder, small_cell):

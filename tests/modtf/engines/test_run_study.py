@@ -40,6 +40,7 @@ def test_a_folder_that_is_there_is_not_given_what_was_asked_for(cells, tmp_path)
     (tmp_path / cells[0].folder).mkdir()
     write_asked(cells, tmp_path)
     assert [(tmp_path / cell.folder / "config.json").exists() for cell in cells] == [False, True, True, True]
+    assert {path.name for path in tmp_path.iterdir()} == {cell.folder for cell in cells}
 
 
 def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):

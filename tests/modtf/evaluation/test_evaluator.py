@@ -7,7 +7,9 @@ import pytest
 
 from modtf import Population, Task, build
 from modtf.evaluation.evaluator import Evaluator
+from modtf.families import with_free_rules
 from modtf.metrics import activation_measures, measure_all, rule_distributions
+from modtf.models.routers import ROUTERS
 
 MEASURES = {measure.name for measure in activation_measures()}
 TASK = Task(arch="rnn", setting="classification", num_rules=2)
@@ -110,25 +112,18 @@ def test_other_data_share_what_is_compiled(population, sizes):
         evaluator.on(replace(sizes, draws=6), "test")
 
 
-@pytest.mark.parametrize(
-    ("arch", "variant", "exact"),
-    [
-        ("mlp", "modular", True),
-        ("mlp", "gt_modular", True),
-        ("mlp", "expert_choice", False),
-        ("mha", "modular", False),
-        ("rnn", "gt_modular", True),
-    ],
-)
-def test_use_is_exact_where_p_depends_on_the_token_alone(arch, variant, exact, small_sizes):
-    """Use under another mix of rules follows from the activation matrix, or is sampled."""
-    evaluator = Evaluator(build(Task(arch), variant, 8), Population.of(Task(arch)), small_sizes)
+@pytest.mark.parametrize("arch", with_free_rules())
+@pytest.mark.parametrize("variant", ROUTERS)
+def test_use_is_exact_where_p_depends_on_the_token_alone(arch, variant, small_sizes):
+    task, router = Task(arch), ROUTERS[variant]
+    try:
+        model = build(task, variant, 8)
+    except ValueError:
+        assert router.sees_batch
+        return  # a recurrence refuses it
+    evaluator = Evaluator(model, Population.of(task), small_sizes)
+    exact = router.depends_only_on_rule or not (task.is_sequence or router.sees_batch)
     assert evaluator.exact_usage == exact
-
-
-def test_a_choice_among_the_batch_is_sampled(small_sizes):
-    evaluator = Evaluator(build(Task(), "expert_choice", 4), Population.of(Task()), small_sizes)
-    assert np.isfinite(evaluator.run().rows["adaptation", "iid", ""]).all()
 
 
 def test_a_diverged_member_is_nan_and_leaves_the_others_alone(population, sizes):

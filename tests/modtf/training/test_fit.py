@@ -136,13 +136,21 @@ class Kill(keras.callbacks.Callback):
 
 def test_an_interrupted_training_resumes(tmp_path, small_sizes):
     """A user's model, which has no weights when the checkpoint is read."""
-    options = {"batch_size": 16, "evaluations": 4, "evaluation": small_sizes, "learning_rate": 0.01}
-    options |= {"jit_compile": False, "steps_per_execution": 2, "verbose": False}
-    options["checkpoint"], task = tmp_path / "checkpoint.npz", Task(num_rules=3)
-    with pytest.raises(KeyboardInterrupt):
-        train(OwnModel(3, 3), task, 8, callbacks=[Kill()], **options)
-    model = OwnModel(3, 3)
-    assert train(model, task, 8, **options).epoch == [2, 3]
+    weights, task = [], Task(num_rules=3)
+    for name in ("whole", "interrupted"):
+        options = {"batch_size": 16, "evaluations": 4, "evaluation": small_sizes, "learning_rate": 0.01}
+        options |= {"jit_compile": False, "steps_per_execution": 2, "verbose": False}
+        options["checkpoint"] = tmp_path / f"{name}.npz"
+        keras.utils.set_random_seed(0)
+        model = OwnModel(3, 3)
+        if name == "interrupted":
+            with pytest.raises(KeyboardInterrupt):
+                train(model, task, 8, callbacks=[Kill()], **options)
+            model = OwnModel(3, 3)
+        history = train(model, task, 8, **options)
+        assert history.epoch == ([0, 1, 2, 3] if name == "whole" else [2, 3])
+        weights.append(model.get_weights())
+    np.testing.assert_equal(*weights)
     again = OwnModel(3, 3)  # a training that has ended is found ended
     assert train(again, task, 8, **options).epoch == []
-    np.testing.assert_equal(again.get_weights(), model.get_weights())
+    np.testing.assert_array_equal(again.get_weights()[0], weights[0][0])

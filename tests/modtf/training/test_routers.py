@@ -106,3 +106,11 @@ def test_evaluation_changes_nothing_and_draws_nothing():
     features = {"inputs": np.ones([20, 2], "float32"), "rule": np.zeros([20], "int32")}
     assert len(np.unique(model(features)["activation"], axis=0)) == 1
     assert len(np.unique(model(features, training=True)["activation"], axis=0)) > 1
+
+
+def test_a_choice_among_the_batch_is_sampled():
+    """Use under another mix of rules does not follow from the activation matrix."""
+    model = build(TASKS[0], "expert_choice", 4)
+    evaluator = Evaluator(model, Population.of(TASKS[0]), SIZES)
+    assert not evaluator.exact_usage
+    assert np.isfinite(evaluator.run().rows["adaptation", "iid", ""]).all()
