@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from simulated_results import study_of
 
 from modtf.analysis import Study, figures, performance_rows, random_baseline, summarise
-from modtf.analysis.figures import NothingToDraw, Picture, average, panels, performance
+from modtf.analysis.figures import NothingToDraw, Picture, average, performance
 from modtf.analysis.figures.layout import looks
 from modtf.analysis.figures.registry import MODULES
 from modtf.protocol import Training
@@ -286,17 +286,3 @@ def test_a_mean_over_kinds_does_not_change_them_along_its_line(tmp_path, undrawn
     assert [set(picture.table["kind"]) for picture in others] == [{"MLP regression", "MHA v1 regression"}]
     three = study_of(tmp_path, kinds=[("rnn", {})], rules=(4,), **few)
     assert [picture.name for picture in three.figure(name)] == [f"{name}_e32"]
-
-
-def test_any_table_can_be_drawn_in_panels():
-    table = pd.DataFrame({"variant": ["mine", "yours"], "side": ["left: 1", "right"], "up": [2, 1]})
-
-    def mark(axes, part, looks):
-        axes.plot(part["up"], "o", label=part["variant"].iloc[0])
-
-    picture = panels(mark, table, "name", "Title", "A note.", row="up", column="side")
-    titles = [axes.get_title() for axes in picture.figure.axes]
-    assert titles == ["left\n1", "right", "", ""]
-    assert [axes.get_ylabel() for axes in picture.figure.axes[::2]] == ["up = 1", "up = 2"]
-    assert [axes.texts[0].get_text() for axes in picture.figure.axes if axes.texts] == ["not run"] * 2
-    assert legend(picture) == ["mine", "yours"]
