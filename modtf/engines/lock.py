@@ -44,7 +44,7 @@ def held(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
     """
     path = Path(out, PRIVATE, "locks", name + ".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
-    holder, lock = path.with_suffix(".txt"), FileLock(path)
+    holder, lock = path.with_suffix(".txt"), FileLock(path, fallback_to_soft=False)
     try:
         lock.acquire(timeout=-1 if wait else PATIENCE)
     except Timeout:
