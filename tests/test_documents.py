@@ -21,6 +21,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
 LANGUAGES = {"", "python", "bash"}  # "" is what a command prints
 
+LONG = ("docs/add_a_family.md", "docs/add_a_router.md", "docs/your_model.md")  # they train
 # The first block of another page comes before these.
 AFTER = {"docs/studies.md": "docs/add_a_router.md"}
 SIZES = modtf.Evaluation(
@@ -81,7 +82,14 @@ def readme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("clean")
-@pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md" and blocks(page, "python")])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] * (page in LONG))
+        for page in PAGES
+        if page != "README.md" and blocks(page, "python")
+    ],
+)
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": Path(page).stem}

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from processes import ROOT, python, succeeds
 
+pytestmark = pytest.mark.slow  # builds a wheel
+
 SOURCES = ("modtf", "datasets", "models", "metrics", "launch")
 FILES = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
 
@@ -57,7 +59,6 @@ def test_the_console_command(installed: Path, tmp_path: Path) -> None:
     assert run.stderr == "modtf run: error: --rules=1 is not valid; expected an integer of at least 2.\n"
 
 
-@pytest.mark.slow
 def test_a_keras_model_learns_the_rules(installed: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "other_project", tmp_path / "project")
     name = "modarch_rules/mlp_regression_r4_task0_validation10_test512"

@@ -13,6 +13,8 @@ import pytest
 from processes import ROOT
 from processes import succeeds as finish
 
+pytestmark = pytest.mark.slow  # whole commands, one of which is killed
+
 PLUGIN = ROOT / "examples" / "plugin" / "my_plugin.py"
 RUN, REPORT = (str(ROOT / "launch" / f"{name}.py") for name in ("run", "report"))
 
@@ -105,7 +107,6 @@ def test_results_hold_all_of_it(straight):
     assert np.isfinite(mine["value"].astype(float)).all()
 
 
-@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_results(straight, resumed):
     frame = results(straight[0])
     mine = frame[frame["variant"] == "my_router"].reset_index(drop=True)
@@ -119,7 +120,6 @@ def test_tensorboard_shows_all_of_it(straight):
         assert any(tag.endswith(name) for tag in tags), (name, tags)
 
 
-@pytest.mark.slow
 def test_the_report_shows_all_of_it(report):
     page = (report / "report.html").read_text()
     for words in ("Waves", "my_router", "Indecision"):

@@ -12,7 +12,7 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 SCRIPTS = [path for path in sorted(DOCS.glob("draw_*.py")) if "def texts(" in path.read_text()]
 assert SCRIPTS
-LONG = ("draw_study", "draw_misrouting")  # a minute for the verdicts of hundreds of models
+LONG = ("draw_study", "draw_misrouting", "draw_routers")  # of hundreds of models, up to a minute
 
 MARKED = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in LONG)) for path in SCRIPTS

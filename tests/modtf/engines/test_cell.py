@@ -174,6 +174,7 @@ def test_a_finished_cell_is_left_alone(folder, small_cell):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_a_kill_after_training_costs_no_training(tmp_path, monkeypatch):
     """The checkpoint is there until the results are."""
     sizes = Evaluation(batches=1, tokens=160, draws=5, tokens_per_draw=16, batch_size=16)

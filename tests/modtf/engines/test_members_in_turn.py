@@ -75,6 +75,7 @@ def test_a_killed_cell_resumes_to_the_same_results(tmp_path):
     model.load_weights(resumed / "members" / "task0_seed0" / "last.weights.h5")
 
 
+@pytest.mark.slow
 def test_a_kill_just_before_the_manifest_loses_no_member(tmp_path, monkeypatch):
     register_model("little")(lambda task, width, seed: Little())
     with monkeypatch.context() as patched:

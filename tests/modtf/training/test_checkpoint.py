@@ -123,6 +123,7 @@ class Interrupting(keras.callbacks.Callback):
             raise Terminated
 
 
+@pytest.mark.slow
 def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys):
     model = build(POPULATION, "gumbel", 4)  # whose noise follows a step that it keeps
     initial = [variable.numpy() for variable in model.variables]

@@ -134,6 +134,7 @@ class Kill(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_resumes(tmp_path, small_sizes):
     """A user's model, which has no weights when the checkpoint is read."""
     weights, task = [], Task(num_rules=3)

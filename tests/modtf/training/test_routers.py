@@ -48,7 +48,10 @@ def price(outputs):
     ("variant", "name", "by_hand"),
     [("even_modules", "unevenness", unevenness), ("z_loss", "router_z", price)],
 )
-@pytest.mark.parametrize("arch", with_free_rules())
+@pytest.mark.parametrize(
+    "arch",
+    [pytest.param(arch, marks=[pytest.mark.slow] * (i > 0)) for i, arch in enumerate(with_free_rules())],
+)
 def test_the_evaluator_finds_a_penalty_per_member(arch, variant, name, by_hand, batches):
     population = Population.of([Task(arch, num_rules=3, data_seed=i) for i in range(2)], [0, 1])
     router = {"modules": 2, "strength": 0.5}

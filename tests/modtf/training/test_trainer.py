@@ -105,6 +105,7 @@ def test_stages_are_measured_and_counted(whole):
         context.record("norm", 1.0, "dark")
 
 
+@pytest.mark.slow
 def test_killed_between_and_inside_stages_it_ends_the_same(run, whole, cell, tmp_path):
     context, expected, _ = whole
     for step in (2, 0, 6):  # inside the first stage; at its end; inside the second
