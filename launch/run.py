@@ -91,6 +91,10 @@ def main(given: flags.FlagValues) -> None:
         check_writable(out, "--out")
     for cell in unfinished:
         check_cell(cell)
+    if unfinished:
+        from modtf.datasets.streaming import stream
+
+        stream(first.task, 1)  # data that are not there are the fault of no variant
     rate = "the rates found" if given.best else f"learning rate {training.learning_rate:g}"
     print(
         f"{label}: {len(cells)} variants x {len(first.members)} members, {training.steps:,} steps at {rate} "

@@ -59,6 +59,18 @@ def test_it_trains_and_compares_variants(finished):
     assert all(list(folder.glob("tensorboard/events*")) for folder in out.glob("mlp*"))
 
 
+def test_data_that_are_not_there_are_one_line_before_anything_else(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    for asked in (
+        ["--arch=vqa_mnist", "--set=task.digits=mnist"],
+        ["--arch=corruptions", "--set=task.dataset=cifar10"],
+    ):
+        with pytest.raises(ValueError, match=r"^(mnist|cifar10) is not on this machine"):
+            main(given(launch.run, *asked, f"--out={tmp_path / 'out'}"))
+    assert capsys.readouterr().out == ""
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_router_that_is_refused_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
     """Here by the architecture; wrong options do, as any other flag."""
     ran = lambda cell, out, **how: write_cell(out, cell, num_evaluations=1)  # noqa: E731
