@@ -1,4 +1,4 @@
-"""A stand-in for an evaluator, with scores that a test prescribes."""
+"""A stand-in for an evaluator, with scores that a test prescribes; the families that a test trains."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from modtf.evaluation.scores import Scores
+from modtf.families import with_free_rules
 from modtf.population import Population
 
 
@@ -34,6 +35,16 @@ class PrescribedEvaluator:
         self.shares = [*getattr(self, "shares", []), (number, of)]
         rows = {key: np.array(next(values), np.float64) for key, values in self.series.items()}
         return Scores(rows, {"": self.matrices})
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(arch, marks=[pytest.mark.slow] * (i > 0)) for i, arch in enumerate(with_free_rules())
+    ]
+)
+def arch(request):
+    """A family of free R; all but the first are slow."""
+    return request.param
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import pytest
 
 import modtf
 from modtf import Population, Training
-from modtf.families import with_free_rules
 from modtf.training.compile import compile_model
 
 STEPS = 3
@@ -25,10 +24,6 @@ def trained(arch, variant, training):
 
 
 @pytest.mark.parametrize("variant", ["modular", pytest.param("modular_op", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "arch",
-    [pytest.param(arch, marks=[pytest.mark.slow] * (i > 0)) for i, arch in enumerate(with_free_rules())],
-)
 def test_as_float32_but_for_rounding(arch, variant):
     training = Training(steps=STEPS, learning_rate=1e-2, clipnorm=1.0)
     expected, _, exact = trained(arch, variant, training)

@@ -10,7 +10,6 @@ from registering import forgotten
 
 from modtf import Evaluation, Population, Task, build, train
 from modtf.evaluation.evaluator import Evaluator
-from modtf.families import with_free_rules
 from modtf.models.routers import ROUTERS, register_router
 from modtf.training.callbacks.evaluate import EvaluateCallback
 
@@ -47,10 +46,6 @@ def price(outputs):
 @pytest.mark.parametrize(
     ("variant", "name", "by_hand"),
     [("even_modules", "unevenness", unevenness), ("z_loss", "router_z", price)],
-)
-@pytest.mark.parametrize(
-    "arch",
-    [pytest.param(arch, marks=[pytest.mark.slow] * (i > 0)) for i, arch in enumerate(with_free_rules())],
 )
 def test_the_evaluator_finds_a_penalty_per_member(arch, variant, name, by_hand, batches):
     population = Population.of([Task(arch, num_rules=3, data_seed=i) for i in range(2)], [0, 1])
