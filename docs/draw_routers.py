@@ -24,10 +24,11 @@ from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch.claims.misrouting import MARGIN, NARROWER
 from modtf.experiments.modarch.given import GIVEN, WAYS, effect, times
 from modtf.families import IID
-from modtf.results import find_cells
+from modtf.results import CellFolder, find_cells
 from modtf.studies import load_study
 
 HERE = Path(__file__).parent
+MISROUTING = HERE / "study" / "misrouting.zip"
 MARGINS = {"collapse_avg": 0.05, "alignment": 0.05}  # of equivalence
 SHOWN = (0, 1_250, 6_250, 12_500, 25_000)  # steps
 CHOICES = {"8": "dense", "2": "top-2", "1": "top-1"}
@@ -44,9 +45,15 @@ SCOPES = [("top-1, penalty a sequence", "top-1, penalty")]
 
 
 def read() -> modtf.Study:
-    """All models of the kinds that were run whole."""
-    cells = find_cells(HERE / "study" / "factors.zip")
-    return modtf.Study.read(whole_kinds(cells, load_study("factors").cells))
+    """All models of the kinds run whole; perfect and uniform routing of the rnn are of `misrouting`."""
+    trained = whole_kinds(find_cells(HERE / "study" / "factors.zip"), load_study("factors").cells)
+    given = [cell for cell in find_cells(MISROUTING) if cell.cell["arch"] == "rnn"]
+    return modtf.Study.read([*trained, *filter(_stands_for_itself, given)])
+
+
+def _stands_for_itself(cell: CellFolder) -> bool:
+    said = options_of(cell.cell["model_options"])
+    return said["matrix"] == "spread" and (said["amount"], WAYS[said["hard"] == "True"]) in REFERENCES
 
 
 def short(router: str, options: str) -> str:
@@ -193,7 +200,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     """Writes a picture for every kind: routers, and twins, beside given routings."""
     kinds = {part.kinds[0][:2] for part in study.by_kind}
-    given = modtf.Study.read(HERE / "study" / "misrouting.zip").cells
+    given = modtf.Study.read(MISROUTING).cells
     given = [cell for cell in given if (cell.cell["arch"], cell.cell["setting"]) in kinds]
     whole = [folder for part in study.by_kind for folder in _with_twins(part)]
     trained = [

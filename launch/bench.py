@@ -26,6 +26,8 @@ Examples:
     python launch/bench.py --device=gpu --backend=jax --dry_run
 """
 
+from functools import partial
+
 from absl import flags
 
 from modtf.families import FAMILIES
@@ -106,9 +108,8 @@ def main(given: flags.FlagValues) -> None:
         print_table(list(rows), released)
 
 
-def command() -> None:
-    """The whole command."""
-    run_command(main, define_flags)
+#: the whole command
+command = partial(run_command, main, define_flags)
 
 
 if __name__ == "__main__":

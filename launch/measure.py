@@ -159,9 +159,8 @@ def label_probs(text: str) -> str | list[float] | None:
         ) from None
 
 
-def command() -> None:
-    """The whole command."""
-    run_command(main, define_flags)
+#: the whole command
+command = partial(run_command, main, define_flags)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import fnmatch
 import io
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import tensorflow_datasets as tfds
@@ -62,9 +63,8 @@ def main(given: flags.FlagValues) -> None:
         print(f"[{number}/{len(configs)}] {prepare(config, given.data_dir, given.file_format)}", flush=True)
 
 
-def command() -> None:
-    """The whole command."""
-    run_command(main, define_flags, resumes=True)
+#: the whole command
+command = partial(run_command, main, define_flags, resumes=True)
 
 
 if __name__ == "__main__":

@@ -95,9 +95,8 @@ def main(given: flags.FlagValues) -> None:
     print(f"Wrote {' and '.join(map(str, written))}")
 
 
-def command() -> None:
-    """The whole command."""
-    run_command(main, define_flags)
+#: the whole command
+command = partial(run_command, main, define_flags)
 
 
 if __name__ == "__main__":

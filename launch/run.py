@@ -15,6 +15,7 @@ Examples:
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from absl import flags
@@ -139,9 +140,8 @@ def main(given: flags.FlagValues) -> None:
         raise ValueError(f"left out: {', '.join(refused.values())}; why stands above.")
 
 
-def command() -> None:
-    """The whole command."""
-    run_command(main, define_flags, resumes=True)
+#: the whole command
+command = partial(run_command, main, define_flags, resumes=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ Examples:
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from absl import flags
@@ -138,9 +139,8 @@ def train(cells: list[Cell], out: Path, plugins: list[str]) -> tuple[list[Cell],
     return built, refused
 
 
-def command() -> None:
-    """The whole command."""
-    run_command(main, define_flags, resumes=True)
+#: the whole command
+command = partial(run_command, main, define_flags, resumes=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -186,9 +187,8 @@ def _time(hours: float) -> str:
     return f"{hours:,.1f} hours" if hours >= 1 else f"{60 * hours:.1f} minutes"
 
 
-def command() -> None:
-    """The whole command."""
-    run_command(main, define_flags, resumes=True)
+#: the whole command
+command = partial(run_command, main, define_flags, resumes=True)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ choose one trial after the other.
 
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from absl import flags
@@ -119,9 +120,8 @@ def _use(given: flags.FlagValues, out: Path) -> str:
     return shlex.join(["modtf", trains.__name__.rpartition(".")[2], *said, f"--best={out}"])
 
 
-def command() -> None:
-    """The whole command."""
-    run_command(main, define_flags, resumes=True)
+#: the whole command
+command = partial(run_command, main, define_flags, resumes=True)
 
 
 if __name__ == "__main__":

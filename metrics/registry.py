@@ -93,21 +93,6 @@ def register_measure(
     return add
 
 
-def measures(group: str | None = None) -> tuple[Measure, ...]:
-    """All measures, or those of one group, in the order of the registry.
-
-    Raises:
-        ValueError: if the group is not one of "performance", "collapse", "specialisation", "diagnostic".
-
-    Example:
-        >>> [measure.name for measure in measures("collapse")]
-        ['collapse_avg', 'collapse_worst']
-    """
-    if group is not None:
-        check_choice("group", group, GROUPS)
-    return tuple(measure for measure in MEASURES.values() if group in (None, measure.group))
-
-
 def activation_measures(groups: Iterable[str] = MAIN_GROUPS) -> tuple[Measure, ...]:
     """The measures that are computed from an activation matrix, in the order of the registry.
 

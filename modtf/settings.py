@@ -19,7 +19,6 @@ class Setting:
 
     Args:
         name: in flags, tasks and results.
-        label: what a reader calls it.
         loss: what training minimises.
         error: None where the setting has none.
         performance: the measure by which models are compared, "loss" or "error".
@@ -34,7 +33,6 @@ class Setting:
     """
 
     name: str
-    label: str
     loss: Any
     error: Any = None
     performance: str = "loss"
@@ -55,10 +53,10 @@ SETTINGS: Registry[Setting] = Registry("setting")
 _OF = "modtf.evaluation.elementwise"
 
 for _setting in (
-    Setting("regression", "regression", f"{_OF}:absolute_error"),
-    Setting("classification", "classification", f"{_OF}:cross_entropy", f"{_OF}:misclassified", "error",
+    Setting("regression", f"{_OF}:absolute_error"),
+    Setting("classification", f"{_OF}:cross_entropy", f"{_OF}:misclassified", "error",
             target=lambda output: output >= 0),
-    Setting("categorical", "categorical", f"{_OF}:categorical_cross_entropy", f"{_OF}:wrong_class", "error",
+    Setting("categorical", f"{_OF}:categorical_cross_entropy", f"{_OF}:wrong_class", "error",
             lambda task: task.family.num_classes(task), "int32"),
 ):  # fmt: skip
     SETTINGS.add(_setting.name, _setting, str(_setting.loss))

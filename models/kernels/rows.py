@@ -29,11 +29,7 @@ def with_part(parts, k, value):
     return ops.slice_update(parts, [0, k, *[0] * (len(parts.shape) - 2)], value[:, None])
 
 
-def _stacked(parts, values):
-    return parts, ops.stack(values, axis=1)
-
-
-@by_device(accelerator=_stacked)
+@by_device(accelerator=lambda parts, values: (parts, ops.stack(values, axis=1)))
 def join_parts(parts, values):
     """Tensors [P, ...] as one, [P, K, ...]; on a CPU written in place, one by one.
 
@@ -48,11 +44,7 @@ def join_parts(parts, values):
     return parts, parts
 
 
-def _sum_modules_at_once(scratch, n, terms):
-    return scratch, [ops.sum(term, axis=1) for term in terms]
-
-
-@by_device(accelerator=_sum_modules_at_once)
+@by_device(accelerator=lambda scratch, n, terms: (scratch, [ops.sum(term, axis=1) for term in terms]))
 def sum_modules(scratch, n, terms):
     """Sums over the modules, each [P, M, h, B] -> [P, h, B].
 

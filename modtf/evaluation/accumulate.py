@@ -102,8 +102,6 @@ def _state(metric: keras.metrics.Metric) -> dict[str, np.ndarray]:
 class PerformanceSums(keras.metrics.Metric):
     """Sums of loss and, if the setting has one, error per member."""
 
-    reads: ClassVar[str] = "target"
-
     def __init__(self, population: Population):
         super().__init__(name="performance")
         setting, self.has_axis = population.task.setting, population.has_axis

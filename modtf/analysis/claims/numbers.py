@@ -8,7 +8,7 @@ import pandas as pd
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import IN, random_baseline
 from modtf.analysis.trained import TrainedModels
-from modtf.metrics import Measure, measure_all, measures, uniform_activation
+from modtf.metrics import MEASURES, Measure, measure_all, uniform_activation
 from modtf.results.schema import KIND
 
 MARGIN = 0.1  # a difference that counts, of what can be lost
@@ -30,7 +30,7 @@ def gains(study: TrainedModels, measure: Measure, first: str, second: str) -> pd
 def measures_in(study: TrainedModels, group: str) -> list[Measure]:
     """The measures of a group that the results hold."""
     found = set(study.results["measure"].unique())
-    return [measure for measure in measures(group) if measure.name in found]
+    return [m for m in MEASURES.values() if m.group == group and m.name in found]
 
 
 def share_lost(measure: Measure, differences: pd.Series, num_rules: pd.Series) -> pd.Series:

@@ -17,7 +17,7 @@ from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.labels import CHECKPOINT_WORDS
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
-from modtf.metrics import GROUPS, measures
+from modtf.metrics import GROUPS, MEASURES
 
 MAX_ROWS = 60  # of a table on the page; the CSV file has all
 PAIRED = ["first", "second", "kind", "num_rules", "width", "distribution", "advantage", "advantage_low"]
@@ -185,7 +185,7 @@ def measures_section(groups: Sequence[str] = GROUPS, texts: Sequence[str] = ()) 
             "perfect": "-" if m.perfect is None else f"{m.perfect:g}",
             "better": {True: "smaller", False: "larger", None: "-"}[m.smaller_is_better],
         }
-        for m in measures()
+        for m in MEASURES.values()
         if m.group in groups
     ]
     return Section("Measures", texts, content=[table(pd.DataFrame(rows))])

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.text import text_table
-from modtf.metrics import LayerMeasures, measures
-from modtf.metrics.measure import MAIN_GROUPS
+from modtf.metrics import LayerMeasures, activation_measures
 from modtf.metrics.tokens import Estimate
 from modtf.metrics.tokens.estimates import ADJUSTED
 
@@ -69,7 +68,7 @@ def layer_table(layer: LayerMeasures) -> pd.DataFrame:
 
 def glance_table(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
     """A row per layer: adjusted mutual information by both ways of counting, the main measures by mass."""
-    main = [m.name for m in measures() if m.group in MAIN_GROUPS]
+    main = [m.name for m in activation_measures()]
     rows = []
     for layer in layers:
         row: dict[str, Any] = {"layer": names.layer(layer.layer)}
