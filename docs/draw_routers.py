@@ -200,7 +200,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
     """Writes a picture for every kind: routers, and twins, beside given routings."""
     kinds = {part.kinds[0][:2] for part in study.by_kind}
-    given = modtf.Study.read(MISROUTING).cells
+    given = find_cells(MISROUTING)
     given = [cell for cell in given if (cell.cell["arch"], cell.cell["setting"]) in kinds]
     whole = [folder for part in study.by_kind for folder in _with_twins(part)]
     trained = [

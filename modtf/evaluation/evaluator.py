@@ -124,6 +124,11 @@ class Evaluator:
 
     def on(self, evaluation: Evaluation, split: str) -> "Evaluator":
         """One of the same model on other data, which shares what is compiled; without probes."""
+        if not self.exact_usage and evaluation.draws > self.draws:
+            raise ValueError(
+                f"draws={evaluation.draws} is more than the {self.draws} that this evaluator was "
+                "made for. Make the one with more draws first."
+            )
         other = copy.copy(self)
         other.probes = []
         other._set_data(evaluation, split)

@@ -108,6 +108,8 @@ def test_other_data_share_what_is_compiled(population, sizes):
     assert {condition for _, condition, _ in found.rows} == {"iid", "len3"}
     assert not np.allclose(found.activation[""], scores.activation[""])
     assert evaluator.evaluation == sizes
+    with pytest.raises(ValueError, match="draws=6 is more than the 5 that this evaluator was made for"):
+        evaluator.on(replace(sizes, draws=6), "test")
 
 
 @pytest.mark.parametrize("arch", with_free_rules())
