@@ -14,7 +14,7 @@ import math
 from keras import ops
 
 from modtf.models.kernels.gradients import custom_gradient
-from modtf.models.kernels.sums import sum_of_products
+from modtf.models.kernels.sums import in_pieces, piece_of, sum_of_products
 
 
 def project(kernel, bias, x, head_shape):
@@ -47,10 +47,15 @@ def attend(query, key, value):
     """
     scale = 1 / math.sqrt(query.shape[1])
     itself = 1e9 * ops.eye(query.shape[2], dtype=query.dtype)[:, :, None]
-    scores = (sum_of_products(query, key, every_pair) - itself) * scale  # [G, N, N, B]
+    scores = (sum_of_products(query, key, every_pair, from_nothing=True) - itself) * scale  # [G, N, N, B]
     weights = ops.exp(scores - ops.max(scores, axis=2, keepdims=True))
     total = ops.sum(weights, axis=2)[:, None]
-    attended = ops.sum(weights[:, None] * value[:, :, None], axis=3) / total
+
+    def of_keys(start, size):
+        weight, of_them = (piece_of(x, 2, start, size) for x in (weights, value))
+        return ops.sum(weight[:, None] * of_them[:, :, None], axis=3)
+
+    attended = in_pieces(value.shape[2], of_keys) / total
 
     def gradient(*args, upstream=None):
         root = ops.sqrt(total)  # half of the division here, half below: both results are kept in memory

@@ -9,30 +9,38 @@ from modtf.models.kernels.gradients import custom_gradient
 LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only where it is about this short
 
 
-def _one_sum(a, b, product=ops.multiply):
-    return ops.sum(product(a, b), axis=1)
+@by_device(accelerator=lambda length, part, from_nothing=False: part(0, length))
+def in_pieces(length, part, from_nothing=False):
+    """The sum of part(start, size) over the whole length; on a CPU a long one in pieces that XLA vectorises.
+
+    Args:
+        from_nothing: the first piece is one of the loop, too, so that what it reads lies in memory. Otherwise
+            XLA makes that in the piece, which is slow where much is read often.
+    """
+    if length <= LONGEST_SUM:
+        return part(0, length)
+    # three pieces or more: XLA would unroll a loop of a single turn, and fuse all into one slow sum
+    size = next(n for n in range(PIECE, 0, -1) if length % n == 0)
+    first = ops.zeros_like(part(0, size)) if from_nothing else part(0, size)
+    begin = 0 if from_nothing else 1
+    return ops.fori_loop(begin, length // size, lambda i, total: total + part(i * size, size), first)
 
 
-@by_device(accelerator=_one_sum)
-def sum_of_products(a, b, product=ops.multiply):
-    """sum_k product(a_k, b_k) over axis 1: [G, k, ...] -> [G, ...]; on a CPU in pieces that XLA vectorises.
+def sum_of_products(a, b, product=ops.multiply, from_nothing=False):
+    """sum_k product(a_k, b_k) over axis 1: [G, k, ...] -> [G, ...].
 
     Not differentiable where k is large: for use in gradients that are written out.
 
     Args:
         a, b: with k numbers in axis 1.
         product: of two pieces; it may add axes after axis 1.
+        from_nothing: see `in_pieces`.
     """
-    width = a.shape[1]
-    if width <= LONGEST_SUM:
-        return _one_sum(a, b, product)
-    # three pieces or more: XLA would unroll a loop of a single turn, and fuse all into one slow sum
-    piece = next(n for n in range(PIECE, 0, -1) if width % n == 0)
 
-    def add(i, total):
-        return total + _one_sum(_rows(a, i * piece, piece), _rows(b, i * piece, piece), product)
+    def part(start, size):
+        return ops.sum(product(piece_of(a, 1, start, size), piece_of(b, 1, start, size)), axis=1)
 
-    return ops.fori_loop(1, width // piece, add, add(0, 0.0))
+    return in_pieces(a.shape[1], part, from_nothing)
 
 
 def _wide(x):
@@ -40,10 +48,13 @@ def _wide(x):
     return ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) == "bfloat16" else x
 
 
-def _rows(tensor, start, size):
-    """tensor[:, start : start + size], where `start` may be traced."""
-    groups, _, *rest = tensor.shape
-    return ops.slice(tensor, [0, start, *[0] * len(rest)], [groups, size, *rest])
+def piece_of(tensor, axis, start, size):
+    """tensor[start : start + size] of one axis, where `start` may be traced."""
+    if size == tensor.shape[axis]:
+        return tensor
+    begin, sizes = [0] * len(tensor.shape), list(ops.shape(tensor))
+    begin[axis], sizes[axis] = start, size
+    return ops.slice(tensor, begin, sizes)
 
 
 @custom_gradient

@@ -42,10 +42,10 @@ def every_form(request):
         yield request.param
 
 
-@pytest.mark.parametrize("width", [2, 17, 34])
-def test_attend(width, every_form):
-    """Heads summed in one piece and in several."""
-    compare(attend, textbook.attend, [draw(2, width, 3, 4, seed=seed) for seed in range(3)])
+@pytest.mark.parametrize(("width", "tokens"), [(2, 3), (17, 3), (34, 3), (2, 17), (3, 20)])
+def test_attend(width, tokens, every_form):
+    """Heads and tokens summed in one piece and in several."""
+    compare(attend, textbook.attend, [draw(2, width, tokens, 4, seed=seed) for seed in range(3)])
 
 
 def test_a_token_never_attends_to_itself():
