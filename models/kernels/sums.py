@@ -14,6 +14,8 @@ def in_pieces(length, part, from_nothing=False):
     """The sum of part(start, size) over the whole length; on a CPU a long one in pieces that XLA vectorises.
 
     Args:
+        length: how many terms there are, an int.
+        part: from a start, which may be traced, and an int to the sum of so many terms, of one shape for all.
         from_nothing: the first piece is one of the loop, too, so that what it reads lies in memory. Otherwise
             XLA makes that in the piece, which is slow where much is read often.
     """
@@ -49,7 +51,7 @@ def _wide(x):
 
 
 def piece_of(tensor, axis, start, size):
-    """tensor[start : start + size] of one axis, where `start` may be traced."""
+    """tensor[start : start + size] of one axis, [.., length, ..] -> [.., size, ..]; `start` may be traced."""
     if size == tensor.shape[axis]:
         return tensor
     begin, sizes = [0] * len(tensor.shape), list(ops.shape(tensor))
