@@ -1,4 +1,4 @@
-"""The study of docs/study.md: the paper's comparison at one width, 56 cells, eight core-hours or more.
+"""The study of docs/study.md: the paper's comparison at one width, 56 cells, seven core-hours.
 
     python launch/sweep.py --study=first --out=studies/first
     python launch/report.py --results=studies/first --out=report --claims
