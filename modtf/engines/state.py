@@ -98,9 +98,9 @@ def write_config(cell: Cell, folder: Path, **more: Any) -> None:
 def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
     """Writes the config of every cell that has no folder, so that reports know what was asked for."""
     for cell in cells:
-        if not (folder := Path(out, cell.folder)).exists():
-            with contextlib.suppress(OSError):  # the disk is full, as the cell will say
-                write_config(cell, folder)
+        with contextlib.suppress(OSError):  # it has one, or the disk is full, as the cell will say
+            (folder := Path(out, cell.folder)).mkdir(parents=True)  # of two commands one makes it
+            write_config(cell, folder)
 
 
 def finish(cell: Cell, out: str | Path, train: Callable[[], object]) -> None:
