@@ -153,9 +153,11 @@ def _digits(measure: str, summary: pd.DataFrame, column: str) -> int:
 
 def _interval(summary: pd.DataFrame, variant: str, column: str, digits: int) -> str:
     row = summary.loc[(variant, column)] if (variant, column) in summary.index else None
-    if row is None or pd.isna(row["mean"]):
+    if row is None:
         return "-"
     lost = f" ({int(row['num_missing'])} lost)" if row["num_missing"] else ""
+    if pd.isna(row["mean"]):
+        return f"-{lost}" if column in (IN, OUT) else "-"  # measures of activation may not be meant for it
     if pd.isna(row["low"]):
         return f"{row['mean']:.{digits}f}{lost}"
     return f"{row['mean']:.{digits}f} ±{(row['high'] - row['low']) / 2:.{digits}f}{lost}"

@@ -68,6 +68,8 @@ def test_options_are_part_of_a_name_and_models_that_diverged_are_shown(tmp_path)
     assert with_options[0] == "modular_op (modules=8)"
     assert "±" not in gt_modular[1]  # one task is left
     assert gt_modular[1].endswith("(2 lost)")
+    none_left = one_cell(tmp_path / "none", tasks=1, variants=["gt_modular"], world=world)
+    assert cells(results_table(none_left).splitlines()[2])[1] == "- (2 lost)"
     alignment = {cells(line)[0]: cells(line)[3] for line in results_table(frame).splitlines()[5:]}
     assert alignment == {"random (4 modules)": "0.750", "random (8 modules)": "0.875"}
 
