@@ -31,7 +31,7 @@ Examples:
     modtf sweep --study=quick --dry_run
     modtf tune --arch=mlp --variant=modular,top_k
     modtf report --results=runs --out=report --claims
-    modtf measure --activations=x.npz --out=atlas       # arrays: activations, labels"""
+    modtf measure --activations=x.npz --out=report       # arrays: activations, labels"""
 
 
 def usage() -> str:

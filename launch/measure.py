@@ -1,11 +1,11 @@
 """Measures what the modules of any mixture of experts specialise in, from its activations and token labels.
 
 Examples:
-    python launch/measure.py --activations=x.npz --out=atlas       # arrays: activations, labels
-    python launch/measure.py --activations=x.npz --logits --top_k=2 --out=atlas
-    python launch/measure.py --activations=gates.npy --labels=domains.npy --out=atlas
+    python launch/measure.py --activations=x.npz --out=report       # arrays: activations, labels
+    python launch/measure.py --activations=x.npz --logits --top_k=2 --out=report
+    python launch/measure.py --activations=gates.npy --labels=domains.npy --out=report
     python launch/measure.py --activations=early.npz --activations=late.npz --out=compared   # same tokens
-    python launch/measure.py --activations=routed.parquet --num_experts=64 --out=atlas      # experts, weights
+    python launch/measure.py --activations=routed.parquet --num_experts=64 --out=report    # experts, weights
 """
 
 from dataclasses import replace
@@ -16,15 +16,16 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
-from modtf.analysis.routing_page import Routing, followed_sections, print_atlas, write_atlas
-from modtf.analysis.routing_page.compared import check_same_tokens, write_comparison
 from modtf.checks import check_number
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
-from modtf.metrics.tokens import ActivationAccumulator, LayerMeasures
-from modtf.metrics.tokens.choices import layers_of
-from modtf.metrics.tokens.compare import Run, compare_runs
-from modtf.metrics.tokens.summarise import NUM_PERMUTATIONS, check_permutations
+from modtf.routing import Routing, report_text, write_routing_report
+from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
+from modtf.routing.measuring.choices import layers_of
+from modtf.routing.measuring.compare import Run, compare_runs
+from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
+from modtf.routing.report.compared import check_same_tokens, write_comparison
+from modtf.routing.report.followed import followed_sections
 
 OBSERVED, UNIFORM = "observed", "uniform"
 FLAGS = {
@@ -80,11 +81,11 @@ def main(given: flags.FlagValues) -> None:
     runs: list[Run] = []
     for name, routing in zip(names, routings, strict=True):
         layers, sums = measured(routing, given, probs)
-        print(print_atlas(layers, routing.names))
+        print(report_text(layers, routing.names))
         folder = out / name if len(given.activations) > 1 else out
         bar = partial(tqdm, desc="what they follow", unit="layer")
         more = followed_sections(routing, folder, given.logits, given.top_k, given.seed, bar)
-        print(f"Wrote {write_atlas(layers, folder, routing.names, more=more)}")
+        print(f"Wrote {write_routing_report(layers, folder, routing.names, more=more)}")
         routed = layers_of(routing.whole(), given.logits, given.top_k)
         runs.append(Run(name, sums, layers, routed))
     if len(runs) > 1:

@@ -30,11 +30,12 @@ from modtf.metrics.registry import activation_measures as activation_measures
 from modtf.metrics.registry import register_measure as register_measure
 from modtf.metrics.registry import smaller_is_better as smaller_is_better
 from modtf.metrics.routing_entropy import routing_entropy as routing_entropy
-from modtf.metrics.tokens import ActivationAccumulator as ActivationAccumulator
-from modtf.metrics.tokens import LayerMeasures as LayerMeasures
-from modtf.metrics.tokens import compare_activations as compare_activations
-from modtf.metrics.tokens import measure_activations as measure_activations
-from modtf.metrics.tokens import measure_factors as measure_factors
 from modtf.metrics.top_label_share import top_label_share as top_label_share
 from modtf.metrics.values import measure_all as measure_all
 from modtf.metrics.values import measure_population as measure_population
+from modtf.moved import moved_names
+
+MOVED = (
+    "ActivationAccumulator", "LayerMeasures", "compare_activations", "measure_activations", "measure_factors",
+)  # fmt: skip
+__getattr__ = moved_names(__name__, {name: f"modtf.routing.measuring:{name}" for name in MOVED})

@@ -18,7 +18,6 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.intervals import summarise as summarise
     from modtf.analysis.study import Study as Study
     from modtf.cell import Cell as Cell
-    from modtf.collecting.collect import collect as collect
     from modtf.datasets.streaming import stream as stream
     from modtf.engines.cell import run_cell as run_cell
     from modtf.evaluation.evaluator import evaluate as evaluate
@@ -26,7 +25,6 @@ with epy.lazy_api_imports(globals()):
     from modtf.families import Family as Family
     from modtf.families import Option as Option
     from modtf.families import register_family as register_family
-    from modtf.metrics import measure_activations as measure_activations
     from modtf.metrics import register_measure as register_measure
     from modtf.models.architectures import register_architecture as register_architecture
     from modtf.models.build import build as build
@@ -38,6 +36,9 @@ with epy.lazy_api_imports(globals()):
     from modtf.protocol import Protocol as Protocol
     from modtf.protocol import Training as Training
     from modtf.results import load_results as load_results
+    from modtf.routing import write_routing_report as write_routing_report
+    from modtf.routing.measuring import measure_activations as measure_activations
+    from modtf.routing.recording.collect import collect as collect
     from modtf.task import Task as Task
     from modtf.training.train import load_model as load_model
     from modtf.training.train import train as train

@@ -14,7 +14,7 @@ import torch
 from transformers import MixtralConfig, MixtralForCausalLM
 
 import modtf
-from modtf.analysis.atlas import Routing, print_atlas, write_atlas
+from modtf.routing import Routing, report_text, write_routing_report
 
 RULES, WORDS, LENGTH, STEPS = 4, 8, 32, 600  # words of a rule; tokens of a document
 FOLLOWS = torch.randperm(RULES * WORDS, generator=torch.Generator().manual_seed(1))
@@ -62,8 +62,8 @@ def main() -> None:
         modtf.collect(model, batches, routing, labels=lambda batch: batch["input_ids"] // WORDS, ablate=True)
         found = Routing.read(routing)
         layers = modtf.measure_activations(found.chunks())
-        print(print_atlas(layers, found.names))
-        print(f"Wrote {write_atlas(layers, Path('routing_page'), found.names)}")
+        print(report_text(layers, found.names))
+        print(f"Wrote {write_routing_report(layers, Path('routing_page'), found.names)}")
         costs = pd.read_csv(routing / "ablation.csv")
     print("\nOne expert off: what it costs each rule (nats), and what being sent there tells of it (bits):")
     print(costs.pivot(index=["layer", "expert"], columns="label", values=["change", "bits"]).round(2))

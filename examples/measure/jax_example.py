@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import modtf
-from modtf.analysis.atlas import print_atlas
+from modtf.routing import report_text
 
 TASKS, EXPERTS, WIDTH, BATCH, STEPS = 4, 4, 8, 256, 600
 
@@ -48,4 +48,4 @@ layers = modtf.measure_activations(
     documents=np.arange(BATCH),  # each token stands for itself
 )  # fmt: skip
 for name, layer in zip(("before", "after"), layers, strict=True):
-    print(f"\n{name} training:\n{print_atlas([layer])}")
+    print(f"\n{name} training:\n{report_text([layer])}")

@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 import modtf
-from modtf.analysis.atlas import Names, print_atlas
+from modtf.routing import Names, report_text
 
 EXPERTS, WIDTH, CONTEXT, LETTERS, DOCUMENT, EPOCHS = 6, 48, 6, 30_000, 500, 2
 CLASSES = ("letter", "digit", "space", "punctuation")
@@ -70,7 +70,7 @@ documents = np.arange(len(tokens))[last] // DOCUMENT
 classes = np.array([token_class(letter) for letter in text])[last]
 for what, labels, names in (("class", classes, CLASSES), ("domain", domains[last], list(DOMAINS))):
     layers = modtf.measure_activations(gates, labels, documents=documents)
-    print(f"\nBy {what} of the token:\n{print_atlas(layers, Names(names))}")
+    print(f"\nBy {what} of the token:\n{report_text(layers, Names(names))}")
     for row in (row for row in layers[1].module_rows() if row["by"] == "hard"):
         found = f"{row['top_label_share']:.0%} {names[row['top_label']]}" if row["tokens"] else "never chosen"
         print(f"layer 1, expert {row['module']}: {row['tokens']} tokens, {found}")

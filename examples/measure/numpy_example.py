@@ -3,7 +3,7 @@
 import numpy as np
 
 import modtf
-from modtf.analysis.atlas import print_atlas
+from modtf.routing import report_text
 
 TOKENS, EXPERTS, LABELS = 20_000, 8, 6
 
@@ -16,7 +16,7 @@ logits = preference[labels] + generator.normal(size=(TOKENS, EXPERTS))
 
 documents = np.arange(TOKENS)  # each token stands for itself
 layers = modtf.measure_activations(logits, labels, documents=documents, from_logits=True, top_k=2)
-print(print_atlas(layers))
+print(report_text(layers))
 for row in layers[0].module_rows():
     if row["by"] == "hard":
         print(

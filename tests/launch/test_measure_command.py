@@ -12,9 +12,9 @@ from flag_values import given
 from processes import ROOT, command, python
 
 import modtf
-from modtf.analysis.routing_page import Names, Routing, write_atlas
-from modtf.analysis.routing_page.routing import Arrays
 from modtf.launch import measure as module
+from modtf.routing import Names, Routing, write_routing_report
+from modtf.routing.routing import Arrays
 
 TOKENS, MODULES, LABELS = 400, 4, 3
 ATLAS = "ünï çødé atlas"
@@ -104,7 +104,8 @@ def as_other_names(folder, arrays):
 @pytest.mark.parametrize("save", [as_npz, as_compressed, as_folder, as_pair, as_other_names, as_bfloat16])
 def test_the_same_from_any_files(save, arrays, tmp_path, monkeypatch):
     files, found = save(tmp_path, arrays), []
-    monkeypatch.setattr("modtf.launch.measure.write_atlas", lambda layers, *_, **__: found.extend(layers))
+    written = "modtf.launch.measure.write_routing_report"
+    monkeypatch.setattr(written, lambda layers, *_, **__: found.extend(layers))
     measure(*files, "--permutations=0", f"--out={tmp_path / 'atlas'}")
     expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=0)
     np.testing.assert_equal([layer.mass.activation for layer in found], [e.mass.activation for e in expected])
@@ -131,7 +132,9 @@ def test_the_options_reach_the_measures(arrays, tmp_path):
     assert list(found["layer_name"].unique()) == ["first", "second"]
     text = (tmp_path / "measures.html").read_text()
     assert "Logits, the 2 largest of each token. Labels as frequent as [0.5, 0.25, 0.25]. Interv" in text
-    assert write_atlas(expected, tmp_path / "b", Names(None, ["first", "second"])).read_text() == text
+    assert (
+        write_routing_report(expected, tmp_path / "b", Names(None, ["first", "second"])).read_text() == text
+    )
 
 
 def test_labels_may_be_names(arrays, tmp_path):
@@ -149,7 +152,7 @@ def test_arrays_are_mapped_and_not_read(arrays, tmp_path):
 
 
 def test_chunks_are_the_tokens_in_order(arrays, tmp_path, monkeypatch):
-    monkeypatch.setattr("modtf.analysis.routing_page.routing.CHUNK", 150)
+    monkeypatch.setattr("modtf.routing.routing.CHUNK", 150)
     routing = Routing.read(saved(tmp_path / "x.npz", arrays))
     chunks = list(routing.chunks())
     assert [len(labels) for _, labels, _ in chunks] == [150, 150, 100]

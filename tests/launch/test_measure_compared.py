@@ -6,8 +6,7 @@ import pytest
 from flag_values import given
 
 from modtf.launch import measure
-from modtf.metrics import compare_activations
-from modtf.metrics.tokens import Experts
+from modtf.routing.measuring import Experts, compare_activations
 
 TOKENS = 600
 

@@ -9,10 +9,10 @@ import pytest
 from absl import flags
 from pyarrow import parquet
 
-from modtf.analysis.routing_page import Routing
-from modtf.analysis.routing_page.arrays import Arrays
-from modtf.analysis.routing_page.routing import Sent
 from modtf.launch.measure import define_flags, main
+from modtf.routing import Routing
+from modtf.routing.formats.arrays import Arrays
+from modtf.routing.routing import Sent
 
 LAYERS, TOKENS, EXPERTS, K = 2, 400, 6, 2
 

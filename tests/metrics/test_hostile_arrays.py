@@ -14,14 +14,15 @@ from registering import forgotten
 
 import modtf
 from modtf import metrics
+from modtf.routing import measuring
 
 numbers = st.floats(width=32) | st.integers(-1, 3)
 matrices = arrays.arrays(float, st.lists(st.integers(0, 4), max_size=4).map(tuple), elements=numbers)
 GOOD = np.eye(3)[np.arange(12) % 3]
-ELSEWHERE = ("register_measure", "measure_activations")
+ELSEWHERE = ("register_measure", "measure_activations", "moved_names", "__getattr__")
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: thing
-    for name, thing in sorted(vars(metrics).items())
+    for name, thing in sorted({**vars(metrics), **vars(measuring)}.items())
     if inspect.isfunction(thing) and name not in ELSEWHERE
 }
 NAMES = [name for name in inspect.signature(modtf.measure_activations).parameters if name != "permutations"]
@@ -119,7 +120,7 @@ def test_functions(name, data):
        chunks=st.lists(st.tuples(anything | matrices | st.just(GOOD), anything), max_size=3),
        asked=st.dictionaries(st.sampled_from(NAMES[6:]), anything, max_size=1))  # fmt: skip
 def test_an_accumulator(options, chunks, asked):
-    atlas = survives(lambda: metrics.ActivationAccumulator(**options))
+    atlas = survives(lambda: measuring.ActivationAccumulator(**options))
     if atlas is not None:
         for activations, labels in chunks:
             survives(lambda a=activations, b=labels: atlas.update(a, b))

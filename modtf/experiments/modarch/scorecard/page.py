@@ -15,13 +15,13 @@ from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import kind_label
 from modtf.analysis.report import page
 from modtf.analysis.report.page import Section
-from modtf.analysis.routing_page.write import shown
 from modtf.analysis.study import Study
 from modtf.analysis.table import table_cells, table_note
 from modtf.experiments.modarch.given import GIVEN, WAYS
 from modtf.experiments.modarch.scorecard import compare
 from modtf.experiments.modarch.studies.scorecard import ORACLE
 from modtf.files import write_table, write_text
+from modtf.routing.report.write import shown
 
 PAGE, DIFFERENCES = "scorecard.html", "differences.csv"
 NAMED, OTHERS = ("modular", "modular_op", ORACLE), "other routers"  # beside given routings

@@ -1,0 +1,11 @@
+"""Routing of real mixtures of experts: read it, record it, measure it, report it. No TensorFlow, no Keras."""
+
+from etils import epy
+
+with epy.lazy_api_imports(globals()):
+    from modtf.routing.measuring import Experts as Experts
+    from modtf.routing.names import Names as Names
+    from modtf.routing.report.tables import report_text as report_text
+    from modtf.routing.report.write import PAGE as PAGE
+    from modtf.routing.report.write import write_routing_report as write_routing_report
+    from modtf.routing.routing import Routing as Routing

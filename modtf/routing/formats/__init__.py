@@ -1,0 +1,1 @@
+"""Readers of files that hold routing, one format a file."""

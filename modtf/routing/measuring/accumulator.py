@@ -1,0 +1,234 @@
+"""Sums over tokens, chunk by chunk, in memory that does not grow with the number of tokens."""
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.checks import check_integer, check_number
+from modtf.metrics.measure import GROUPS
+from modtf.routing.measuring.checks import Ints, Numbers
+from modtf.routing.measuring.choices import Layer, layers_of
+from modtf.routing.measuring.documents import Documents, Pairs
+from modtf.routing.measuring.estimates import count_within, deal, group_documents
+from modtf.routing.measuring.experts import Experts
+from modtf.routing.measuring.gates import Tokens
+from modtf.routing.measuring.layer import LayerMeasures
+from modtf.routing.measuring.summarise import (
+    NUM_PERMUTATIONS,
+    Options,
+    Progress,
+    check_permutations,
+    measure_layer,
+)
+
+NUM_GROUPS = 32
+SLICE = 2**14  # tokens worked on at a time: with 64 modules their gates take 8 MiB
+MOST_LABELS = 2**14
+MOST_BYTES = 2**31
+KEPT = 2**22  # sums of documents that are kept, of all layers and modules: of so few labels are permuted
+
+
+class ActivationAccumulator:
+    """Adds up what a router does with tokens of known labels; `result()` measures it.
+
+    Args:
+        from_logits, top_k, num_groups: as for `measure_activations`; memory grows with the number of groups.
+
+    Raises:
+        ValueError: if top_k or num_groups is no positive integer.
+
+    Example:
+        >>> seen = ActivationAccumulator()
+        >>> for seed in range(3):
+        ...     generator = np.random.default_rng(seed)
+        ...     labels = generator.integers(4, size=1000)
+        ...     seen.update(np.eye(4)[labels], labels, documents=1000 * seed + np.arange(1000))
+        >>> (layer,) = seen.result(permutations=20)
+        >>> layer.mass.values["alignment"].value
+        0.0
+    """
+
+    def __init__(self, *, from_logits: bool = False, top_k: int | None = None, num_groups: int = NUM_GROUPS):
+        self.from_logits = from_logits
+        self.top_k = None if top_k is None else check_integer("top_k", top_k, 1)
+        self.num_groups = check_integer("num_groups", num_groups, 2)
+        self._are_chosen = False  # experts, and no gates
+        self.groups: list[np.ndarray] = []  # of every layer [2, groups, R, M], activations added up
+        self.documents: list[Documents] = []
+        self.counts = np.zeros(0, np.int64)  # [R], tokens
+        self.has_documents: bool | None = None
+        self.num_documents = 0
+        self.came_back = 0  # documents that went on after others
+        self._labels, self._ids = Numbers("labels"), Numbers("documents")
+        self._seen: set[int] = set()  # documents
+        self._open: tuple[int, Ints] = -1, np.zeros(0, np.int64)  # the last document, and its labels
+
+    def update(
+        self, activations: ArrayLike | Experts, labels: ArrayLike, documents: ArrayLike | None = None
+    ) -> None:
+        """Adds a chunk of tokens, of any length.
+
+        Args:
+            activations: gates or logits `[tokens, M]` or `[layers, tokens, M]`; or a list of `[tokens, M]`,
+                one a layer, where M differs; or `Experts`.
+            labels, documents: integers from 0, or names, `[tokens]`; see `measure_activations`.
+
+        Raises:
+            ValueError: if these are not what they should be, or of another size than the chunks before. Part
+                of the chunk may have been added then: start anew.
+        """
+        layers = self._layers(activations)
+        num_tokens = len(layers[0])
+        classes = self._labels.of(labels, num_tokens)
+        ids = None if documents is None else self._ids.of(documents, num_tokens)
+        if num_tokens == 0:
+            return
+        self._make_room([layer.num_modules for layer in layers], int(classes.max()) + 1, ids is not None)
+        order = slice(None) if ids is None else self._in_pieces(ids)
+        before = int(self.counts.sum())  # errors count tokens from the first of all chunks
+        for start in range(0, num_tokens, SLICE):
+            part = slice(start, start + SLICE)
+            some = part if isinstance(order, slice) else order[part]
+            views = [layer.read(some, before + start) for layer in layers]
+            self._add(views, classes[some], None if ids is None else ids[some])
+
+    def _layers(self, activations: ArrayLike | Experts) -> Sequence[Layer]:
+        """The layers of a chunk, each to be read by parts."""
+        if isinstance(activations, Experts):
+            known = self.top_k if self.groups else self.top_k or activations.top_k
+            if self.from_logits or known != activations.top_k:
+                raise ValueError(
+                    f"Experts, {activations.top_k} of each token, are no logits and say themselves how many "
+                    "there are: leave from_logits and top_k out, and hand in chunks of one kind."
+                )
+            self.top_k, self._are_chosen = known, True
+        return layers_of(activations, self.from_logits, self.top_k)
+
+    def _make_room(self, sizes: list[int], num_labels: int, has_documents: bool) -> None:
+        """Makes the sums of the first chunk; adds rows for labels that were not seen before."""
+        if num_labels > MOST_LABELS:
+            raise ValueError(
+                f"labels hold {num_labels - 1}; expected class numbers below {MOST_LABELS}. Map them to "
+                "fewer classes (tokens of a vocabulary to token classes, documents to domains)."
+            )
+        if not self.groups:
+            self.has_documents = has_documents
+            self.groups = [np.zeros((2, self.num_groups, 0, size)) for size in sizes]
+            self.documents = [Documents(size, KEPT // sum(sizes)) for size in sizes]
+        known = [sums.shape[-1] for sums in self.groups]
+        if sizes != known:
+            raise ValueError(f"The chunk has {_sizes(sizes)}; those before had {_sizes(known)}.")
+        if has_documents != self.has_documents:
+            raise ValueError("Some chunks came with documents and some without; give them for all or none.")
+        missing = num_labels - len(self.counts)
+        if missing <= 0:
+            return
+        num_bytes = 16 * sum(sizes) * self.num_groups * num_labels
+        if num_bytes > MOST_BYTES:
+            raise ValueError(
+                f"{num_labels} labels x {_sizes(sizes)} x {self.num_groups} groups would need "
+                f"{num_bytes / 2**30:.1f} GiB. Map labels to fewer classes, or hand in some layers at a time."
+            )
+        self.counts = np.pad(self.counts, (0, missing))
+        self.groups = [np.pad(sums, ((0, 0), (0, 0), (0, missing), (0, 0))) for sums in self.groups]
+        for layer in self.documents:
+            layer.make_room(num_labels)
+
+    def _in_pieces(self, ids: Ints) -> Ints | slice:
+        """An order of a chunk's tokens in which documents are in one piece; counts those seen before."""
+        starts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
+        found = set(ids[starts].tolist())
+        goes_on, _ = self._open
+        self.came_back += len(found & self._seen - {goes_on})
+        self._seen |= found
+        return slice(None) if len(found) == len(starts) else np.lexsort((ids, ids != goes_on))
+
+    def _add(self, views: list[tuple[Tokens, Tokens]], labels: Ints, documents: Ints | None) -> None:
+        """Adds tokens, of every layer, whose documents are in one piece."""
+        if documents is None:
+            group = deal(count_within(labels, self.counts), self.num_groups)
+            documents = labels
+        else:
+            group = group_documents(documents, self.num_groups)
+        cell = group * len(self.counts) + labels
+        self.counts += np.bincount(labels, minlength=len(self.counts))
+        new = np.diff(documents, prepend=documents[0]) != 0
+        last, before = self._open
+        if last != documents[0]:
+            for layer in self.documents:
+                layer.close(before)
+            before = before[:0]
+        pairs = Pairs(np.cumsum(new), labels, before)
+        self.num_documents += pairs.num_documents - bool(before.size)
+        self._open = int(documents[-1]), pairs.label[pairs.document == pairs.num_documents - 1]
+        for sums, layer, both in zip(self.groups, self.documents, views, strict=True):
+            for by, tokens in enumerate(both):
+                shape = sums.shape[1:]
+                sums[by] += tokens.sums(cell, shape[0] * shape[1]).reshape(shape)
+            layer.add(both, pairs)
+
+    def result(
+        self,
+        *,
+        label_probs: ArrayLike | None = None,
+        groups: Iterable[str] = GROUPS,
+        permutations: int = NUM_PERMUTATIONS,
+        confidence: float = 0.95,
+        seed: int = 0,
+        progress: Progress = iter,
+    ) -> list[LayerMeasures]:
+        """The measures of the tokens so far, one entry per layer; arguments as for `measure_activations`.
+
+        Raises:
+            ValueError: if there was no token yet, or an argument is not valid.
+        """
+        if not self.num_documents:
+            raise ValueError("There was no token yet: call update(activations, labels) first.")
+        options = Options(
+            label_probs=label_probs,
+            groups=(groups,) if isinstance(groups, str) else tuple(groups),
+            permutations=check_permutations("permutations", permutations, self.groups[0].shape[2:]),
+            confidence=check_number("confidence", confidence, 0.5, 0.9999),
+            seed=check_integer("seed", seed, 0),
+            top_k=self.top_k,
+            names=tuple(self._labels.names) or None,
+            how=self._how(label_probs, confidence),
+            warnings=tuple(self._assumed()),
+        )
+        documents = deepcopy(self.documents)  # tokens may follow
+        for layer in documents:
+            layer.close(self._open[1])
+        both = list(enumerate(zip(self.groups, documents, strict=True)))
+        return [measure_layer(i, sums, layer, self.counts, options) for i, (sums, layer) in progress(both)]
+
+    def _how(self, label_probs: ArrayLike | None, confidence: float) -> str:
+        probs = "observed" if label_probs is None else label_probs
+        return (
+            ("Experts" if self._are_chosen else "Logits" if self.from_logits else "Gates")
+            + (f", the {self.top_k} largest of each token" if self.top_k else "")
+            + f". Labels as frequent as {probs if isinstance(probs, str) else np.asarray(probs).tolist()}. "
+            f"Intervals: {confidence:.0%}. "
+            f"Chance: labels permuted over and within {self.num_documents} documents"
+            + (" of one label in a row each, since none were given." if not self.has_documents else ".")
+        )
+
+    def _assumed(self) -> Iterable[str]:
+        if not self.has_documents:
+            yield (
+                "There are no documents: tokens of one label in a row are taken for one, "
+                f"{self.num_documents} in all. Where documents are longer or shorter the chance level is "
+                "wrong. Give documents=..., the number of each token's document (np.arange(tokens) if each "
+                "stands for itself)."
+            )
+        if self.came_back:
+            yield (
+                f"{self.came_back} documents went on after others had begun: their pieces are taken for "
+                "documents of their own. Hand in the tokens of a document one after the other."
+            )
+
+
+def _sizes(sizes: list[int]) -> str:
+    alike = f"{sizes[0]} modules" if len(set(sizes)) == 1 else f"{sizes} modules"
+    return f"{len(sizes)} layer(s) and {alike}"

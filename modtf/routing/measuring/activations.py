@@ -1,0 +1,156 @@
+"""Measure a mixture of experts from anywhere: `measure_activations`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from modtf.metrics.activation_matrix import check_activation_matrix
+from modtf.metrics.measure import GROUPS
+from modtf.routing.measuring.accumulator import NUM_GROUPS, ActivationAccumulator
+from modtf.routing.measuring.checks import as_layers, dimensions
+from modtf.routing.measuring.experts import Experts
+from modtf.routing.measuring.layer import LayerMeasures
+from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, Progress, measure_matrix
+
+
+def measure_activations(
+    activations: Any = None,
+    labels: ArrayLike | None = None,
+    *,
+    experts: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    num_experts: int | None = None,
+    shared: Sequence[int] = (),
+    documents: ArrayLike | None = None,
+    from_logits: bool = False,
+    top_k: int | None = None,
+    label_probs: ArrayLike | None = None,
+    groups: Iterable[str] = GROUPS,
+    permutations: int = NUM_PERMUTATIONS,
+    confidence: float = 0.95,
+    num_groups: int = NUM_GROUPS,
+    seed: int = 0,
+    progress: Progress = iter,
+) -> list[LayerMeasures]:
+    """Do the modules of a mixture of experts specialise in labels of its tokens: domain, language, class?
+
+    Everything is measured twice: by gate mass, the probability that modules are given, and by hard
+    assignment, the modules that are chosen (argmax, or the k largest at 1/k each; the first of equals). The
+    two can tell different stories.
+
+    The intervals are those of a jackknife over groups of tokens, given the labels as they occurred. Tokens of
+    one document are alike, so a million tokens may be worth a thousand: say with `documents` which belong
+    together, and they stay in one group. Without it runs of neighbouring tokens of a label do, which helps as
+    long as documents are shorter than a hundredth of their label's tokens. A perfect router has intervals
+    without width: no group of its tokens differs from another. At the other end, where modules know nothing
+    of labels or all modules are used equally, noise has one direction only and no interval is right (see
+    `modtf.routing.measuring.estimates`): look at the chance level there.
+
+    The chance level is what permuted labels give: what the measure is if modules know nothing of labels,
+    given as many tokens, labels and modules, and as unequal. Documents of one label exchange theirs as a
+    whole, since their tokens are alike whatever modules know; in a document of several its tokens do. Without
+    `documents` tokens of one label in a row are taken for one, and a warning says so.
+
+    Args:
+        activations: one of
+            - gates `[tokens, M]` or `[layers, tokens, M]`, probabilities that sum to 1, with `labels`; all 0
+              where no module took a token, as it was beyond their capacity: these are counted (`dropped`);
+            - logits of the same shapes, with `from_logits=True`;
+            - a list of `[tokens, M]`, one a layer, where M differs;
+            - `Experts` (`modtf.routing.measuring`), as `experts` below make them;
+            - chunks (activations, labels) or (activations, labels, documents), of any lengths, in a list or
+              any iterable: of any number of tokens, in memory that does not grow with it;
+            - without labels: an activation matrix `[R, M]`, or `[layers, R, M]`, rows p(module | label).
+        labels: integers from 0, or names, `[tokens]`.
+        experts, weights, num_experts, shared: in place of activations: which experts every token was sent to,
+            `[tokens, k]` or `[layers, tokens, k]`, and what these weigh, see `Experts`.
+        documents: the same: which tokens belong together. They should stand one after the other.
+        from_logits: whether activations are logits, before the softmax.
+        top_k: the number of modules that a token is sent to. Only these gates count then, renormalised.
+        label_probs: p(label) `[R]`, of the labels that occur; "uniform"; or None, as observed (of a bare
+            matrix: uniform). With observed ones module use is the load that there was.
+        groups: which measures; by default all, the practitioners' diagnostics too.
+        permutations: how often labels are permuted; 0 for no chance level.
+        confidence: of the intervals.
+        num_groups: of tokens, for the intervals.
+        seed: of the permutations.
+        progress: wraps the layers while they are measured, for example `tqdm`.
+
+    Returns:
+        One `LayerMeasures` per layer; `to_rows()` of it gives one dict per measure, `module_rows()` one per
+        module. Besides the measures there is `adjusted_mutual_information`, the share of what modules could
+        tell of labels beyond chance (see `modtf.routing.measuring.estimates.estimates`). The warnings of a
+        layer name the modules with too few tokens to judge: fewer than 5 for each label.
+
+    Raises:
+        ValueError: where something is not as above; the message says what and how to mend it.
+
+    Example:
+        >>> import numpy as np
+        >>> labels = np.arange(1000) % 4
+        >>> chosen = np.stack([labels, labels + 4], axis=1)  # the experts of every token, of eight
+        >>> (layer,) = measure_activations(labels=labels, experts=chosen, num_experts=8, permutations=20)
+        >>> round(layer.hard.values["adjusted_mutual_information"].value, 3)
+        1.0
+        >>> gates = 0.6 * np.eye(4)[labels] + 0.1
+        >>> (layer,) = measure_activations(gates, labels, permutations=20)
+        >>> round(layer.mass.values["alignment"].value, 3), layer.hard.values["alignment"].value
+        (0.3, 0.0)
+    """
+    if (experts is None) == (activations is None):
+        raise ValueError("Give activations, or experts and num_experts; one of the two.")
+    if experts is not None:
+        activations = Experts(experts, num_experts, weights, shared)
+        if labels is None:
+            raise ValueError("Give labels [tokens] with experts.")
+    elif weights is not None or num_experts is not None or len(shared):
+        raise ValueError("weights, num_experts and shared belong to experts; give these, too.")
+    if labels is None and not _is_stream(activations):
+        if documents is not None or from_logits or top_k is not None:
+            raise ValueError(
+                "Without labels activations are an activation matrix, rows p(module | label), to which "
+                "documents, from_logits and top_k do not apply. Give labels [tokens]."
+            )
+        matrices = as_layers(activations)
+        return [
+            measure_matrix(check_activation_matrix(A), i, label_probs, groups) for i, A in enumerate(matrices)
+        ]
+    accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k, num_groups=num_groups)
+    if labels is not None:
+        accumulator.update(activations, labels, documents)
+    elif documents is not None:
+        raise ValueError("Hand in documents with the chunks: (activations, labels, documents).")
+    else:
+        for chunk in _chunks_of(activations):
+            accumulator.update(*chunk)
+    return accumulator.result(
+        label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed,
+        progress=progress,
+    )  # fmt: skip
+
+
+def _is_stream(activations: Any) -> bool:
+    """Whether these are chunks to iterate over, and not arrays or nested lists of numbers."""
+    if isinstance(activations, list | tuple):
+        first = activations[0] if activations else None
+        return isinstance(first, list | tuple) and len(first) in (2, 3) and dimensions(first[0]) not in (0, 1)
+    return not hasattr(activations, "__array__") and isinstance(activations, Iterable)
+
+
+def _chunks_of(stream: Iterable[Any]) -> Iterator[Any]:
+    """The chunks of an iterable of (activations, labels) or (activations, labels, documents)."""
+    for number, chunk in enumerate(stream):
+        if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3):
+            raise ValueError(
+                f"Chunk {number} is {_describe(chunk)}; expected (activations, labels) or (activations, "
+                "labels, documents). To hand in arrays at once, give labels=... as well."
+            )
+        yield chunk
+
+
+def _describe(thing: Any) -> str:
+    if isinstance(thing, (list, tuple)):
+        return f"a {type(thing).__name__} of {len(thing)}"
+    shape = getattr(thing, "shape", None)
+    return f"of type {type(thing).__name__}" + ("" if shape is None else f" and shape {tuple(shape)}")

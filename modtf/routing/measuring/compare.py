@@ -1,0 +1,210 @@
+"""The same tokens routed by several models, or checkpoints of one: paired differences, experts matched."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.metrics.distributions import Array
+from modtf.routing.measuring.accumulator import ActivationAccumulator
+from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.choices import Layer, check_compared, choices_of, layers_of, whole_documents
+from modtf.routing.measuring.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
+from modtf.routing.measuring.layer import Estimate, LayerMeasures
+from modtf.routing.measuring.summarise import BY, NUM_PERMUTATIONS, Progress, measuring
+
+SHARED = "shared_routing"
+PERMUTATIONS = 10  # of tokens: what experts matched by chance share
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was measured of a model or checkpoint: its name, sums, layers, and the routing itself."""
+
+    name: str
+    sums: ActivationAccumulator
+    measured: Sequence[LayerMeasures]
+    routed: Sequence[Layer]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How a layer of one run differs from that of another.
+
+    Attributes:
+        layer: its number, from 0.
+        run, against: the names of both.
+        differences: way of counting -> measure -> that of `run` less that of `against`.
+        shared: which share of the choices of tokens is the same, experts matched; its chance is that of
+            tokens permuted.
+        experts: `[M]`, for each expert of `against` the one of `run` that is matched with it; -1 for none.
+        overlap: `[M]`, the share of its tokens that are sent to both; NaN without any.
+    """
+
+    layer: int
+    run: str
+    against: str
+    differences: Mapping[str, Mapping[str, Estimate]]
+    shared: Estimate
+    experts: Ints
+    overlap: Array
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A dict per way of counting and measure, and one of measure "shared_routing".
+
+        Its keys are layer, run, against, by, measure, value, low, high, chance.
+        """
+        found = [(by, name, one) for by, values in self.differences.items() for name, one in values.items()]
+        return [
+            {"layer": self.layer, "run": self.run, "against": self.against, "by": by, "measure": name,
+             "value": one.value, "low": one.low, "high": one.high, "chance": one.chance}
+            for by, name, one in [*found, (BY[1], SHARED, self.shared)]
+        ]  # fmt: skip
+
+
+def compare_activations(
+    runs: Mapping[str, Any],
+    labels: ArrayLike,
+    *,
+    documents: ArrayLike | None = None,
+    from_logits: bool = False,
+    top_k: int | None = None,
+    permutations: int = NUM_PERMUTATIONS,
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: Progress = iter,
+) -> list[Compared]:
+    """How do two models, or checkpoints of one over training, route the same tokens?
+
+    Differences are paired: the jackknife leaves the same documents out of both, so what documents have in
+    common cancels. Experts have no names that two models share; they are matched one to one such that as many
+    choices as can be are the same.
+
+    Args:
+        runs: name -> activations as for `measure_activations` (no chunks), or `Experts`, of the very same
+            tokens; the others are compared with the first.
+        labels, documents, from_logits, top_k, permutations, confidence, seed: as for `measure_activations`.
+        progress: wraps the layers while they are compared, for example `tqdm`.
+
+    Returns:
+        One `Compared` per run but the first, and layer. Its `to_rows()` are dicts for a data frame.
+
+    Raises:
+        ValueError: where there is but one, they differ in tokens or layers, or something is not as above.
+
+    Example:
+        >>> labels = np.arange(900) % 3
+        >>> early = np.eye(3)[np.random.default_rng(0).integers(3, size=900)]
+        >>> (found,) = compare_activations({"early": early, "late": np.eye(3)[labels - 1]}, labels)
+        >>> round(found.differences["hard"]["adjusted_mutual_information"].value, 1)
+        1.0
+    """
+    check_compared("runs", runs, seed)
+    made = []
+    for name, activations in runs.items():
+        sums = ActivationAccumulator(from_logits=from_logits, top_k=top_k)
+        sums.update(activations, labels, documents)
+        measured = sums.result(permutations=permutations, confidence=confidence, seed=seed)
+        made.append(Run(name, sums, measured, layers_of(activations, from_logits, top_k)))
+    return list(compare_runs(made, documents, None, confidence, seed, progress))
+
+
+def compare_runs(
+    runs: Sequence[Run],
+    documents: ArrayLike | None,
+    label_probs: ArrayLike | None,
+    confidence: float,
+    seed: int,
+    progress: Progress,
+) -> Iterator[Compared]:
+    """Every run but the first against it, layer by layer; see `compare_activations`."""
+    first, *others = runs
+    for run in others:
+        if len(run.measured) != len(first.measured):
+            raise ValueError(
+                f"{first.name} has {len(first.measured)} layers and {run.name} {len(run.measured)}; expected "
+                "the same number. Hand in those that correspond."
+            )
+    some, number = whole_documents(documents, len(first.routed[0]), seed)
+    for place in progress(range(len(first.measured))):
+        for run in others:
+            differences = {
+                by: _differences(first, run, place, view, label_probs, confidence)
+                for view, by in enumerate(BY)
+            }
+            layers = first.routed[place], run.routed[place]
+            shared = _matched(layers, some, number, confidence, seed)
+            yield Compared(place, run.name, first.name, differences, *shared)
+
+
+def _differences(
+    first: Run, other: Run, place: int, view: int, label_probs: ArrayLike | None, confidence: float
+) -> dict[str, Estimate]:
+    """Of every measure: the value of `other` less that of `first`."""
+    both = first, other
+    groups = [run.sums.groups[place] for run in both]
+    counts = [np.rint(sums[1].sum(axis=-1)) for sums in groups]  # [groups, R]
+    labels = np.flatnonzero(np.logical_and(*(some.sum(axis=0) > 0 for some in counts)))
+    cut = groups[0].shape[-1]
+    values = [run.measured[place].views[view].values for run in both]
+    measures = []
+    for sums, some in zip(groups, counts, strict=True):
+        A = sums[view][:, labels].sum(axis=0)
+        measures.append(measuring(A / A.sum(axis=1, keepdims=True), some[:, labels].sum(axis=0), label_probs))
+
+    def change(C: Array) -> dict[str, float]:
+        """Of the rows of both side by side."""
+        told = []
+        for measure, A, known in zip(measures, (C[:, :cut], C[:, cut:]), values, strict=True):
+            one = measure(A / A.sum(axis=1, keepdims=True))
+            scale = known[INVERSE].chance  # 1 - what is told by chance
+            told.append({**one, ADJUSTED: (scale - one[INVERSE]) / scale})
+        return {name: told[1][name] - told[0][name] for name in told[0]}
+
+    side_by_side = np.concatenate([sums[view][:, labels] for sums in groups], axis=-1)
+    intervals = jackknife(side_by_side, counts[0][:, labels].astype(np.int64), change, confidence)
+    estimates = {}
+    for name, (centre, half) in intervals.items():
+        value = values[1][name].value - values[0][name].value
+        middle = value if name == ADJUSTED else centre  # the bias of which is gone already
+        estimates[name] = Estimate(value, min(middle - half, value), max(middle + half, value))
+    return estimates
+
+
+def _matched(
+    layers: tuple[Layer, Layer], some: Ints, documents: Ints, confidence: float, seed: int
+) -> tuple[Estimate, Ints, Array]:
+    """What is the same with experts matched, which these are, and how many tokens of each both have."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+    from scipy.sparse import csr_array
+    from scipy.special import stdtrit
+
+    ones = []
+    for layer in layers:
+        sent, shape = choices_of(layer, some), (len(some), layer.num_modules)
+        ones.append(csr_array((np.ones(len(sent[0])), sent), shape=shape))
+    a, b = ones
+    choices = (a.sum(axis=1) + b.sum(axis=1)) / 2
+    together = (a.T @ b).toarray()
+    rows, columns = linear_sum_assignment(together, maximize=True)
+    share = together[rows, columns].sum() / choices.sum()
+    _, document = np.unique(documents, return_inverse=True)
+    same = a[:, rows].multiply(b[:, columns]).sum(axis=1)
+    number = document.max() + 1
+    apart = np.bincount(document, same - share * choices)  # of a ratio of sums over documents
+    spread = np.sqrt((apart**2).sum() * number / max(number - 1, 1)) / choices.sum()
+    half = stdtrit(max(number - 1, 1), (1.0 + confidence) / 2.0) * spread
+    generator, chance = np.random.default_rng(seed), []
+    for _ in range(PERMUTATIONS):
+        shuffled = (a.T @ b[generator.permutation(len(some))]).toarray()
+        chance.append(shuffled[linear_sum_assignment(shuffled, maximize=True)].sum() / choices.sum())
+    sent = a.sum(axis=0)
+    experts = np.full(len(sent), -1)
+    experts[rows] = columns
+    overlap = np.full(len(sent), np.nan)
+    overlap[rows] = together[rows, columns]
+    overlap = np.divide(overlap, sent, out=np.full(len(sent), np.nan), where=sent > 0)
+    band = mean_and_range(np.array(chance)).tolist()
+    return Estimate(float(share), float(share - half), float(share + half), *band), experts, overlap

@@ -1,0 +1,132 @@
+"""Routing as frameworks report it: the experts of every token, and what each of them weighs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from modtf.checks import check_integer
+from modtf.metrics.distributions import Array
+from modtf.routing.measuring.checks import BFLOAT16, Ints, from_bfloat16
+from modtf.routing.measuring.gates import Tokens
+
+NONE = -1  # in place of an expert: this choice of the token was dropped
+
+
+class Experts:
+    """The experts that tokens were sent to, in place of gates of all of them.
+
+    Of 256 experts with eight a token this is a thirty-second of the gates. Weights of a token are divided by
+    their sum; what chose the experts (a bias added to the scores, as in routing without an auxiliary loss)
+    need not be what they weigh.
+
+    Args:
+        experts: `[tokens, k]` or `[layers, tokens, k]`, numbers from 0; -1 for a choice that was dropped, as
+            it was beyond an expert's capacity.
+        num_experts: E, with those that no token was sent to.
+        weights: of the same shape, not negative; or `[..., E]`, of which the experts' own are taken: sigmoid
+            scores, say, to which a bias was added for the choice alone. None for 1/k each.
+        shared: experts that every token goes to, of which nothing can be learned: they are left out, wherever
+            they stand among `experts`.
+
+    Raises:
+        ValueError: where these are not what they should be.
+
+    Example:
+        >>> chosen = Experts([[0, 2], [1, -1]], num_experts=4, weights=[[0.6, 0.2], [0.3, 0.0]])
+        >>> chosen.layers[0].read(slice(None))[0].weights
+        array([[0.75, 0.25],
+               [1.  , 0.  ]])
+    """
+
+    def __init__(
+        self,
+        experts: ArrayLike,
+        num_experts: int | None,
+        weights: ArrayLike | None = None,
+        shared: Sequence[int] = (),
+    ):
+        if num_experts is None:
+            raise ValueError("Give num_experts: those that no token was sent to cannot be seen in experts.")
+        number = check_integer("num_experts", num_experts, 1)
+        ids = _array("experts", experts, "iu")
+        if ids.ndim not in (2, 3) or ids.shape[-1] == 0:
+            raise ValueError(
+                f"experts have shape {ids.shape}; expected [tokens, k] or [layers, tokens, k], the numbers "
+                "of the k experts of every token."
+            )
+        if ids.size and not (ids.min() >= NONE and ids.max() < number):
+            wrong = ids.min() if ids.min() < NONE else ids.max()
+            raise ValueError(
+                f"experts hold {wrong}; expected numbers below num_experts={number} (or -1: dropped)."
+            )
+        mass = None if weights is None else _array("weights", weights, "fiu")
+        if mass is not None and mass.shape not in (ids.shape, (*ids.shape[:-1], number)):
+            raise ValueError(
+                f"weights have shape {mass.shape}; expected that of experts, {ids.shape}, or as last axis "
+                f"the scores of all {number}."
+            )
+        if wrong_shared := [one for one in shared if one not in range(number)]:
+            raise ValueError(f"shared holds {wrong_shared[0]}; expected experts below num_experts={number}.")
+        new = np.full(number + 1, NONE)  # the last is that of NONE
+        kept = np.delete(np.arange(number), list(shared))
+        new[kept] = np.arange(len(kept))
+        each = [None] * len(ids) if mass is None else mass
+        pairs = [(ids, mass)] if ids.ndim == 2 else list(zip(ids, each, strict=True))
+        self.layers = [ChosenExperts(chosen, mass, new) for chosen, mass in pairs]
+        self.top_k = ids.shape[-1] - len(set(shared))
+        if self.top_k < 1:
+            raise ValueError(f"All {ids.shape[-1]} experts of a token are shared ones; nothing was chosen.")
+
+
+class ChosenExperts:
+    """Those of one layer; see `Experts`."""
+
+    def __init__(self, experts: Ints, weights: Array | None, new: Ints):
+        self.experts, self.weights, self._new = experts, weights, new
+        self.num_modules = int(new.max()) + 1
+
+    def __len__(self) -> int:
+        return len(self.experts)
+
+    def read(self, some: slice | Ints, first_token: int = 0) -> tuple[Tokens, Tokens]:
+        """The gate mass of experts, and an even share for each of those that a token was sent to.
+        `ValueError` on a weight that is negative or not finite, counting tokens from `first_token`."""
+        experts = self.experts[some]
+        modules = self._new[experts]
+        sent = modules >= 0
+        mass = hard = sent.astype(np.float64)
+        if self.weights is not None:
+            weights = from_bfloat16(self.weights[some]).astype(np.float64)
+            if weights.shape != experts.shape:
+                weights = np.take_along_axis(weights, np.maximum(experts, 0), axis=1)
+            mass = np.where(sent, weights, 0.0)
+            hard = np.where(mass.sum(axis=1, keepdims=True) > 0, hard, 0.0)  # weighed nothing: nobody's
+        wrong = ~(np.isfinite(mass) & (mass >= 0)).all(axis=1)
+        if wrong.any():
+            token = int(np.argmax(wrong))
+            raise ValueError(
+                f"The weights of token {first_token + token} are {mass[token]}; expected numbers from 0, as "
+                "the experts' outputs are multiplied with, and not logits."
+            )
+        taken = np.where(sent, modules, 0)
+        mass, hard = _shares(mass), _shares(hard)
+        return Tokens(mass, taken, self.num_modules), Tokens(hard, taken, self.num_modules)
+
+
+def _array(name: str, values: ArrayLike, kinds: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from error
+    if array.size and array.dtype.kind not in kinds and (array.dtype != BFLOAT16 or "f" not in kinds):
+        expected = "integers" if "f" not in kinds else "numbers"
+        raise ValueError(f"{name} are of type {array.dtype}; expected {expected}.")
+    return array
+
+
+def _shares(weights: Array) -> Array:
+    """Rows divided by their sums; a row of zeros stays."""
+    total = weights.sum(axis=1, keepdims=True)
+    return weights / np.where(total > 0, total, 1.0)

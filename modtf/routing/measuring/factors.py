@@ -1,0 +1,172 @@
+"""What routing follows: token, position, domain side by side, and what each tells beyond the others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.checks import check_integer
+from modtf.metrics.distributions import Array
+from modtf.routing.measuring.checks import Ints, Numbers
+from modtf.routing.measuring.choices import check_compared, choices_of, layers_of, whole_documents
+from modtf.routing.measuring.experts import Experts
+from modtf.routing.measuring.summarise import Progress
+
+MOST_PERMUTATIONS = 1_000
+SATURATED = 0.9  # where permuted factors leave less than a tenth to tell, too few tokens are alike
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What one factor tells of the experts that tokens of one layer are sent to.
+
+    Attributes:
+        layer: its number, from 0.
+        factor: its name.
+        alone: I(expert; factor), as a share of the most that anything could tell; corrected for chance: 0 on
+            average where it tells nothing, 1 where it decides.
+        beyond: the same of I(expert; factor | all other factors).
+        alone_chance, beyond_chance: two standard deviations of permuted factors; what is below is chance.
+            These and the values are NaN where too few tokens are alike in the others to tell.
+    """
+
+    layer: int
+    factor: str
+    alone: float
+    alone_chance: float
+    beyond: float
+    beyond_chance: float
+
+
+def measure_factors(
+    factors: Mapping[str, ArrayLike],
+    activations: Any = None,
+    *,
+    experts: ArrayLike | None = None,
+    num_experts: int | None = None,
+    documents: ArrayLike | None = None,
+    from_logits: bool = False,
+    top_k: int | None = None,
+    permutations: int = 10,
+    seed: int = 0,
+    progress: Progress = iter,
+) -> list[Factor]:
+    """What does routing follow: the token, its position, the domain of its text?
+
+    Information is that of the experts chosen, each choice of a token counting the same. From few tokens it
+    looks larger than it is, so what permuted factors give is taken away: permuted among the tokens that are
+    alike in all other factors; and a factor that is the same all over a document over documents as a whole.
+
+    Args:
+        factors: name -> integers from 0, or names, `[tokens]`; two or more.
+        activations, experts, num_experts, documents, from_logits, top_k: as for `measure_activations`. Of
+            more than 32,768 tokens as many are looked at, of documents drawn at random.
+        permutations: how often factors are permuted, 2 to 1,000.
+        seed: of the permutations, and of the documents.
+        progress: wraps the layers while they are measured, for example `tqdm`.
+
+    Returns:
+        One `Factor` per layer and factor.
+
+    Raises:
+        ValueError: where something is not as above.
+
+    Example:
+        >>> token, position = np.arange(4000) % 2, np.arange(4000) // 2 % 2
+        >>> either = (token ^ position)[:, np.newaxis]  # neither tells anything alone
+        >>> factors = {"token": token, "position": position}
+        >>> [round(found.beyond, 2) for found in measure_factors(factors, experts=either, num_experts=2)]
+        [1.0, 1.0]
+
+    Source of the correction: as of `modtf.routing.measuring.estimates.estimates`.
+    """
+    check_compared("factors", factors, seed)
+    if experts is not None:
+        activations = Experts(experts, num_experts)
+    layers = layers_of(activations, from_logits, top_k)
+    check_integer("permutations", permutations, 2, MOST_PERMUTATIONS)
+    num_tokens, generator = len(layers[0]), np.random.default_rng(seed)
+    some, number = whole_documents(documents, num_tokens, seed)
+    classes = [Numbers(name).of(values, num_tokens)[some] for name, values in factors.items()]
+    columns, within = [_joint(values) for values in classes], _joint(number)
+    nothing, alone = np.zeros(len(some), np.int64), np.arange(len(some))
+    asked = []
+    for column in columns:
+        others = _joint(*[other for other in columns if other is not column])
+        pairs = (column, nothing, within), (others, nothing, alone), (column, others, within)
+        asked.append([_Question(*pair, permutations, generator) for pair in pairs])
+    found = []
+    for place, layer in progress(list(enumerate(layers))):
+        sent = choices_of(layer, some)
+        for name, questions in zip(factors, asked, strict=True):
+            told, by_others, share = (_told(sent, question) for question in questions)
+            found.append(Factor(place, name, *told.tolist(), *((1.0 - by_others[0]) * share).tolist()))
+    return found
+
+
+class _Question:
+    """What `factor` tells beyond `given`: cells of tokens alike in both, as they are and under permutations.
+
+    They are the same for all layers. Where the factor is the same all over documents these exchange theirs
+    (`over`), and what tells then, beyond what tokens tell that are permuted within `given`, is chance, too.
+    """
+
+    def __init__(self, factor: Ints, given: Ints, documents: Ints, runs: int, generator: np.random.Generator):
+        self.given, self.found = given, _joint(factor, given)
+
+        def permuted(values: Ints) -> Ints:
+            order = np.lexsort((generator.random(len(values)), given))
+            within = np.empty_like(values)
+            within[np.argsort(given, kind="stable")] = values[order]
+            return _joint(within, given)
+
+        self.within = [permuted(factor) for _ in range(runs)]
+        first = np.zeros(documents.max() + 1, np.int64)
+        first[documents] = factor
+        alike = len(first) < len(factor) and bool((first[documents] == factor).all())
+        dealt = [generator.permutation(first)[documents] for _ in range(runs * alike)]
+        self.over = [(_joint(values, given), permuted(values)) for values in dealt]
+
+
+def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
+    """I(expert; factor | given), and what permuted factors stay below, corrected for chance.
+
+    Both as shares of what there is to tell: H(expert | given) - H(expert | the very token).
+    """
+    plain, choices = _left(sent, asked.given), np.bincount(sent[0])[sent[0]]
+    most = plain - float(np.log2(choices).mean())
+    if most < 1e-9:
+        return np.zeros(2)
+    chance = plain - np.array([_left(sent, cell) for cell in asked.within])
+    base = float(chance.mean())
+    if base > SATURATED * most:
+        return np.full(2, np.nan)
+    if asked.over:
+        chance = np.array([_left(sent, within) - _left(sent, cell) for cell, within in asked.over])
+        base += float(chance.mean())
+    return np.array([plain - _left(sent, asked.found) - base, 2.0 * chance.std(ddof=1)]) / (most - base)
+
+
+def _left(sent: tuple[Ints, Ints], cell: Ints) -> float:
+    """H(expert | cell), in bits."""
+    token, expert = sent
+    of_choice, number = cell[token], int(expert.max()) + 1
+    small = (int(of_choice.max()) + 1) * number < 2**31  # sorted twice as fast
+    both = np.sort((of_choice * number + expert).astype(np.int32 if small else np.int64))
+    edges = np.flatnonzero(np.concatenate([[True], both[1:] != both[:-1], [True]]))
+    return (_surprise(np.bincount(of_choice)) - _surprise(np.diff(edges))) / len(both)
+
+
+def _surprise(counts: Ints) -> float:
+    """sum n log2 n."""
+    return float((counts * np.log2(np.maximum(counts, 1))).sum())
+
+
+def _joint(*columns: Ints) -> Ints:
+    """One number, from 0, for each combination that occurs."""
+    found = columns[0]
+    for column in columns[1:]:
+        found = np.unique(found, return_inverse=True)[1] * (column.max() + 1) + column
+    return np.asarray(np.unique(found, return_inverse=True)[1], np.int64)

@@ -1,0 +1,114 @@
+"""What the router of a layer did with some tokens: the gate mass of every module, and the modules chosen."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.metrics.distributions import Array
+from modtf.routing.measuring.checks import Ints
+
+# The gates of a token are often bfloat16: every one is off by up to 1/256 of itself, and so is their sum.
+# Logits, or gates that were not divided by their sum, miss 1 by far more somewhere.
+TOLERANCE = 0.01
+NO_GATES = (
+    "gates must be probabilities that sum to 1 (or all 0: a token that no module took). If these are "
+    "logits say from_logits=True; if gates that were not renormalised, divide them by their sum"
+)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Weights of some tokens for modules; those of a token sum to 1, or to 0 where no module took it."""
+
+    weights: Array  # [T, k] of some modules, or [T, M] of all
+    modules: Ints | None  # [T, k], which they are of; None for all
+    num_modules: int  # M
+
+    def sums(self, cell: Ints, num_cells: int, power: int = 1) -> Array:
+        """The weights, or their squares, added up by the tokens' cells `[T]`: `[num_cells, M]`."""
+        weights = self.weights**power
+        if self.modules is None:
+            return sum_rows(weights, cell, num_cells)
+        place = cell[:, np.newaxis] * self.num_modules + self.modules
+        found = np.bincount(place.ravel(), weights.ravel(), num_cells * self.num_modules)
+        return np.asarray(found, np.float64).reshape(num_cells, self.num_modules)
+
+    def head(self, length: int) -> "Tokens":
+        """The first tokens."""
+        modules = None if self.modules is None else self.modules[:length]
+        return Tokens(self.weights[:length], modules, self.num_modules)
+
+
+@dataclass(frozen=True)
+class Gates:
+    """Gates or logits `[T, M]` of one layer, see `modtf.measure_activations`."""
+
+    values: NDArray[Any]
+    from_logits: bool
+    top_k: int | None
+
+    @property
+    def num_modules(self) -> int:
+        """M."""
+        return int(self.values.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def read(self, some: slice | Ints, first_token: int = 0) -> tuple[Tokens, Tokens]:
+        """The gate mass of every module, and 1/k at each of the k with the most (k = 1 for None).
+
+        With `top_k` only the k largest gates of a token keep their mass, divided by its sum: the softmax over
+        the k largest logits, the same as the softmax over all renormalised. Gates that are all 0 are those of
+        a token that no module took, as where their capacity is exceeded. `ValueError` if gates are no
+        distributions, or logits not finite; it counts tokens from `first_token`.
+        """
+        values = self.values[some]
+        gates = values.astype(np.float32) if values.dtype.itemsize < 4 else values
+        largest = gates.max(axis=1, keepdims=True)  # NaN where there is one
+        if self.from_logits:
+            wrong = ~np.isfinite(largest[:, 0])
+            _refuse(wrong, gates, first_token, "logits must be finite (or -inf: never chosen)")
+        else:
+            sums = gates.sum(axis=1, dtype=np.float64)
+            _refuse(~np.isfinite(sums), gates, first_token, "gates must be finite")
+            wrong = (np.abs(sums - 1.0) > TOLERANCE) & (sums != 0)
+            _refuse(wrong | (gates.min(axis=1) < 0), gates, first_token, NO_GATES)
+        k = self.top_k or 1
+        if k == 1:
+            chosen = gates.argmax(axis=1)[:, np.newaxis]
+        elif k < self.num_modules:
+            chosen = np.argpartition(gates, -k, axis=1)[:, -k:]
+        else:
+            chosen = np.tile(np.arange(self.num_modules), (len(gates), 1))
+        kept = gates if self.top_k is None else np.take_along_axis(gates, chosen, axis=1)
+        mass = kept.astype(np.float64)
+        if self.from_logits:
+            mass = np.exp(mass - largest)
+        total = mass.sum(axis=1, keepdims=True)
+        mass /= np.where(total > 0, total, 1.0)
+        hard = np.broadcast_to((total > 0) / k, chosen.shape)
+        modules = None if self.top_k is None else chosen
+        return Tokens(mass, modules, self.num_modules), Tokens(hard, chosen, self.num_modules)
+
+
+def sum_rows(rows: Array, cell: Ints, num_cells: int) -> Array:
+    """The rows `[T, M]` added up by their cells `[T]`: `[num_cells, M]`."""
+    from scipy.sparse import csc_array  # slow to import
+
+    num_rows = len(rows)
+    # One entry a column: the product walks over the rows once, and nothing needs to be sorted.
+    one = csc_array((np.ones(num_rows), cell, np.arange(num_rows + 1)), shape=(num_cells, num_rows))
+    return np.asarray(one @ rows)
+
+
+def _refuse(wrong: NDArray[np.bool_], values: NDArray[Any], first_token: int, what: str) -> None:
+    if wrong.any():
+        index = int(np.argmax(wrong))
+        row = np.array2string(values[index].astype(np.float64), precision=3, threshold=6, edgeitems=3)
+        raise ValueError(
+            f"Activations of token {first_token + index} are {row}, with sum {values[index].sum():.4g}: "
+            f"{what}."
+        )

@@ -1,0 +1,206 @@
+"""From sums over tokens, or a bare activation matrix, to what is said of each layer."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from modtf.checks import check_integer
+from modtf.memory import check_fits
+from modtf.metrics.activation_matrix import check_rule_probs
+from modtf.metrics.distributions import Array, as_numbers
+from modtf.metrics.measure import GROUPS
+from modtf.metrics.values import measure_all
+from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.documents import Documents
+from modtf.routing.measuring.estimates import estimates, mean_and_range
+from modtf.routing.measuring.layer import TOKENS_PER_LABEL, Estimate, LayerMeasures, View
+
+BY = ("mass", "hard")
+NUM_PERMUTATIONS = 100
+MOST_PERMUTATIONS = 1_000_000  # they tell a chance level to a thousandth of its spread
+Progress = Callable[[Any], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How layers are measured, see `measure_activations`; what is said of all of them."""
+
+    label_probs: ArrayLike | None
+    groups: tuple[str, ...]
+    permutations: int
+    confidence: float
+    seed: int
+    top_k: int | None
+    names: tuple[str, ...] | None
+    how: str
+    warnings: tuple[str, ...]
+
+
+def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
+    """The number of permutations; raises `ValueError` where the matrices `[R, M]` of all cannot fit."""
+    number = check_integer(name, number, 0, MOST_PERMUTATIONS)
+    needed = {"permuted matrices": 8 * number * math.prod(matrix)}
+    check_fits(f"{name}={number}", needed, "Take fewer permutations, or label tokens by fewer classes.")
+    return number
+
+
+def measure_layer(
+    layer: int, groups: Array, documents: Documents, seen: Ints, options: Options
+) -> LayerMeasures:
+    """What the sums of a layer say: `groups` `[2, groups, R, M]`, activations added up in the order of BY;
+    `documents` of the same tokens; `seen` `[R]`, tokens of each label, with those that no module took."""
+    counts = np.rint(groups[1].sum(axis=-1)).astype(np.int64)
+    labels = np.flatnonzero(counts.sum(axis=0))
+    if not labels.size:
+        raise ValueError(f"No module of layer {layer} took any token: all its gates are 0.")
+    counts, label_counts = counts[:, labels], counts.sum(axis=0)[labels]
+    probs = _label_probs(options.label_probs, label_counts, labels, np.flatnonzero(seen))
+    tokens = np.rint(groups[1].sum(axis=(0, 1)) * (options.top_k or 1)).astype(np.int64)
+    too_few = tokens < TOKENS_PER_LABEL * len(labels)
+    views = []
+    for by, name in enumerate(BY):
+        per_group = groups[by][:, labels]
+        A = per_group.sum(axis=0) / label_counts[:, np.newaxis]
+        chance = documents.permuted(by, labels, options.permutations, options.seed)
+        under = chance.sum(axis=2)  # documents differ in length, so labels are as frequent as it happens
+        chance /= np.where(under > 0, under, 1.0)[..., np.newaxis]
+        if options.label_probs is None:
+            chance_probs = under / label_counts.sum()
+        else:
+            chance_probs = np.broadcast_to(probs, under.shape)
+        order = _order(A, probs)
+        found = estimates(
+            partial(_measured, order, options.groups),
+            per_group, counts, probs, chance, chance_probs, options.confidence,
+        )  # fmt: skip
+        views.append(_view(name, A, probs, labels, found, chance, chance_probs, too_few))
+    few_documents = labels[documents.counts[labels] == 1] if not documents.mean.any() else labels[:0]
+    notes = (*options.warnings, *_warnings(tokens, too_few, labels, counts, few_documents))
+    return LayerMeasures(
+        layer, labels, label_counts, tokens, too_few, tuple(views), notes, options.names,
+        int(seen.sum() - label_counts.sum()), options.how,
+    )  # fmt: skip
+
+
+def measure_matrix(
+    A: Array, layer: int, label_probs: ArrayLike | None, groups: Iterable[str]
+) -> LayerMeasures:
+    """What a bare activation matrix `[R, M]` says: by gate mass, no interval, no chance."""
+    num_rules, num_modules = A.shape
+    labels = np.arange(num_rules)
+    probs = _label_probs(label_probs, np.ones(num_rules, np.int64), labels, labels)
+    order = _order(A, probs)
+    values = {name: Estimate(value) for name, value in _measured(order, groups, A, probs).items()}
+    nothing = np.zeros((0, num_rules, num_modules)), np.zeros((0, num_rules))
+    view = _view(BY[0], A, probs, labels, values, *nothing, np.zeros(num_modules, bool))
+    note = "An activation matrix alone: no intervals, no chance level, no hard assignment, no token counts."
+    return LayerMeasures(layer, labels, None, None, None, (view,), (note,))
+
+
+def measuring(A: Array, counts: Ints, label_probs: ArrayLike | None) -> Callable[[Array], dict[str, float]]:
+    """What measures matrices like `A [R, M]`, whose labels have these tokens."""
+    labels = np.arange(len(A))
+    probs = _label_probs(label_probs, counts, labels, labels)
+    return partial(_measured, _order(A, probs), GROUPS, probs=probs)
+
+
+def _measured(order: Ints, groups: Iterable[str], A: Array, probs: Array) -> dict[str, float]:
+    return measure_all(A[order], rule_probs=probs[order], groups=groups)
+
+
+def _view(
+    by: str, A: Array, probs: Array, labels: Ints, values: Mapping[str, Estimate], chance: Array,
+    chance_probs: Array, too_few: NDArray[np.bool_],
+) -> View:  # fmt: skip
+    """A view from its matrix, and the matrices under permuted labels, `[permutations, R, M]`."""
+    share = _shares(A, probs)
+    excess, largest = np.full(A.shape, np.nan), np.full(len(chance), np.nan)
+    both = list(zip(chance, chance_probs, strict=True))  # one by one: they fit into the processor's cache
+    shares = np.array([_shares(*one) for one in both]).reshape(chance.shape)
+    top_by_chance = np.ma.masked_invalid(shares.max(axis=1)).mean(axis=0)  # of modules that are active
+    if len(chance) > 1 and not too_few.all():
+        centre, spread = shares.mean(axis=0), shares.std(axis=0)
+        spread = np.where(spread > 0, spread, np.inf)
+        excess = np.where(too_few, np.nan, (share - centre) / spread)
+        shares -= centre
+        shares /= spread
+        largest = shares[..., ~too_few].max(axis=(1, 2))
+    return View(
+        by=by,
+        activation=A,
+        use=probs @ A,
+        values=values,
+        top_label=labels[(probs[:, np.newaxis] * A).argmax(axis=0)],
+        top_label_share=share.max(axis=0),
+        top_label_chance=top_by_chance.filled(np.nan),
+        shares=share,
+        excess=excess,
+        largest_excess_by_chance=largest,
+        bits=_bits(A, probs),
+        bits_by_chance=mean_and_range(np.array([_bits(*one) for one in both]).reshape(chance.shape[:2])),
+        shuffled=chance[0] if len(chance) else None,
+    )
+
+
+def _order(A: Array, probs: Array) -> Ints:
+    """An order of the labels that does not depend on their numbers, for `adaptation`."""
+    use = probs @ A
+    keys = ((A**2) @ use, (A**2).sum(axis=1), A @ use, probs)  # the last counts first
+    return np.lexsort([np.round(key, 9) for key in keys])
+
+
+def _label_probs(label_probs: ArrayLike | None, counts: Ints, labels: Ints, seen: Ints) -> Array:
+    """p(label) `[R]` of labels with these counts, given for all that were seen in any layer."""
+    if label_probs is None:
+        return counts / counts.sum()
+    if isinstance(label_probs, str):
+        if label_probs != "uniform":
+            raise ValueError(
+                f"label_probs={label_probs!r}; expected 'uniform', None (as observed) or numbers."
+            )
+        return check_rule_probs(None, len(counts))
+    given = as_numbers(label_probs, "label_probs")
+    if np.size(given) != len(seen):
+        raise ValueError(
+            f"label_probs has {np.size(given)} entries; expected one for each of {len(seen)} labels that "
+            "occur."
+        )
+    found = check_rule_probs(given, len(seen))[seen.searchsorted(labels)]
+    return np.asarray(found / found.sum())
+
+
+def _shares(A: Array, probs: Array) -> Array:
+    """p(r | m), `[..., R, M]`, of matrices `[..., R, M]`; NaN where a module is never active."""
+    joint = probs[..., np.newaxis] * A
+    use = joint.sum(axis=-2, keepdims=True)
+    return np.divide(joint, use, out=np.full_like(joint, np.nan), where=use > 0)
+
+
+def _bits(A: Array, probs: Array) -> Array:
+    """What it tells of the module that a token has a label, in bits: sum_m p(m | r) log2 p(m | r) / p(m)."""
+    use = (probs[..., np.newaxis] * A).sum(axis=-2, keepdims=True)
+    ratio = np.divide(A, use, out=np.ones_like(A), where=A > 0)
+    return np.asarray((A * np.log2(ratio)).sum(axis=-1))
+
+
+def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints, alone: Ints) -> Iterator[str]:
+    by_module, by_label = f"{len(tokens)} modules", f"{len(labels)} labels"
+    enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(tokens)
+    for found, among, words in (
+        (np.flatnonzero(too_few), by_module, f"have fewer than {enough} tokens ({TOKENS_PER_LABEL} for each "
+         f"of {by_label}): what they specialise in cannot be judged."),
+        (labels[counts.sum(axis=0) < frequent], by_label, f"have fewer than {frequent} tokens "
+         f"({TOKENS_PER_LABEL} for each of {by_module}): their rows of the activation matrix are noisy."),
+        (labels[(counts > 0).sum(axis=0) == 1], by_label, "are in one group of tokens alone: the intervals "
+         "take their rows as known."),
+        (alone, by_label, "are in one document alone: what is theirs and what is the document's cannot be "
+         "told apart."),
+    ):  # fmt: skip
+        if found.size:
+            shown = ", ".join(map(str, found[:10])) + (", ..." if found.size > 10 else ".")
+            yield f"{found.size} of {among} {words} They are {shown}"

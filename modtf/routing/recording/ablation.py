@@ -1,0 +1,105 @@
+"""Does it matter? What it costs the tokens of each label when one expert is switched off."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from modtf.routing.recording.layers import RoutedLayer
+
+LEVEL = 0.95
+
+
+class Ablation:
+    """Losses of the next token, by document, label, and expert that is off: of some pairs (layer, expert), or
+    all. `ValueError` on an expert that there is not. The model has run once."""
+
+    def __init__(self, layers: Sequence[RoutedLayer], pairs: Sequence[tuple[int, int]] | None):
+        sizes = [int(layer.num_experts or 0) for layer in layers]
+        self.layers = layers
+        everything = [(place, expert) for place, size in enumerate(sizes) for expert in range(size)]
+        self.pairs = everything if pairs is None else [(int(place), int(expert)) for place, expert in pairs]
+        for pair in self.pairs:
+            if pair not in everything:
+                raise ValueError(
+                    f"ablate holds {pair}; expected (layer, expert), of {len(layers)} layers with "
+                    f"{', '.join(map(str, sizes))} experts."
+                )
+        self._losses: list[NDArray[np.float64]] = []  # of every document [1 + pairs, R]
+        self._counts: list[NDArray[np.float64]] = []  # [R]
+        self._sent: list[NDArray[np.float64]] = []  # of every batch [pairs, R], tokens that were sent there
+
+    def add(
+        self, model: Any, inputs: Any, output: Any, keep: NDArray[np.bool_], labels: NDArray[np.int64]
+    ) -> None:
+        """Adds a batch, whose output was `output`; tokens without a next one do not count."""
+        targets = inputs["input_ids"][:, 1:]
+        counted = keep[:, 1:] & keep[:, :-1]
+        num_labels = int(labels.max()) + 1
+        losses = [_losses(output, targets)]
+        experts = [layer.seen[0].cpu().numpy() for layer in self.layers if layer.seen is not None]
+        for place, expert in self.pairs:
+            self.layers[place].off = expert
+            try:
+                losses.append(_losses(model(**inputs), targets))
+            finally:
+                self.layers[place].off = None
+        stacked = np.where(counted, np.stack(losses), 0.0)
+        of_label = (labels[:, :-1, np.newaxis] == np.arange(num_labels)) & counted[..., np.newaxis]
+        self._losses += list(np.einsum("abn,bnr->bar", stacked, of_label))
+        self._counts += list(of_label.sum(axis=1).astype(np.float64))
+        kept = labels[keep]
+        went = [kept[(experts[p][keep.ravel()] == e).any(axis=1)] for p, e in self.pairs]
+        self._sent.append(np.array([np.bincount(some, minlength=num_labels) for some in went], np.float64))
+
+    def table(self, names: Sequence[str] = ()) -> pd.DataFrame:
+        """What every expert is worth to every label.
+
+        Returns:
+            One row per expert and label: layer, expert, label, tokens (of the label), sent (of these, to the
+            expert), bits (what being sent there tells of the label, log2 p(label | expert) / p(label)), loss
+            (with all experts), change (without this one), low, high: its interval over documents.
+        """
+        num_labels = max(part.shape[-1] for part in self._losses)
+        losses = np.stack([_wider(part, num_labels) for part in self._losses])  # [D, 1 + pairs, R]
+        counts = np.stack([_wider(part, num_labels) for part in self._counts])  # [D, R]
+        sent = np.sum([_wider(part, num_labels) for part in self._sent], axis=0)  # [pairs, R]
+        number, total = len(counts), counts.sum(axis=0)
+        freedom = number - 1 if number > 1 else np.nan
+        with np.errstate(divide="ignore", invalid="ignore"):
+            loss = losses[:, 0].sum(axis=0) / total
+            changes = losses[:, 1:] - losses[:, :1]
+            change = changes.sum(axis=0) / total
+            apart = changes - change * counts[:, np.newaxis]  # of a ratio of sums over documents
+            spread = np.sqrt((apart**2).sum(axis=0) * number / max(number - 1, 1)) / total
+            share = sent / sent.sum(axis=1, keepdims=True)
+            bits = np.log2(share / (total / total.sum()))
+        half = stats.t.ppf(0.5 + LEVEL / 2, freedom) * spread
+        low, high = change - half, change + half
+        rows = [
+            (*pair, names[r] if names else r, int(total[r]), int(sent[i, r]), bits[i, r], loss[r],
+             change[i, r], low[i, r], high[i, r])
+            for i, pair in enumerate(self.pairs)
+            for r in np.flatnonzero(total).tolist()
+        ]  # fmt: skip
+        head = ["layer", "expert", "label", "tokens", "sent", "bits", "loss", "change", "low", "high"]
+        return pd.DataFrame(rows, columns=head)
+
+
+def _losses(output: Any, targets: Any) -> NDArray[np.float64]:
+    """Cross-entropy of the next token, `[B, N - 1]`, in nats."""
+    from torch.nn.functional import cross_entropy
+
+    logits = getattr(output, "logits", None)
+    if logits is None:
+        raise ValueError("ablate needs a model whose output has `logits` [B, N, V] of the next tokens.")
+    flat = cross_entropy(logits[:, :-1].float().transpose(1, 2), targets, reduction="none")
+    return np.asarray(flat.cpu().numpy(), np.float64)
+
+
+def _wider(values: NDArray[np.float64], num_labels: int) -> NDArray[np.float64]:
+    missing = num_labels - values.shape[-1]
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)])

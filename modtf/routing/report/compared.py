@@ -1,0 +1,119 @@
+"""The page on several models, or checkpoints of one, that routed the same tokens."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.figures.base import Picture
+from modtf.analysis.report import page
+from modtf.files import write_table, write_text
+from modtf.routing.measuring.compare import SHARED, Compared, Run
+from modtf.routing.names import Names
+from modtf.routing.report.tables import ADJUSTED
+from modtf.routing.report.write import GREY, over_layers, shown
+from modtf.routing.routing import Routing
+
+COMPARED = "comparison.html"
+READ = (
+    "Differences are those to the first, paired: the intervals leave out the same documents of both. The "
+    "figure shows hard assignment."
+)
+MATCHED = (
+    "Experts of two models have no names in common: they are matched one to one, such that as many choices "
+    "of tokens as can be are the same (shared routing). Its chance is that of tokens permuted."
+)
+SHARES = "shared: of the tokens that the expert of the first is sent, how many its match is sent, too."
+
+
+def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: str) -> None:
+    """Raises `ValueError` unless both routed the same tokens of the same documents, in the same layers."""
+    pairs = {
+        "labels": (routing.labels, first.labels),
+        "documents": (routing.documents, first.documents),
+        "tokens": (routing.factors.get("token"), first.factors.get("token")),
+        "label names": (routing.names.labels, first.names.labels),
+    }
+    for what, (ours, theirs) in pairs.items():
+        if not np.array_equal(ours, theirs):  # type: ignore[arg-type]
+            raise ValueError(
+                f"{path} has other {what} than {first_path}; expected the same tokens in the same order, as "
+                "models do with the same texts."
+            )
+    sizes = routing.activations.shape[0], first.activations.shape[0]
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"{path} has {sizes[0]} layers and {first_path} {sizes[1]}; expected the same number."
+        )
+
+
+def write_comparison(runs: Sequence[Run], compared: Sequence[Compared], out: Path, names: Names) -> Path:
+    """Writes comparison.html, comparison.csv, experts.csv and comparison.png; the path of the page."""
+    picture = draw_comparison(runs, compared, names)
+    table = picture.table.assign(layer=picture.table["layer"].map(names.layer))
+    write_table(out / "comparison.csv", table)
+    experts = pd.DataFrame(
+        [
+            (names.layer(one.layer), one.run, one.against, expert, *both)
+            for one in compared
+            for expert, both in enumerate(zip(one.experts, one.overlap, strict=True))
+        ],
+        columns=["layer", "run", "against", "expert", "matched", "shared"],
+    )
+    write_table(out / "experts.csv", experts)
+    links = ", ".join(f'<a href="{escape(run.name)}/measures.html">{escape(run.name)}</a>' for run in runs)
+    markup = shown(picture, out, "comparison.csv")
+    differences = page.table(in_short(table), "comparison.csv")
+    sections = [
+        page.Section("What was compared", [runs[0].measured[0].how, READ], content=[f"<p>{links}</p>"]),
+        page.Section("Layers", [MATCHED], content=[markup]),
+        page.Section("Differences", ["By hard assignment; the table has all."], content=[differences]),
+        page.Section("Matched experts", [SHARES], content=[page.table(experts, "experts.csv")]),
+    ]
+    write_text(out / COMPARED, page.render("modtf measure: comparison", sections))
+    return out / COMPARED
+
+
+def in_short(table: pd.DataFrame) -> pd.DataFrame:
+    """A row per layer and run: differences to look at first, by hard assignment, and shared routing."""
+    rows = []
+    for (layer, run), part in table.groupby(["layer", "run"], sort=False):
+        row = {"layer": layer, "run": run}
+        for one in part.to_dict("records"):
+            if one["by"] == "hard" and one["measure"] in (ADJUSTED, "collapse_worst", SHARED):
+                words = one["measure"].replace("_", " ")
+                row[words] = f"{one['value']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]"
+            if one["measure"] == SHARED:
+                row["shared by chance"] = f"{one['chance']:.3f}"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Names) -> Picture:
+    """Adjusted mutual information of all runs over layers, its differences to the first, shared routing."""
+    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(runs)))
+    places = np.arange(len(runs[0].measured))
+    titles = "Adjusted mutual information", f"Difference to {runs[0].name}", "Shared routing (dotted: chance)"
+    figure, (value, difference, shared) = over_layers(places.tolist(), names, titles, 30)
+    for run, colour in zip(runs, colours, strict=True):
+        told = [layer.hard.values[ADJUSTED].value for layer in run.measured]
+        value.plot(places, told, "o-", ms=3, color=colour, label=run.name)
+        mine = [one for one in compared if one.run == run.name]
+        for axes, found in (
+            (difference, [one.differences["hard"][ADJUSTED] for one in mine]),
+            (shared, [one.shared for one in mine]),
+        ):
+            where = places[: len(found)]  # of the first there are none
+            axes.plot(where, [one.value for one in found], "o-", ms=3, color=colour)
+            band = [one.low for one in found], [one.high for one in found]
+            axes.vlines(where, *band, color=colour, alpha=0.6)
+            if axes is shared:
+                axes.plot(where, [one.chance for one in found], ":", color=GREY)
+    difference.axhline(0, color=GREY, lw=1)
+    shared.set_ylim(0, 1.02)
+    value.legend(frameon=False, fontsize=8)
+    table = pd.DataFrame([row for one in compared for row in one.to_rows()])
+    return Picture("comparison", "Layers", "By hard assignment.", figure, table)

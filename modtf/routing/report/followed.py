@@ -1,0 +1,101 @@
+"""What routing follows: token, position and label side by side, and the tokens that experts stand for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.figures.base import Picture
+from modtf.analysis.report import page
+from modtf.files import write_table
+from modtf.metrics.distributions import Array
+from modtf.routing.measuring import Factor, measure_factors
+from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.choices import Layer, choices_of, layers_of, whole_documents
+from modtf.routing.measuring.summarise import Progress
+from modtf.routing.names import Names
+from modtf.routing.report.write import GREY, over_layers, shown
+from modtf.routing.routing import Routing
+
+FOLLOWS = (
+    "What each tells of the experts that tokens are sent to, as a share of all there is to tell, alone and "
+    "beyond what the others tell: information beyond permuted ones, 0 nothing, 1 everything. Grey: chance. "
+    "A gap: too few tokens are alike in the others."
+)
+TOPS = (
+    "The experts whose tokens differ most from all tokens, and which of these stand out: their share "
+    "there, in brackets among all. bits: how far the tokens differ, less what permuted tokens do."
+)
+TOP, LEAST = 6, 5  # tokens that are named of an expert; times that these occur
+
+
+def followed_sections(
+    routing: Routing, out: Path, from_logits: bool, top_k: int | None, seed: int, progress: Progress
+) -> list[page.Section]:
+    """Sections on what routing follows, as far as the file knows; writes their tables and picture."""
+    sections = []
+    activations = routing.whole()
+    if len(routing.factors) > 1:
+        rows = measure_factors(
+            routing.factors, activations, documents=routing.documents, from_logits=from_logits, top_k=top_k,
+            permutations=5, seed=seed, progress=progress,
+        )  # fmt: skip
+        picture = draw_factors(rows, routing.names)
+        write_table(out / "factors.csv", picture.table)
+        markup = shown(picture, out, "factors.csv")
+        sections.append(page.Section("What routing follows", [FOLLOWS], content=[markup]))
+    if "token" in routing.factors:
+        table = top_tokens(routing, layers_of(activations, from_logits, top_k), seed)
+        write_table(out / "tokens.csv", table)
+        best = table.sort_values("bits", ascending=False, kind="stable")
+        sections.append(page.Section("Tokens of experts", [TOPS], content=[page.table(best, "tokens.csv")]))
+    return sections
+
+
+def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
+    """What every factor tells over layers, alone and beyond the others."""
+    table = pd.DataFrame([vars(row) for row in rows])
+    layers = table["layer"].drop_duplicates().tolist()
+    figure, both = over_layers(layers, names, ("Alone", "Beyond all others"), sharey=True)
+    for axes, what in zip(both, ("alone", "beyond"), strict=True):
+        for factor, part in table.groupby("factor", sort=False):
+            axes.plot(part["layer"], part[what], "o-", ms=3, label=factor)
+        chance = table.groupby("layer", sort=False)[f"{what}_chance"].max()
+        axes.fill_between(chance.index, -chance, chance, color=GREY, alpha=0.4, lw=0)
+    both[0].legend(frameon=False, fontsize=8)
+    if names.layers is not None:
+        table.insert(1, "layer_name", table["layer"].map(names.layer))
+    return Picture("factors", "What routing follows", "Shares of what there is to tell.", figure, table)
+
+
+def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataFrame:
+    """A row per layer and expert: layer, expert, choices (of tokens for it), bits, top_tokens."""
+    tokens = routing.factors["token"]
+    some, _ = whole_documents(routing.documents, len(tokens), seed)
+    ids, cell = np.unique(tokens[some], return_inverse=True)
+    words = [str(one) if routing.words is None else routing.words[one] for one in ids.tolist()]
+    rows = []
+    generator = np.random.default_rng(seed)
+    for place, layer in enumerate(layers):
+        (token, expert), number = choices_of(layer, some), layer.num_modules
+        cells = cell[token]
+        everywhere = np.bincount(cells, minlength=len(ids)) / len(cells)
+        total = np.bincount(expert, minlength=number)
+        both = [_excess(expert, of, total, everywhere) for of in (generator.permutation(cells), cells)]
+        chance, bits = (np.bincount(of, excess, number) / np.maximum(total, 1) for of, *_, excess in both)
+        of, which, counts, excess = both[1]
+        for one in np.flatnonzero(total):
+            part = np.flatnonzero((of == one) & (counts >= LEAST) & (excess > 0))
+            best = part[np.argsort(-excess[part], kind="stable")[:TOP]]
+            shares = zip(which[best], counts[best] / total[one], strict=True)
+            named = ", ".join(f"{words[i]!r} {share:.1%} ({everywhere[i]:.1%})" for i, share in shares)
+            rows.append((routing.names.layer(place), one, int(total[one]), bits[one] - chance[one], named))
+    return pd.DataFrame(rows, columns=["layer", "expert", "choices", "bits", "top_tokens"])
+
+
+def _excess(experts: Ints, cells: Ints, total: Ints, everywhere: Array) -> tuple[Ints, Ints, Ints, Array]:
+    """Of every expert and token together: both, how often, and n log2 of their share over that among all."""
+    key, counts = np.unique(experts * len(everywhere) + cells, return_counts=True)
+    of, which = np.divmod(key, len(everywhere))
+    return of, which, counts, counts * np.log2(counts / total[of] / everywhere[which])

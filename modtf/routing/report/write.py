@@ -1,0 +1,248 @@
+"""Writes the page, its pictures (curves over layers, labels over layers, a pixel a cell) and its tables."""
+
+import base64
+import io
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
+
+from modtf.analysis.figures.base import Picture, png_of
+from modtf.analysis.figures.layout import STYLE
+from modtf.analysis.figures.matrices import COLOURS
+from modtf.analysis.report import page
+from modtf.analysis.text import plural
+from modtf.files import atomic_path, write_table, write_text
+from modtf.metrics import GROUPS
+from modtf.routing.measuring import LayerMeasures, View
+from modtf.routing.names import Names
+from modtf.routing.report import tables
+from modtf.routing.report.tables import ADJUSTED, BY
+
+PAGE = "measures.html"
+READ = (
+    "Everything is measured twice: by gate mass, the probability that modules are given, and by hard "
+    "assignment, the modules that are chosen. In brackets: the confidence interval. chance: the mean under "
+    "permuted labels, what is measured where modules know nothing of labels."
+)
+MEANING = (
+    "adjusted mutual information: what modules tell of labels beyond chance, as a share of what they could "
+    "tell: 0 where they know nothing, 1 where they tell all."
+)
+BEYOND = (
+    "For each label the modules in which it has the largest share, by hard assignment, of those with enough "
+    "tokens and beyond chance: further above what permuted labels give, in their standard deviations, than "
+    "the largest excess of any module of any layer in 95% of permutations."
+)
+MATRICES = (
+    "Open a layer for its activation matrices p(module | label): labels downwards, modules to the right in "
+    "the order of the labels most frequent where they are active, brighter is more. Left: as labelled. "
+    "Right: one shuffled labelling in the same way, to compare with: its diagonal comes of the order alone."
+)
+MOST_LABELS = 64  # that a matrix has room for
+LETTERS = 24  # of a label's name
+GAP = 4  # modules between two matrices
+COLOUR = {"mass": "#0072B2", "hard": "#D55E00"}
+GREY = "#999999"  # chance
+
+
+def write_routing_report(
+    layers: Sequence[LayerMeasures],
+    out: str | Path,
+    names: Names | None = None,
+    more: Sequence[page.Section] = (),
+) -> Path:
+    """Writes measures.html, measures.csv, modules.csv, activation.csv, layers.png and labels.png.
+
+    Args:
+        layers: from `modtf.measure_activations`.
+        out: the folder; it is made where there is none.
+        names: of labels and layers; labels that came as names have these.
+        more: sections to stand before those of each layer.
+
+    Returns:
+        The path of the page, which needs no other file.
+
+    Raises:
+        ValueError: if there is no layer.
+        OSError: if `out` cannot be written.
+
+    Example:
+        >>> write_routing_report(modtf.measure_activations(gates, labels), "report")  # doctest: +SKIP
+        PosixPath('report/measures.html')
+    """
+    if not layers:
+        raise ValueError("There is no layer; expected what modtf.measure_activations returns.")
+    names, out = tables.names_of(layers, names), Path(out)
+    frames = {
+        "measures.csv": pd.DataFrame([row for layer in layers for row in layer.to_rows()]),
+        "modules.csv": tables.module_rows(layers, names),
+        "activation.csv": tables.activation_rows(layers, names),
+    }
+    for file, frame in frames.items():
+        if names.layers is not None:
+            frame.insert(1, "layer_name", frame["layer"].map(names.layer))
+        write_table(out / file, frame)
+    sections = [_first_section(layers, names)]
+    if layers[0].label_counts is not None:
+        sections.append(page.Section("Layers", content=[shown(draw_layers(layers, names), out)]))
+        special = page.table(tables.special_modules(layers, names), "modules.csv")
+        sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
+        labels = [shown(draw_labels(layers, names), out), _label_counts(layers[0], names)]
+        sections.append(page.Section("Labels", content=labels))
+    sections += more
+    folds = [_fold(layer, names) for layer in layers]
+    sections.append(page.Section("Each layer", [MATRICES], content=folds))
+    sections.append(page.measures_section([group for group in GROUPS if group != "performance"], [MEANING]))
+    write_text(out / PAGE, page.render("modtf measure", sections))
+    return out / PAGE
+
+
+def _first_section(layers: Sequence[LayerMeasures], names: Names) -> page.Section:
+    """What was measured, and what to know first."""
+    first = layers[0]
+    sizes = sorted({layer.mass.use.size for layer in layers})
+    modules = plural(sizes[0], "module") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} modules"
+    size = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(first.labels), 'label')}"
+    if first.label_counts is not None:
+        size += f", {plural(int(first.label_counts.sum()) + first.dropped, 'token')}"
+    texts = [text for text in (f"{size}.", first.how, READ) if text]
+    return page.Section("What was measured", texts, tables.warning_lines(layers, names))
+
+
+def _label_counts(layer: LayerMeasures, names: Names) -> str:
+    labels = map(names.label, layer.labels.tolist())
+    counts = pd.DataFrame({"label": list(labels), "tokens": layer.label_counts})
+    return page.table(counts.sort_values("tokens", ascending=False, kind="stable"))
+
+
+def shown(picture: Picture, out: Path, files: str = "measures.csv") -> str:
+    """Markup of a picture, which is written beside the page."""
+    png = png_of(picture)
+    with atomic_path(out / f"{picture.name}.png") as temporary:
+        temporary.write_bytes(png)
+    return page.shown(picture, png, f"{picture.name}.png; {files}")
+
+
+def _fold(layer: LayerMeasures, names: Names) -> str:
+    """The markup of a line that shows a layer's matrices and measures when it is opened."""
+    rows = shown_labels(layer)
+    words = [escape(short(names.label(number), number)) for number in layer.labels[rows].tolist()]
+    title = escape(f"Layer {names.layer(layer.layer)}: {tables.in_brief(layer)}")
+    parts = [f"<details><summary>{title}</summary>"]
+    for view in layer.views:
+        parts.append(
+            f'<p class="small">{BY[view.by]}</p><div class="pixels"><div>{"<br>".join(words)}</div>'
+            f'<img src="data:image/png;base64,{pixels(view, rows)}" alt="{BY[view.by]}" '
+            f'style="height:{12 * len(rows)}px"></div>'
+        )
+    return "\n".join([*parts, page.table(tables.layer_table(layer), "measures.csv"), "</details>"])
+
+
+def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
+    """Adjusted mutual information and load over layers, with the band of chance."""
+    rows = [row for layer in layers for row in layer.to_rows() if row["measure"] == ADJUSTED]
+    for layer in layers:
+        for view in layer.views:
+            use = view.use[view.use > 0]
+            load = np.exp(-(use * np.log(use)).sum()) / view.use.size
+            rows.append({"layer": layer.layer, "by": view.by, "measure": "load", "value": load})
+    table = pd.DataFrame(rows)
+    titles = "Adjusted mutual information (grey: chance)", "Load: effective number of modules / modules"
+    figure, both = over_layers([layer.layer for layer in layers], names, titles)
+    places = np.arange(len(layers))
+    for axes, measure in zip(both, (ADJUSTED, "load"), strict=True):
+        for by, part in table[table["measure"] == measure].groupby("by", sort=False):
+            axes.plot(places, part["value"], "o-", ms=3, color=COLOUR[by], label=BY[by])
+            if measure == ADJUSTED:
+                axes.fill_between(places, part["low"], part["high"], color=COLOUR[by], alpha=0.2, lw=0)
+                band = part["chance_low"], part["chance_high"]
+                axes.fill_between(places, *band, color=GREY, alpha=0.4, lw=0)
+    both[1].set(ylim=(0, 1.02))
+    both[1].legend(frameon=False, fontsize=8)
+    note = "95% of permuted labels lie in the grey bands."
+    return Picture("layers", "Layers", note, figure, table)
+
+
+def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
+    """What the module tells of each label in each layer, in bits beyond chance; blank where not beyond."""
+    labels = np.unique(np.concatenate([layer.labels[shown_labels(layer)] for layer in layers]))
+    bits = np.full((len(labels), len(layers)), np.nan)
+    for column, layer in enumerate(layers):
+        view, rows = layer.views[-1], shown_labels(layer)
+        mean, _, high = view.bits_by_chance
+        beyond = np.where(view.bits > high, view.bits - mean, np.nan)
+        bits[labels.searchsorted(layer.labels[rows]), column] = beyond[rows]
+    words = [short(names.label(number), number) for number in labels.tolist()]
+    title = "What the chosen module tells of a label, bits beyond chance (white: none)"
+    height = float(np.clip(0.16 * len(labels) + 1.0, 2.0, 10.0))
+    figure, (axes,) = over_layers([layer.layer for layer in layers], names, [title], 90, height=height)
+    image = axes.imshow(bits, COLOURS, aspect="auto", interpolation="nearest", vmin=0)
+    axes.set_yticks(range(len(labels)), words)
+    axes.grid(False)
+    axes.tick_params(labelsize=7)
+    figure.colorbar(image, ax=axes, fraction=0.03)
+    table = pd.DataFrame(bits, words, [names.layer(layer.layer) for layer in layers])
+    return Picture("labels", "Labels", "Bits beyond chance, by hard assignment.", figure, table)
+
+
+def over_layers(
+    layers: Sequence[int], names: Names, titles: Sequence[str], letters: int = 45, height: float = 3.2,
+    sharey: bool = False,
+) -> tuple[Figure, Sequence[Axes]]:  # fmt: skip
+    """A figure of panels side by side, with layers below."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, height), dpi=100, layout="constrained")
+        panels = figure.subplots(1, len(titles), squeeze=False, sharey=sharey)[0]
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title, size=9.5)
+        label_layers(axes, layers, names, letters)
+    return figure, panels
+
+
+def label_layers(axes: Axes, layers: Sequence[int], names: Names, letters: int = 45) -> None:
+    """Ticks for layers: the parts of their names that differ, of as many as these letters have room for."""
+    words = [names.layer(number) for number in layers]
+    parts = [word.split(".") for word in words]
+    if len(parts) > 1 and len(set(map(len, parts))) == 1:  # model.layers.0.mlp
+        differ = [column for column in zip(*parts, strict=True) if len(set(column)) > 1]
+        words = [".".join(some) for some in zip(*differ, strict=True)]
+    step = -(-sum(len(word) + 1 for word in words) // letters)
+    axes.set_xticks(range(0, len(layers), step), words[::step])
+    axes.set_xlabel("layer")
+
+
+def shown_labels(layer: LayerMeasures) -> NDArray[np.intp]:
+    """The rows of the most frequent labels, in their order."""
+    counts = np.zeros(len(layer.labels)) if layer.label_counts is None else layer.label_counts
+    return np.sort(np.argsort(-counts, kind="stable")[:MOST_LABELS])
+
+
+def pixels(view: View, rows: NDArray[np.intp]) -> str:
+    """The matrix of a view, that of a shuffled labelling to its right, as a PNG in base64."""
+    shown = []
+    largest = max(float(view.activation[rows].max()), 1e-9)
+    for matrix in (view.activation, view.shuffled):
+        if matrix is not None:
+            top = np.where(matrix.max(axis=0) > 0, matrix.argmax(axis=0), len(matrix))
+            modules = np.lexsort((-matrix.max(axis=0), top))
+            levels = np.clip(matrix[np.ix_(rows, modules)] / largest, 0.0, 1.0) * 254
+            shown += [levels.astype(np.uint8), np.full((len(rows), GAP), 255, np.uint8)]
+    image = Image.fromarray(np.concatenate(shown[:-1], axis=1)).convert("P")
+    colours = matplotlib.colormaps[COLOURS](np.linspace(0, 1, 255))[:, :3]
+    image.putpalette([*(colours * 255).astype(np.uint8).ravel().tolist(), 255, 255, 255])
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def short(name: str, number: int) -> str:
+    """A name that fits beside a matrix and stays different from others."""
+    return name if len(name) <= LETTERS else f"{name[: LETTERS - 6]}... ({number})"

@@ -1,0 +1,246 @@
+"""The chance level: labels permuted over documents of one label, and within documents of several."""
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from activation_tokens import INDEPENDENT, LABEL_PROBS, SPECIALISED, draw_documents, draw_tokens, soften
+
+from modtf.metrics import inverse_mutual_information
+from modtf.routing.measuring import ActivationAccumulator, measure_activations
+
+ADJUSTED = "adjusted_mutual_information"
+
+
+def documents_of(gates, labels, documents, kept=2**22, **options):
+    """What an accumulator keeps of the documents of its only layer."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("modtf.routing.measuring.accumulator.KEPT", kept)
+        accumulator = ActivationAccumulator(**options)
+        for part in np.array_split(np.arange(len(labels)), 3):
+            accumulator.update(gates[part], labels[part], documents[part])
+    (found,) = accumulator.documents
+    assert accumulator._open is not None
+    found.close(accumulator._open[1])
+    return found
+
+
+def matrices(sums):
+    """Activation matrices and p(label) of sums `[permutations, R, M]`."""
+    counts = sums.sum(axis=2)
+    return sums / counts[..., np.newaxis], counts / counts.sum(axis=1, keepdims=True)
+
+
+def information(sums):
+    return np.array([1 - inverse_mutual_information(*both) for both in zip(*matrices(sums), strict=True)])
+
+
+def by_hand(gates, labels, documents, permutations, seed=0):
+    """Labels permuted as the documents say, token by token."""
+    generator, found = np.random.default_rng(seed), []
+    of = [np.flatnonzero(documents == number) for number in np.unique(documents)]
+    one = [tokens for tokens in of if len(set(labels[tokens])) == 1]
+    for _ in range(permutations):
+        permuted = labels.copy()
+        for tokens, label in zip(one, generator.permutation([labels[t[0]] for t in one]), strict=True):
+            permuted[tokens] = label
+        for tokens in of:
+            if len(set(labels[tokens])) > 1:
+                permuted[tokens] = generator.permutation(labels[tokens])
+        found.append([gates[permuted == label].sum(axis=0) for label in np.unique(labels)])
+    return np.array(found)
+
+
+def of_one_label(seed, tokens=600):
+    return draw_documents(SPECIALISED, tokens // 6, 6, seed)
+
+
+def of_several(seed, tokens=600):
+    """Documents prefer labels; labels within them are what modules know."""
+    generator = np.random.default_rng(seed)
+    documents = np.repeat(np.arange(tokens // 12), 12)
+    taste = generator.dirichlet(2 * LABEL_PROBS, size=tokens // 12)
+    labels = (taste[documents].cumsum(axis=1) < generator.random((tokens, 1))).sum(axis=1).clip(max=2)
+    return np.eye(4)[[generator.choice(4, p=SPECIALISED[label]) for label in labels]], labels, documents
+
+
+def of_one_token(seed, tokens=600):
+    gates, labels = draw_tokens(SPECIALISED, tokens, seed)
+    return gates, labels, np.arange(tokens)
+
+
+def of_both_kinds(seed):
+    parts = of_one_label(seed), of_several(seed)
+    gates, labels, documents = (np.concatenate(pair) for pair in zip(*parts, strict=True))
+    return gates, labels, documents + 1000 * (np.arange(len(labels)) >= 600)
+
+
+@pytest.mark.parametrize("draw", [of_one_label, of_several, of_one_token, of_both_kinds])
+@pytest.mark.parametrize("kept", [2**22, 0], ids=["permuted", "limit"])
+@pytest.mark.parametrize("view", [0, 1], ids=["mass", "hard"])
+def test_sums_are_those_of_permuted_labels(draw, kept, view):
+    """Same mean, same spread of every entry, same information by chance, as permuted by hand."""
+    hard, labels, documents = draw(0)
+    soft = soften(hard, seed=1)[0]
+    found = documents_of(soft, labels, documents, kept, top_k=2).permuted(view, np.arange(3), 300, seed=0)
+    largest = np.sort(soft, axis=1)[:, -2:-1]
+    gates = np.where(soft >= largest, 0.5 if view else soft, 0.0)
+    gates /= gates.sum(axis=1, keepdims=True)
+    expected = by_hand(gates, labels, documents, 300)
+    np.testing.assert_allclose(found.sum(axis=1), np.tile(gates.sum(axis=0), (300, 1)), rtol=0.02)
+    np.testing.assert_allclose(found.mean(axis=0), expected.mean(axis=0), atol=0.02 * len(labels) / 12)
+    np.testing.assert_allclose(found.std(axis=0), expected.std(axis=0), rtol=0.25)
+    np.testing.assert_allclose(found.sum(axis=2).std(axis=0), expected.sum(axis=2).std(axis=0), atol=1)
+    some, others = information(found), information(expected)
+    assert abs(some.mean() - others.mean()) < 0.35 * others.std()
+    assert some.std() == pytest.approx(others.std(), rel=0.3)
+
+
+@pytest.mark.parametrize("top_k", [None, 2])
+def test_the_limit_holds_where_cells_have_few_tokens(top_k):
+    """Two tokens a cell on average. A normal limit, cut off at 0, would be off by a third."""
+    generator = np.random.default_rng(0)
+    labels = generator.choice(20, size=1500, p=generator.dirichlet(np.full(20, 2.0)))
+    logits = 3.0 * (generator.normal(size=(1500, 40)) + np.log(generator.dirichlet(np.ones(40))))
+    for documents in (np.arange(1500), np.zeros(1500, int)):
+        options = {"from_logits": True, "top_k": top_k}
+        limit = documents_of(logits, labels, documents, 0, **options)
+        exact = documents_of(logits, labels, np.arange(1500), **options)
+        for view in range(2):
+            told = [information(d.permuted(view, np.unique(labels), 60, seed=0)) for d in (exact, limit)]
+            assert told[1].mean() == pytest.approx(told[0].mean(), rel=0.03 if view else 0.15)
+            assert 0.5 < told[1].std() / told[0].std() < 2, "rather too wide than too narrow"
+
+
+@pytest.mark.parametrize(
+    ("num_documents", "kept"),
+    [(8, 2**22), (200, 0), *(pytest.param(n, 2**22, marks=pytest.mark.slow) for n in (32, 200))],
+)
+def test_the_band_of_chance_holds_documents_that_know_nothing(num_documents, kept):
+    """95% of 200: fewer than 178 would come up once in a thousand times. Of tokens half does."""
+    hits = np.zeros(2)
+    for seed in range(200):
+        gates, _, documents = draw_documents(INDEPENDENT, num_documents, 20, seed)
+        labels = np.random.default_rng(seed).permutation(np.arange(num_documents) % 4)[documents]
+        counts = np.stack([gates[labels == label].sum(axis=0) for label in range(4)])
+        (value,) = information(counts[np.newaxis])
+        for i, of in enumerate((documents, np.arange(len(labels)))):
+            sums = documents_of(gates, labels, of, kept).permuted(1, np.arange(4), 60, seed)
+            low, high = np.quantile(information(sums), [0.025, 0.975])
+            hits[i] += low - 1e-12 <= value <= high + 1e-12
+    assert 178 <= hits[0] <= 199
+    assert hits[1] < 120
+
+
+def test_adjusted_information_of_documents_that_know_nothing_is_zero():
+    """On average; the uncorrected one never is, and with tokens for documents the adjusted one is not."""
+    found: dict[str, list[float]] = {"documents": [], "tokens": []}
+    options: Any = {"permutations": 20, "num_groups": 3, "groups": ["specialisation"]}
+    for seed in range(30):
+        gates, _, documents = draw_documents(INDEPENDENT, 40, 20, seed)
+        labels = (np.arange(40) % 4)[documents]
+        for name, of in (("documents", documents), ("tokens", np.arange(800))):
+            (layer,) = measure_activations(gates, labels, documents=of, **options)
+            estimate = layer.hard.values[ADJUSTED]
+            found[name].append(estimate.value)
+            assert estimate.chance == pytest.approx(0, abs=1e-12)
+            assert estimate.low <= estimate.value <= estimate.high
+    mean = {name: np.mean(values) for name, values in found.items()}
+    error = np.std(found["documents"]) / np.sqrt(30)
+    assert abs(mean["documents"]) < 3 * error < mean["tokens"]
+
+
+def test_information_that_chance_cannot_have():
+    labels = np.random.default_rng(0).integers(4, size=60)
+    (layer,) = measure_activations(np.eye(4)[labels], labels, documents=np.arange(60), permutations=10)
+    assert layer.mass.values[ADJUSTED].value == pytest.approx(1)
+    (layer,) = measure_activations(np.eye(3), [0, 1, 2], permutations=10)
+    assert np.isnan(layer.hard.values[ADJUSTED].value), "one token of each label tells all there is"
+    assert "3 of 3 labels are in one document alone" in layer.warnings[-1]
+
+
+def test_what_is_assumed_without_documents_is_said():
+    """Tokens of one label in a row look like one document."""
+    gates, _, documents = draw_documents(INDEPENDENT, 60, 10, seed=0)
+    labels = (np.arange(60) % 3)[documents]
+    (given,), (assumed,) = (measure_activations(gates, labels, documents=d) for d in (documents, None))
+    assert assumed.mass.values[ADJUSTED].chance_high == given.mass.values[ADJUSTED].chance_high
+    assert not any("document" in text for text in given.warnings)
+    assert "in a row are taken for one, 60 in all" in assumed.warnings[0]
+    assert "Give documents=..." in assumed.warnings[0]
+
+
+def test_documents_may_be_mixed_but_should_not_come_back():
+    gates, labels, documents = of_both_kinds(0)
+    order = np.random.default_rng(0).permutation(len(labels))
+    (found,), (expected,) = (
+        measure_activations(gates[o], labels[o], documents=documents[o], permutations=20)
+        for o in (order, np.arange(len(labels)))
+    )
+    for name, estimate in found.hard.values.items():
+        assert estimate.chance == pytest.approx(expected.hard.values[name].chance, rel=0.05, abs=0.02)
+    half = len(order) // 2
+    chunks = [(gates[o], labels[o], documents[o]) for o in (order[:half], order[half:])]
+    (pieces,) = measure_activations(chunks, permutations=20)
+    assert any("documents went on after others had begun" in text for text in pieces.warnings)
+
+
+def test_module_use_stays_what_it_was():
+    gates, labels, documents = of_one_label(3)
+    (layer,) = measure_activations(gates, labels, documents=documents, permutations=5)
+    for name in ("collapse_avg", "collapse_worst", "load_variation"):
+        estimate = layer.hard.values[name]
+        assert estimate.chance == pytest.approx(estimate.value, abs=1e-6)
+        assert estimate.chance_high - estimate.chance_low < 1e-6
+
+
+def test_excess_beyond_chance():
+    """Of a router that knows, what is special is beyond what permuted labels make look special."""
+    for A, some in ((SPECIALISED, True), (INDEPENDENT, False)):
+        gates, labels, documents = draw_documents(A, 300, 10, seed=0)
+        (layer,) = measure_activations(gates, labels, documents=documents)
+        view = layer.hard
+        beyond = view.excess > np.quantile(view.largest_excess_by_chance, 0.95)
+        assert beyond.any() == some
+        assert (view.bits > view.bits_by_chance[2]).all() == some
+        if some:
+            assert beyond[range(3), range(3)].all()
+            assert not beyond[1, [0, 2, 3]].any()
+        assert view.shuffled is not None
+        np.testing.assert_allclose(view.shuffled.sum(axis=1), 1)
+
+
+def test_no_permutations_and_the_seed():
+    gates, labels = draw_tokens(SPECIALISED, 300, seed=0)
+    (layer,) = measure_activations(gates, labels, permutations=0)
+    alignment = layer.mass.values["alignment"]
+    assert alignment.low < alignment.value < alignment.high
+    assert layer.mass.shuffled is None
+    assert np.isnan([alignment.chance, layer.mass.values[ADJUSTED].value]).all()
+    assert np.isnan(layer.mass.top_label_chance).all()
+    first, again, other = (measure_activations(gates, labels, permutations=5, seed=s)[0] for s in (0, 0, 1))
+    assert first.mass.values == again.mass.values
+    assert first.mass.values["alignment"].chance != other.mass.values["alignment"].chance
+
+
+def test_memory_does_not_grow_with_the_number_of_tokens(monkeypatch):
+    monkeypatch.setattr("modtf.routing.measuring.accumulator.KEPT", 5000)
+    labels = np.arange(5000) % 4
+    gates = (0.6 * np.eye(4) + 0.1)[labels].astype(np.float32)
+    accumulator = ActivationAccumulator(top_k=2)
+    tracemalloc.start()
+    try:
+        peaks = []
+        for _ in range(4):
+            for _ in range(10):
+                accumulator.update(gates, labels)
+            peaks.append(tracemalloc.get_traced_memory())
+            tracemalloc.reset_peak()
+    finally:
+        tracemalloc.stop()
+    current, peak = np.array(peaks).T
+    one_round = 10 * gates.nbytes
+    assert current[-1] < current[1] + 0.05 * one_round
+    assert peak[-1] < peak[1] + 0.05 * one_round
+    assert accumulator.result(permutations=2)[0].mass.values["alignment"].value > 0

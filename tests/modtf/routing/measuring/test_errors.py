@@ -1,0 +1,76 @@
+"""Errors say what was received and how to mend it."""
+
+import numpy as np
+import pytest
+
+from modtf.routing.measuring import ActivationAccumulator, measure_activations
+
+GATES, LABELS = np.full((6, 4), 0.25), np.arange(6) % 3
+
+
+def spoilt(value, at=(4, 2)):
+    gates = GATES.copy()
+    gates[at] = value
+    return gates
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"labels": LABELS.astype(float)}, "labels are of type float64; expected integers.*np.unique"),
+        ({"labels": list("abcab")}, r"labels have shape \(5,\); expected \(6,\)"),
+        ({"labels": [0, 1, 2]}, r"labels have shape \(3,\); expected \(6,\)"),
+        ({"labels": LABELS[:, np.newaxis]}, r"labels have shape \(6, 1\); expected \(6,\)"),
+        ({"labels": [0, 1, -100, 0, 1, 2]}, r"labels hold -100 at token 2.*keep = labels >= 0"),
+        ({"labels": [0, 1, 50_000, 0, 1, 2]}, r"labels hold 50000; expected class numbers below 16384"),
+        ({"documents": [0.5] * 6}, "documents are of type float64"),
+        ({"documents": [0, 1]}, r"documents have shape \(2,\)"),
+        ({"activations": np.full(6, 0.25)}, r"shape \(6,\); expected \[tokens, modules\].*reshape"),
+        ({"activations": np.full((1, 2, 6, 4), 0.25)}, r"shape \(1, 2, 6, 4\)"),
+        ({"activations": np.zeros((6, 0))}, r"shape \(6, 0\)"),
+        ({"activations": [["a", "b"]] * 6}, "rectangular array of numbers"),
+        ({"activations": [["1E100", "2"]] * 6}, "numbers: these are text"),
+        ({"activations": GATES.T}, r"labels have shape \(6,\); expected \(4,\).*transpose"),
+        ({"activations": spoilt(np.nan)}, r"token 4 are \[0.25 0.25  nan 0.25\].*must be finite"),
+        ({"activations": spoilt(0.35)}, r"token 4 .*with sum 1.1: gates must be.*from_logits=True"),
+        ({"activations": spoilt([-0.25, 0.75], at=(4, [1, 2]))}, "must be probabilities"),
+        ({"activations": spoilt(np.nan), "from_logits": True}, "token 4 .*logits must be finite"),
+        ({"activations": spoilt(np.inf), "from_logits": True}, "token 4 .*logits must be finite"),
+        ({"activations": spoilt(-np.inf, at=3), "from_logits": True}, "token 3 .*logits must be finite"),
+        ({"top_k": 5}, "top_k=5, but there are only 4 modules"),
+        ({"top_k": 0}, "top_k=0 is not valid; expected an integer of at least 1"),
+        ({"num_groups": 1}, "num_groups=1 is not valid"),
+        ({"permutations": -1}, "permutations=-1 is not valid"),
+        ({"confidence": 95}, "confidence=95 is not valid; expected a number from 0.5"),
+        ({"groups": ["speed"]}, "group='speed' is not known"),
+        ({"label_probs": "equal"}, "label_probs='equal'; expected 'uniform', None"),
+        ({"label_probs": [0.5, 0.5]}, "label_probs has 2 entries; expected one for each of 3 labels"),
+        ({"labels": None, "top_k": 2}, "Without labels activations are an activation matrix"),
+        ({"labels": None, "activations": 2 * GATES}, r"row \[0\] sums to 2"),
+        ({"labels": [], "activations": np.zeros((0, 4))}, "There was no token yet"),
+        ({"labels": None, "activations": iter([])}, "There was no token yet"),
+        ({"labels": None, "activations": iter([GATES])}, r"Chunk 0 is of type ndarray and shape \(6, 4\)"),
+        ({"labels": None, "activations": iter([(GATES,)])}, "Chunk 0 is a tuple of 1; expected"),
+        ({"labels": None, "activations": iter([]), "documents": LABELS}, "documents with the chunks"),
+        ({"labels": None, "activations": 3.0}, r"shape \(\)"),
+    ],
+)
+def test_rejects(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        measure_activations(**({"activations": GATES, "labels": LABELS} | arguments))
+
+
+def test_chunks_of_different_models():
+    accumulator = ActivationAccumulator()
+    accumulator.update(GATES, LABELS)
+    with pytest.raises(ValueError, match=r"has 1 layer.s. and 3 modules; those before had 1 layer.s. and 4"):
+        accumulator.update(np.full((6, 3), 1 / 3), LABELS)
+    with pytest.raises(ValueError, match=r"has 2 layer.s. and 4 modules"):
+        accumulator.update(np.stack([GATES, GATES]), LABELS)
+    with pytest.raises(ValueError, match="Some chunks came with documents and some without"):
+        accumulator.update(GATES, LABELS, LABELS)
+
+
+def test_too_much_memory():
+    with pytest.raises(ValueError, match=r"10001 labels x 1 layer.s. and 512 modules.* GiB\. Map labels"):
+        measure_activations(np.full((1, 512), 1 / 512), [10_000])

@@ -1,0 +1,124 @@
+"""Experts of every token say what gates of all of them say."""
+
+import numpy as np
+import pytest
+
+from modtf import measure_activations
+from modtf.routing.measuring import ActivationAccumulator, Experts
+
+TOKENS, EXPERTS, K = 1200, 8, 3
+
+
+@pytest.fixture(scope="module")
+def routing():
+    generator = np.random.default_rng(0)
+    labels = generator.integers(4, size=TOKENS)
+    scores = np.exp(generator.normal(size=(2, TOKENS, EXPERTS)) + 2 * np.eye(4, EXPERTS)[labels])
+    ids = np.argsort(-scores, axis=-1)[..., :K]
+    return labels, scores, ids, np.take_along_axis(scores, ids, axis=-1)
+
+
+def rows(layers):
+    return [tuple(row.values()) for layer in layers for row in layer.to_rows()]
+
+
+def measured(labels, **given):
+    return measure_activations(
+        labels=labels, documents=np.arange(TOKENS) // 10, permutations=5, num_experts=EXPERTS, **given
+    )
+
+
+def assert_same(found, expected, rtol=1e-9):
+    for ours, theirs in zip(rows(found), rows(expected), strict=True):
+        assert ours[:3] == theirs[:3]
+        np.testing.assert_allclose(ours[3:], theirs[3:], rtol=rtol, atol=1e-12)
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["their weights", "scores of all"])
+def test_they_equal_the_gates_that_they_come_from(routing, whole):
+    labels, scores, ids, weights = routing
+    gates = scores / scores.sum(axis=-1, keepdims=True)
+    expected = measure_activations(gates, labels, documents=np.arange(TOKENS) // 10, permutations=5, top_k=K)
+    found = measured(labels, experts=ids, weights=scores if whole else weights)
+    assert_same(found, expected, rtol=1e-6)  # chance is drawn in single precision
+    np.testing.assert_array_equal(found[0].module_tokens, expected[0].module_tokens)
+
+
+def test_without_weights_all_weigh_the_same(routing):
+    labels, _, ids, _ = routing
+    (layer, _) = measured(labels, experts=ids)
+    np.testing.assert_allclose(layer.mass.activation, layer.hard.activation)
+
+
+def test_what_a_bias_chose_weighs_what_its_score_says():
+    """As routing without an auxiliary loss does: sigmoid scores, chosen by score and bias."""
+    scores = np.array([[0.9, 0.6, 0.3]])
+    chosen = np.argsort(-(scores + np.eye(3)[2]), axis=1)[:, :2]
+    mass, _ = Experts(chosen, 3, scores).layers[0].read(slice(None))
+    assert mass.modules is not None
+    assert dict(zip(mass.modules[0].tolist(), mass.weights[0].tolist(), strict=True)) == pytest.approx(
+        {2: 0.25, 0: 0.75}
+    )
+
+
+def test_shared_experts_are_left_out_wherever_they_stand(routing):
+    labels, _, ids, weights = routing
+    shared = np.zeros((2, TOKENS, 1), ids.dtype)
+    given = np.concatenate([shared, ids + 1], axis=-1)
+    found = measure_activations(
+        labels=labels, experts=given, weights=np.concatenate([shared + 0.7, weights], axis=-1),
+        num_experts=EXPERTS + 1, shared=[0], documents=np.arange(TOKENS) // 10, permutations=5,
+    )  # fmt: skip
+    assert_same(found, measured(labels, experts=ids, weights=weights))
+
+
+def test_dropped_choices(routing):
+    labels, _, ids, weights = routing
+    dropped = ids[0].copy()
+    dropped[::5] = -1  # whole tokens
+    dropped[1::5, 0] = -1  # a choice of them
+    (layer,) = measured(labels, experts=dropped, weights=weights[0])
+    assert layer.dropped == len(dropped[::5])
+    assert layer.label_counts.sum() == TOKENS - layer.dropped
+    mass, hard = Experts(dropped[1:2], EXPERTS, weights[0, 1:2]).layers[0].read(slice(None))
+    np.testing.assert_allclose([mass.weights.sum(), *hard.weights[0]], [1, 0, 0.5, 0.5])
+
+
+def test_chunks_and_bfloat16(routing):
+    labels, _, ids, weights = routing
+    rough = (weights.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    seen = ActivationAccumulator()
+    for start in range(0, TOKENS, 500):
+        part = slice(start, start + 500)
+        chunk = Experts(ids[:, part], EXPERTS, rough[:, part].view("V2"))
+        seen.update(chunk, labels[part], np.arange(TOKENS)[part] // 10)
+    expected = measured(labels, experts=ids, weights=(rough.astype(np.uint32) << 16).view(np.float32))
+    assert_same(seen.result(permutations=5), expected, rtol=1e-6)  # sums in another order
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"num_experts": None}, "Give num_experts"),
+        ({"num_experts": 2}, "experts hold 2; expected numbers below num_experts=2"),
+        ({"experts": [[0, -2]]}, "experts hold -2"),
+        ({"experts": [0, 1]}, r"experts have shape \(2,\)"),
+        ({"experts": [[0.5, 1.0]]}, "experts are of type float64; expected integers"),
+        ({"weights": [[1.0]]}, r"weights have shape \(1, 1\)"),
+        ({"weights": [[-1.0, 2.0]]}, "weights of token 0"),
+        ({"weights": [[np.nan, 2.0]]}, "weights of token 0"),
+        ({"weights": [["a", "b"]]}, "weights are of type <U1"),
+        ({"shared": [9]}, "shared holds 9"),
+        ({"shared": [0, 2]}, "nothing was chosen"),
+        ({"labels": None}, "Give labels"),
+        ({"activations": np.eye(3)}, "one of the two"),
+        ({"experts": None}, "one of the two"),
+        ({"experts": None, "activations": np.eye(3)}, "belong to experts"),
+        ({"from_logits": True}, "are no logits"),
+        ({"top_k": 1}, "say themselves how many"),
+    ],
+)
+def test_what_cannot_be_is_refused(changed, words):
+    given = {"experts": [[0, 2]], "labels": [0], "num_experts": 3} | changed
+    with pytest.raises(ValueError, match=words):
+        measure_activations(**given)

@@ -1,0 +1,117 @@
+"""What each factor tells of the experts beyond the others, where the answer is known."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modtf.routing.measuring import choices as module
+from modtf.routing.measuring import measure_factors
+
+TOKENS = 4000
+GENERATOR = np.random.default_rng(0)
+FACTORS = {
+    "token": GENERATOR.integers(40, size=TOKENS),
+    "position": np.arange(TOKENS) % 8,
+    "domain": GENERATOR.integers(4, size=200)[np.arange(TOKENS) // 20],
+}
+DOCUMENTS = np.arange(TOKENS) // 20
+
+
+def found(experts, num_experts=4, factors=None, documents=DOCUMENTS, **options):
+    factors = factors or FACTORS
+    rows = measure_factors(factors, experts=experts, num_experts=num_experts, documents=documents, **options)
+    return {row.factor: row for row in rows}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_what_decides_tells_all_and_the_others_nothing(name):
+    for row in found(FACTORS[name][:, np.newaxis] % 4).values():
+        expected = float(row.factor == name)
+        assert row.alone == pytest.approx(expected, abs=0.03)
+        assert row.beyond == pytest.approx(expected, abs=0.03)
+        assert row.alone_chance < 0.05
+
+
+def test_either_or_is_told_by_both_and_by_none_alone():
+    rows = found((FACTORS["token"] % 2 ^ FACTORS["position"] % 2)[:, np.newaxis], 2)
+    assert [rows[name].alone for name in FACTORS] == pytest.approx([0, 0, 0], abs=0.02)
+    assert [rows[name].beyond for name in FACTORS] == pytest.approx([1, 1, 0], abs=0.02)
+
+
+def test_what_another_factor_explains_is_not_beyond_it():
+    """Domains use tokens of their own; experts know tokens: domain tells much alone, nothing beyond."""
+    token = 10 * FACTORS["domain"] + GENERATOR.integers(10, size=TOKENS)
+    factors = {"token": token, "position": FACTORS["position"], "domain": FACTORS["domain"]}
+    rows = found((token % 20 // 5)[:, np.newaxis], factors=factors)
+    assert rows["domain"].alone > 0.2
+    assert rows["domain"].beyond == pytest.approx(0, abs=0.01)
+    assert rows["token"].beyond > 0.3
+
+
+def test_two_choices_of_a_token_tell_as_much_as_one():
+    chosen = np.stack([FACTORS["token"] % 4, 4 + FACTORS["token"] % 4], axis=1)
+    assert found(chosen, 8)["token"].alone == pytest.approx(1, abs=1e-9)
+    gates = np.eye(8)[chosen].sum(axis=1) / 2
+    rows = measure_factors(FACTORS, gates, documents=DOCUMENTS, top_k=2)
+    assert rows == list(found(chosen, 8).values())
+
+
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_what_is_random_tells_nothing(seed):
+    """Two thousand tokens, 160 of them different in 32 strata: the plain information is far above 0."""
+    generator = np.random.default_rng(seed)
+    factors = {"token": generator.integers(160, size=2000), "position": generator.integers(32, size=2000)}
+    for row in found(generator.integers(8, size=(2000, 1)), 8, factors, None).values():
+        assert abs(row.alone) < 0.02
+        assert np.isnan(row.beyond) or abs(row.beyond) < 0.2
+
+
+def test_documents_of_a_taste_do_not_make_domains_look_known():
+    """Ten documents, each with experts of its own, domains dealt to them at random: noise, not knowledge."""
+    inside: list[bool] = []
+    outside: list[bool] = []
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        documents = np.arange(2000) // 200
+        taste = generator.dirichlet(np.ones(4), size=10)
+        experts = np.array([generator.choice(4, p=taste[number]) for number in documents])[:, np.newaxis]
+        factors = {
+            "domain": generator.permutation(10)[documents] % 2,
+            "token": generator.integers(4, size=2000),
+        }
+        for of, names in ((documents, inside), (None, outside)):
+            row = found(experts, 4, factors, of, seed=seed)["domain"]
+            names.append(row.beyond > row.beyond_chance)
+    assert sum(inside) <= 4
+    assert sum(outside) >= 18
+
+
+def test_no_more_tokens_are_looked_at_than_are_needed(monkeypatch):
+    monkeypatch.setattr(module, "MOST_TOKENS", 1000)
+    some, _ = module.whole_documents(DOCUMENTS, len(DOCUMENTS), seed=0)
+    assert len(some) == 1000
+    assert (np.bincount(DOCUMENTS[some])[np.unique(DOCUMENTS[some])] == 20).all()
+    assert found(FACTORS["token"][:, np.newaxis] % 4)["token"].alone == pytest.approx(1)
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="factors are token; expected two or more"):
+        measure_factors({"token": [0, 1]}, experts=[[0], [1]], num_experts=2)
+    with pytest.raises(ValueError, match=r"token have shape \(3,\)"):
+        measure_factors({"token": [0, 1, 2], "x": [0, 1]}, experts=[[0], [1]], num_experts=2)
+
+
+def test_layers_and_progress():
+    experts = np.stack([FACTORS[name] % 4 for name in ("token", "position")])[..., np.newaxis]
+    seen = []
+
+    def progress(layers):
+        seen.extend(layers)
+        return layers
+
+    rows = measure_factors(FACTORS, experts=experts, num_experts=4, progress=progress)
+    assert len(seen) == 2
+    told = {(row.layer, row.factor) for row in rows if row.alone > 0.9}
+    assert told == {(0, "token"), (1, "position")}

@@ -1,0 +1,48 @@
+"""Gates of low precision, logits, and the choice of the k largest."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from activation_strategies import FAST
+from activation_tokens import QUICK, soft_tokens, softmax
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modtf.routing.measuring import measure_activations
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16])
+def test_low_precision_gates(dtype):
+    """Gates of a bfloat16 model do not sum to 1 exactly."""
+    logits, labels = soft_tokens(num_modules=64)
+    gates = softmax(logits)
+    low = gates.astype(dtype)
+    (found,), (expected,) = (measure_activations(g, labels, **QUICK) for g in (low, gates))
+    np.testing.assert_allclose(found.mass.activation, expected.mass.activation, atol=1e-3)
+
+
+@FAST
+@given(seed=st.integers(0, 1000), top_k=st.integers(1, 6))
+def test_logits_with_top_k(seed, top_k):
+    """Softmax over the k largest logits alone, and 1/k at each of them, written out."""
+    logits, labels = soft_tokens(num_tokens=40, num_modules=6, seed=seed)
+    (layer,) = measure_activations(logits, labels, from_logits=True, top_k=top_k, **QUICK)
+    mass, hard = np.zeros((2, *logits.shape))
+    for token, row in enumerate(logits):
+        chosen = sorted(range(6), key=lambda m: row[m])[-top_k:]
+        mass[token, chosen] = np.exp(row[chosen]) / np.exp(row[chosen]).sum()
+        hard[token, chosen] = 1 / top_k
+    for view, tokens in zip(layer.views, (mass, hard), strict=True):
+        expected = [tokens[labels == label].mean(axis=0) for label in layer.labels]
+        np.testing.assert_allclose(view.activation, expected, atol=1e-12)
+    np.testing.assert_array_equal(layer.module_tokens, (hard > 0).sum(axis=0))
+
+
+def test_masked_logits_and_sparse_gates():
+    logits, labels = soft_tokens(num_modules=3)
+    masked = np.concatenate([logits, np.full((300, 1), -np.inf)], axis=1)
+    (layer,) = measure_activations(masked, labels, from_logits=True, **QUICK)
+    assert layer.mass.use[3] == 0
+    assert np.isnan(layer.mass.top_label_share[3])
+    (sparse,) = measure_activations(np.eye(3)[labels], labels, top_k=2, permutations=2)
+    assert sparse.mass.values["alignment"].value == 0

@@ -1,0 +1,120 @@
+"""The intervals hold what they promise, on routers whose measures are known."""
+
+import numpy as np
+import pytest
+from activation_tokens import SPECIALISED, draw_documents, draw_tokens
+
+from modtf import metrics
+from modtf.metrics import measure_all
+from modtf.routing.measuring import ActivationAccumulator, measure_activations
+from modtf.routing.measuring.estimates import estimates, jackknife
+
+NAMES = ("alignment", "collapse_worst", "inverse_mutual_information", "top_label_share")
+SMOOTH = {name: getattr(metrics, name) for name in NAMES}
+
+
+def measure_smooth(A, probs):
+    return {name: function(A, rule_probs=probs) for name, function in SMOOTH.items()}
+
+
+def coverage(draw, num_samples):
+    """How often the interval of each measure holds the truth, given the labels that occurred."""
+    hits = []
+    for seed in range(num_samples):
+        accumulator = ActivationAccumulator()
+        accumulator.update(*draw(seed))
+        sums = accumulator.groups[0][0]
+        probs = accumulator.counts / accumulator.counts.sum()
+        nothing = np.zeros((0, 3, 4)), np.zeros((0, 3))
+        found = estimates(measure_smooth, sums, sums.sum(axis=-1), probs, *nothing, 0.95)
+        truth = measure_smooth(SPECIALISED, probs)
+        hits.append([found[name].low <= truth[name] <= found[name].high for name in SMOOTH])
+    return dict(zip(SMOOTH, np.mean(hits, axis=0), strict=True))
+
+
+def test_independent_tokens():
+    """95% of 200: fewer than 178 would come up once in a thousand times."""
+    found = coverage(lambda seed: draw_tokens(SPECIALISED, 2000, seed), 200)
+    assert min(found.values()) >= 178 / 200, found
+
+
+def test_tokens_of_a_document_are_alike():
+    """Taken for independent, the same tokens have intervals that miss the truth half of the time."""
+    found = coverage(lambda seed: draw_documents(SPECIALISED, 400, 20, seed), 100)
+    assert min(found.values()) >= 86 / 100, found
+
+    def shuffled(seed):
+        gates, labels, _ = draw_documents(SPECIALISED, 400, 20, seed)
+        order = np.random.default_rng(seed).permutation(len(labels))
+        return gates[order], labels[order]
+
+    found = coverage(shuffled, 100)
+    assert max(found.values()) < 86 / 100, found
+
+
+def width(gates, labels, **options):
+    """Of the interval of alignment."""
+    (layer,) = measure_activations(gates, labels, permutations=0, **options)
+    found = layer.mass.values["alignment"]
+    return found.high - found.low
+
+
+def test_without_documents_tokens_would_be_taken_as_independent():
+    """The documents' interval is wider than one that ignores them, by what documents are alike."""
+    made = draw_documents(SPECIALISED, 300, 20, seed=0)
+    order = np.random.default_rng(0).permutation(len(made[1]))  # no document has neighbouring tokens any more
+    gates, labels, documents = (array[order] for array in made)
+    assert width(gates, labels, documents=documents) > 1.5 * width(gates, labels)
+
+
+def test_neighbours_stay_together_without_documents():
+    gates, labels, _ = draw_documents(SPECIALISED, 3000, 20, seed=0)
+    order = np.random.default_rng(0).permutation(len(labels))
+    assert width(gates, labels) > 1.5 * width(gates[order], labels[order])
+
+
+def test_more_confidence_is_wider():
+    gates, labels = draw_tokens(SPECIALISED, 1000, seed=0)
+    widths = [width(gates, labels, confidence=confidence) for confidence in (0.5, 0.95, 0.99)]
+    assert widths == sorted(widths)
+    assert widths[0] < 0.5 * widths[2]
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
+def test_a_perfect_router_has_no_width(order):
+    labels = np.arange(90) % 3
+    (layer,) = measure_activations(np.eye(3)[order][labels], labels, permutations=0)
+    for name in ("alignment", "inverse_mutual_information", "collapse_worst"):
+        estimate = layer.hard.values[name]
+        assert estimate.low == estimate.value == estimate.high == 0
+
+
+def test_jackknife_of_a_mean_is_the_textbook_interval():
+    """Of equal groups: mean +- t s / sqrt(n); t(0.975; 3) = 3.182."""
+    shares = np.array([0.2, 0.3, 0.35, 0.55])
+    sums = 10 * np.stack([shares, 1 - shares], axis=1)[:, np.newaxis]
+    found = jackknife(sums, np.full((4, 1), 10), lambda A: {"mean": A[0, 0]}, 0.95)
+    centre, half = found["mean"]
+    assert centre == pytest.approx(0.35)
+    assert half == pytest.approx(3.18245 * shares.std(ddof=1) / 2, rel=1e-5)
+
+
+def test_jackknife_takes_the_bias_away():
+    """Of the square of a mean the bias is the variance of the mean; groups of unequal size are weighted."""
+    generator = np.random.default_rng(0)
+    sizes, centres, plain = np.array([3, 5, 2, 4, 6, 4]), [], []
+    for _ in range(3000):
+        hits = generator.binomial(sizes, 0.3)
+        sums = np.stack([hits, sizes - hits], axis=1)[:, np.newaxis].astype(float)
+        found = jackknife(sums, sizes[:, np.newaxis], lambda A: {"square": A[0, 0] ** 2}, 0.95)
+        centres.append(found["square"][0])
+        plain.append((hits.sum() / sizes.sum()) ** 2)
+    bias = 0.3 * 0.7 / sizes.sum()
+    error = np.std(centres) / np.sqrt(3000)
+    assert abs(np.mean(centres) - 0.09) < 3 * error < bias
+    assert np.mean(plain) - 0.09 > 0.5 * bias
+
+
+def test_one_group_has_no_interval():
+    found = jackknife(np.ones((1, 2, 2)), np.full((1, 2), 2), measure_all, 0.95)
+    assert all(np.isnan(pair).all() for pair in found.values())

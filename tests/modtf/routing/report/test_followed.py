@@ -1,0 +1,96 @@
+"""What routing follows, on the page: factors of the file side by side, and the tokens of experts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from flag_values import given
+
+from modtf.launch import measure
+from modtf.routing import Routing
+from modtf.routing import routing as module
+
+TOKENS = 4000
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    """Two layers of eight experts: the first knows tokens, the second domains."""
+    generator = np.random.default_rng(0)
+    documents = np.arange(TOKENS) // 20
+    labels = generator.integers(4, size=200)[documents]
+    tokens = generator.integers(40, size=TOKENS)
+    experts = np.stack([tokens % 8, 2 * labels + generator.integers(2, size=TOKENS)])[..., np.newaxis]
+    positions = np.arange(TOKENS) % 20 // 5
+    names = np.array([f"<word {number}>" for number in range(40)])
+    return {
+        "experts": experts, "num_experts": 8, "labels": labels, "tokens": tokens, "positions": positions,
+        "documents": documents, "token_names": names,
+    }  # fmt: skip
+
+
+def run(tmp_path, arrays, *flags):
+    np.savez(tmp_path / "x.npz", **arrays)
+    measure.main(
+        given(measure, f"--activations={tmp_path / 'x.npz'}", f"--out={tmp_path}", "--permutations=3", *flags)
+    )
+    return (tmp_path / "measures.html").read_text()
+
+
+def test_factors_side_by_side_and_top_tokens(arrays, tmp_path):
+    text = run(tmp_path, arrays)
+    factors = pd.read_csv(tmp_path / "factors.csv").set_index(["layer", "factor"])
+    assert list(factors.columns) == ["alone", "alone_chance", "beyond", "beyond_chance"]
+    assert factors["alone"].idxmax() == (0, "token")
+    told = factors.index[factors["alone"] > 0.1].tolist()
+    assert told == factors.index[factors["beyond"] > 0.1].tolist() == [(0, "token"), (1, "label")]
+    tokens = pd.read_csv(tmp_path / "tokens.csv")
+    assert len(tokens) == 2 * 8
+    first = tokens[tokens["layer"] == 0].set_index("expert")
+    assert first["bits"].min() == pytest.approx(3, abs=0.15)
+    assert {word.split(" ")[1][:-2] for word in first.loc[3, "top_tokens"].split(", ")} == {
+        "3", "11", "19", "27", "35",
+    }  # fmt: skip
+    assert tokens[tokens["layer"] == 1]["bits"].abs().max() < 0.05
+    assert "What routing follows" in text
+    assert "&lt;word 3&gt;" in text
+
+
+def test_without_labels_tokens_are_the_labels(arrays, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "FREQUENT", 10)
+    text = run(tmp_path, {name: values for name, values in arrays.items() if name != "labels"})
+    counts = np.bincount(arrays["tokens"])
+    found = pd.read_csv(tmp_path / "activation.csv")["label_name"].drop_duplicates().tolist()
+    assert found == [*arrays["token_names"][np.argsort(-counts, kind="stable")[:10]], "other tokens"]
+    assert "11 labels" in text
+    assert set(pd.read_csv(tmp_path / "factors.csv")["factor"]) == {"token", "position"}
+
+
+def test_labels_of_another_file_are_a_factor(arrays, tmp_path):
+    np.savez(tmp_path / "x.npz", **{**arrays, "labels": arrays["labels"] % 2})
+    np.save(tmp_path / "y.npy", arrays["labels"])
+    routing = Routing.read(tmp_path / "x.npz", labels=str(tmp_path / "y.npy"))
+    np.testing.assert_array_equal(routing.factors["label"], arrays["labels"])
+    assert list(Routing.read(tmp_path / "x.npz", labels="positions").factors) == [
+        "token",
+        "position",
+        "label",
+    ]
+
+
+def test_names_are_those_of_the_labels_that_they_stand_beside(arrays, tmp_path):
+    """Domains have names; positions, or labels of another file, are not called by these."""
+    domains = ("code", "law", "news", "verse")
+    np.savez(tmp_path / "x.npz", **arrays, label_names=np.array(domains))
+    np.save(tmp_path / "y.npy", arrays["positions"])
+    for labels, names in (("labels", domains), ("positions", None), (str(tmp_path / "y.npy"), None)):
+        assert Routing.read(tmp_path / "x.npz", labels=labels).names.labels == names
+    asked = Routing.read(tmp_path / "x.npz", labels="positions", label_names="label_names")
+    assert asked.names.labels == domains
+
+
+def test_a_file_of_gates_and_labels_alone_has_neither(arrays, tmp_path):
+    gates = np.eye(8)[arrays["experts"][..., 0]]
+    text = run(tmp_path, {"activations": gates, "labels": arrays["labels"]})
+    assert "What routing follows" not in text
+    assert "Tokens of experts" not in text
+    assert not (tmp_path / "factors.csv").exists()

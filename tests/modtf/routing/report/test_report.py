@@ -1,0 +1,203 @@
+"""The page on any mixture of experts, its tables and heat maps; the command is in tests/launch."""
+
+import base64
+import io
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+import modtf
+from modtf.routing import Names, report_text, write_routing_report
+from modtf.routing.report.tables import glance_table, special_modules, warning_lines
+from modtf.routing.report.write import (
+    draw_labels,
+    draw_layers,
+    label_layers,
+    pixels,
+    short,
+    shown_labels,
+)
+
+LABELS, LAYERS = ("letter", "<b>digit</b>", "space"), ("below", "above")
+FILES = {"measures.html", "measures.csv", "modules.csv", "activation.csv", "layers.png", "labels.png"}
+
+
+def measured(num_layers=2, **options):
+    """Layers whose first module is never chosen; label r has module r + 1 to itself, but for noise."""
+    generator = np.random.default_rng(0)
+    labels = generator.integers(3, size=600)
+    gates = 0.1 + 0.5 * np.eye(5)[labels + 1] + generator.random((num_layers, 600, 5)) / 10
+    gates[..., 0] = 0.0
+    gates /= gates.sum(axis=-1, keepdims=True)
+    documents = np.arange(600)
+    return modtf.measure_activations(gates, labels, documents=documents, permutations=10, **options)
+
+
+@pytest.fixture(scope="module")
+def layers():
+    return measured()
+
+
+@pytest.fixture(scope="module")
+def atlas(layers, tmp_path_factory):
+    out = tmp_path_factory.mktemp("atlas") / "made" / "here"
+    assert write_routing_report(layers, out, Names(LABELS, LAYERS)) == out / "measures.html"
+    return out
+
+
+def test_the_page_and_its_files(atlas, layers):
+    assert {path.name for path in atlas.iterdir()} == FILES
+    text = (atlas / "measures.html").read_text()
+    fetched = re.findall(r'(?:src|href)="([^"]+)"', text)
+    assert sum(link.startswith("data:image/png;base64,") for link in fetched) == 2 + 2 * 2
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in fetched)
+    local = [link[1:] for link in fetched if link.startswith("#")]
+    assert local == re.findall(r' id="([^"]+)"', text)
+    sections = "what-was-measured layers most-specialised-modules labels each-layer measures"
+    assert local == sections.split()
+    for words in (
+        "2 layers, 5 modules, 3 labels, 600 tokens.",
+        "Gates. Labels as frequent as observed. Intervals: 95%.",
+        "adjusted mutual information",
+    ):
+        assert words in text
+    assert "Test loss" not in text, "there is no performance here"
+    assert "<b>digit" not in text
+    assert "&lt;b&gt;digit" in text
+    assert text.count("modules have fewer than 15 tokens") == 1
+    found = layers[1].mass.values["alignment"]
+    assert f"<td>{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]</td>" in text
+    assert f"<td>{found.chance:.3f}</td>" in text
+
+
+def test_special_modules_are_those_beyond_chance(layers):
+    table = special_modules(layers, Names(LABELS, LAYERS))
+    assert list(table["label"]) == [name for name in LABELS for _ in LAYERS]
+    assert list(table["module"]) == ["1", "1", "2", "2", "3", "3"]
+    assert set(table["layer"]) == set(LAYERS)
+    nothing = modtf.measure_activations(np.eye(3)[np.arange(300) // 3 % 3], np.arange(300) % 3)
+    [row] = special_modules(nothing, Names()).itertuples()
+    assert (row.label, row.layer) == ("all 3", "none is beyond chance")
+
+
+def test_pictures_show_the_band_of_chance_and_a_shuffled_labelling(layers):
+    names = Names(LABELS, LAYERS)
+    table = draw_layers(layers, names).table
+    told = table[table["measure"] == "adjusted_mutual_information"]
+    assert (told["value"] > told["chance_high"]).all()
+    assert table[table["measure"] == "load"]["value"].between(0, 1).all()
+    bits = draw_labels(layers, names).table
+    assert (bits > 0).all(axis=None)
+    assert list(bits.columns) == list(LAYERS)
+    image = Image.open(io.BytesIO(base64.b64decode(pixels(layers[0].hard, np.arange(3)))))
+    assert image.size == (5 + 4 + 5, 3)
+    shown = np.asarray(image.convert("L"))  # brightness
+    assert shown[:, :3].argmax(axis=1).tolist() == [0, 1, 2], "modules in the order of their labels"
+    assert (shown[:, 5:9] == 255).all()
+    assert shown[:, :5].max() > 1.5 * shown[:, 9:].max()
+
+
+def test_the_page_at_the_size_of_a_large_model(tmp_path):
+    """What a layer adds to the page: 61 layers x 256 experts x 20 labels take less than 2 MB."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(20), 40)
+    logits = generator.normal(size=(2, 800, 256)).astype(np.float32)
+    options: Any = {"from_logits": True, "top_k": 8, "permutations": 4, "num_groups": 2}
+    options["groups"] = ["collapse"]
+    layers = modtf.measure_activations(logits, labels, documents=np.arange(800) // 10, **options)
+    one, two = (write_routing_report(layers[:n], tmp_path).stat().st_size for n in (1, 2))
+    assert one + 60 * (two - one) < 2_000_000
+
+
+def test_the_tables(atlas, layers):
+    names = ("measures", "modules", "activation")
+    measures, modules, activation = (pd.read_csv(atlas / f"{name}.csv") for name in names)
+    expected = pd.DataFrame([row for layer in layers for row in layer.to_rows()])
+    assert list(measures["layer_name"].drop_duplicates()) == list(LAYERS)
+    pd.testing.assert_frame_equal(measures.drop(columns="layer_name"), expected)
+    assert len(modules) == 2 * 2 * 5
+    hard = modules[(modules["by"] == "hard") & (modules["layer"] == 1)].set_index("module")
+    assert hard.loc[1:3, "top_label_name"].tolist() == list(LABELS)
+    assert hard["too_few"].tolist() == [True, False, False, False, True]
+    one = activation[(activation["by"] == "mass") & (activation["layer_name"] == "above")]
+    matrix = one.pivot(index="label", columns="module", values="probability").to_numpy()
+    np.testing.assert_allclose(matrix, layers[1].mass.activation)
+    assert one["label_name"].iloc[5] == LABELS[1]
+
+
+def test_the_page_is_the_last_to_be_written(layers, tmp_path, monkeypatch):
+    def fails(layer, names):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("modtf.routing.report.write._fold", fails)
+    with pytest.raises(KeyboardInterrupt):
+        write_routing_report(layers, tmp_path)
+    assert "measures.html" not in {path.name for path in tmp_path.iterdir()}
+    assert not list(tmp_path.glob(".writing*"))
+
+
+def test_without_names_there_are_no_columns_of_them(layers, tmp_path):
+    write_routing_report(layers[:1], tmp_path)
+    for file in ("measures.csv", "modules.csv", "activation.csv"):
+        assert not [name for name in pd.read_csv(tmp_path / file) if name.endswith("_name")]
+
+
+def test_a_bare_matrix(tmp_path):
+    """No tokens: neither counts nor intervals, and a page all the same."""
+    layers = modtf.measure_activations(np.eye(3))
+    text = write_routing_report(layers, tmp_path).read_text()
+    assert "1 layer, 3 modules, 3 labels." in text
+    assert "nan" not in text
+    assert "alignment" in report_text(layers)
+    assert "[" not in report_text(layers)
+    with pytest.raises(ValueError, match=r"no layer; expected what modtf\.measure_activations returns"):
+        write_routing_report([], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        ("model.layers.{}.mlp", "0 4 8 12 16 20 24 28 32 36 40 44 48 52 56 60"),
+        ("a layer called {}", "0 25 50"),
+    ],
+)
+def test_names_of_many_layers_do_not_overlap(layer, expected):
+    axes = Figure().subplots()
+    names = Names(None, [layer.format(number) for number in range(61)])
+    label_layers(axes, range(61), names)
+    words = [text.get_text().rpartition(" ")[2] for text in axes.get_xticklabels()]
+    assert words == expected.split()
+
+
+def test_many_labels_are_cut_to_the_most_frequent():
+    labels = np.repeat(np.arange(70), np.arange(70) + 1)
+    (layer,) = modtf.measure_activations(np.eye(2)[labels % 2], labels, permutations=0)
+    assert layer.labels[shown_labels(layer)].tolist() == list(range(6, 70))
+    assert short("a name that is too long to stand beside it", 2) == "a name that is too... (2)"
+
+
+def test_the_terminal_shows_a_table_a_layer_or_a_row_a_layer(layers):
+    text = report_text(layers, Names(None, LAYERS))
+    assert text.count("alignment") == 2
+    assert "Layer above:" in text
+    many = report_text(measured(num_layers=5))
+    assert many.count("alignment") == 1
+    assert re.findall(r"^\d  ", many, re.MULTILINE) == [f"{number}  " for number in range(5)]
+
+
+def test_warnings_that_differ_in_numbers_alone_are_one_line(layers):
+    (line,) = warning_lines(layers, Names())
+    assert line.startswith("2 of 5 modules")
+    assert glance_table(layers, Names())["modules with too few tokens"].tolist() == [2, 2]
+    other = replace(layers[1], warnings=(layers[1].warnings[0].replace("2 of", "3 of"),), dropped=7)
+    lines = warning_lines([layers[0], other], Names())
+    assert lines[0].startswith("In 2 of 2 layers, with other numbers; layer 0: 2 of 5 modules")
+    assert lines[1].startswith("7 tokens of a layer at most were taken by no module")
+    (line,) = warning_lines([layers[0], replace(layers[1], warnings=())], Names(None, LAYERS))
+    assert line.startswith("Layer below: 2 of 5")
