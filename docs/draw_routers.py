@@ -16,7 +16,7 @@ from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.analysis.figures.base import write_pngs
-from modtf.analysis.labels import options_of
+from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.table import table_cells
@@ -52,7 +52,7 @@ def read() -> modtf.Study:
 
 
 def _stands_for_itself(cell: CellFolder) -> bool:
-    said = options_of(cell.cell["model_options"])
+    said = parse_options(cell.cell["model_options"])
     return said["matrix"] == "spread" and (said["amount"], WAYS[said["hard"] == "True"]) in REFERENCES
 
 
@@ -63,7 +63,7 @@ def short(router: str, options: str) -> str:
         >>> short("balanced", "k=1,balance=auxiliary,scope=sequence,strength=0.02")
         'top-1, penalty a sequence'
     """
-    said = options_of(options)
+    said = parse_options(options)
     way = WAYS[said.get("hard") == "True"]
     if router == GIVEN:
         return f"twin, {way}, {Path(said['of']).name}" if "of" in said else REFERENCES[said["amount"], way]

@@ -45,7 +45,7 @@ from modtf.launch.benchmark.requests import (
 )
 from modtf.launch.benchmark.table import print_table
 from modtf.launch.cli import Definer, run_command
-from modtf.launch.settings import define_settings
+from modtf.launch.set_options import define_settings
 from modtf.models.routers import default_variants
 
 

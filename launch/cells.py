@@ -12,7 +12,7 @@ from absl import flags
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES, Family
-from modtf.launch.settings import Settings, check_names, settings_given
+from modtf.launch.set_options import Settings, check_known, settings_given
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS, default_variants
@@ -167,7 +167,7 @@ def _grids(given: flags.FlagValues, families: Sequence[Family], settings: Settin
         if namespace == "model":
             networks = [given.architecture or f.architecture for f in families if variants[f.name]]
             whose = [*(f"the architecture {name!r}" for name in networks), *map(repr, models)]
-        check_names(namespace, settings[namespace], options, " and ".join(dict.fromkeys(whose)))
+        check_known(namespace, settings[namespace], options, " and ".join(dict.fromkeys(whose)))
     shared = _shared_axes(given) | {f"{part}.{k}": v for part in PARTS for k, v in settings[part].items()}
     everywhere = {option.name for family in families for option in family.options}
     for family in families:

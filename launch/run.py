@@ -25,8 +25,8 @@ from modtf.checks import check_choice, check_path
 from modtf.files import check_writable, write_text
 from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
 from modtf.launch.cli import Definer, run_command
-from modtf.launch.settings import define_best, define_settings, with_best
-from modtf.models.architectures.sizes import check_cell
+from modtf.launch.set_options import define_best, define_settings, with_best
+from modtf.models.architectures.sizes import check_size
 from modtf.models.own import MODELS
 from modtf.protocol import PLACES, STRATEGIES
 
@@ -91,7 +91,7 @@ def main(given: flags.FlagValues) -> None:
     if unfinished:
         check_writable(out, "--out")
     for cell in unfinished:
-        check_cell(cell)
+        check_size(cell)
     if unfinished:
         from modtf.datasets.streaming import stream
 

@@ -23,7 +23,7 @@ from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen
 from modtf.families import FAMILIES
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
-from modtf.launch.settings import Settings, check_names, settings_given
+from modtf.launch.set_options import Settings, check_known, settings_given
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
 from modtf.plugins import load_plugin
@@ -65,7 +65,7 @@ def newcomer(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
         chosen = {n: {k: v[0] for k, v in settings[n].items() if k in own[n]} for n in OPTIONS}
         cells.append(frozen.cell(arch, variant, **chosen))
     for name in OPTIONS:
-        check_names(name, settings[name], known[name], repr(variant))
+        check_known(name, settings[name], known[name], repr(variant))
     for cell in cells:
         check_cell(cell)
     return cells

@@ -35,7 +35,7 @@ from modtf.launch.cells import (
     define_study,
 )
 from modtf.launch.cli import Definer, run_command
-from modtf.launch.settings import define_best, define_settings, with_best
+from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.studies.check import check_memory
 from modtf.studies.grid import shard_of
 

@@ -31,7 +31,7 @@ from modtf.files import check_writable
 from modtf.launch import run, sweep
 from modtf.launch.cells import cells_given, define_cell_flags, define_kind_flags, define_study
 from modtf.launch.cli import Definer, define_plugin, run_command
-from modtf.launch.settings import define_settings, says_learning_rate
+from modtf.launch.set_options import define_settings, says_learning_rate
 from modtf.launch.sweep import define_engines, engine_of
 from modtf.studies.grid import shard_of
 from modtf.tuning import LISTS, ORACLES

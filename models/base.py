@@ -11,7 +11,7 @@ from keras import ops
 from modtf.models.boundary import answer
 from modtf.models.initial import InitialWeights, blank_examples, reproducible
 from modtf.models.layers import Mixture, product_flops
-from modtf.models.options import check_options, options_of
+from modtf.models.options import check_known_options, options_of
 from modtf.models.routed import RoutedModel
 from modtf.models.routers.base import shared_loss, whole_batch
 from modtf.population import Population
@@ -102,7 +102,7 @@ class ModularModel(RoutedModel):
         self.is_sequence, self.token_width = task.is_sequence, task.token_width
         self.target_width = task.output_width
         self.initial = InitialWeights(population)
-        check_options(
+        check_known_options(
             f"the architecture {type(self).__name__}", options, options_of(type(self), "make_layers")
         )
         if self.has_members_axis:

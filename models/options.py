@@ -27,7 +27,7 @@ def options_of_function(function: Callable[..., Any], skip: int) -> dict[str, An
     return {p.name: p.default for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
 
 
-def check_options(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def check_known_options(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     """Raises `ValueError`, naming all options, on one that `what` does not have or that it lacks."""
     listed = f"its options: {', '.join(known) or 'none'}"
     for name, value in given.items():

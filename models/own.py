@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from modtf.models.initial import blank_examples, reproducible
-from modtf.models.options import check_options, options_of_function
+from modtf.models.options import check_known_options, options_of_function
 from modtf.models.routers import ROUTERS
 from modtf.plugins import line_in
 from modtf.registry import Registry
@@ -69,7 +69,7 @@ def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[st
     """Makes a registered model, with all its weights; raises `ValueError` where its function fails."""
     import keras
 
-    check_options(f"the model {name!r}", options, options_of_model(name))
+    check_known_options(f"the model {name!r}", options, options_of_model(name))
     with explained(name, MODELS[name]), reproducible(task, seed):
         model = MODELS[name](task, width, seed, **options)
         if isinstance(model, keras.Model):

@@ -18,7 +18,7 @@ from modtf.models.routers.base import Router
 from modtf.registry import Registry
 
 
-def check_cell(name: str, cell: Any) -> None:
+def check_recurrent_cell(name: str, cell: Any) -> None:
     """Raises `ValueError` where a cell lacks what a recurrence asks of it."""
     lacking = [needed for needed in ("num_gates", "num_states", "step") if not hasattr(cell, needed)]
     if lacking:
@@ -27,7 +27,7 @@ def check_cell(name: str, cell: Any) -> None:
         )
 
 
-CELLS: Registry[Any] = Registry("recurrent cell", check=check_cell)
+CELLS: Registry[Any] = Registry("recurrent cell", check=check_recurrent_cell)
 
 
 @CELLS.register("lstm")

@@ -10,7 +10,7 @@ DIGITS = 4  # that matter of a number between two bounds
 
 
 @dataclass(frozen=True)
-class Choice:
+class Values:
     """Some values, of one kind: whole numbers, numbers, words, or True and False."""
 
     values: tuple[Any, ...]
@@ -24,7 +24,7 @@ class Choice:
         """The value, as it was written."""
         return next(known for known in self.values if known == value)
 
-    def spread(self, points: int) -> "Choice":
+    def spread(self, points: int) -> "Values":
         """Itself: these values, whatever the number."""
         return self
 
@@ -55,20 +55,20 @@ class Range:
             return int(value)
         return min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
 
-    def spread(self, points: int) -> Choice:
+    def spread(self, points: int) -> Values:
         """So many values, evenly spaced, the bounds among them; fewer where whole numbers repeat."""
         shares = [i / (points - 1) for i in range(points)] if points > 1 else [0.5]
         if self.log:
             found = [self.low * (self.high / self.low) ** share for share in shares]
         else:
             found = [self.low + (self.high - self.low) * share for share in shares]
-        return Choice(tuple(dict.fromkeys(self.take(round(x) if self.is_whole else x) for x in found)))
+        return Values(tuple(dict.fromkeys(self.take(round(x) if self.is_whole else x) for x in found)))
 
     def __str__(self) -> str:
         return f"{self.low}:{self.high}" + (":log" if self.log else "")
 
 
-Axis = Choice | Range
+Axis = Values | Range
 
 
 def parse_axis(text: str) -> Axis:
@@ -114,7 +114,7 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def _choice(text: str) -> Choice:
+def _choice(text: str) -> Values:
     values = [parse_value(part) for part in str(text).split(",")]
     if all(map(_is_number, values)) and any(isinstance(value, float) for value in values):
         values = [float(value) for value in values]
@@ -125,7 +125,7 @@ def _choice(text: str) -> Choice:
         )
     if len(set(values)) < len(values):
         raise ValueError(f"{text!r} gives a value twice.")
-    return Choice(tuple(values))
+    return Values(tuple(values))
 
 
 def _is_number(value: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from modtf.checks import check_attributes, check_name, check_options
 
-TRAINER = "modtf.training.start:from_start"  # of a variant that does not say how it is trained
+TRAINER = "modtf.training.plain:plain"  # of a variant that names no trainer
 ROUTER = "router."  # before the names of a router's options among those of a model
 
 

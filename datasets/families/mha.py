@@ -11,7 +11,7 @@ from modtf.datasets.random import standard_normal, unit_vector
 from modtf.task import Task
 
 
-class Search(RuleData):
+class Lookup(RuleData):
     """Every token carries, for every rule, two search keys (q, q') and two values (v, v').
 
     v1: the nearest token has the smallest |q_n - q_i|. v2: the largest dot product. A token is never

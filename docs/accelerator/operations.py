@@ -24,7 +24,7 @@ from jax.experimental import topologies  # noqa: E402
 
 from modtf.datasets.device import DeviceStream  # noqa: E402
 from modtf.launch.benchmark.costs import population_of  # noqa: E402
-from modtf.launch.benchmark.jax_programs import state_of, training_steps  # noqa: E402
+from modtf.launch.benchmark.jax_programs import training_state, training_steps  # noqa: E402
 from modtf.launch.benchmark.requests import cell_of_row  # noqa: E402
 from modtf.launch.benchmark.timing import BATCH_SIZE  # noqa: E402
 from modtf.models.build import build_cell  # noqa: E402
@@ -97,7 +97,7 @@ def compiled(given: argparse.Namespace, form: str):
         return take_steps(state, (features, {"target": target}))
 
     with use_kernels(form):
-        state = jax.tree.map(shape_of, state_of(model))
+        state = jax.tree.map(shape_of, training_state(model))
         return jax.jit(steps, donate_argnums=0).lower(state, shape_of(np.int32(0))).compile(), count
 
 

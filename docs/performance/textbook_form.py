@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras import layers, ops
 
 from modtf.datasets.families.base import data_class
-from modtf.datasets.families.mha import Search
+from modtf.datasets.families.mha import Lookup
 from modtf.datasets.families.mlp import Affine
 from modtf.datasets.families.rnn import LinearDynamics
 from modtf.launch.benchmark.timing import BASELINES, BATCH_SIZE
@@ -221,7 +221,7 @@ def _dynamics(parameters, inputs, rule):
     return np.stack(labels, axis=1)
 
 
-LABELS = {Affine: _affine, Search: _search, LinearDynamics: _dynamics}
+LABELS = {Affine: _affine, Lookup: _search, LinearDynamics: _dynamics}
 
 
 def has_textbook(task: Task, variant: str) -> bool:

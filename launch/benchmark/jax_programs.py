@@ -52,7 +52,7 @@ def training_steps(model: ModularModel) -> Any:
     return jax.jit(lambda state, batches: jax.lax.scan(step, state, batches)[0], donate_argnums=0)
 
 
-def state_of(model: ModularModel) -> Any:
+def training_state(model: ModularModel) -> Any:
     """What the training step of Keras's JAX trainer carries on; copies, as a compiled step consumes them."""
     model.optimizer.build(model.trainable_variables)
     groups = (
@@ -93,7 +93,7 @@ def step_program(model: ModularModel, training: Training, data: str, clock: Cloc
             made = compiled(first)
         return jax.device_put(made, jax.devices()[0])
 
-    state, done = state_of(model), 0
+    state, done = training_state(model), 0
     example, began = given(np.int32(0)), clock()
     program = steps.lower(state, example).compile()
     compile_s = clock() - began

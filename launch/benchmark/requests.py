@@ -14,9 +14,9 @@ from absl import flags
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES, with_free_rules
-from modtf.launch.settings import Settings, check_names, settings_given
+from modtf.launch.set_options import Settings, check_known, settings_given
 from modtf.memory import check_members
-from modtf.models.architectures.sizes import check_cell as check_fits
+from modtf.models.architectures.sizes import check_size
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin
 from modtf.protocol import KERNELS, PLACES, PRECISIONS
@@ -106,7 +106,7 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
         raise ValueError(f"--members={','.join(given.members)}: several numbers need --device.")
     settings = settings_given(given)
     for namespace in ("training", "evaluation", "trainer"):  # the protocol is the published one
-        check_names(namespace, settings[namespace], [], "a benchmark, which is of the published protocol")
+        check_known(namespace, settings[namespace], [], "a benchmark, which is of the published protocol")
     found = combinations(DEVICE_TABLE if on_device else CORE_TABLE, given.device or "cpu", chosen)
     if not on_device:  # family by family
         archs = [cell["arch"] for cell in found]
@@ -166,14 +166,14 @@ def _request(cell: Mapping[str, Any], settings: Settings, backend: str) -> dict[
     whose = {"router": " and ".join(variants), "model": f"the architecture {family.architecture!r}"}
     for part, owners in whose.items():
         known = {name: options_known(part, family, name) for name in variants}
-        check_names(part, given[part], {one: 0 for own in known.values() for one in own}, owners)
+        check_known(part, given[part], {one: 0 for own in known.values() for one in own}, owners)
         given[part] = {v: {k: x for k, x in given[part].items() if k in own} for v, own in known.items()}
     given["model"] = given["model"][variants[0]]  # one architecture's
     request = {**cell, **given, "backend": backend, "xla_flags": os.environ.get("XLA_FLAGS", "")}
     for row in cells_of(request):
         built = cell_of_row(row)
         check_cell(built)
-        check_fits(built)
+        check_size(built)
     return request
 
 

@@ -84,7 +84,7 @@ def least_parameters(architecture: str, width: int) -> int:
     return _LEAST.get(architecture, 0) * width * width
 
 
-def check_cell(cell: Cell) -> None:
+def check_size(cell: Cell) -> None:
     """Raises `ValueError` where a cell cannot fit into the memory that there is, without building it."""
     architecture = cell.architecture or cell.task.family.architecture
     least = 0 if cell.runs in MODELS else least_parameters(architecture, cell.width)

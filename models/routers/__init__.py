@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from modtf.checks import NAME
 from modtf.family import Family
-from modtf.models.options import check_options, options_of
+from modtf.models.options import check_known_options, options_of
 from modtf.registry import Registry
 from modtf.space import parse_named
 from modtf.variants import PUBLISHED
@@ -88,7 +88,7 @@ def make_router(variant: str, setup: "RouterSetup", options: Mapping[str, Any]) 
     """The router of that name with these options; raises `ValueError` on one that it lacks or refuses."""
     router = ROUTERS[variant]
     what, known = f"the router variant={variant!r}", options_of(router, "__init__", skip=2)
-    check_options(what, options, known)
+    check_known_options(what, options, known)
     try:
         return router(setup, **options)
     except (TypeError, ValueError) as error:

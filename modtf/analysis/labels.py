@@ -45,11 +45,11 @@ def said_by_families(frame: pd.DataFrame, attribute: str) -> str:
     return said.pop() if said else getattr(Family, attribute)
 
 
-def options_of(text: str) -> dict[str, str]:
+def parse_options(text: str) -> dict[str, str]:
     """Options as results name them.
 
     Example:
-        >>> options_of("question=attribute,rounds=5")
+        >>> parse_options("question=attribute,rounds=5")
         {'question': 'attribute', 'rounds': '5'}
     """
     parts = (part.partition("=") for part in text.split(",") if part)
@@ -60,7 +60,7 @@ def family_label(arch: str, task_options: str = "") -> str:
     """A family and the options of its tasks: "MLP", "MHA v2"."""
     family = FAMILIES[arch]
     read = dict(_options(family, task_options))
-    options = options_of(task_options).items()
+    options = parse_options(task_options).items()
     said = (read[name][0].show(read[name][1]) if name in read else f"{name}={text}" for name, text in options)
     return " ".join([family.title, *said])
 
@@ -74,7 +74,7 @@ def task_of(arch: str, setting: str, task_options: str, num_rules: int) -> Task:
 def _options(family: Family, text: str) -> Iterator[tuple[str, tuple[Option, Any]]]:
     """The options that a text says; not those that are none, or other choices, in another version."""
     known = {option.name: option for option in family.options}
-    for name, said in options_of(text).items():
+    for name, said in parse_options(text).items():
         option = known.get(name)
         values = option.choices or [float(said)] if option else []
         for value in values:

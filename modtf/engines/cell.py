@@ -5,7 +5,7 @@ A cell without members axis trains its members one after the other, each as a ce
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,20 @@ import pandas as pd
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_path, check_type
 from modtf.engines.lock import held
-from modtf.engines.state import check_identity, finish, recorded_source, state_of, write_config
-from modtf.engines.train_and_write import train_and_write
+from modtf.engines.state import (
+    State,
+    check_identity,
+    finishing,
+    recorded_source,
+    state_of,
+    state_under_lock,
+    write_config,
+)
+from modtf.engines.train_cell import train_cell
+from modtf.engines.work import Report
 from modtf.evaluation.outputs import check_conditions, find_outputs
 from modtf.files import check_writable, remove_unfinished, write_text
-from modtf.models.architectures.sizes import check_cell
+from modtf.models.architectures.sizes import check_size
 from modtf.models.base import ModularModel
 from modtf.models.build import build_cell, trains_alone
 from modtf.models.own import MODELS, explained
@@ -30,7 +39,7 @@ from modtf.results import schema
 from modtf.results.cells import read_config
 from modtf.results.manifest import MANIFEST, damage_of, write_manifest
 from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
-from modtf.training import archive
+from modtf.training import checkpoint_file
 from modtf.training.provenance import provenance
 from modtf.training.strategy import check_strategy, name_of
 from modtf.training.trainer import trainer_of
@@ -47,6 +56,7 @@ def run_cell(
     verbose: bool = True,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     wait: bool = False,
+    state: State | None = None,
 ) -> Path:
     """Runs a cell, or finishes one that was killed, or finds it finished.
 
@@ -60,6 +70,8 @@ def run_cell(
         verbose: whether to show a progress bar.
         callbacks: more Keras callbacks, see `modtf.train`.
         wait: for another process that works on the cell; by default that is an error, which names it.
+        state: the cell's state, from a caller that has just looked it up and checked that the cell fits into
+            memory; looked up by default.
 
     Returns:
         The cell's folder: `config.json`, `results.csv`, `history.csv`, `activation.npz`, `last.keras`,
@@ -81,43 +93,62 @@ def run_cell(
     check_strategy(strategy)
     for name, value in (("verbose", verbose), ("wait", wait)):
         check_choice(name, value, (True, False))
-    if state_of(cell, out).name == "finished":
-        return Path(out, cell.folder)
+    if state is not None:
+        check_type("state", state, State)
+    folder, known = Path(out, cell.folder), state
+    state = known or state_of(cell, out)
+    if state.name == "finished":
+        return folder
     check_writable(out)
-    train = prepare(cell, out, strategy=strategy, data=data, verbose=verbose, callbacks=callbacks)
+    if known is None:
+        check_size(cell)
+    model = _model(cell, strategy)  # whatever is wrong with it is said before anything is written
     with held(out, cell.folder, wait=wait):
-        if state_of(cell, out).name != "finished":  # by another process, just now
-            finish(cell, out, train)
-    return Path(out, cell.folder)
+        state = state_under_lock(cell, out, state)
+        if state.name != "finished":
+            train = train_in_turn if trains_alone(cell) else train_cell
+            with finishing(cell, out, state), _begun(cell, folder, strategy):
+                devices = strategy if isinstance(strategy, tuple) else ()
+                train(cell, model, folder, data=data, devices=devices, verbose=verbose, callbacks=callbacks)
+    return folder
 
 
-def prepare(
-    cell: Cell, out: str | Path, strategy: Any = None, data: str = "auto", **how: Any
-) -> Callable[[], None]:
-    """Builds a cell's model and writes nothing yet; what it returns trains, and writes all but the manifest.
+def train_and_report(cell: Cell, out: Path, report: Report) -> None:
+    """Train a cell of a study, whose lock is held, and report its steps: the default of `Work.function`."""
+    check_size(cell)
+    in_turn, model, folder = trains_alone(cell), _model(cell), out / cell.folder
+    train, turns = (train_in_turn, len(cell.members)) if in_turn else (train_cell, 1)
+    with _begun(cell, folder):
+        train(cell, model, folder, verbose=False, callbacks=[_Reporting(cell, report, turns)])
 
-    Arguments and errors are those of `run_cell`.
-    """
-    check_cell(cell)
-    folder, in_turn = Path(out, cell.folder), trains_alone(cell)
-    devices = strategy if isinstance(strategy, tuple) else ()
-    how |= {"data": data, "devices": devices}
-    scope = contextlib.nullcontext if strategy is None or devices else strategy.scope
-    with scope():
-        model = _model(cell)
 
-    def train() -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(folder)
-        made_with = {**provenance(cell.protocol.training.precision), "strategy": name_of(strategy)}
-        write_config(cell, folder, provenance=made_with)
-        with scope():
-            if in_turn:
-                run_members(cell, folder, **how)
-            else:
-                train_and_write(cell, cell.population, model, folder, **how)
+class _Reporting(keras.callbacks.Callback):
+    """Report the steps that are done, on average over members that train in `turns`."""
 
-    return train
+    def __init__(self, cell: Cell, report: Report, turns: int):
+        super().__init__()
+        self.steps, self.report, self.turns = cell.protocol.training.steps, report, turns
+        self.turn = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.report((self.turn * self.steps + self.begun + batch + 1) // self.turns)
+
+    def on_train_end(self, logs=None):
+        self.turn += 1
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.begun = epoch * self.params["steps"]
+
+
+@contextlib.contextmanager
+def _begun(cell: Cell, folder: Path, strategy: Any = None) -> Iterator[None]:
+    """Write the config of a cell that is trained inside, in the scope of the strategy."""
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_unfinished(folder)
+    made_with = {**provenance(cell.protocol.training.precision), "strategy": name_of(strategy)}
+    write_config(cell, folder, provenance=made_with)
+    with _scope(strategy):
+        yield
 
 
 def check_builds(cell: Cell) -> None:
@@ -128,12 +159,17 @@ def check_builds(cell: Cell) -> None:
         model.check_routers()
 
 
-def _model(cell: Cell) -> keras.Model:
-    """Of all members, or of the first of those that train in turn; checks a trainer's options, too."""
+def _model(cell: Cell, strategy: Any = None) -> keras.Model:
+    """Build the model of all members, or of the first that trains alone; check the trainer's options."""
     trainer_of(cell)
-    if trains_alone(cell):
-        return make_member(cell, cell.population.alone(0))
-    return build_cell(cell, cell.population)
+    with _scope(strategy):
+        if trains_alone(cell):
+            return make_member(cell, cell.population.alone(0))
+        return build_cell(cell, cell.population)
+
+
+def _scope(strategy: Any) -> contextlib.AbstractContextManager:
+    return contextlib.nullcontext() if strategy is None or isinstance(strategy, tuple) else strategy.scope()
 
 
 def make_member(cell: Cell, population: Population) -> keras.Model:
@@ -148,9 +184,14 @@ def make_member(cell: Cell, population: Population) -> keras.Model:
     return model
 
 
-def run_members(cell: Cell, folder: Path, **how: Any) -> None:
-    """Runs the members that are not finished, then writes the cell's results from theirs; `ValueError` where
-    the model fails, or a member's folder is another's."""
+def train_in_turn(cell: Cell, first: keras.Model, folder: Path, **how: Any) -> None:
+    """Train the members that are not finished one after the other, then write the cell's results from theirs.
+
+    `first` is the first member's model.
+
+    Raises:
+        ValueError: if the model fails, or a member's folder is another's.
+    """
     parts: list[Path] = []
     for index, member in enumerate(cell.members):
         part = folder / MEMBERS / "task{}_seed{}".format(*member)
@@ -158,19 +199,19 @@ def run_members(cell: Cell, folder: Path, **how: Any) -> None:
         if damage := damage_of(part):
             if (part / MANIFEST).exists():
                 print(f"{part} is damaged: {damage}. It is trained again.")
-            model = make_member(one, population)
+            model = make_member(one, population) if index else first
             write_text(part / CONFIG, json.dumps({**one.to_dict(), **recorded_source(one)}, indent=1))
             with explained(cell.variant, MODELS.get(cell.runs, type(model))):
-                train_and_write(one, population, model, part, **how)
-            write_manifest(part, archive.checkpoints(part))
+                train_cell(one, model, part, population, **how)
+            write_manifest(part, checkpoint_file.checkpoints(part))
         check_identity(one, part, read_config(part))
         if parts:  # those of the last stay until the cell has its manifest: results without are damaged
-            archive.remove_checkpoints(parts[-1])
+            checkpoint_file.remove_checkpoints(parts[-1])
         parts.append(part)
     arrays = [read_activations(part) for part in parts]
     of_evaluations = ("history", schema.TAIL)  # an axis before that of members
     joined = {
-        name: np.concatenate([found[name] for found in arrays], axis=int(name.startswith(of_evaluations)))
+        name: np.concatenate([array[name] for array in arrays], axis=int(name.startswith(of_evaluations)))
         for name in arrays[0]
     }
     schema.save_activations(folder, {**joined, "steps": arrays[0]["steps"]})

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from modtf.results.cells import HAS_MANIFEST, damage_in, is_finished, read_confi
 from modtf.results.manifest import MANIFEST, read_json, write_manifest
 from modtf.results.schema import CONFIG, ERROR, PRIVATE
 from modtf.task import science_hash
-from modtf.training import archive
+from modtf.training import checkpoint_file
 from modtf.version import __version__
 
 SOURCE = "source"  # in the config: what the file of a registered model said
@@ -51,13 +51,13 @@ def state_of(cell: Cell, out: str | Path) -> State:
         try:
             config = read_config(folder)
             check_identity(cell, folder, config)
-        except archive.DamagedError as error:
+        except checkpoint_file.DamagedError as error:
             damage = str(error)
     if damage:
         return State("damaged", damage)
     if finished:
         remove_unfinished(folder)
-        archive.remove_checkpoints(folder)
+        checkpoint_file.remove_checkpoints(folder)
         version = read_json(folder / MANIFEST).get("version") or config.get("version")
         return State("finished", version=str(version or __version__))
     if (folder / ERROR).exists():
@@ -69,7 +69,7 @@ def state_of(cell: Cell, out: str | Path) -> State:
 def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
     """Raises `ValueError` unless the config in a folder is the cell's, whatever the folder's name says."""
     if not config:
-        raise archive.DamagedError(f"{folder / CONFIG} describes no cell.")
+        raise checkpoint_file.DamagedError(f"{folder / CONFIG} describes no cell.")
     found = Cell.from_dict(config)
     if science_hash(found.to_dict()) != science_hash(cell.to_dict()):
         raise ValueError(
@@ -103,21 +103,31 @@ def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
             write_config(cell, folder)
 
 
-def finish(cell: Cell, out: str | Path, train: Callable[[], object]) -> None:
-    """Has a cell's files made in its folder, then writes the manifest. The caller holds the cell's lock.
+def state_under_lock(cell: Cell, out: str | Path, before: State) -> State:
+    """Return the state of a cell under its lock: since `before` another process may have run it."""
+    folder = Path(out, cell.folder)
+    if before.name == "damaged" or is_finished(folder) or (folder / ERROR).exists():
+        return state_of(cell, out)
+    return State("open")
 
-    What is damaged is set aside before, never deleted; a recorded error is forgotten.
+
+@contextlib.contextmanager
+def finishing(cell: Cell, out: str | Path, state: State) -> Iterator[Path]:
+    """Give a cell's folder, in which its files are to be made; then write the manifest.
+
+    The caller holds the cell's lock. Damaged files are set aside before, never deleted; a recorded error is
+    forgotten.
     """
     folder = Path(out, cell.folder)
-    if state_of(cell, out).name == "damaged":
+    if state.name == "damaged":
         aside = Path(out, PRIVATE, "damaged")
         aside.mkdir(parents=True, exist_ok=True)
         places = (aside / f"{folder.name}~{number}" for number in itertools.count(1))
         os.rename(folder, next(place for place in places if not place.exists()))
     (folder / ERROR).unlink(missing_ok=True)
-    train()
-    write_manifest(folder, archive.checkpoints(folder))
-    archive.remove_checkpoints(folder)
+    yield folder
+    write_manifest(folder, checkpoint_file.checkpoints(folder))
+    checkpoint_file.remove_checkpoints(folder)
 
 
 def write_error(folder: Path, record: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from modtf.cell import Cell
 from modtf.engines.lock import HeldError, NoLocksError, held, this_process
-from modtf.engines.state import State, finish, state_of, write_error
+from modtf.engines.state import State, finishing, state_of, state_under_lock, write_error
 from modtf.files import FULL
 from modtf.plugins import load_plugin
 from modtf.registry import resolve
@@ -24,7 +24,7 @@ class Work:
     """What every engine is told beside the cells; picklable, for other processes and machines."""
 
     out: str  # the folder of the study
-    function: str = "modtf.engines.work:train_cell"  # reference to a `CellFunction`
+    function: str = "modtf.engines.cell:train_and_report"  # reference to a `CellFunction`
     plugins: tuple[str, ...] = ()
     retry_failed: bool = False
 
@@ -72,11 +72,12 @@ def work_on(cell: Cell, work: Work, function: CellFunction, report: Report = lam
     A failure is recorded in the cell's folder, beside its checkpoint, with the traceback.
     """
     try:
-        if outcome := nothing_to_do(state_of(cell, work.out), work):
+        state = state_of(cell, work.out)
+        if outcome := nothing_to_do(state, work):
             return outcome
-        with held(work.out, cell.folder):  # and looks again: another process may have run it just now
-            outcome = nothing_to_do(state_of(cell, work.out), work)
-            return outcome or _finish(cell, work, function, report)
+        with held(work.out, cell.folder):
+            state = state_under_lock(cell, work.out, state)
+            return nothing_to_do(state, work) or _finish(cell, work, state, function, report)
     except HeldError:
         return Outcome("busy")
     except NoLocksError as error:
@@ -87,32 +88,6 @@ def work_on(cell: Cell, work: Work, function: CellFunction, report: Report = lam
         return Outcome(
             "stopped", f"the disk of {work.out} is full; make room and give the same command again"
         )
-
-
-def train_cell(cell: Cell, out: Path, report: Report) -> None:
-    """The cell function of every study; TensorFlow is imported here, in the process that needs it."""
-    import keras
-
-    from modtf.engines.cell import prepare
-    from modtf.models.build import trains_alone
-
-    turns = len(cell.members) if trains_alone(cell) else 1  # of members that train one after the other
-
-    class Reporting(keras.callbacks.Callback):
-        """Tells how many steps are done, on average over members."""
-
-        turn = 0
-
-        def on_train_batch_end(self, batch, logs=None):
-            report((self.turn * cell.protocol.training.steps + self.begun + batch + 1) // turns)
-
-        def on_train_end(self, logs=None):
-            self.turn += 1
-
-        def on_epoch_begin(self, epoch, logs=None):
-            self.begun = epoch * self.params["steps"]
-
-    prepare(cell, out, verbose=False, callbacks=[Reporting()])()
 
 
 def _is_disk_full(error: BaseException | None) -> bool:
@@ -133,10 +108,11 @@ def nothing_to_do(state: State, work: Work) -> Outcome | None:
     return None
 
 
-def _finish(cell: Cell, work: Work, function: CellFunction, report: Report) -> Outcome:
+def _finish(cell: Cell, work: Work, state: State, function: CellFunction, report: Report) -> Outcome:
     folder = Path(work.out, cell.folder)
     try:
-        finish(cell, work.out, lambda: function(cell, Path(work.out), report))
+        with finishing(cell, work.out, state):
+            function(cell, Path(work.out), report)
     except Exception as error:
         if _is_disk_full(error):
             raise

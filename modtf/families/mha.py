@@ -15,7 +15,7 @@ KEY_WIDTH = {"v1": 1, "v2": 2}  # scalar keys; unit vectors in the plane
 @register_family("mha")
 class MHA(Family):
     title = "MHA"
-    data = "modtf.datasets.families.mha:Search"
+    data = "modtf.datasets.families.mha:Lookup"
     architecture = "mha"
     options = (
         Option("search", "v1", "how tokens search: v1 by scalar keys, v2 by unit vectors in the plane",

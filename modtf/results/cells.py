@@ -16,7 +16,7 @@ from modtf.results.check import check_files
 from modtf.results.manifest import MANIFEST, damage_of
 from modtf.results.schema import ACTIVATION, CELL, CONFIG, HISTORY, PRIVATE, RESULTS
 from modtf.task import science_hash
-from modtf.training.archive import DamagedError, checkpoints
+from modtf.training.checkpoint_file import DamagedError, checkpoints
 
 HAS_MANIFEST = "manifest"  # in the config of a cell that is no finished one without
 

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from modtf.cell import Cell
 from modtf.checks import check_choice
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.architectures.sizes import check_cell as check_fits
-from modtf.models.architectures.sizes import check_width
-from modtf.models.options import check_options
+from modtf.models.architectures.sizes import check_size, check_width
+from modtf.models.options import check_known_options
 from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
 
@@ -30,7 +29,7 @@ def check_cell(cell: Cell) -> None:
     """Raises `ValueError` on a cell that cannot be built; imports no TensorFlow."""
     architecture = cell.architecture or cell.task.family.architecture
     if cell.runs in MODELS:
-        check_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.runs))
+        check_known_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.runs))
         return
     if cell.runs not in ROUTERS:
         names = [variant.name for variant in cell.task.family.variants]
@@ -44,7 +43,7 @@ def check_cell(cell: Cell) -> None:
 
 def check_memory(cells: Sequence[Cell]) -> None:
     """Raises `ValueError` on cells that cannot fit into the memory of this machine."""
-    _refuse(cells, check_fits, "{error}")
+    _refuse(cells, check_size, "{error}")
 
 
 def _refuse(cells: Sequence[Cell], check: Callable[[Cell], None], words: str) -> None:

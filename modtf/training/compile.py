@@ -56,7 +56,7 @@ def own_loss(model: keras.Model) -> SettingLoss | None:
     return loss if compiled_for is not None and compiled_for.optimizer is model.optimizer else None
 
 
-def state_of(model: keras.Model) -> list[keras.Variable]:
+def training_variables(model: keras.Model) -> list[keras.Variable]:
     """All that a compiled model starts its next step from: weights, and what the optimizer keeps."""
     return [*model.variables, *model.optimizer.variables]
 

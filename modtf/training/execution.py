@@ -14,7 +14,7 @@ from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import CPU, kernels, on_cpu
 from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit
 from modtf.training.batches import Batches
-from modtf.training.compile import STEPS_PER_EXECUTION, own_loss, state_of
+from modtf.training.compile import STEPS_PER_EXECUTION, own_loss, training_variables
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
 
@@ -119,7 +119,7 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
     keeps of them, takes the steps, and hands them back.
     """
     one = compiled_part(model, 0, 1)
-    changed = ([*state_of(each), *each.metrics_variables] for each in (model, one))
+    changed = ([*training_variables(each), *each.metrics_variables] for each in (model, one))
     pairs = list(zip(*changed, strict=True))
     per_member = [(ours, its) for ours, its in pairs if ours.shape != its.shape]
     shared = [(ours, its) for ours, its in pairs if ours.shape == its.shape]
@@ -194,7 +194,7 @@ def in_shares(
 
     def receive() -> None:
         for part, (first, last) in zip(parts, cuts, strict=True):
-            for ours, its in zip(state_of(model), state_of(part), strict=True):
+            for ours, its in zip(training_variables(model), training_variables(part), strict=True):
                 its.assign(ours.value if ours.shape == its.shape else ours.value[first:last])
             for metric in part.metrics_variables:
                 metric.assign(tf.zeros_like(metric.value))
@@ -205,7 +205,7 @@ def in_shares(
                 program(batches.cut(given, *cut))
 
     def hand_back() -> None:
-        for ours, *its in zip(state_of(model), *map(state_of, parts), strict=True):
+        for ours, *its in zip(training_variables(model), *map(training_variables, parts), strict=True):
             same = ours.shape == its[0].shape
             ours.assign(its[0].value if same else tf.concat([share.value for share in its], axis=0))
         # each share has the mean loss of its members, whatever it counted

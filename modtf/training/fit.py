@@ -1,8 +1,8 @@
-"""`model.fit` on a stream, in large programs, from a checkpoint on."""
+"""One training: compile a model, restore its checkpoint, open its batches; then Keras's `fit`."""
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from modtf.training.compile import compile_model
 from modtf.training.execution import can_use_large_programs, steps_of_seconds, use_large_programs
 
 
-def fit(
+@contextlib.contextmanager
+def fitting(
     model: keras.Model,
     population: Population,
     training: Training,
@@ -38,23 +39,68 @@ def fit(
     batches: Stream = None,
     loss: Any = None,
     whose: Mapping[str, Any] | None = None,
-) -> keras.callbacks.History:
-    """What `train` does with checked arguments; the evaluation is the first of the callbacks.
+) -> Iterator[dict[str, Any]]:
+    """Give the arguments of `model.fit`, which is to be called inside: `modtf.train` and every stage do so.
 
-    `batches` come in place of its task's "train" stream, see `TrainerContext.fit`, `loss` is that of
-    `compile_model`, and `whose` says what else a checkpoint is known by, JSON-able.
+    Arguments are checked. The evaluation is the first of the callbacks; `batches` replace the task's "train"
+    stream, see `TrainerContext.fit`; `loss` is that of `compile_model`; `whose`, JSON-able, is added to the
+    identity of the checkpoint. On Ctrl-C and `SystemExit` the checkpoint is written.
     """
+    epochs, *_ = epochs_of(training)
+    per_epoch = training.steps // epochs
+    _compile(model, population, training, per_epoch, steps_per_execution, jit_compile, loss)
+    saver, done, begun = None, 0, 0  # epochs done, and steps of the epoch after them
+    if checkpoint is not None:
+        identity = identity_of(model, population, training, **(whose or {}))
+        saver = CheckpointCallback(checkpoint, callbacks, identity)
+        done, begun = saver.restore(model), saver.begun
+        callbacks = [*callbacks, saver]
+    if verbose:
+        callbacks = [*callbacks, ProgressCallback(training.steps, done * per_epoch, label or model.name)]
+    if begun:
+        model.steps_per_execution = math.gcd(model.steps_per_execution, begun)
+    first = done * per_epoch + begun
+    read = training_batches(model, population, training.batch_size, first, data, batches)
+    elements = use_large_programs(model, read, devices)
+    if begun:
+        skip_steps(model, begun)
+    try:
+        with programs_of(model):
+            yield {
+                "x": elements,
+                "epochs": epochs,
+                "initial_epoch": done,
+                "steps_per_epoch": per_epoch,
+                "callbacks": callbacks,
+                "verbose": 0,
+                "shuffle": False,
+            }
+    except (KeyboardInterrupt, SystemExit):
+        if saver is not None:
+            saver.save_begun()
+        raise
+    finally:
+        model.train_function = None  # what the user's own `fit` reads may end
+
+
+def _compile(
+    model: keras.Model,
+    population: Population,
+    training: Training,
+    per_epoch: int,
+    steps_per_execution: int | None,
+    jit_compile: bool | str,
+    loss: Any,
+) -> None:
+    """Compile a model; with several replicas without XLA, and with one step per call."""
     if training.dtype and model.dtype_policy.name != training.dtype:
         raise ValueError(
             f"precision={training.precision!r} needs a model that was built with dtype={training.dtype!r}; "
             f"this one's is {model.dtype_policy.name!r}."
         )
-    steps, batch_size = training.steps, training.batch_size
-    epochs, *_ = epochs_of(training)
-    per_epoch = steps // epochs
     replicas = getattr(_strategy(model), "num_replicas_in_sync", 1)
-    if batch_size % replicas:
-        raise ValueError(f"batch_size={batch_size} must be divisible by the {replicas} replicas.")
+    if training.batch_size % replicas:
+        raise ValueError(f"batch_size={training.batch_size} must be divisible by the {replicas} replicas.")
     if replicas > 1:
         print(
             f"{replicas} replicas: training without XLA and one step per call (Keras supports neither here)."
@@ -63,43 +109,11 @@ def fit(
     with scope_of(model):
         if steps_per_execution is None:
             tokens = population.family.num_tokens(population.task)
-            steps_per_execution = steps_of_seconds(model, batch_size * tokens)
+            steps_per_execution = steps_of_seconds(model, training.batch_size * tokens)
         at_once = largest_divisor(per_epoch, steps_per_execution)
         compile_model(
             model, population, training, jit_compile=jit_compile, steps_per_execution=at_once, loss=loss
         )
-    done, saver = 0, None
-    if checkpoint is not None:
-        identity = identity_of(model, population, training, **(whose or {}))
-        saver = CheckpointCallback(checkpoint, callbacks, identity)
-        done = saver.restore(model)
-        callbacks = [*callbacks, saver]
-    begun = saver.begun if saver is not None else 0  # steps of the epoch after those done
-    if verbose:
-        callbacks = [*callbacks, ProgressCallback(steps, done * per_epoch, label or model.name)]
-    if begun:
-        model.steps_per_execution = math.gcd(model.steps_per_execution, begun)
-    made = training_batches(model, population, batch_size, done * per_epoch + begun, data, batches)
-    elements = use_large_programs(model, made, devices)
-    if begun:
-        skip_steps(model, begun)
-    try:
-        with programs_of(model):
-            return model.fit(
-                elements,
-                epochs=epochs,
-                initial_epoch=done,
-                steps_per_epoch=per_epoch,
-                callbacks=callbacks,
-                verbose=0,
-                shuffle=False,
-            )
-    except (KeyboardInterrupt, SystemExit):
-        if saver is not None:
-            saver.save_begun()
-        raise
-    finally:
-        model.train_function = None  # what the user's own `fit` reads may end
 
 
 def training_batches(

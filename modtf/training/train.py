@@ -18,7 +18,7 @@ from modtf.population import Population
 from modtf.protocol import MOST, PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
 from modtf.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
-from modtf.training.fit import fit, scope_of
+from modtf.training.fit import fitting, scope_of
 from modtf.training.strategy import check_devices
 
 
@@ -132,7 +132,7 @@ def train(
         smaller = Evaluation().smaller(TRAINING_FACTOR, population.family.while_training)
         sizes = smaller if evaluation is None else evaluation
         evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation", data=data))
-    return fit(
+    with fitting(
         model,
         population,
         training,
@@ -144,7 +144,8 @@ def train(
         jit_compile=jit_compile,
         verbose=verbose,
         label=label,
-    )
+    ) as arguments:
+        return model.fit(**arguments)
 
 
 def load_model(path: str | Path) -> keras.Model:

@@ -13,14 +13,14 @@ from modtf.cell import Cell
 from modtf.checks import check_name
 from modtf.evaluation.evaluator import Evaluator
 from modtf.families import IID
-from modtf.models.options import check_options, options_of_function
+from modtf.models.options import check_known_options, options_of_function
 from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Training
 from modtf.registry import resolve
 from modtf.training.arithmetic import epochs_of
 from modtf.training.batches import Stream
 from modtf.training.callbacks.evaluate import BestWeights, Clock, EvaluateCallback, TailCallback
-from modtf.training.fit import fit
+from modtf.training.fit import fitting
 
 
 class TrainerContext:
@@ -133,7 +133,7 @@ class TrainerContext:
         else:
             clock, best = Clock(), BestWeights(self.evaluation, judge)
             callbacks = [clock, *([best] if judge else []), *callbacks]
-        history = fit(
+        with fitting(
             model,
             self.population,
             training,
@@ -144,7 +144,8 @@ class TrainerContext:
             label=" ".join(filter(None, (self._label, stage))),
             whose={"stage": stage, **self._whose},
             **self._how,
-        )
+        ) as arguments:
+            history = model.fit(**arguments)
         if not (own and measured):
             self.seconds += sum(clock.seconds)
             if judge is not None:
@@ -203,5 +204,5 @@ def _trainer(cell: Cell) -> Any:
 
 def _options(cell: Cell) -> Mapping[str, Any]:
     known = options_of_function(_trainer(cell), 1)
-    check_options(f"the trainer of {cell.variant!r}", cell.trainer, known)
+    check_known_options(f"the trainer of {cell.variant!r}", cell.trainer, known)
     return {**known, **cell.trainer}

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 
 from modtf.cell import Cell
 from modtf.models.routers import ROUTERS
-from modtf.space import Axis, Choice, Range, parse_axis, parse_named
+from modtf.space import Axis, Range, Values, parse_axis, parse_named
 from modtf.studies.estimate import parameters_of
 from modtf.studies.point import OPTIONS
 from modtf.tuning.search import LEARNING_RATE, LONGEST, Search, known_options, with_values
@@ -77,7 +77,7 @@ def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, s
     if oracle == "grid":
         space = {path: axis.spread(points) for path, axis in space.items()}
     if oracle == "hyperband":
-        number = math.prod(len(axis.ends) if isinstance(axis, Choice) else DRAWN for axis in space.values())
+        number = math.prod(len(axis.ends) if isinstance(axis, Values) else DRAWN for axis in space.values())
         if number < DRAWN:
             raise ValueError(
                 f"--oracle={oracle} draws {DRAWN} settings, but the space of {base.variant!r} has only "
@@ -101,4 +101,4 @@ def _allowed(base: Cell, path: str, axis: Axis) -> Axis | None:
             continue
     if isinstance(axis, Range):
         return axis if len(kept) == len(axis.ends) else None
-    return Choice(tuple(kept)) if len(kept) > 1 else None
+    return Values(tuple(kept)) if len(kept) > 1 else None

@@ -19,7 +19,7 @@ from keras_tuner.engine.trial import Trial
 
 from modtf.cell import Cell
 from modtf.files import scratch_folder, write_text
-from modtf.space import Choice
+from modtf.space import Values
 from modtf.tuning.search import LONGEST, SPREAD, Search, in_words, unreadable
 from modtf.tuning.trials import mean_validation
 
@@ -79,7 +79,7 @@ def _make_oracle(search: Search, limit: int | None) -> keras_tuner.Oracle:
     """The oracle of a search that has not begun."""
     space = keras_tuner.HyperParameters()
     for path, axis in search.space.items():
-        if isinstance(axis, Choice):
+        if isinstance(axis, Values):
             space.Choice(path, list(axis.values))
         else:
             numbers = space.Int if axis.is_whole else space.Float

@@ -10,7 +10,7 @@ from typing import Any
 
 from modtf.cell import Cell
 from modtf.files import write_text
-from modtf.space import Axis, Choice, parse_axis
+from modtf.space import Axis, Values, parse_axis
 from modtf.studies.point import OPTIONS, options_known
 from modtf.task import science_hash
 from modtf.training.arithmetic import epochs_of
@@ -34,7 +34,7 @@ class Search:
 
     Example:
         >>> base = Cell(Task(), 32, "modular", ((0, 0),))
-        >>> search = Search(base, {"learning_rate": Choice((1e-4, 1e-3))}, "grid")
+        >>> search = Search(base, {"learning_rate": Values((1e-4, 1e-3))}, "grid")
         >>> search.cell_of({"learning_rate": 1e-3}).protocol.training.learning_rate
         0.001
     """
@@ -131,7 +131,7 @@ def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) 
 
 def _at(axis: Axis, share: float) -> Any:
     """The value so far along an axis, from 0 to below 1; all are as likely where the share is."""
-    if isinstance(axis, Choice):
+    if isinstance(axis, Values):
         return axis.values[int(share * len(axis.values))]
     low, high = axis.low, axis.high + axis.is_whole
     return axis.take(low * (high / low) ** share if axis.log else low + share * (high - low))

@@ -9,7 +9,7 @@ from modtf.families import FAMILIES, register_family
 from modtf.families.mlp import MLP
 from modtf.launch import run, sweep
 from modtf.launch.cells import cells_of_flags, choose_cells
-from modtf.launch.settings import ALL
+from modtf.launch.set_options import ALL
 from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
 from modtf.protocol import Protocol

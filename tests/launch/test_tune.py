@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 from modtf.engines.work import Work
 from modtf.launch import run, sweep, tune
 from modtf.launch.cells import cells_given, cells_of_flags
-from modtf.launch.settings import with_best
+from modtf.launch.set_options import with_best
 from modtf.results import load_results
 from modtf.tuning import load_trials
 

@@ -2,17 +2,17 @@
 
 import pytest
 
-from modtf.space import Choice, Range, parse_axis, parse_named
+from modtf.space import Range, Values, parse_axis, parse_named
 
 
 @pytest.mark.parametrize(
     ("text", "axis"),
     [
-        ("0.5,1,2", Choice((0.5, 1.0, 2.0))),
-        ("1,2,4", Choice((1, 2, 4))),
-        ("lstm,simple", Choice(("lstm", "simple"))),
-        ("True,False", Choice((True, False))),
-        ("0.5", Choice((0.5,))),
+        ("0.5,1,2", Values((0.5, 1.0, 2.0))),
+        ("1,2,4", Values((1, 2, 4))),
+        ("lstm,simple", Values(("lstm", "simple"))),
+        ("True,False", Values((True, False))),
+        ("0.5", Values((0.5,))),
         ("1e-5:1e-2:log", Range(1e-5, 1e-2, True)),
         ("-1:1", Range(-1, 1)),
         ("0.5:2", Range(0.5, 2)),

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.intervals import summarise
-from modtf.analysis.labels import options_of
+from modtf.analysis.labels import parse_options
 from modtf.analysis.text import text_table
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions import COMPOSED, ELEMENTAL
@@ -59,7 +59,7 @@ def with_invariance(study: TrainedModels) -> pd.DataFrame:
 
 def dataset_of(frame: pd.DataFrame) -> str:
     """Whose images the rows of one kind of task are of."""
-    return options_of(str(frame["task_options"].iloc[0]))["dataset"]
+    return parse_options(str(frame["task_options"].iloc[0]))["dataset"]
 
 
 def chance(frame: pd.DataFrame) -> float:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, note, panels, register_figure
 from modtf.analysis.figures.layout import GREY, Look
-from modtf.analysis.labels import options_of
+from modtf.analysis.labels import parse_options
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions.accuracy import SIZES, by_condition, ceiling, chance, with_invariance
@@ -29,7 +29,7 @@ DARK_BELOW = 60.0  # % of accuracy
 
 def _kinds(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
     """The part of every kind of task, with what follows the family's name in names of files."""
-    named = [("_".join(options_of(kind[2]).values()).replace(".", ""), kind) for kind in study.kinds]
+    named = [("_".join(parse_options(kind[2]).values()).replace(".", ""), kind) for kind in study.kinds]
     return [(name, study.of_kind(*kind)) for name, kind in named]
 
 

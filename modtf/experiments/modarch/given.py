@@ -6,7 +6,7 @@ import pandas as pd
 from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.claims.numbers import SERIES
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.labels import options_of
+from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import match_members
 from modtf.analysis.trained import TrainedModels
 
@@ -23,7 +23,7 @@ def dose(model_options: str) -> Dose:
         >>> dose("matrix=block,amount=2,hard=True")
         ('block', 2, True)
     """
-    said = options_of(model_options)
+    said = parse_options(model_options)
     matrix, amount = said.get("matrix", "spread"), float(said.get("amount", 0))
     return matrix, amount if matrix == "spread" else int(amount), said.get("hard") == "True"
 
@@ -38,7 +38,7 @@ def family_of_matrices(model_options: str) -> str:
         'twin, soft'
     """
     matrix, _, drawn = dose(model_options)
-    return f"{'twin' if 'of' in options_of(model_options) else matrix}, {WAYS[drawn]}"
+    return f"{'twin' if 'of' in parse_options(model_options) else matrix}, {WAYS[drawn]}"
 
 
 def has_dose(rows: pd.DataFrame) -> pd.Series:

@@ -1,6 +1,6 @@
 """How modular module networks should be: libraries of modules on questions about pictures of digits."""
 
-from modtf.analysis.labels import options_of
+from modtf.analysis.labels import parse_options
 
 MAIN = ("all_all_all", "all_group_group", "group_all_all", "group_group_group", "sub_sub_sub")
 #: what is drawn together -> libraries, as the seed's figures have them
@@ -22,4 +22,4 @@ def number(options: str, name: str, default: float) -> float:
         >>> number("question=attribute,rounds=5", "rounds", 2)
         5.0
     """
-    return float(options_of(options).get(name, default))
+    return float(parse_options(options).get(name, default))

@@ -14,8 +14,8 @@ from modtf.models.base import ModularModel
 from modtf.models.own import hash_of_source
 from modtf.population import Population
 from modtf.protocol import Training
-from modtf.training import archive
-from modtf.training.compile import state_of
+from modtf.training import checkpoint_file
+from modtf.training.compile import training_variables
 
 SHOWN = 3  # differences, in an error
 #: what need not be the same, as arguments of `modtf.train`: where and how it runs, not what comes of it
@@ -45,7 +45,7 @@ def _members(population: Population) -> dict[str, Any]:
 
 class CheckpointCallback(keras.callbacks.Callback):
     """Writes weights, optimizer, epoch and callbacks that have `state()` and `load_state(state)` into one
-    file, atomically, after every epoch; see `modtf.training.archive`.
+    file, atomically, after every epoch; see `modtf.training.checkpoint_file`.
 
     (`keras.callbacks.BackupAndRestore` writes weights and epoch one after the other: a kill between
     the two resumes with the wrong data.) `epochs` are done, and `begun` steps of the one after them: more
@@ -73,11 +73,11 @@ class CheckpointCallback(keras.callbacks.Callback):
         Raises:
             ValueError: if it is of another training, before anything is loaded; nothing is overwritten.
         """
-        arrays = archive.load(self.path)
+        arrays = checkpoint_file.load(self.path)
         if arrays is None:
             return 0
         model.optimizer.build(model.trainable_variables)
-        before = archive.previous(self.path).name
+        before = checkpoint_file.previous(self.path).name
         try:
             there, here = (json.loads(text) for text in (str(arrays["identity"]), self._identity(model)))
             if not (differ := differences(there, here)):
@@ -98,11 +98,11 @@ class CheckpointCallback(keras.callbacks.Callback):
 
     def _identity(self, model: keras.Model) -> str:
         kept = [(type(one).__name__, getattr(one, "identity", None)) for one in self.kept]
-        shapes = [list(variable.shape) for variable in state_of(model)]
+        shapes = [list(variable.shape) for variable in training_variables(model)]
         return json.dumps({**self.identity, "callbacks": kept, "shapes": shapes}, default=str)
 
-    def _put(self, model: keras.Model, arrays: archive.Arrays) -> None:
-        for i, variable in enumerate(state_of(model)):
+    def _put(self, model: keras.Model, arrays: checkpoint_file.Arrays) -> None:
+        for i, variable in enumerate(training_variables(model)):
             variable.assign(arrays[f"variable_{i}"])
         for i, callback in enumerate(self.kept):
             prefix = f"callback_{i}_"
@@ -147,13 +147,15 @@ class CheckpointCallback(keras.callbacks.Callback):
         return {f"callback_{i}_{name}": value for i, state in states for name, value in state.items()}
 
     def _write(self, epoch: int, begun: int, states: Mapping[str, np.ndarray]) -> None:
-        variables = state_of(self.model)
+        variables = training_variables(self.model)
         means = self.model.metrics_variables if begun else []
         numbers = {"epoch": epoch, "begun": begun, "num_means": len(means)}
         arrays = {name: np.array(number) for name, number in numbers.items()}
         arrays |= {f"variable_{i}": v.numpy() for i, v in enumerate(variables)}
         arrays |= {f"mean_{i}": v.numpy() for i, v in enumerate(means)}
-        archive.save(self.path, {**arrays, **states, "identity": np.array(self._identity(self.model))})
+        checkpoint_file.save(
+            self.path, {**arrays, **states, "identity": np.array(self._identity(self.model))}
+        )
 
 
 def _follows_steps(callback: keras.callbacks.Callback) -> bool:

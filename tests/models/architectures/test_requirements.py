@@ -7,7 +7,7 @@ import pytest
 import modtf
 from modtf import Cell, Task
 from modtf.families import with_free_rules
-from modtf.models.architectures.sizes import check_cell
+from modtf.models.architectures.sizes import check_size
 from modtf.protocol import PRESETS, Protocol, preset
 from modtf.studies import load_study
 from modtf.studies.check import check_memory
@@ -34,7 +34,7 @@ BATCH, MATRICES, PARAMETERS = r"\(the largest batch", r"\(activation matrices", 
 def test_what_is_too_large_is_named(monkeypatch, changes, named):
     monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**10)
     with pytest.raises(ValueError, match=rf"modular with \d+ members cannot fit: .*{named} .*and there are"):
-        check_cell(replace(CELL, **changes))
+        check_size(replace(CELL, **changes))
 
 
 @pytest.mark.parametrize("arch", with_free_rules())
@@ -42,7 +42,7 @@ def test_what_is_too_large_is_named(monkeypatch, changes, named):
 def test_presets_need_less_than_a_small_machine_has(monkeypatch, arch, name):
     monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**9)
     task = Task(arch, num_rules=8)
-    check_cell(Cell(task, 32, "modular", tuple((i, 0) for i in range(25)), preset(name, task).protocol))
+    check_size(Cell(task, 32, "modular", tuple((i, 0) for i in range(25)), preset(name, task).protocol))
 
 
 def test_a_study_names_its_cells_that_do_not_fit(monkeypatch):

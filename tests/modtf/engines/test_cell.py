@@ -181,7 +181,7 @@ def test_a_kill_after_training_costs_no_training(tmp_path, monkeypatch):
     protocol = Protocol(Training(steps=2, evaluations=1), sizes)
     cell = Cell(Task(num_rules=2), 4, "gt_modular", ((0, 0),), protocol)
     with monkeypatch.context() as patched:
-        patched.setattr("modtf.engines.train_and_write.write_results", lambda *_: 1 / 0)
+        patched.setattr("modtf.engines.train_cell.write_results", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run_cell(cell, tmp_path, verbose=False)
     assert (tmp_path / cell.folder / "checkpoint.npz").exists()

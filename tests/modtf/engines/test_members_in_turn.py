@@ -84,7 +84,7 @@ def test_a_kill_just_before_the_manifest_loses_no_member(tmp_path, monkeypatch):
             run_cell(a_cell(), tmp_path, verbose=False)
     assert (tmp_path / a_cell().folder / "results.csv").exists()
     assert find_missing(tmp_path)["status"].tolist() == ["unfinished"]
-    monkeypatch.setattr("modtf.engines.cell.train_and_write", Mock(side_effect=AssertionError("trained")))
+    monkeypatch.setattr("modtf.engines.cell.train_cell", Mock(side_effect=AssertionError("trained")))
     folder = run_cell(a_cell(), tmp_path, verbose=False)
     assert not list(folder.rglob("checkpoint*"))
     (folder / "manifest.json").unlink()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
-from modtf.engines import train_and_write as reuse
+from modtf.engines import train_cell as reuse
 from modtf.models.build import build_cell
 from modtf.models.routers import ROUTERS
 

@@ -104,7 +104,7 @@ def test_modules_are_searched_for_stage_by_stage_and_resumed(toy, tmp_path, monk
     for out, stop in ((tmp_path / "whole", None), (tmp_path / "stopped", "im_site1")):
         if stop:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("modtf.training.trainer.fit", stopped_at(stop))
+                patch.setattr("modtf.training.trainer.fitting", stopped_at(stop))
                 with pytest.raises(KeyboardInterrupt):
                     run_cell(cell, out, verbose=False)
             names = {path.name for path in out.glob("*/members/*/checkpoint_*.npz")}
@@ -116,12 +116,12 @@ def test_modules_are_searched_for_stage_by_stage_and_resumed(toy, tmp_path, monk
 
 
 def stopped_at(stage):
-    from modtf.training.fit import fit
+    from modtf.training.fit import fitting
 
     def other(*args, **how):
         if how["checkpoint"].name == f"checkpoint_{stage}.npz":
             raise KeyboardInterrupt
-        return fit(*args, **how)
+        return fitting(*args, **how)
 
     return other
 

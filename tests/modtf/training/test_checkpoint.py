@@ -8,7 +8,7 @@ import pytest
 from modtf import Population, Task, build, train
 from modtf.evaluation.evaluator import Evaluator
 from modtf.termination import Terminated
-from modtf.training import archive
+from modtf.training import checkpoint_file
 from modtf.training.callbacks.checkpoint import CheckpointCallback
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback
 
@@ -86,9 +86,9 @@ ANOTHER = [
 
 def test_a_whole_file_of_another_version_is_refused(written):
     model, path = written
-    arrays = archive.load(path)
+    arrays = checkpoint_file.load(path)
     for change in ANOTHER:
-        archive.save(path, change(arrays))
+        checkpoint_file.save(path, change(arrays))
         with pytest.raises(ValueError, match=r"checkpoint\.npz is the checkpoint of another training"):
             CheckpointCallback(path, [Counter()], identity={"steps": 8}).restore(model)
         assert path.exists()
@@ -145,7 +145,7 @@ def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys):
         return [*variables, *best.weights, *records, history.history["loss"][-1]]
 
     def begun(path):
-        arrays = archive.load(path) or {}
+        arrays = checkpoint_file.load(path) or {}
         return int(arrays["epoch"]), int(arrays["begun"])
 
     expected, path, steps = run(None), tmp_path / "checkpoint.npz", []

@@ -11,7 +11,7 @@ from modtf.models.kernels.by_device import use_kernels
 from modtf.training import execution
 from modtf.training.arithmetic import BYTES_PER_PROGRAM, largest_divisor, steps_that_fit
 from modtf.training.batches import HostBatches
-from modtf.training.compile import SettingLoss, compile_model, state_of
+from modtf.training.compile import SettingLoss, compile_model, training_variables
 from modtf.training.execution import steps_of_seconds, use_large_programs
 from modtf.training.fit import training_batches
 from modtf.training.optimizer import MemberAdam
@@ -74,9 +74,9 @@ def test_the_others_end_as_without_a_member_that_diverges(monkeypatch, in_turn):
     compile_model(model, model.population, training, steps_per_execution=4)
     elements = use_large_programs(model, training_batches(model, model.population, 8))
     model.optimizer.build(model.trainable_variables)
-    start, ends = [v.numpy() for v in state_of(model)], []
+    start, ends = [v.numpy() for v in training_variables(model)], []
     for callbacks in ([], [Poison()]):
-        for variable, value in zip(state_of(model), start, strict=True):
+        for variable, value in zip(training_variables(model), start, strict=True):
             variable.assign(value)
         model.fit(elements, epochs=2, steps_per_epoch=4, callbacks=callbacks, verbose=0, shuffle=False)
         ends.append([v.numpy() for v in model.trainable_variables])

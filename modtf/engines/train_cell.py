@@ -34,21 +34,23 @@ LARGEST = 1 << 22  # weights; tracing is nothing beside the training of a larger
 _kept: OrderedDict[Hashable, tuple[keras.Model, Evaluator]] = OrderedDict()
 
 
-def train_and_write(
+def train_cell(
     cell: Cell,
-    population: Population,
     model: keras.Model,
     folder: Path,
+    population: Population | None = None,
     *,
     data: str = "auto",
     callbacks: Sequence[keras.callbacks.Callback] = (),
     **how: Any,
 ) -> None:
-    """Goes on from the checkpoints in `folder`, if there are any, and leaves them; `results.csv` comes last.
+    """Train one population, from the checkpoints in `folder` if there are any, and write its files.
 
-    `population` are the cell's members, or the one that is trained; a model of the same shape that was
-    trained before may stand in for `model`. The rest are arguments of `modtf.train`.
+    Checkpoints stay; `results.csv` is written last. `population` are the members that are trained, by default
+    the cell's. A compiled model of the same shape may stand in for `model`. The rest are arguments of
+    `modtf.train`.
     """
+    population = population or cell.population
     label = cell.label if population.has_axis else f"{cell.label} {folder.name}"
     with lend(cell, population, model, data) as (model, evaluator):
         how |= {"data": data}

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from modtf.training import archive
+from modtf.training import checkpoint_file
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def path(tmp_path):
     """Two files: the newest holds 2, the one before 1; there was an older one."""
     path = tmp_path / "checkpoint.npz"
     for number in range(3):
-        archive.save(path, {"number": np.array(number), "weights": np.zeros(1000, np.float32)})
+        checkpoint_file.save(path, {"number": np.array(number), "weights": np.zeros(1000, np.float32)})
     return path
 
 
@@ -43,7 +43,7 @@ DAMAGES = {
 
 def load(path):
     said = list[str]()
-    found = archive.load(path, said.append)
+    found = checkpoint_file.load(path, said.append)
     return None if found is None else int(found["number"]), said
 
 
@@ -51,7 +51,7 @@ def test_the_newest_is_read_and_the_one_before_it_is_kept(path):
     assert load(path.with_name("other.npz")) == (None, [])
     assert load(path) == (2, [])
     assert {file.name for file in path.parent.iterdir()} == {"checkpoint.npz", "checkpoint.previous.npz"}
-    with np.load(archive.previous(path)) as before:  # as any other of NumPy's
+    with np.load(checkpoint_file.previous(path)) as before:  # as any other of NumPy's
         assert before["number"] == 1
 
 
@@ -63,16 +63,16 @@ def test_damage_is_said_and_the_one_before_used(path, name):
     assert line.startswith(f"The checkpoint {path} is ")
     assert line.endswith(": going on from the one before it.")
     assert load(path) == (1, [])  # it is the newest now
-    archive.save(path, {"number": np.array(3), "weights": np.zeros(1000, np.float32)})
+    checkpoint_file.save(path, {"number": np.array(3), "weights": np.zeros(1000, np.float32)})
     assert load(path) == (3, [])
-    for file in (path, archive.previous(path)):
+    for file in (path, checkpoint_file.previous(path)):
         DAMAGES[name](file)
     number, said = load(path)
     assert number is None
     if name != "removed":
         (line,) = said
         assert str(path) in line
-        assert str(archive.previous(path)) in line
+        assert str(checkpoint_file.previous(path)) in line
         assert line.endswith(": training starts anew.")
     assert list(path.parent.iterdir()) == []
 
@@ -82,8 +82,8 @@ def test_no_flipped_bit_is_read_as_a_number(path):
     for place in range(0, len(whole), 5):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         try:
-            found = archive._read(path)
-        except archive.DamagedError:
+            found = checkpoint_file._read(path)
+        except checkpoint_file.DamagedError:
             continue
         np.testing.assert_equal(found, {"number": np.array(2), "weights": np.zeros(1000, np.float32)})
 
@@ -102,9 +102,9 @@ def test_what_cannot_be_read_just_now_is_not_removed(path, monkeypatch, of, name
 
 def test_what_cannot_be_written_costs_neither_file(path, monkeypatch):
     with pytest.raises(ValueError, match="callback_0_function is an array of objects"):
-        archive.save(path, {"callback_0_function": np.array([print], object)})
-    monkeypatch.setattr(archive, "flush", Mock(side_effect=OSError(28, "No space left on device")))
+        checkpoint_file.save(path, {"callback_0_function": np.array([print], object)})
+    monkeypatch.setattr(checkpoint_file, "flush", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space"):
-        archive.save(path, {"number": np.array(3)})
+        checkpoint_file.save(path, {"number": np.array(3)})
     assert load(path) == (2, [])
-    assert archive.previous(path).exists()
+    assert checkpoint_file.previous(path).exists()

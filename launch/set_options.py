@@ -54,7 +54,7 @@ def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
     return found
 
 
-def check_names(namespace: str, given: Iterable[str], known: Iterable[str], whose: str) -> None:
+def check_known(namespace: str, given: Iterable[str], known: Iterable[str], whose: str) -> None:
     """Raises `ValueError` where a setting of the namespace is none of those known."""
     for name in given:
         if name not in known:
@@ -97,13 +97,13 @@ def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:
     texts = text.split(",") if several and text[:1] not in ("(", "[", "{") else [text]
     if namespace == "task":
         options = _family_options()
-        check_names(namespace, [name], options, "the families")
+        check_known(namespace, [name], options, "the families")
         choices = {str(choice): choice for o in options[name].values() for choice in o.choices or ()}
         return [choices.get(one, parse_value(one)) for one in texts]  # the task checks them
     if namespace not in PARTS:
         return [parse_value(one) for one in texts]
     fields = PARTS[namespace]
-    check_names(namespace, [name], fields, namespace)
+    check_known(namespace, [name], fields, namespace)
     kind = str(getattr(fields[name].type, "__name__", fields[name].type))  # "int", "float | None", ...
     if kind.startswith("tuple"):
         return [None if text == "None" else tuple(text.split(","))]

@@ -1,0 +1,79 @@
+"""Warm starts: fit the router to the rules before training, then let it go. Does it stay, and help?
+
+`--set trainer.start=oracle --set trainer.start_steps=1000` asks for one. All weights that routing depends on
+are fitted; afterwards none of them is held.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from modtf.datasets.streaming import stream
+from modtf.population import Population
+from modtf.training.plain import STARTS
+from modtf.training.trainer import TrainerContext
+
+
+@keras.saving.register_keras_serializable("modtf")
+class ChoiceLoss(keras.losses.Loss):
+    """Brier score of activation [..., M] against the module [...] that every token should use, 0 to 2.
+
+    A cross-entropy would have no gradient where a sparse router gives that module 0.
+    """
+
+    def call(self, y_true, y_pred):
+        wanted = ops.one_hot(y_true, y_pred.shape[-1], dtype=y_pred.dtype)
+        return ops.mean(ops.sum(ops.square(y_pred - wanted), axis=-1))
+
+
+@keras.saving.register_keras_serializable("modtf")
+def nothing(y_true, y_pred):
+    """Return a loss of 0, with a gradient of 0 for all weights, including those that routing does not use."""
+    return 0.0 * ops.mean(y_pred)
+
+
+@STARTS.register("oracle")
+def from_oracle(context: TrainerContext, steps: int) -> None:
+    """Fit the router to module c for rule c.
+
+    Raises:
+        ValueError: if the router has nothing to learn, or fewer modules than rules.
+    """
+    _fit_router(context, "oracle", steps)
+
+
+@STARTS.register("random")
+def from_random(context: TrainerContext, steps: int) -> None:
+    """Fit the router as long to a module drawn for every token, from which it can learn nothing."""
+    _fit_router(context, "random", steps)
+
+
+def _fit_router(context: TrainerContext, start: str, steps: int) -> None:
+    router: Any = getattr(context.model, "router", None)
+    learns = router is not None and (router.needs_scores or router.trainable_variables)
+    if not learns or router.num_modules < context.task.num_rules:
+        raise ValueError(
+            f"{context.model.name}: start={start!r} is for routers that learn, of at least as many modules "
+            "as rules, at a single place; leave it out, or name such routers by --variant."
+        )
+    batches = partial(_choices, context.population, context.training.batch_size, start)
+    losses = {"activation": ChoiceLoss(), "target": nothing}
+    context.fit("start", context.model, batches, steps, loss=losses, measured=False)
+
+
+def _choices(population: Population, batch_size: int, start: str, step: int) -> tf.data.Dataset:
+    """Return batches with a module for every token; random ones are the rules of another seed's stream."""
+    own = stream(population, batch_size, start_step=step)
+    if start == "oracle":
+        return own.map(lambda features, target: _chosen(features, target, features["rule"]))
+    others = replace(population, seeds=tuple(seed + 1 for seed in population.seeds))
+    pairs = tf.data.Dataset.zip(own, stream(others, batch_size, start_step=step))
+    return pairs.map(lambda one, other: _chosen(one[0], one[1], other[0]["rule"]))
+
+
+def _chosen(features: Any, target: Any, modules: Any) -> Any:
+    return features, {"activation": modules, "target": target}
