@@ -122,7 +122,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def test_the_tables_of_the_measures_are_what_the_pictures_show(tmp_path: Path) -> None:
-    drawn = runpy.run_path(str(ROOT / "docs" / "draw_measures.py"))
+    drawn = runpy.run_path(str(ROOT / "docs" / "scripts" / "draw_measures.py"))
     text = PAGES["docs/measures.md"].read_text(encoding="utf-8")
     for name, (title, matrices) in drawn["PICTURES"].items():
         assert drawn["table"](matrices) in text

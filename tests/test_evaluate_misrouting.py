@@ -11,7 +11,7 @@ from modtf.protocol import Protocol
 from modtf.results.load import load_results
 from modtf.studies import load_study
 
-SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "evaluate_misrouting.py"))
+SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "scripts" / "evaluate_misrouting.py"))
 SIZES = Evaluation(
     batches=2, batch_size=64, tokens=640, activation_batch_size=64, draws=1, tokens_per_draw=64
 )

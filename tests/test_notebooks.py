@@ -27,7 +27,7 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_a_page_of_the_site_with_all_its_cells(path):
-    spec = spec_from_file_location("notebooks", path.with_name("notebooks.py"))
+    spec = spec_from_file_location("notebooks", path.parent / "scripts" / "notebooks.py")
     assert spec is not None
     assert spec.loader is not None
     spec.loader.exec_module(hook := module_from_spec(spec))

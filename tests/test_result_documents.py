@@ -1,6 +1,6 @@
 """Pages of results say what their committed results say, by the statistics of today.
 
-Whatever script in docs/ has `texts` is held: its tables and pictures stand in its pages.
+Whatever script in docs/scripts/ has `texts` is held: its tables and pictures stand in its pages.
 """
 
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-SCRIPTS = [path for path in sorted(DOCS.glob("draw_*.py")) if "def texts(" in path.read_text()]
+SCRIPTS = [path for path in sorted((DOCS / "scripts").glob("draw_*.py")) if "def texts(" in path.read_text()]
 assert SCRIPTS
 LONG = ("draw_study", "draw_misrouting", "draw_routers")  # of hundreds of models, up to a minute
 

@@ -1,4 +1,4 @@
-"""Intervals over tasks, by hand and by SciPy; how often they are right, by docs/simulate_intervals.py."""
+"""Intervals over tasks, by hand and by SciPy, and how often they are right, by simulation."""
 
 import runpy
 
@@ -102,7 +102,7 @@ def test_holm_keeps_the_order_and_lies_between_the_p_value_and_that_times_their_
 
 @pytest.fixture(scope="module")
 def found():
-    table = runpy.run_path(str(ROOT / "docs" / "simulate_intervals.py"))["table"](1_000, 200)
+    table = runpy.run_path(str(ROOT / "docs" / "scripts" / "simulate_intervals.py"))["table"](1_000, 200)
     return table.set_index(["shape", "method", "tasks"]).sort_index()
 
 

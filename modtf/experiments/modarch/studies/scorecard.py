@@ -1,7 +1,7 @@
 """What `modtf scorecard` trains on; its reference rows: 35 cells, 40 minutes of one core; 16 for --smoke.
 
     python launch/sweep.py --study=scorecard --out=studies/scorecard  # --study=scorecard_smoke: a few steps
-    python docs/draw_scorecard.py studies/scorecard studies/scorecard_smoke
+    python docs/scripts/draw_scorecard.py studies/scorecard studies/scorecard_smoke
 
 Version modtf-1: regression of the mlp and the rnn, R = 8 rules, width 32, tasks 100 to 104, which no other
 study draws, one seed. Nothing here may change under the name of a version: the hash stands in every card,

@@ -1,4 +1,6 @@
-"""Draws what documents do to the chance level: `python docs/draw_documents.py` writes images/documents.png.
+"""Draw the effect of documents on the chance level, images/documents.png.
+
+    python docs/scripts/draw_documents.py
 
 A router of 16 experts, top-2, that knows nothing of labels: every document of 40 tokens has a taste of its
 own, and a label from eight that is dealt at random. The adjusted mutual information should be around 0.
@@ -53,4 +55,4 @@ def draw(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw(Path(__file__).parent / "images" / "documents.png")
+    draw(Path(__file__).parents[1] / "images" / "documents.png")

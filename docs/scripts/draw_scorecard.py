@@ -3,7 +3,7 @@ the reference rows that the package ships.
 
     modtf sweep --study=scorecard --out=studies/scorecard
     modtf sweep --study=scorecard_smoke --out=studies/scorecard_smoke
-    python docs/draw_scorecard.py studies/scorecard studies/scorecard_smoke
+    python docs/scripts/draw_scorecard.py studies/scorecard studies/scorecard_smoke
 """
 
 import sys
@@ -17,8 +17,8 @@ from modtf.experiments.modarch import scorecard
 from modtf.experiments.modarch.scorecard import card, compare, page
 from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE
 
-HERE = Path(__file__).parent
-CARD = HERE / "study" / "scorecard_my_router.json"
+DOCS = Path(__file__).parents[1]
+CARD = DOCS / "study" / "scorecard_my_router.json"
 NAME = f"my_router ({card.OURS})"
 
 
@@ -40,7 +40,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"scorecard.md": [*tables, "\n".join(said)]}
 
 
-def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
     """Writes the pictures of the page."""
     rows = [page.draw_rows(part, NAME) for part in page.without_given(study).by_kind]
     pictures = [*rows, page.draw_places(compare.places(study), NAME)]

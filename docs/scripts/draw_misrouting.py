@@ -3,8 +3,8 @@ prints its tables.
 
     modtf sweep --study=misrouting --out=studies/misrouting
     modtf report --results=studies/misrouting --archive=docs/study/misrouting.zip
-    python docs/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
-    python docs/draw_misrouting.py
+    python docs/scripts/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
+    python docs/scripts/draw_misrouting.py
 """
 
 from pathlib import Path
@@ -27,14 +27,14 @@ from modtf.models.routers.clamped import clamped_matrix
 from modtf.results import find_cells
 from modtf.studies import load_study
 
-HERE = Path(__file__).parent
-CROSSED = HERE / "study" / "misrouting_crossed.csv"
+DOCS = Path(__file__).parents[1]
+CROSSED = DOCS / "study" / "misrouting_crossed.csv"
 CLAIMS = ["misrouting_costs", "a_tenth_misrouted_is_cheap", "half_the_modules_cost", "drawn_costs_more"]
 
 
 def read() -> modtf.Study:
     """All models of the kinds that were run whole."""
-    cells = find_cells(HERE / "study" / "misrouting.zip")
+    cells = find_cells(DOCS / "study" / "misrouting.zip")
     return modtf.Study.read(whole_kinds(cells, load_study("misrouting").cells))
 
 
@@ -132,7 +132,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"misrouting.md": [*tables, *made, stands_on(study.cells, "last", crossed(study))]}
 
 
-def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
     """Writes a picture for every setting."""
     return write_pngs({picture.name: picture for picture in study.figure("misrouting")}, folder)
 

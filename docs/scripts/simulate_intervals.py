@@ -1,4 +1,4 @@
-"""How often intervals are right with 3, 5 and 10 tasks, by simulation: `python docs/simulate_intervals.py`.
+"""Simulate how often intervals are right with 3, 5 and 10 tasks: `python docs/scripts/simulate_intervals.py`.
 
 Prints the table of docs/statistics.md, in minutes. A task's value is drawn from one of `SHAPES`, of mean 0
 and standard deviation 1; each of its seeds adds noise of half that. A claim that the mean is above 0 is then

@@ -1,4 +1,4 @@
-"""Draws the study of docs/study.md from its results alone: `python docs/draw_study.py`.
+"""Draws the study of docs/study.md from its results alone: `python docs/scripts/draw_study.py`.
 
 Reads docs/study/first.zip, writes docs/images/study_*.png, and prints the tables of docs/study.md.
 """
@@ -16,9 +16,9 @@ from modtf.analysis.labels import with_kinds
 from modtf.analysis.text import markdown_table
 from modtf.analysis.trained import CHOICES
 
-HERE = Path(__file__).parent
-IMAGES = HERE / "images"
-RESULTS = HERE / "study" / "first.zip"
+DOCS = Path(__file__).parents[1]
+IMAGES = DOCS / "images"
+RESULTS = DOCS / "study" / "first.zip"
 PICTURES = (
     "ranking",
     "paired_comparisons",

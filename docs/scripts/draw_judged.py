@@ -1,4 +1,4 @@
-"""Draws which measures track specialisation, for docs/measures.md: `python docs/draw_judged.py`.
+"""Draws which measures track specialisation, for docs/measures.md: `python docs/scripts/draw_judged.py`.
 
 Reads docs/study/factors.zip, writes docs/images/measures_judged.png, and prints the table.
 """
@@ -11,12 +11,12 @@ from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
 from modtf.analysis.tracking import judged_cells
 
-HERE = Path(__file__).parent
+DOCS = Path(__file__).parents[1]
 
 
 def read() -> modtf.Study:
     """All models of the study."""
-    return modtf.Study.read(HERE / "study" / "factors.zip")
+    return modtf.Study.read(DOCS / "study" / "factors.zip")
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
@@ -25,7 +25,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"measures.md": [stands_on(study.cells, study.checkpoint, judged)]}
 
 
-def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
     """Writes the picture of the page."""
     [picture] = study.figure("measures_judged")
     return write_pngs({picture.name: picture}, folder)

@@ -1,6 +1,6 @@
 """What was trained apart from what is asked: models of the study `misrouting` under other routings.
 
-    python docs/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
+    python docs/scripts/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
 
 A model trained under a drawn routing is evaluated with the rows that it was drawn from and with the rules
 themselves, the one trained under the rules with every other routing of its kind. Needs the folder, which has

@@ -1,7 +1,7 @@
 """Draws docs/images/corruptions.png, digits under every corruption and under compositions in both orders, and
 what docs/corruptions.md shows of docs/study/corruptions.zip; prints its tables.
 
-    python docs/draw_corruptions.py
+    python docs/scripts/draw_corruptions.py
 """
 
 import argparse
@@ -17,7 +17,7 @@ from modtf.experiments.corruptions.accuracy import table_1
 from modtf.families.orders import CORRUPTIONS, name_of
 from modtf.task import Task
 
-HERE = Path(__file__).parent
+DOCS = Path(__file__).parents[1]
 IMAGES = 4
 FIGURES = ("corruptions_accuracy", "corruptions_invariance")
 COMPOSED = ("CO_GB", "GB_CO", "GB_IM", "IM_GB", "R90_SW", "SW_R90", "IM_SW_CO")
@@ -25,7 +25,7 @@ COMPOSED = ("CO_GB", "GB_CO", "GB_IM", "IM_GB", "R90_SW", "SW_R90", "IM_SW_CO")
 
 def read() -> modtf.Study:
     """All trained models."""
-    return modtf.Study.read(HERE / "study" / "corruptions.zip")
+    return modtf.Study.read(DOCS / "study" / "corruptions.zip")
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
@@ -33,7 +33,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"corruptions.md": [table_1(part) for part in study.by_kind]}
 
 
-def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
     """Writes the pictures of the contrast that was run."""
     return write_pngs({name: study.by_kind[0].figure(name)[0] for name in FIGURES}, folder)
 
@@ -55,7 +55,7 @@ def samples(out: Path, dataset: str) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=HERE / "images" / "corruptions.png")
+    parser.add_argument("--out", type=Path, default=DOCS / "images" / "corruptions.png")
     parser.add_argument("--dataset", default="digits")
     given = parser.parse_args()
     samples(given.out, given.dataset)

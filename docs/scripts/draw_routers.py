@@ -4,7 +4,7 @@ modtf sweep --study=factors --out=studies/factors
 modtf sweep --study=factors_twins --out=studies/factors
 modtf sweep --study=factors_started --out=studies/factors
 modtf report --results=studies/factors --archive=docs/study/factors.zip
-python docs/draw_routers.py
+python docs/scripts/draw_routers.py
 """
 
 from pathlib import Path
@@ -27,8 +27,8 @@ from modtf.families import IID
 from modtf.results import CellFolder, find_cells
 from modtf.studies import load_study
 
-HERE = Path(__file__).parent
-MISROUTING = HERE / "study" / "misrouting.zip"
+DOCS = Path(__file__).parents[1]
+MISROUTING = DOCS / "study" / "misrouting.zip"
 MARGINS = {"collapse_avg": 0.05, "alignment": 0.05}  # of equivalence
 SHOWN = (0, 1_250, 6_250, 12_500, 25_000)  # steps
 CHOICES = {"8": "dense", "2": "top-2", "1": "top-1"}
@@ -46,7 +46,7 @@ SCOPES = [("top-1, penalty a sequence", "top-1, penalty")]
 
 def read() -> modtf.Study:
     """All models of the kinds run whole; perfect and uniform routing of the rnn are of `misrouting`."""
-    trained = whole_kinds(find_cells(HERE / "study" / "factors.zip"), load_study("factors").cells)
+    trained = whole_kinds(find_cells(DOCS / "study" / "factors.zip"), load_study("factors").cells)
     given = [cell for cell in find_cells(MISROUTING) if cell.cell["arch"] == "rnn"]
     return modtf.Study.read([*trained, *filter(_stands_for_itself, given)])
 
@@ -197,7 +197,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"routers.md": tables}
 
 
-def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
     """Writes a picture for every kind: routers, and twins, beside given routings."""
     kinds = {part.kinds[0][:2] for part in study.by_kind}
     given = find_cells(MISROUTING)

@@ -2,7 +2,7 @@
 docs/study/vqa.zip; prints its tables.
 
     modtf report --results=studies/vqa_quick --archive=docs/study/vqa.zip    # of the cells that are finished
-    python docs/draw_vqa.py
+    python docs/scripts/draw_vqa.py
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from modtf.families import FAMILIES
 from modtf.families.vqa_questions import QUESTIONS
 from modtf.metrics import alignment, inverse_mutual_information
 
-HERE = Path(__file__).parent
+DOCS = Path(__file__).parents[1]
 FAMILY = FAMILIES["vqa_mnist"]
 LIBRARIES = [variant.name for variant in FAMILY.variants if variant.by_default]
 SHOWN = 8
@@ -31,7 +31,7 @@ ANSWERS = ("no", "yes")
 
 def read() -> modtf.Study:
     """All trained models."""
-    return modtf.Study.read(HERE / "study" / "vqa.zip")
+    return modtf.Study.read(DOCS / "study" / "vqa.zip")
 
 
 def asked(part: modtf.Study) -> str:
@@ -88,7 +88,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"vqa.md": [errors(study), *found_by_routers(study)]}
 
 
-def draw(study: modtf.Study, folder: Path = HERE / "images") -> list[Path]:
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
     """Writes the picture of the libraries; lines over rounds would be points, as all were run with two."""
     return write_pngs({"vqa_libraries": study.figure("libraries_bars")[0]}, folder)
 
@@ -118,7 +118,7 @@ def show(axes: Axes, image: np.ndarray, text: str) -> None:
 
 
 if __name__ == "__main__":
-    samples(HERE / "images" / "vqa_samples.png")
+    samples(DOCS / "images" / "vqa_samples.png")
     trained = read()
     draw(trained)
     print("\n\n".join(texts(trained)["vqa.md"]))

@@ -1,4 +1,4 @@
-"""Draws what the values of the measures look like: `python docs/draw_measures.py`.
+"""Draws what the values of the measures look like: `python docs/scripts/draw_measures.py`.
 
 Writes docs/images/measures.png and docs/images/measures_other_sizes.png, and prints the tables of
 docs/measures.md.
@@ -13,7 +13,7 @@ from modtf.analysis.figures.matrices import as_table, heat_maps
 from modtf.analysis.text import markdown_table
 from modtf.metrics import activation_measures, measure_all, uniform_activation
 
-IMAGES = Path(__file__).parent / "images"
+IMAGES = Path(__file__).parents[1] / "images"
 DPI = 80
 
 Matrices = dict[str, np.ndarray]
