@@ -8,6 +8,7 @@ Examples:
     python launch/measure.py --activations=routed.parquet --num_experts=64 --out=report    # experts, weights
 """
 
+import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from tqdm import tqdm
 from modtf.checks import check_number
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
-from modtf.routing import Routing, report_text, write_routing_report
+from modtf.routing import FORMATS, Routing, report_text, write_routing_report
 from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 from modtf.routing.measuring.choices import layers_of
 from modtf.routing.measuring.compare import Run, compare_runs
@@ -37,11 +38,10 @@ FLAGS = {
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
     define = Definer(values)
-    words = (
-        "An .npz, .safetensors or .parquet file; a folder of .npy files; one .npy file, its labels beside "
-    )
-    words += "it; or router traces of Megatron Core, a .jsonl file or a folder of them."
-    define.multi_string("activations", None, f"{words} Repeat it to compare models by the same tokens.")
+    words = "A file or folder with routing, of any format that docs/measure.md lists. Repeat it to compare "
+    define.multi_string("activations", None, f"{words}models by the same tokens.")
+    words = "The format of the files; by default their content decides. One of "
+    define.string("format", None, f"{words}{', '.join(FORMATS)}.")
     define.string("out", None, "The folder to write measures.html, its tables and pictures to.")
     define.integer("top_k", None, "Modules that a token is sent to: only their gates count.")
     define.bool("logits", False, "Activations are the router's logits, before the softmax.")
@@ -101,12 +101,20 @@ def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) ->
             raise ValueError(
                 f"--shared={one} is no number of an expert; expected numbers with commas between."
             )
-    routing = Routing.read(
-        path, given.array, given.labels, given.documents, given.label_names, given.layer_names,
-        given.experts, given.weights, given.num_experts, list(map(int, given.shared)),
-    )  # fmt: skip
-    matrix = (len(np.unique(routing.labels)), routing.activations.shape[2])
-    check_permutations("--permutations", given.permutations, matrix)
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        routing = Routing.read(
+            path, given.array, given.labels, given.documents, given.label_names, given.layer_names,
+            given.experts, given.weights, given.num_experts, list(map(int, given.shared)), given.format,
+        )  # fmt: skip
+    for note in notes:
+        print(f"Warning: {path}: {note.message}")
+    if routing.labels is None:
+        raise ValueError(
+            f"There is no array 'labels' in {path}. Name another one, or an .npy file: --labels."
+        )
+    num_labels = 1 if routing.labels is None else len(np.unique(routing.labels))
+    check_permutations("--permutations", given.permutations, (num_labels, routing.activations.shape[2]))
     routing.check_label_probs(probs)
     return routing
 

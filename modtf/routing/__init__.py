@@ -3,6 +3,7 @@
 from etils import epy
 
 with epy.lazy_api_imports(globals()):
+    from modtf.routing.formats.registry import FORMATS as FORMATS
     from modtf.routing.measuring import Experts as Experts
     from modtf.routing.names import Names as Names
     from modtf.routing.report.tables import report_text as report_text

@@ -213,7 +213,7 @@ def test_no_file_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("absent.npz", "does not exist"), ("x.txt", "holds nothing of .npz, .npy")]
+    ("name", "words"), [("absent.npz", "does not exist"), ("x.txt", "is of no known format: npz, npy")]
 )
 def test_what_is_no_array_is_one_line(name, words, tmp_path):
     (tmp_path / "x.txt").write_text("nothing")

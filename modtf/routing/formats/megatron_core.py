@@ -1,0 +1,169 @@
+"""Router traces of Megatron Core (`--moe-routing-trace-path`).
+
+A trace is a file of JSON lines for each rank, a line for each step, block and layer, and beside it, where
+asked for, the logits as bfloat16: docs.nvidia.com/megatron-core, `core.transformer.moe.router_trace`.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.routing.formats.json_lines import ENDING, Record, check_fields, first_record, records
+from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.source import Source
+from modtf.routing.measuring.checks import BFLOAT16
+
+FIELDS = ("block", "layer", "num_tokens", "top_indices")
+MTP = "mtp"
+Layer = tuple[str, int, int]  # block, number among those that predict several tokens or -1, layer
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One record: a layer's experts `[tokens, k]` of a step, and where its logits are."""
+
+    step: int
+    layer: Layer
+    experts: NDArray[np.int32]
+    record: Record
+    folder: Path
+
+    def same(self, other: "Trace") -> bool:
+        """Return whether both hold the same routing of the same layer."""
+        return self.layer == other.layer and np.array_equal(self.experts, other.experts)
+
+
+@FORMATS.register("megatron_core")
+class MegatronCore(Format):
+    """The trace of one rank, or a folder with those of several, tokens rank by rank and step by step."""
+
+    @classmethod
+    def detect(cls, source: Source) -> bool:
+        return "top_indices" in first_record(source)
+
+    @classmethod
+    def read(cls, source: Source) -> Found:
+        ranks = [_without_repeats(_traces(file), file.name) for file in source.files(ENDING)]
+        layers: dict[Layer, list[Trace]] = {}
+        for traces in _without_copies(ranks):
+            for trace in traces:
+                layers.setdefault(trace.layer, []).append(trace)
+        names = _aligned(layers)
+        joined = [layers[name] for name in names]
+        found: Found = {
+            "experts": lambda: _stacked(joined, lambda trace: trace.experts),
+            "layer_names": lambda: np.array([_words(name) for name in names]),
+        }
+        if joined and all("logit_offset" in trace.record for layer in joined for trace in layer):
+            found["activations"] = partial(_stacked, joined, _logits)
+            found["num_experts"] = lambda: np.array(joined[0][0].record["logit_shape"][-1])
+        return found
+
+
+def _traces(file: Path) -> list[Trace]:
+    found = []
+    for place, record in records(file):
+        check_fields(place, record, *FIELDS)
+        try:
+            experts = np.asarray(record["top_indices"], np.int32)
+            layer = str(record["block"]), int(record.get("mtp_idx", -1)), int(record["layer"])
+            step = int(record.get("step", 0))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{place} is not a record of a trace: {error}") from error
+        count, k = record["num_tokens"], record.get("topk")
+        if count == 0:
+            continue
+        if experts.ndim != 2 or len(experts) != count or k not in (None, experts.shape[1]):
+            raise ValueError(
+                f"{place} has top_indices of shape {experts.shape}; expected ({count}, {k or 'topk'})"
+            )
+        found.append(Trace(step, layer, experts, record, file.parent))
+    return found
+
+
+def _without_repeats(traces: Sequence[Trace], name: str) -> list[Trace]:
+    """Leave out records that a step repeats: activations that were computed again for the gradient."""
+    seen: dict[tuple[int, Layer, bytes], Trace] = {}
+    for trace in traces:
+        seen.setdefault((trace.step, trace.layer, trace.experts.tobytes()), trace)
+    if len(seen) < len(traces):
+        _warn(
+            f"{len(traces) - len(seen)} records of {name} repeat another of the same step and layer, as "
+            "activations that are computed again do. They are left out."
+        )
+    return list(seen.values())
+
+
+def _without_copies(ranks: Sequence[list[Trace]]) -> list[list[Trace]]:
+    """Leave out ranks whose routing is that of another, as tensor parallelism copies it."""
+    kept: list[list[Trace]] = []
+    for traces in ranks:
+        pairs = (zip(traces, other, strict=True) for other in kept if len(other) == len(traces))
+        if not any(all(one.same(other) for one, other in both) for both in pairs):
+            kept.append(traces)
+    if len(kept) < len(ranks):
+        _warn(
+            f"{len(ranks) - len(kept)} of {len(ranks)} files hold the same routing as another, as "
+            "tensor-parallel ranks do. They are left out."
+        )
+    _warn_of_stages(kept)
+    return kept
+
+
+def _warn_of_stages(ranks: Sequence[list[Trace]]) -> None:
+    where = [{trace.layer for trace in traces} for traces in ranks]
+    if any(one & other for number, one in enumerate(where) for other in where[:number]):
+        _warn(
+            f"{len(ranks)} ranks have the same layer numbers. Their tokens are joined, as those of "
+            "data-parallel ranks. If the ranks are pipeline stages, which number their layers from 0, put "
+            "the files of each stage into a folder of its own."
+        )
+
+
+def _aligned(layers: dict[Layer, list[Trace]]) -> list[Layer]:
+    """Return the layers that routed the same tokens; `ValueError` if others than MTP layers did not."""
+    counts = {name: [len(trace.experts) for trace in layers[name]] for name in sorted(layers)}
+    if not counts:
+        raise ValueError("it holds no records")
+    first, *_ = counts
+    others = [name for name in counts if counts[name] != counts[first]]
+    for name in others:
+        if name[0] != MTP:
+            raise ValueError(
+                f"{_words(first)} routed {sum(counts[first])} tokens in {len(counts[first])} records, "
+                f"{_words(name)} {sum(counts[name])} in {len(counts[name])}. Trace all layers in all steps; "
+                "of pipeline stages that number their layers from 0 read each from a folder of its own."
+            )
+    if others:
+        _warn(
+            f"{', '.join(map(_words, others))} did not route the tokens that {_words(first)} did, as layers "
+            "that predict several tokens ahead are shorter. They are left out."
+        )
+    return [name for name in counts if name not in others]
+
+
+def _stacked(layers: list[list[Trace]], read: Callable[[Trace], NDArray[Any]]) -> NDArray[Any]:
+    return np.stack([np.concatenate([read(trace) for trace in traces]) for traces in layers])
+
+
+def _logits(trace: Trace) -> NDArray[Any]:
+    record = trace.record
+    path = trace.folder / f"logits_rank{record['rank']}.bin"
+    count = record["logit_bytes"] // BFLOAT16.itemsize
+    values = np.fromfile(path, BFLOAT16, count, offset=record["logit_offset"])
+    return values.reshape(len(trace.experts), record["logit_shape"][-1])
+
+
+def _words(name: Layer) -> str:
+    block, mtp, layer = name
+    return f"{block} {layer}" if mtp < 0 else f"{block} {mtp}, {layer}"
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=2)

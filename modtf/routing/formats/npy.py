@@ -1,0 +1,41 @@
+"""NumPy's .npy files: one, or a folder of them. They are mapped into memory."""
+
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.source import Source
+
+
+@FORMATS.register("npy")
+class Npy(Format):
+    """A folder of .npy files, by their names, or one file, by the name "activations"."""
+
+    ending = ".npy"
+
+    @classmethod
+    def read(cls, source: Source) -> Found:
+        files, is_folder = source.files(cls.ending), source.path is not None and source.path.is_dir()
+        return {file.stem if is_folder else "activations": partial(_open, file) for file in files}
+
+
+def _open(path: Path) -> NDArray[Any]:
+    with path.open("rb") as file:
+        return mapped(path, file)
+
+
+def mapped(path: Path, file: IO[bytes]) -> NDArray[Any]:
+    """Return the array whose .npy header the file stands at, mapped into memory."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, is_fortran, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects. Save numbers, and names as text: numpy.array(names, str)")
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    order: Literal["C", "F"] = "F" if is_fortran else "C"
+    return np.memmap(path, dtype, mode="r", offset=file.tell(), shape=shape, order=order)

@@ -1,0 +1,37 @@
+"""The registry of formats. Each format is one file of this folder, which is imported when it is needed."""
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from modtf.registry import Registry
+from modtf.routing.formats.source import Source
+
+Found = dict[str, Callable[[], NDArray[Any]]]  # name of an array -> the function that reads it
+
+
+class Format:
+    """A format of routing files. Register a subclass by `@FORMATS.register(name)`."""
+
+    ending = ""  # of its files, if files that end so are of this format whatever they hold
+
+    @classmethod
+    def detect(cls, source: Source) -> bool:
+        """Return whether the source is of this format."""
+        return bool(cls.ending and source.files(cls.ending))
+
+    @classmethod
+    def read(cls, source: Source) -> Found:
+        """Return what reads each array; `ValueError` or an error of reading if the source is damaged."""
+        raise NotImplementedError
+
+
+#: in the order in which `detect` is called
+FORMATS: Registry[type[Format]] = Registry(
+    "format",
+    {
+        name: f"modtf.routing.formats.{name}"
+        for name in ("npz", "npy", "safetensors", "parquet", "megatron_core")
+    },
+)

@@ -1,0 +1,119 @@
+"""Files that are damaged or mean nothing: one line that says what is wrong, and nothing is guessed."""
+
+import json
+import os
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from modtf.routing import Routing
+from modtf.routing.formats.arrays import Arrays
+
+EXPERTS = {"experts": np.zeros((2, 16, 3), int), "num_experts": 4}
+
+
+def safetensors(header):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(8)
+
+
+def entry(**others):
+    return {"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **others}}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "its 0 bytes are fewer than its header needs"),
+        (b"1234567", "its 7 bytes are fewer"),
+        (safetensors([1]), "its header is a list"),
+        (safetensors(b"[" * 100_000), "it is nested too deeply"),
+        (safetensors({"x": 3}), "the entry 'x' of its header is invalid"),
+        (safetensors(entry(shape=[3])), r"'x' has shape \(3,\) in bytes 0 to 8 of 8"),
+        (safetensors(entry(data_offsets=[-8, 0])), ".*in bytes -8 to 0 of 8"),
+        (safetensors(entry(dtype="F8_E4M3")), "'x' is of type F8_E4M3; save it as one of"),
+    ],
+)
+def test_safetensors(content, words, tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(content)
+    with pytest.raises(ValueError, match=f"x.safetensors cannot be read as safetensors: {words}"):
+        Arrays(tmp_path / "x.safetensors")
+
+
+STRUCT = pa.struct([("a", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ([[0], [1, 2, 3]] * 2, "row 1 has a list of 3, the first a list of 1; expected lists of one length"),
+        ([[0, 1], None] * 2, "row 1 holds a null; .* Write -1 for a choice that was dropped"),
+        ([[0, 1], []] * 2, "row 1 has a list of 0, the first a list of 2"),
+        ([[[0], [1]], [[2], [3, 4]]], "row 1 has a list of 2, the first a list of 1"),
+        ([[[0], [1]], [[2], [None]]], "row 1 holds a null"),
+        ([[], []], "its lists are empty"),
+        (["code", None], "row 1 holds a null"),
+        (pa.array([{"a": 1}], STRUCT), r"it is of type struct<a: int64>; expected numbers, texts or lists"),
+        (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), "it is of type map<"),
+        (pa.array([], pa.int64()), "the file has no rows"),
+    ],
+)
+def test_parquet(column, words, tmp_path):
+    parquet.write_table(pa.table({"x": column}), tmp_path / "x.parquet")
+    arrays = Arrays(tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=f"The array 'x' of .*x.parquet cannot be read: {words}"):
+        arrays["x"]
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int32(), 2), pa.large_list(pa.int8()), pa.list_(pa.float16())])
+def test_lists_of_any_kind_in_parquet(kind, tmp_path):
+    values = [[0, 1], [2, 3], [4, 5]]
+    parquet.write_table(pa.table({"x": pa.array(values, kind)}), tmp_path / "x.parquet")
+    np.testing.assert_array_equal(Arrays(tmp_path / "x.parquet")["x"], values)
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ({"num_experts": 10**9}, "num_experts=1000000000 is not valid; expected an integer of at most 65536"),
+        ({"num_experts": "eight"}, "num_experts is 'eight'; expected one integer, such as 64"),
+        ({"num_experts": 4.5}, "num_experts is 4.5; expected one integer"),
+        (
+            {"experts": np.zeros((1, 3, 16, 2), int)},
+            r"'experts' of .* has shape \(1, 3, 16, 2\); expected \[tok",
+        ),
+        ({"experts": np.zeros((2, 0, 2), int)}, r"has shape \(2, 0, 2\): it has no tokens"),
+        (
+            {"activations": np.zeros((1, 3, 16, 2))},
+            r"has shape \(1, 3, 16, 2\); expected \[tokens, modules\]",
+        ),
+        ({"labels": np.zeros(18, int)}, "There are 2 fewer tokens: engines do not route the last token"),
+        ({"labels": np.zeros(2, int)}, "Give one for every token"),
+        (
+            {"labels": np.zeros(2, int), "documents": np.repeat(["a", "b"], 8)},
+            "There is one for each document: number documents from 0",
+        ),
+    ],
+)
+def test_arrays_that_do_not_fit(others, words, tmp_path):
+    np.savez(tmp_path / "x.npz", **{**EXPERTS, **others})
+    with pytest.raises(ValueError, match=words):
+        Routing.read(tmp_path / "x.npz")
+
+
+def test_labels_of_documents(tmp_path):
+    documents = np.array([0, 0, 1, 1, 1, 2] * 2 + [0] * 4)
+    names = np.array(["code", "law", "verse"])
+    np.savez(tmp_path / "x.npz", **EXPERTS, labels=names, documents=documents)
+    routing = Routing.read(tmp_path / "x.npz")
+    assert routing.names.labels is not None
+    assert [routing.names.labels[label] for label in routing.labels] == names[documents].tolist()
+
+
+def test_a_named_pipe_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "x.npz")
+    with pytest.raises(ValueError, match=r"x\.npz is a pipe or a device; expected a file or a folder"):
+        Arrays(tmp_path / "x.npz")
