@@ -126,7 +126,9 @@ def measured(
     try:
         sums = ActivationAccumulator(from_logits=given.logits, top_k=given.top_k)
         for chunk in tqdm(routing.chunks(), "tokens", routing.num_chunks, unit="chunk"):
-            sums.update(*chunk)
+            activations, labels, documents = chunk
+            assert labels is not None  # see `read`
+            sums.update(activations, labels, documents)
         layers = sums.result(
             label_probs=probs,
             permutations=given.permutations,

@@ -88,7 +88,10 @@ class Routing:
             routed,
             None if classes is None else classes.numbers,
             None if of_tokens is None else of_tokens.numbers,
-            Names(classes and classes.names, reading.layer_names(arrays, layer_names, num_layers)),
+            Names(
+                None if classes is None else classes.names,
+                reading.layer_names(arrays, layer_names, num_layers),
+            ),
             factors,
             reading.as_names(arrays.get("token_names")),
         )

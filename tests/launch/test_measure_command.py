@@ -141,6 +141,7 @@ def test_labels_may_be_names(arrays, tmp_path):
     names = np.array(NAMES)[arrays["labels"]]
     routing = Routing.read(saved(tmp_path / "x.npz", arrays, labels=names))
     assert routing.names.labels == tuple(sorted(NAMES))
+    assert routing.labels is not None
     assert [routing.names.label(number) for number in routing.labels] == names.tolist()
 
 
@@ -155,7 +156,7 @@ def test_chunks_are_the_tokens_in_order(arrays, tmp_path, monkeypatch):
     monkeypatch.setattr("modtf.routing.routing.CHUNK", 150)
     routing = Routing.read(saved(tmp_path / "x.npz", arrays))
     chunks = list(routing.chunks())
-    assert [len(labels) for _, labels, _ in chunks] == [150, 150, 100]
+    assert [np.size(labels) for _, labels, _ in chunks] == [150, 150, 100]
     assert routing.num_chunks == 3
     joined = np.concatenate([gates for gates, *_ in chunks], axis=1)
     np.testing.assert_array_equal(joined, arrays["activations"])

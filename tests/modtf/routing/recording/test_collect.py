@@ -84,6 +84,7 @@ def test_without_labels_tokens_and_positions_are_what_routing_may_follow(tmp_pat
     assert list(routing.factors) == ["token", "position"]
     tokens = routing.factors["token"]
     assert routing.words is not None
+    assert routing.labels is not None
     assert [routing.names.label(label) for label in routing.labels] == [routing.words[one] for one in tokens]
     assert routing.words[2] == "word 2"
     assert len(routing.words[1]) == 24
