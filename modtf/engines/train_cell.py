@@ -1,11 +1,9 @@
 """Trains one population, measures it, and writes what it found as the files that `modtf.results` reads."""
 
-import contextlib
 import json
-import math
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pandas as pd
 
 from modtf.cell import Cell
 from modtf.evaluation.evaluator import Evaluator
+from modtf.evaluation.programs import lend
 from modtf.evaluation.scores import Scores
 from modtf.families import IID
 from modtf.files import atomic_path
@@ -28,10 +27,6 @@ from modtf.training.trainer import TrainerContext, trainer_of
 from modtf.variants import TRAINER
 
 MEASURED = ("measure", "condition", "place", "value")
-KEPT = 8  # models: the variants of a comparison, and as many again
-LARGEST = 1 << 22  # weights; tracing is nothing beside the training of a larger model
-
-_kept: OrderedDict[Hashable, tuple[keras.Model, Evaluator]] = OrderedDict()
 
 
 def train_cell(
@@ -52,7 +47,8 @@ def train_cell(
     """
     population = population or cell.population
     label = cell.label if population.has_axis else f"{cell.label} {folder.name}"
-    with lend(cell, population, model, data) as (model, evaluator):
+    measures = partial(Evaluator, model, population, cell.protocol.evaluation, data=data)
+    with lend(_shape(cell, model, data), model, population, measures) as (model, evaluator):
         how |= {"data": data}
         context = TrainerContext(cell, population, model, evaluator, folder, callbacks, label, **how)
         evaluation = context.evaluation
@@ -142,32 +138,8 @@ def _save(model: keras.Model, folder: Path, name: str) -> None:
         (model.save if whole else model.save_weights)(temporary)
 
 
-@contextlib.contextmanager
-def lend(
-    cell: Cell, population: Population, model: keras.Model, data: str
-) -> Iterator[tuple[keras.Model, Evaluator]]:
-    """A model to train in place of a new one: one that was trained before, with the new one's weights; and
-    what measures it.
-
-    Tracing, most of what a short training costs, is not done anew, and traced programs do not pile up. Cells
-    that differ in their members, the learning rate or the number of steps share one.
-    """
-    key = _shape(cell, model, data)
-    if key in _kept:
-        kept, evaluator = _kept.pop(key)
-        kept.become(model)
-        lent = kept, evaluator.of(population)
-    else:
-        lent = model, Evaluator(model, population, cell.protocol.evaluation, data=data)
-    yield lent
-    if key is not None and sum(math.prod(variable.shape) for variable in model.variables) <= LARGEST:
-        _kept[key] = lent  # only now: one that was interrupted is in no known state
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
-
-
 def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
-    """What cells that can share a model have in common; None if this one's cannot be shared."""
+    """Return what cells that can share a model have in common; None if this one's cannot be shared."""
     if not isinstance(model, ModularModel) or keras.backend.backend() != "tensorflow":
         return None
     if cell.task.family.variant(cell.variant).trainer != TRAINER:  # who knows what it leaves frozen

@@ -1,11 +1,9 @@
 """Where data are made, and what evaluations read, through pipelines that are built once."""
 
-import atexit
 import contextlib
 import math
-import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import keras
@@ -20,17 +18,13 @@ from modtf.datasets import host_ops
 from modtf.datasets.device import DeviceStream, runs_on_device
 from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import pipeline
+from modtf.evaluation.programs import iterators_of, pipelines_of
 from modtf.families import Family
 from modtf.models.kernels.by_device import on_cpu
 from modtf.population import Population
 from modtf.protocol import PLACES
 
 LARGEST_KEPT = 1 << 24  # bytes of a batch; what waits holds a few of them
-
-#: of every source its iterators, by (elements of a share, shares), and the share that each waits at
-_waiting: "weakref.WeakKeyDictionary[Source, dict[tuple[int, int], tuple[int, Any]]]"
-_waiting = weakref.WeakKeyDictionary()
-atexit.register(_waiting.clear)  # TensorFlow waits for their threads, in vain once Python ends
 
 
 def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
@@ -88,7 +82,6 @@ class Source:
         count: int = 1,
     ):
         self._shares, self.make, self.program, self.count = shares, make, program, count
-        _waiting[self] = {}
 
     @contextlib.contextmanager
     def share(self, steps: int, number: int = 0, of: int = 1) -> Iterator[Any]:
@@ -96,7 +89,8 @@ class Source:
 
         Share 0 of 1 is the first steps, always the same; share n of N the steps n * steps ....
         """
-        waits_at, iterator = _waiting[self].pop((steps, of), (number, None))
+        waiting = iterators_of(self)  # by (elements of a share, shares): the share it waits at, the iterator
+        waits_at, iterator = waiting.pop((steps, of), (number, None))
         if iterator is None or waits_at != number:
             # There is nothing to rewrite in it, and looking for it costs a third of starting an iterator;
             # what tunes an iterator is a thread of its own, also while the iterator waits
@@ -111,7 +105,7 @@ class Source:
             iterator = iter(dataset.with_options(quick))
         yield iterator
         if _is_small(iterator):  # only now: one that was left in the middle is at no share
-            _waiting[self][steps, of] = (number + 1) % of, iterator
+            waiting[steps, of] = (number + 1) % of, iterator
 
 
 def _is_small(elements: Any) -> bool:
@@ -119,16 +113,9 @@ def _is_small(elements: Any) -> bool:
     return sum(math.prod(spec.shape) * spec.dtype.size for spec in specs) <= LARGEST_KEPT
 
 
-@lru_cache(1)
-def _pipelines(population: Population) -> dict[Any, Source]:
-    """Those of one population, which its variants and widths share. What waits in them holds threads and
-    memory, 28 and 22 MB a cell, so those of the population before are forgotten."""
-    return {}
-
-
 def evaluation_batches(population: Population, *which: Any) -> Source:
     """`make_batches`, built once for all models of a population."""
-    known = _pipelines(population)
+    known = pipelines_of(population)
     if which not in known:
         known[which] = make_batches(population, *which)
     return known[which]

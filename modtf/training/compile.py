@@ -1,14 +1,13 @@
 """How a model is compiled for training: the same for `modtf.train`, benchmarks and steps on arrays."""
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import keras
 from keras import ops
 
 from modtf.evaluation.elementwise import loss_of
-from modtf.evaluation.programs import with_xla
+from modtf.evaluation.programs import Compiled, compiled_of, set_compiled, with_xla
 from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
 from modtf.protocol import Training
@@ -16,15 +15,6 @@ from modtf.training.optimizer import make_optimizer
 from modtf.xla.switches import use_precision
 
 STEPS_PER_EXECUTION = 100  # by then Keras's work between them is lost in the steps
-
-
-@dataclass(frozen=True)
-class CompiledFor:
-    """An optimizer, and what is part of programs. No tuple: Keras, which saves what it finds in tuples too,
-    would write the optimizer as a part of the loss."""
-
-    optimizer: keras.optimizers.Optimizer
-    settings: Hashable
 
 
 @keras.saving.register_keras_serializable("modtf")
@@ -37,23 +27,12 @@ class SettingLoss(keras.losses.Loss):
     def __init__(self, setting: str, name: str = "loss", **kwargs):
         super().__init__(name=name, **kwargs)
         self.setting = setting
-        #: with what `compile_model` compiled a model for it
-        self.compiled_for: CompiledFor | None = None
-        #: training functions that were traced since, by what tells them apart
-        self.programs: dict[Hashable, Callable[[Any], Any]] = {}
 
     def call(self, y_true, y_pred):
         return loss_of(self.setting)(y_true, y_pred)
 
     def get_config(self):
         return {**super().get_config(), "setting": self.setting}
-
-
-def own_loss(model: keras.Model) -> SettingLoss | None:
-    """A model's loss, if `compile_model` was the last that has compiled it: a user may have done so since."""
-    loss = model.loss.get("target") if model.compiled and isinstance(model.loss, dict) else None
-    compiled_for = getattr(loss, "compiled_for", None)
-    return loss if compiled_for is not None and compiled_for.optimizer is model.optimizer else None
 
 
 def training_variables(model: keras.Model) -> list[keras.Variable]:
@@ -93,8 +72,8 @@ def compile_model(
     if training.schedule is None:  # then programs know neither the rate nor how long it is
         same = replace(training, learning_rate=1.0, steps=1, batch_size=1, evaluations=1, tail=0)
     settings = setting, len(population), jit_compile, kernels(), trained, same
-    before = own_loss(model)
-    if loss is None and before is not None and before.compiled_for == CompiledFor(model.optimizer, settings):
+    before = compiled_of(model)
+    if loss is None and before is not None and before.settings == settings:
         for variable in model.optimizer.variables:
             variable.assign(ops.zeros_like(variable))
         if training.schedule is None:
@@ -102,9 +81,11 @@ def compile_model(
         model.steps_per_execution = steps_per_execution
         return
     optimizer = make_optimizer(training, len(population))
+    compiled = None
     if loss is None:
         loss = SettingLoss(setting, dtype=model.variable_dtype)
-        loss.compiled_for = CompiledFor(optimizer, settings)
+        compiled = Compiled(optimizer, loss, settings)
+    set_compiled(model, compiled)
     model.compile(
         optimizer=optimizer,
         loss=loss if isinstance(loss, dict) else {"target": loss},

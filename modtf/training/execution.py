@@ -10,11 +10,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from modtf.evaluation.programs import compiled_of
 from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import CPU, kernels, on_cpu
 from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit
 from modtf.training.batches import Batches
-from modtf.training.compile import STEPS_PER_EXECUTION, own_loss, training_variables
+from modtf.training.compile import STEPS_PER_EXECUTION, training_variables
 
 SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
 
@@ -73,12 +74,12 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
         return batches.feed(1)
     steps = model.steps_per_execution
     per_program = steps_that_fit(batches.bytes_per_step, steps)
-    loss = own_loss(model)  # which keeps what the model was trained with before
-    kept = {} if loss is None else loss.programs
+    compiled = compiled_of(model)
+    functions = {} if compiled is None else compiled.functions
     key = (batches.program, steps, per_program, tuple(devices))
-    if key not in kept:
-        kept[key] = _train_function(model, batches, steps, per_program, devices)
-    model.train_function = kept[key]
+    if key not in functions:
+        functions[key] = _train_function(model, batches, steps, per_program, devices)
+    model.train_function = functions[key]
     return batches.feed(per_program)
 
 

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
-from modtf.engines import train_cell as reuse
+from modtf.engines.train_cell import _shape
+from modtf.evaluation import programs
+from modtf.evaluation.evaluator import Evaluator
+from modtf.models.architectures import ARCHITECTURES
 from modtf.models.build import build_cell
 from modtf.models.routers import ROUTERS
 
@@ -25,7 +28,7 @@ def cell(variant, members, **protocol):
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch):
-    monkeypatch.setattr(reuse, "_kept", OrderedDict())
+    monkeypatch.setattr(programs, "_models", OrderedDict())
 
 
 def ends(cell, out):
@@ -44,22 +47,50 @@ def test_the_same_numbers_as_alone(tmp_path):
     first = cell("gumbel", ((0, 0), (1, 0)))
     second = cell("gumbel", ((2, 3), (4, 1)), learning_rate=1e-2, steps=8, evaluations=2)
     alone = ends(second, tmp_path / "alone")
-    reuse._kept.clear()
+    programs._models.clear()
     ends(first, tmp_path / "shared")
-    (lent,) = reuse._kept.values()
+    (lent,) = programs._models.values()
     np.testing.assert_equal(ends(second, tmp_path / "shared"), alone)
-    (again,) = reuse._kept.values()
+    (again,) = programs._models.values()
     assert again[0] is lent[0]
 
 
+@pytest.fixture
+def traces(monkeypatch):
+    """How often a model's `call` has run: TensorFlow calls it once for every program that it traces."""
+    counted, call = [0], ARCHITECTURES["mlp"].call
+
+    def count(self, *arguments, **options):
+        counted[0] += 1
+        return call(self, *arguments, **options)
+
+    monkeypatch.setattr(ARCHITECTURES["mlp"], "call", count)
+    return counted
+
+
+@pytest.mark.slow
+def test_a_second_cell_of_the_same_shape_traces_nothing(tmp_path, traces):
+    """Another number of steps between two returns to Python is one program more."""
+    counts: list[int] = []
+    for changes in ({}, {"learning_rate": 1e-2}, {"steps": 8}):
+        members = ((len(counts), 0), (len(counts), 1))
+        run_cell(cell("modular", members, **changes), tmp_path, verbose=False)
+        counts.append(traces[0])
+    assert counts == [3, 3, 4]
+
+
 def lend(cell, data="auto"):
-    return reuse.lend(cell, cell.population, build_cell(cell, cell.population), data)
+    model, population = build_cell(cell, cell.population), cell.population
+    key = _shape(cell, model, data)
+    return programs.lend(
+        key, model, population, lambda: Evaluator(model, population, cell.protocol.evaluation)
+    )
 
 
 def test_what_was_interrupted_is_not_kept():
     with pytest.raises(KeyboardInterrupt), lend(cell("monolithic", ((0, 0),))):
         raise KeyboardInterrupt
-    assert not reuse._kept
+    assert not programs._models
 
 
 def test_other_shapes_are_not_shared(monkeypatch):
@@ -71,17 +102,17 @@ def test_other_shapes_are_not_shared(monkeypatch):
     for each in (one, *others):
         with lend(each) as (model, _):
             models.append(model)
-    assert len(set(map(id, models))) == len(models) <= reuse.KEPT
+    assert len(set(map(id, models))) == len(models) <= programs.KEPT
     with lend(replace(one, members=((3, 3),))) as (model, _):
         assert model is models[0]
-    monkeypatch.setattr(reuse, "KEPT", 2)
+    monkeypatch.setattr(programs, "KEPT", 2)
     with lend(others[-1]) as (last, _):
         pass
-    assert [kept for kept, _ in reuse._kept.values()] == [models[0], last]
-    monkeypatch.setattr(reuse, "LARGEST", 1)
+    assert [kept for kept, _ in programs._models.values()] == [models[0], last]
+    monkeypatch.setattr(programs, "LARGEST", 1)
     with lend(one):
         pass
-    assert [kept for kept, _ in reuse._kept.values()] == [last]
+    assert [kept for kept, _ in programs._models.values()] == [last]
 
 
 def test_a_name_that_was_registered_anew_is_another_router(monkeypatch):

@@ -9,8 +9,9 @@ from keras import ops
 
 from modtf import Population, Task, Training, build
 from modtf.evaluation.elementwise import loss_of
+from modtf.evaluation.programs import compiled_of
 from modtf.settings import SETTINGS
-from modtf.training.compile import SettingLoss, compile_model, own_loss
+from modtf.training.compile import SettingLoss, compile_model
 from modtf.training.optimizer import MemberSGD
 
 POPULATION = Population.of([Task(num_rules=2, data_seed=i) for i in range(2)], [0, 1])
@@ -29,27 +30,27 @@ def test_it_takes_what_training_says():
     model.compiled_by_xla = False  # type: ignore[misc]  # as architectures say whose convolutions a CPU runs faster without
     own = keras.losses.MeanSquaredError()
     compile_model(model, POPULATION, training, loss=own)
-    assert (model.jit_compile, model.loss, own_loss(model)) == (False, {"target": own}, None)
+    assert (model.jit_compile, model.loss, compiled_of(model)) == (False, {"target": own}, None)
 
 
 def test_compiled_again_the_optimizer_begins_anew_and_programs_stay():
     model, training = build(POPULATION, "modular", 8), Training(steps=1, learning_rate=1e-2)
     compile_model(model, POPULATION, training)
-    loss, optimizer = own_loss(model), model.optimizer
+    compiled, optimizer = compiled_of(model), model.optimizer
     optimizer.build(model.trainable_variables)
     for variable in optimizer.variables:
         variable.assign(ops.ones_like(variable))
     compile_model(model, POPULATION, replace(training, learning_rate=1e-3), steps_per_execution=1)
-    assert (own_loss(model), model.optimizer, model.steps_per_execution) == (loss, optimizer, 1)
+    assert (compiled_of(model), model.optimizer, model.steps_per_execution) == (compiled, optimizer, 1)
     state = {variable.path.split("/")[-1]: variable.numpy() for variable in optimizer.variables}
     np.testing.assert_allclose(state.pop("learning_rate"), 1e-3)
     assert all((values == 0).all() for values in state.values())
     for other in ({"clipnorm": 1.0}, {"weight_decay": 0.1}, {"schedule": "cosine"}):
         compile_model(model, POPULATION, replace(training, **other))
-        assert own_loss(model) is not loss
-        loss = own_loss(model)
+        assert compiled_of(model) not in (None, compiled)
+        compiled = compiled_of(model)
     model.compile("sgd", "mse")
-    assert own_loss(model) is None
+    assert compiled_of(model) is None
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
