@@ -16,9 +16,9 @@ from modtf.launch.set_options import Settings, check_known, settings_given
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS, default_variants
-from modtf.protocol import PRECISIONS, PRESETS
+from modtf.protocol import PRECISIONS, PRESETS, preset
 from modtf.studies.check import check_cell, check_cells
-from modtf.studies.grid import Grid, grid
+from modtf.studies.grid import Grid, Point, grid
 from modtf.studies.load import STUDIES, load_study
 from modtf.studies.point import OPTIONS, PARTS, cell_of, options_known
 
@@ -97,12 +97,21 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
         check_choice("--arch", arch, FAMILIES)
     settings = settings_given(given, several=isinstance(given.arch, list))
     grids = _grids(given, [FAMILIES[arch] for arch in dict.fromkeys(archs)], settings)
-    cells = [cell_of(point) for point in sum(grids, Grid([]))]
+    cells = [cell_of(_sized(point)) for point in sum(grids, Grid([]))]
     if isinstance(given.arch, list):
         check_cells(cells)
     for cell in cells:
         check_cell(cell)
     return cells
+
+
+def _sized(point: Point) -> Point:
+    """Return a point whose evaluations are smaller where its training is shorter than the preset's; those of
+    the paper stay as published."""
+    name, steps = point["preset"], point.get("training.steps")
+    if name == "paper" or not isinstance(steps, int) or steps < 1:  # which `cell_of` refuses
+        return point
+    return {**point, "protocol": lambda task: preset(name, task).shortened(steps)}
 
 
 def cells_given(given: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:

@@ -28,7 +28,7 @@ from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.models.architectures.sizes import check_size
 from modtf.models.own import MODELS
-from modtf.protocol import PLACES, STRATEGIES
+from modtf.protocol import PLACES, STRATEGIES, preset
 
 RUN = "run.json"
 
@@ -97,6 +97,7 @@ def main(given: flags.FlagValues) -> None:
 
         stream(first.task, 1)  # data that are not there are the fault of no variant
     rate = "the rates found" if given.best else f"learning rate {training.learning_rate:g}"
+    rate += f", {training.schedule}" if training.schedule else ""
     print(
         f"{label}: {len(cells)} variants x {len(first.members)} members, {training.steps:,} steps at {rate} "
         f"(preset {given.preset}). Writing to {out}",
@@ -131,11 +132,13 @@ def main(given: flags.FlagValues) -> None:
         for cell in sorted(unfinished, key=lambda cell: cell.runs not in MODELS):  # theirs may fail
             run_cell(cell, out, strategy=strategy, data=given.data, wait=given.wait)
     from modtf.analysis import results_table, table_note
+    from modtf.analysis.table import sizes_note
     from modtf.results import load_results
 
     frame = load_results([str(out / cell.folder) for cell in cells])
     frame = frame[frame["checkpoint"] == checkpoint]
-    print(f"\n{results_table(frame)}\n\n{table_note(frame)}\nLook inside: tensorboard --logdir {out}")
+    note = f"{table_note(frame)}\n{sizes_note(first, checkpoint, preset(given.preset, first.task).protocol)}"
+    print(f"\n{results_table(frame)}\n\n{note}\nLook inside: tensorboard --logdir {out}")
     if refused:
         raise ValueError(f"left out: {', '.join(refused.values())}; why stands above.")
 

@@ -104,11 +104,11 @@ class Evaluation:
         """The conditions beside "iid", of a family: by default all that it has."""
         return tuple(family.condition_names) if self.conditions is None else self.conditions
 
-    def smaller(self, factor: int, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
+    def smaller(self, factor: float, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
         """An evaluation used while training: `factor` times less data, the condition of training alone."""
 
         def fewer(number: int, at_least: int) -> int:
-            return min(number, max(at_least, number // factor))
+            return min(number, max(at_least, int(number // factor)))
 
         return replace(
             self,
@@ -182,6 +182,12 @@ class Preset:
     tasks: int
     seeds: int
     protocol: Protocol
+
+    def shortened(self, steps: int) -> Protocol:
+        """Return the protocol of fewer steps, whose evaluations read as many times less data."""
+        factor, sizes = self.protocol.training.steps / steps, self.protocol.evaluation
+        sizes = sizes.smaller(factor, sizes.conditions) if factor > 1 else sizes
+        return Protocol(replace(self.protocol.training, steps=steps), sizes)
 
 
 PRESETS = {"quick": "quick", "paper": "published"}  # name on the command line -> method of a `Family`

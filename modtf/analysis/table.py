@@ -16,9 +16,12 @@ from modtf.analysis.rows import (
     random_at_places,
 )
 from modtf.analysis.text import listing, plural, text_table
+from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.metrics import activation_measures, smaller_is_better
+from modtf.protocol import TRAINING_FACTOR, Protocol
 from modtf.results.schema import KIND
+from modtf.training.arithmetic import epochs_of
 
 BY = ["variant", "column"]
 ONE = (*KIND, "num_rules", "width")  # a table compares models that agree in these
@@ -99,6 +102,23 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
     outside, checkpoint = headline_label(frame["arch"].iloc[0]), listing(frame["checkpoint"])
     meant = f"checkpoint {checkpoint}: {CHECKPOINT_WORDS[checkpoint]}"
     return f"{said}; {better}.\nout: {outside}. {meant}. seconds: training, per model."
+
+
+def sizes_note(cell: Cell, checkpoint: str, usual: Protocol) -> str:
+    """Return how many examples a checkpoint of a cell is measured on, and whether they are fewer than usual.
+
+    Example:
+        >>> sizes_note(cell, "tail", usual)  # doctest: +SKIP
+        'Measured on 2,560 new examples under each condition, fewer than usual, as training is shorter.'
+    """
+    training, sizes = cell.protocol.training, cell.protocol.evaluation
+    batches = sizes.batches
+    if checkpoint == "tail":
+        evaluations = epochs_of(training)[2] if training.tail else 1  # else all read the same data
+        batches = evaluations * sizes.smaller(TRAINING_FACTOR).batches
+    fewer = training.steps < usual.training.steps and sizes.batches < usual.evaluation.batches
+    words = ", fewer than usual, as training is shorter" if fewer else ""
+    return f"Measured on {batches * sizes.batch_size:,} new examples under each condition{words}."
 
 
 def tables_of(results: pd.DataFrame, level: float = LEVEL) -> str:

@@ -33,4 +33,6 @@ class MHA(Family):
         return published_preset(500_000, **sizes, activation_batch_size=1000, tokens_per_draw=100_000)
 
     def quick(self, task: "Task") -> Preset:
-        return quick_preset(num_rules=2, tasks=3, seeds=1, steps=2_000, learning_rate=2e-3)
+        sizes = {"batches": 20, "batch_size": 128, "activation_batch_size": 128}
+        sizes |= {"tokens": 25_600, "draws": 10, "tokens_per_draw": 1_280}
+        return quick_preset(num_rules=2, tasks=3, seeds=1, steps=2_000, learning_rate=2e-3, **sizes)

@@ -26,4 +26,4 @@ class MLP(Family):
         return published_preset(100_000, batch_size=1000, activation_batch_size=1000)
 
     def quick(self, task: "Task") -> Preset:
-        return quick_preset(num_rules=8, tasks=5, seeds=1, steps=10_000, learning_rate=3e-4)
+        return quick_preset(num_rules=8, tasks=5, seeds=1, steps=10_000, learning_rate=1e-3)

@@ -46,4 +46,8 @@ class RNN(Family):
         return published_preset(500_000, CLIPNORM, activation_batch_size=100, tokens_per_draw=100_000)
 
     def quick(self, task: "Task") -> Preset:
-        return quick_preset(num_rules=2, tasks=3, seeds=1, steps=800, learning_rate=3e-3, clipnorm=CLIPNORM)
+        sizes = {"batches": 10, "batch_size": 64, "activation_batch_size": 64}
+        sizes |= {"tokens": 12_800, "draws": 10, "tokens_per_draw": 640}
+        return quick_preset(
+            num_rules=2, tasks=3, seeds=1, steps=800, learning_rate=3e-3, clipnorm=CLIPNORM, **sizes
+        )

@@ -1,5 +1,6 @@
 """Reads the files of a cell, and refuses what its config does not speak of, or what no training can give."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,7 @@ def read_table(folder: Path, name: str, cell: Cell) -> pd.DataFrame:
         raise ValueError(f"{path} is not a table ({error}). Remove it and run its cell again.") from error
     if list(frame) != list(columns):
         raise _wrong(path, f"has the columns {', '.join(map(str, frame))}, expected {', '.join(columns)}")
-    key = [column for column in columns if column not in (*NOT_KEYS, *CELL)]
-    if frame.duplicated(key).any():
+    if frame.duplicated(key_of(columns)).any():
         raise _wrong(path, "gives a value twice")
     for column, value in cell.columns.items() if name == RESULTS else ():
         others = set(frame[column].unique().tolist()) - {value}
@@ -76,6 +76,11 @@ def read_table(folder: Path, name: str, cell: Cell) -> pd.DataFrame:
             raise _wrong(path, f"does not give every score of every member: {counts.idxmin()}")
     _check_ranges(path, frame)
     return frame
+
+
+def key_of(columns: Iterable[str]) -> list[str]:
+    """Return the columns in which no two rows of one cell may agree."""
+    return [column for column in columns if column not in (*NOT_KEYS, *CELL)]
 
 
 def _check_ranges(path: Path, frame: pd.DataFrame) -> None:

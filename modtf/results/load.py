@@ -1,6 +1,6 @@
 """Reads the tables of many cells as one pandas DataFrame, and their activation matrices."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from modtf.families import FAMILIES
 from modtf.metrics import GROUPS, MAIN_GROUPS, MEASURES, activation_measures
 from modtf.protocol import tail_length
 from modtf.results.cells import CellFolder, Source, find_cells
-from modtf.results.check import read_matrices, read_table
+from modtf.results.check import read_matrices
 from modtf.results.schema import (
     CELL,
     CHECKPOINTS,
@@ -25,8 +25,9 @@ from modtf.results.schema import (
     VARIANTS,
     with_place,
 )
+from modtf.results.tables import Progress as Progress
+from modtf.results.tables import read_tables
 
-Progress = Callable[[Sequence[CellFolder]], Iterable[CellFolder]]  # such as tqdm
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
 JOINED = {"protocol": "str", "folder": "str"}  # what loading adds to the columns of the file
 
@@ -52,18 +53,38 @@ def load_results(directory: Source, progress: Progress = iter) -> pd.DataFrame:
         >>> frame.query("measure == 'alignment'").groupby("variant").value.mean()  # doctest: +SKIP
     """
     cells = [cell for cell in find_cells(directory) if cell.is_finished]
-    read = [(cell, read_table(cell.path, RESULTS, cell.definition)) for cell in progress(cells)]
-    return _concatenate([(cell, _with_new(cell, frame)) for cell, frame in read], {**COLUMNS, **JOINED})
+    frame, rows = _with_new(cells, *read_tables(cells, RESULTS, progress))
+    return _described(cells, frame, rows, {**COLUMNS, **JOINED})
 
 
-def _with_new(cell: CellFolder, frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a cell, and those of measures that were registered since, from its matrices."""
-    known, there = [measure.name for measure in activation_measures()], set(frame["measure"].unique())
-    new, old = ([name for name in known if (name in there) == wanted] for wanted in (False, True))
-    if not new:
-        return frame
-    dtype = pd.CategoricalDtype([*frame["measure"].cat.categories, *new])
-    parts = [frame.astype({"measure": dtype})]
+def _with_new(
+    cells: Sequence[CellFolder], frame: pd.DataFrame, rows: NDArray[np.intp]
+) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+    """Return the rows of cells, and those of measures that were registered since, from their matrices."""
+    known = [measure.name for measure in activation_measures()]
+    codes = frame["measure"].cat.categories.get_indexer(known)
+    there = np.zeros((len(cells), len(frame["measure"].cat.categories) + 1), bool)  # the last: never there
+    there[np.repeat(np.arange(len(cells)), rows), frame["measure"].cat.codes] = True
+    lacking = ~there[:, codes]
+    if not lacking.any():
+        return frame, rows
+    dtype = pd.CategoricalDtype(list(dict.fromkeys([*frame["measure"].cat.categories, *known])))
+    frame = frame.astype({"measure": dtype})
+    ends = np.cumsum(rows)
+    parts = []
+    for cell, begin, end, new in zip(cells, ends - rows, ends, lacking, strict=True):
+        parts.append([frame.iloc[begin:end]])
+        if new.any():
+            parts[-1] += _new_rows(
+                cell, parts[-1][0], [n for n, is_new in zip(known, new, strict=True) if is_new]
+            )
+    numbers = np.array([sum(map(len, part)) for part in parts], np.intp)
+    return pd.concat([one for part in parts for one in part], ignore_index=True), numbers
+
+
+def _new_rows(cell: CellFolder, frame: pd.DataFrame, new: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """Yield a cell's rows of measures that were registered since."""
+    old = [name for name in (m.name for m in activation_measures()) if name not in new]
     for place, rows in frame[frame["measure"].isin(old[:1])].groupby("place", observed=True):
         for found in load_activations([cell], str(place)):
             members = pd.MultiIndex.from_arrays([found.data_seeds, found.seeds])
@@ -71,9 +92,8 @@ def _with_new(cell: CellFolder, frame: pd.DataFrame) -> pd.DataFrame:
                 index = members.get_indexer(pd.MultiIndex.from_frame(some[["data_seed", "seed"]]))
                 values = found.measured(str(checkpoint), MAIN_GROUPS)
                 for name in new:
-                    measure = pd.Categorical([name] * len(some), dtype=dtype)
-                    parts.append(some.assign(measure=measure, value=values[name][index]))
-    return pd.concat(parts, ignore_index=True)
+                    measure = pd.Categorical([name] * len(some), dtype=frame["measure"].dtype)
+                    yield some.assign(measure=measure, value=values[name][index])
 
 
 def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
@@ -87,8 +107,8 @@ def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
         FileNotFoundError, ValueError: as `load_results`.
     """
     cells = [cell for cell in find_cells(directory) if cell.is_finished and cell.has_history]
-    tables = [(cell, read_table(cell.path, HISTORY, cell.definition)) for cell in progress(cells)]
-    return _concatenate(tables, {**{name: COLUMNS[name] for name in CELL}, **HISTORY_COLUMNS, **JOINED})
+    columns = {**{name: COLUMNS[name] for name in CELL}, **HISTORY_COLUMNS, **JOINED}
+    return _described(cells, *read_tables(cells, HISTORY, progress), columns)
 
 
 @dataclass(frozen=True)
@@ -170,16 +190,25 @@ def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: _in_order(name, pd.Categorical(frame[name])) for name in texts})
 
 
-def _concatenate(tables: list[tuple[CellFolder, pd.DataFrame]], dtypes: Mapping[str, str]) -> pd.DataFrame:
-    """One frame of all: texts become categories."""
-    whole = [
-        frame.assign(**cell.cell, protocol=cell.protocol, folder=str(cell.path)) for cell, frame in tables
-    ]
-    frame = pd.concat([one for one in whole if len(one)] or [pd.DataFrame(columns=list(dtypes))])
-    numbers = {name: dtype for name, dtype in dtypes.items() if dtype != "str"}
-    texts = {name: pd.Categorical(frame[name]) for name in dtypes if name not in numbers}
-    ordered = {name: _in_order(name, values) for name, values in texts.items()}
-    return frame.astype(numbers).assign(**ordered)[list(dtypes)].reset_index(drop=True)
+def _described(
+    cells: Sequence[CellFolder], frame: pd.DataFrame, rows: NDArray[np.intp], dtypes: Mapping[str, str]
+) -> pd.DataFrame:
+    """Return the frame with what is known of its cells, `rows` rows each; texts are categories in order."""
+    described = [{**cell.cell, "protocol": cell.protocol, "folder": str(cell.path)} for cell in cells]
+    columns: dict[str, Any] = {}
+    for name, dtype in dtypes.items():
+        if name in (*CELL, *JOINED):
+            values = [one[name] for one in described]
+            if dtype == "str":
+                once = pd.Categorical(values)
+                columns[name] = pd.Categorical.from_codes(np.repeat(once.codes, rows), dtype=once.dtype)
+            else:
+                columns[name] = np.repeat(np.array(values, dtype), rows)
+        else:
+            columns[name] = frame[name].array
+        if dtype == "str":
+            columns[name] = _in_order(name, columns[name].remove_unused_categories())
+    return pd.DataFrame(columns)
 
 
 def _in_order(name: str, values: pd.Categorical) -> pd.Categorical:

@@ -14,6 +14,7 @@ from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
 from modtf.protocol import Protocol
 from modtf.studies import load_study
+from modtf.task import Task
 from modtf.variants import Variant
 
 
@@ -151,6 +152,15 @@ def test_what_is_not_given_is_the_quick_presets():
     assert {(cell.task.num_rules, cell.width, len(cell.members)) for cell in found} == {(8, 32, 5)}
     (paper,) = swept("--arch=mlp", "--variant=modular", "--preset=paper")
     assert paper.protocol == Protocol.published(paper.task)
+
+
+@pytest.mark.parametrize("steps", ["--steps=1000", "--set=training.steps=1000"])
+def test_evaluations_shrink_with_the_steps_but_for_the_papers(steps):
+    sizes = Protocol.quick(Task("mlp")).evaluation
+    short = cells(steps, "--set=evaluation.draws=7")["modular"].protocol.evaluation
+    assert (short.batches, short.tokens, short.draws) == (sizes.batches // 10, sizes.tokens // 10, 7)
+    published = Protocol.published(Task("mlp")).evaluation
+    assert cells(steps, "--preset=paper")["modular"].protocol.evaluation == published
 
 
 UNKNOWN = {

@@ -43,12 +43,15 @@ def finished(tmp_path_factory):
 def test_it_trains_and_compares_variants(finished):
     out, printed, progress = finished
     lines = printed.splitlines()
-    assert lines[0].startswith("mlp_regression_r2_e4: 2 variants x 2 members, 1 steps at learning rate 0.01 ")
+    assert lines[0].startswith(
+        "mlp_regression_r2_e4: 2 variants x 2 members, 1 steps at learning rate 0.01, cosine"
+    )
     assert lines[0].endswith(str(out))
     rows = [line.split()[0] for line in lines if line.startswith((*TRAINED, "random"))]
     assert rows == [*TRAINED, "random"]
     assert "mean over 2 models of one task" in printed
     assert "out: inputs x 2." in printed
+    assert "Measured on 256 new examples under each condition, fewer than usual" in printed
     assert f"tensorboard --logdir {out}" in printed
     assert all(f"mlp_regression_r2_e4_{variant}: 100%" in progress for variant in TRAINED)
     shown = [line for line in progress.replace("\r", "\n").splitlines() if line.strip()]

@@ -2,10 +2,12 @@
 
 import pytest
 
-from modtf.families import FAMILIES, IID
+from modtf.cell import Cell
+from modtf.families import FAMILIES, IID, with_free_rules
 from modtf.protocol import PRESETS, Evaluation, Protocol, Training, preset, tail_length
+from modtf.studies.estimate import evaluation_tokens
 from modtf.task import Task
-from modtf.training.arithmetic import epochs_of
+from modtf.training.arithmetic import BACKWARD, epochs_of
 
 EVERY = [(arch, setting) for arch, family in FAMILIES.items() for setting in family.settings]
 
@@ -23,16 +25,34 @@ def test_presets(name, arch, setting):
     assert epochs // every == training.evaluations
     if training.tail:
         assert 10 <= tail == epochs // 10
-        assert (
-            tail * found.protocol.evaluation.smaller(10).batches * found.protocol.evaluation.batch_size
-            >= 25_600
-        )
+        sizes = found.protocol.evaluation
+        examples = tail * sizes.smaller(10).batches * sizes.batch_size
+        assert examples >= 25_600 or (name == "quick" and task.is_sequence and examples >= 640)
     else:
         assert tail == tail_length(training.evaluations) >= 5
     assert found.tasks >= 3  # so that there is an interval to show
     assert task.replace(num_rules=found.num_rules).num_rules >= 2
     assert found.width >= 1
     assert training.clipnorm == Protocol.published(task).training.clipnorm  # one clip rule
+
+
+@pytest.mark.parametrize("arch", with_free_rules())
+def test_evaluation_costs_at_most_a_tenth_of_a_quick_training(arch):
+    task = Task(arch)
+    found = preset("quick", task)
+    cell = Cell(task, found.width, "modular", ((0, 0),), found.protocol)
+    trained = found.protocol.training.steps * cell.step_tokens
+    assert evaluation_tokens(cell) / BACKWARD <= trained / 10
+
+
+def test_a_shorter_training_is_evaluated_on_less():
+    quick = preset("quick", Task("mlp"))
+    short = quick.shortened(1_000)
+    assert short.training == Protocol.quick(Task("mlp")).replace(steps=1_000).training
+    sizes = (short.evaluation.batches, short.evaluation.tokens, short.evaluation.draws)
+    assert sizes == (10, 5_120, 5)
+    assert quick.shortened(10_000) == quick.protocol
+    assert quick.shortened(20_000).evaluation == quick.protocol.evaluation
 
 
 def test_the_names_of_presets():

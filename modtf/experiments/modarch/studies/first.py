@@ -5,9 +5,9 @@
 
 Width 32, both settings, the four published variants, one seed a task. mlp: R = 2, 8, 32, ten tasks. mha
 (search v1) and rnn: R = 2, 8, five tasks. Not the published protocol: fewer steps at a higher learning rate,
-the same for all variants of a kind, chosen from measured step times before anything was run. The last and the
-best weights are measured on the published number of batches, in the mlp with all published sizes; in mha and
-rnn the activation matrix is from 10^6 tokens, `adaptation` from 100 distributions of 10^4.
+constant and the same for all variants of a kind, chosen from measured step times before anything was run.
+The last and the best weights are measured on the published number of batches, in the mlp with all published
+sizes; in mha and rnn the activation matrix is from 10^6 tokens, `adaptation` from 100 distributions of 10^4.
 
 The published variants at R = 8 in regression are cells of the study `routers` too: with the same --out they
 are trained once.
@@ -24,15 +24,21 @@ RULES = {"mlp": (2, 8, 32), "mha": (2, 8), "rnn": (2, 8)}
 TASKS = {"mlp": 10, "mha": 5, "rnn": 5}
 STEPS = {"mlp": 25_000, "mha": 5_000, "rnn": 3_000}
 LEARNING_RATE = {"mlp": 3e-4, "mha": 1e-3, "rnn": 1e-3}
-SIZES = {"tokens": 1_000_000, "draws": 100, "tokens_per_draw": 10_000}  # of the last evaluation
+SIZES = {
+    "batches": 100,
+    "tokens": 1_000_000,
+    "draws": 100,
+    "tokens_per_draw": 10_000,
+}  # of the last evaluation
 EXAMPLES = {"mlp": 1000, "mha": 256, "rnn": 256}  # of its batches
 
 
 def base(arch: str, **changes: Any) -> Grid:
     """What all cells of a kind share: width, steps, learning rate, sizes of evaluations; `changes` of the
     protocol, `**{"training.steps": 100}`."""
-    protocol = {"training.steps": STEPS[arch], "training.learning_rate": LEARNING_RATE[arch]}
-    protocol |= {"training.evaluations": 20, **{f"evaluation.{name}": size for name, size in SIZES.items()}}
+    protocol: dict[str, Any] = {"training.steps": STEPS[arch], "training.schedule": None}
+    protocol |= {"training.learning_rate": LEARNING_RATE[arch], "training.evaluations": 20}
+    protocol |= {f"evaluation.{name}": size for name, size in SIZES.items()}
     protocol |= {f"evaluation.{name}": EXAMPLES[arch] for name in ("batch_size", "activation_batch_size")}
     return grid(arch=arch, width=32, preset="quick", **protocol | changes)
 
