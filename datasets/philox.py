@@ -15,7 +15,7 @@ SCRAMBLING_KEY = (0x3EC8F720, 0x02461E29)
 
 
 def words(key: int) -> np.ndarray:
-    """The two words of a signed 64-bit key, low first: uint32 [2]."""
+    """Return the two words of a signed 64-bit key, low first: uint32 [2]."""
     return np.array([key & 0xFFFFFFFF, (key >> 32) & 0xFFFFFFFF], np.uint32)
 
 
@@ -44,8 +44,8 @@ def uniforms(ops, seed, start, count: int, dtype: str = "float32"):
 
 
 def scramble(ops, key, index):
-    """The key's two words and the counter's upper two, each [...], that TensorFlow makes of a seed: of
-    `words` [..., 2], and an index from 0 of a shape that broadcasts with [...]."""
+    """Return the key's two words and the counter's upper two, each [...], that TensorFlow makes of a seed,
+    from `words` [..., 2] and an index of a shape that broadcasts with [...]."""
     key, index = ops.convert_to_tensor(key, "uint32"), ops.cast(index, "uint32")
     zero = ops.zeros_like(key[..., 0] + index)
     counter = (zero + key[..., 0], zero + key[..., 1], zero + index, zero)
@@ -64,7 +64,7 @@ def uniforms_at(ops, key, index, count: int, dtype: str = "float32"):
 
 
 def _block(ops, seed, group):
-    """The four words of each group of a seed's."""
+    """Return the four words of each group of a seed."""
     group, seed = ops.cast(group, "uint32"), [word[..., None] for word in seed]
     zero = ops.zeros_like(group + seed[0])
     return philox(ops, (group, zero, zero + seed[2], zero + seed[3]), seed[:2])

@@ -1,4 +1,4 @@
-"""What a stream is, before anything is drawn: the same for host and device. No TensorFlow here."""
+"""The plan of a stream before anything is drawn, the same for host and device. No TensorFlow here."""
 
 import inspect
 import math
@@ -50,7 +50,7 @@ class StreamPlan:
         condition: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> "StreamPlan":
-        """Checks what `modtf.stream` is given; `ops` is what data are made with, of host or device."""
+        """Check the arguments of `modtf.stream`; `ops` makes the data, on the host or the device."""
         family, task = population.family, population.task
         check_choice("split", split, SPLITS)
         if condition is not None:
@@ -104,7 +104,7 @@ class StreamPlan:
         parameters: Parameters,
         options: Mapping[str, Any],
     ) -> tuple[Any, Any, Any]:
-        """Inputs, rule and target of G examples of one member, of the types that the task says.
+        """Make inputs, rule and target of G examples of one member, in the task's types.
 
         Args:
             position: in the stream, integers [G].
@@ -128,6 +128,7 @@ class StreamPlan:
         return inputs, rule, target
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Those of all members, [P, ...] by name; floating-point numbers in the dtype of the data."""
+        """Return the parameters of all members, [P, ...] by name; floating-point numbers have the data's
+        dtype."""
         stacked = self.data.stacked.items()
         return {n: v.astype(self.dtype) if np.issubdtype(v.dtype, np.floating) else v for n, v in stacked}

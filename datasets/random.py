@@ -1,4 +1,7 @@
-"""What is made of uniform numbers. `ops` is `host_ops` in tf.data, `device_ops` in a compiled program."""
+"""Distributions made from uniform numbers.
+
+`ops` is `host_ops` in tf.data, `device_ops` in a compiled program.
+"""
 
 import math
 from typing import Any
@@ -45,7 +48,7 @@ def choose_rule(ops: Any, uniform: Any, num_rules: int, thresholds: Any) -> Any:
 
 
 def shuffled(ops: Any, place: Any, epoch: Any, count: int, key: Any) -> Any:
-    """A permutation of 0 .. count - 1 for each epoch and key: where the places of an epoch lead.
+    """Return a permutation of 0 .. count - 1 for each epoch and key, at the places of an epoch.
 
     A Feistel network over numbers of two digits, so that any place is found without the others; what leads
     to `count`, at most 2^32, or beyond goes on (Black and Rogaway, 2002). Places and epochs are integers of

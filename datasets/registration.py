@@ -26,7 +26,7 @@ def add_provider() -> None:
 
 
 def register() -> None:
-    """Registers them, once."""
+    """Register the TFDS builders, once."""
     import tensorflow_datasets  # noqa: F401  calls this function, where `import modtf` waits for it
 
     add_provider()

@@ -29,7 +29,7 @@ def stream(
     options: Mapping[str, Any] | None = None,
     start_step: int = 0,
 ) -> tf.data.Dataset:
-    """An endless dataset of batches; batch `step` is a pure function of (task, split, seed, step).
+    """Return an endless dataset of batches; batch `step` is a pure function of (task, split, seed, step).
 
     Elements are `(features, target)` with `features = {"inputs": float32, "rule": int32}`:
 
@@ -112,7 +112,7 @@ def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
 
     @tf.function(autograph=False)
     def block(index: tf.Tensor, given: Mapping[str, Any]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """The blocks of all members: tensors [steps, B, (P,) ...], without the axis of one step."""
+        """Return the blocks of all members: tensors [steps, B, (P,) ...], without the axis of one step."""
         parameters = {name: tf.constant(value) for name, value in plan.parameters().items()}
         members = tf.constant(plan.keys), parameters
         if population.has_axis:

@@ -9,7 +9,7 @@ from modtf.metrics.distributions import Array, as_numbers, check_distributions, 
 
 
 def check_activation_matrix(matrix: ArrayLike) -> Array:
-    """Returns an activation matrix as float64 `[R, M]`, its rows renormalised.
+    """Return an activation matrix as float64 `[R, M]`, its rows renormalised.
 
     Row sums may miss 1 by `TOLERANCE` (0.001), which covers float32 accumulation on a device.
 
@@ -31,7 +31,7 @@ def check_activation_matrix(matrix: ArrayLike) -> Array:
 
 
 def check_rule_probs(rule_probs: ArrayLike | None, num_rules: int) -> Array:
-    """Returns p(r) as float64 `[R]`, uniform for None; raises `ValueError` where it is no distribution."""
+    """Return p(r) as float64 `[R]`, uniform for None; raise `ValueError` if it is not a distribution."""
     if rule_probs is None:
         return np.full(num_rules, 1.0 / num_rules)
     probs = check_distributions(rule_probs, "rule_probs", ndim=1)
@@ -43,13 +43,13 @@ def check_rule_probs(rule_probs: ArrayLike | None, num_rules: int) -> Array:
 
 
 def checked(A: ArrayLike, rule_probs: ArrayLike | None) -> tuple[Array, Array]:
-    """A and p(r), as the two functions above give them."""
+    """Return A and p(r), checked by the two functions above."""
     matrix = check_activation_matrix(A)
     return matrix, check_rule_probs(rule_probs, len(matrix))
 
 
 def from_counts(sums: ArrayLike, counts: ArrayLike) -> Array:
-    """The activation matrix from activations summed per rule.
+    """Return the activation matrix from activations summed per rule.
 
     Args:
         sums: `[..., R, M]`, the activation probabilities of all tokens of a rule, added up.
@@ -82,7 +82,7 @@ def from_counts(sums: ArrayLike, counts: ArrayLike) -> Array:
 
 
 def uniform_activation(num_rules: int, num_modules: int | None = None) -> Array:
-    """The activation of a model that picks modules at random, the baseline row `random`: all entries 1/M.
+    """Return the activation matrix of random routing, the baseline row `random`: all entries 1/M.
 
     Raises:
         ValueError: if there is not at least one rule and one module, or so many do not fit into memory.
@@ -95,7 +95,7 @@ def uniform_activation(num_rules: int, num_modules: int | None = None) -> Array:
 
 
 def can_specialise(A: Array) -> bool:
-    """Whether there are at least two rules and two modules; with fewer, every measure is NaN."""
+    """Return whether there are at least two rules and two modules; with fewer, every measure is NaN."""
     return min(A.shape) >= 2
 
 

@@ -15,7 +15,7 @@ NUM_DRAWS = 100
 
 
 def rule_distributions(num_rules: int, num_draws: int = NUM_DRAWS) -> Array:
-    """The published rule distributions: draw i is Dirichlet(1) from RandomState(i).
+    """Return the published rule distributions: draw i is Dirichlet(1) from RandomState(i).
 
     Returns:
         float64 `[num_draws, num_rules]`, read-only.

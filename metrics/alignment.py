@@ -54,7 +54,7 @@ def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
 
 
 def best_match(A: ArrayLike, rule_probs: ArrayLike | None = None) -> NDArray[np.intp]:
-    """The module of each rule, `[R]`, in the match P that `alignment` compares with.
+    """Return the module of each rule, `[R]`, in the best one-to-one match that `alignment` compares with.
 
     Raises:
         ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
@@ -67,7 +67,7 @@ def best_match(A: ArrayLike, rule_probs: ArrayLike | None = None) -> NDArray[np.
 
 
 def best_permutation(A: ArrayLike) -> NDArray[np.intp]:
-    """An order of the modules, `[M]`, in which the matched ones follow their rules; for heat maps.
+    """Return an order of the modules, `[M]`, in which matched modules follow their rules; for heat maps.
 
     With as many modules as rules, `A[:, best_permutation(A)]` has the matched entries on its diagonal.
     Modules stand in the order of the first rule they serve; those without a rule come last.
@@ -96,7 +96,7 @@ def _match(A: Array, probs: Array) -> NDArray[np.intp]:
 
 
 def _share_out(weights: Array) -> NDArray[np.intp]:
-    """The module of each of R rules, `[R]`, such that every module has floor(R/M) or ceil(R/M) of them.
+    """Return the module of each of R rules, `[R]`, so that every module has floor(R/M) or ceil(R/M) rules.
 
     An assignment problem with R columns takes 0.3 s for 2,000 rules, and a measure is taken hundreds of
     times. Here prices share rules out nearly evenly, each with a step of its own that grows while it goes on
@@ -144,7 +144,7 @@ def _share_out(weights: Array) -> NDArray[np.intp]:
 
 
 def _shortest(cost: Array, source: NDArray[np.bool_], least: float) -> tuple[Array, NDArray[np.intp]]:
-    """The distance of each node from the nearest source, and the node before it, -1 at a source."""
+    """Return the distance of each node from the nearest source, and the node before it (-1 at a source)."""
     distance, previous = np.where(source, 0.0, np.inf), np.full(len(cost), -1)
     for _ in range(len(cost)):
         through = distance[:, np.newaxis] + cost

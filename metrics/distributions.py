@@ -24,14 +24,14 @@ class Checked(np.ndarray):
 
 
 def as_checked(values: Array) -> Array:
-    """A view of what `check_distributions` has returned, which it need not see again."""
+    """Return a view that marks the result of `check_distributions` as checked."""
     view = values.view(Checked)
     view.is_checked = True
     return view
 
 
 def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -> Array:
-    """Returns `values [..., K]` as float64, every row along the last axis divided by its sum.
+    """Return `values [..., K]` as float64, every row along the last axis divided by its sum.
 
     A row whose sum is 1 to rounding is returned as it is: two rows of the same numbers in another order stay
     equal then, though their sums may differ in the last digit. Raises `ValueError`, by `name`, on another
@@ -73,7 +73,7 @@ def entropy(p: Array) -> Array:
 
 
 def as_numbers(values: ArrayLike, name: str) -> Array:
-    """Returns the values as float64; raises `ValueError` if they are ragged or no numbers."""
+    """Return the values as float64; raise `ValueError` if they are ragged or not numbers."""
     if (isinstance(values, Checked) or type(values) is np.ndarray) and values.dtype == np.float64:
         return values
     try:
@@ -83,7 +83,7 @@ def as_numbers(values: ArrayLike, name: str) -> Array:
 
 
 def real(values: ArrayLike) -> NDArray[Any]:
-    """The values as an array; raises `TypeError` on what NumPy would make numbers of, or forget of them."""
+    """Return the values as an array; raise `TypeError` on types that NumPy would convert in silence."""
     array = np.asarray(values)
     kind = array.dtype.kind
     if kind == "O" and any(isinstance(value, str | bytes) for value in array.flat):
@@ -96,10 +96,10 @@ def real(values: ArrayLike) -> NDArray[Any]:
 
 
 def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
-    """The index of the first true entry."""
+    """Return the index of the first true entry."""
     return tuple(int(i) for i in np.argwhere(mask)[0])
 
 
 def show_index(index: tuple[int, ...]) -> str:
-    """The index as it is shown in an error."""
+    """Return an index as errors show it."""
     return f"[{', '.join(map(str, index))}]"

@@ -16,7 +16,7 @@ from modtf.metrics.registry import register_measure
     axis_label="Load variation",
 )
 def load_variation(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
-    """Standard deviation of p(m) over modules, divided by its mean 1/M: sqrt(M sum_m p(m)^2 - 1).
+    """Return the standard deviation of p(m) over modules, divided by its mean 1/M: sqrt(M sum_m p(m)^2 - 1).
 
     The load coefficient of variation, of which sparse mixtures of experts penalise the square. It sees what
     `collapse_avg` sees, but weighs over-used modules more.

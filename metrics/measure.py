@@ -1,4 +1,4 @@
-"""What is known of a measure: its range, its best value, which direction is better, how to name its axis."""
+"""The description of a measure: its range, its best value, its better direction, its axis label."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ ARGUMENTS = ("rule_probs", "usage", "rule_frequencies", "num_draws")
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """What a table, a figure or a test needs to know of one measure; see `register_measure`.
+    """The facts that tables, figures and tests need about one measure; see `register_measure`.
 
     Raises:
         ValueError: if the group is unknown; if range, perfect value and direction contradict each other; or
@@ -40,7 +40,7 @@ class Measure:
             raise ValueError(f"{what}: {fault}")
 
     def _faults(self) -> Iterator[str]:
-        """What is wrong; each is only looked for where nothing before is."""
+        """Yield the faults; each is looked for only if the ones before it are absent."""
         smaller, perfect, function = self.smaller_is_better, self.perfect, self.function
         two = isinstance(self.range, tuple | list) and len(self.range) == 2
         if not two or not all(map(is_number, self.range)):
@@ -89,7 +89,7 @@ class Measure:
                 )
 
     def accepts(self, argument: str) -> bool:
-        """Whether the measure's function has an argument of this name."""
+        """Return whether the measure's function has an argument of this name."""
         return self.function is not None and argument in _arguments(self.function)
 
 

@@ -44,7 +44,7 @@ def register_measure(
     axis_label: str,
     smaller_is_better: bool | None = True,
 ) -> Callable[[F], F]:
-    """A decorator that makes a function of the activation matrix a measure: in tables, figures and results.
+    """Make a function of the activation matrix a measure in tables, figures and results (a decorator).
 
     Args:
         name: lower-case letters, digits and underscores.
@@ -94,7 +94,7 @@ def register_measure(
 
 
 def activation_measures(groups: Iterable[str] = MAIN_GROUPS) -> tuple[Measure, ...]:
-    """The measures that are computed from an activation matrix, in the order of the registry.
+    """Return the measures that are computed from an activation matrix, in the registry's order.
 
     Args:
         groups: those of these groups; by default collapse and specialisation, that is the five published
@@ -114,7 +114,7 @@ def activation_measures(groups: Iterable[str] = MAIN_GROUPS) -> tuple[Measure, .
 
 
 def smaller_is_better(name: str) -> bool:
-    """Whether a smaller value of the named measure is the better one.
+    """Return whether a smaller value of the named measure is better.
 
     Raises:
         KeyError: if there is no measure of that name; the message lists those there are.

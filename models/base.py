@@ -1,4 +1,4 @@
-"""What all architectures share: a model of a population, with a router."""
+"""The base of all architectures: a model of a population, with a router."""
 
 import contextlib
 import math
@@ -131,13 +131,13 @@ class ModularModel(RoutedModel):
     # What an architecture writes.
 
     def make_layers(self, *args: Any, **options: Any) -> None:
-        """Creates the layers, `self.router` among them; its keyword arguments are the `options`."""
+        """Create the layers, `self.router` among them; its keyword arguments are the `options`."""
         raise NotImplementedError
 
     def forward(self, inputs, rule):
-        """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] -> outputs [P, O, T] and p [P, M, T], where O is
-        `target_width` or 1; and, if it has them, the scores of `route_with_scores`, for routers that put a
-        price on them. At several places p and scores are dicts by the names of places."""
+        """Map inputs [P, F, N, B] and one-hot rules [P, R, N, B] to outputs [P, O, T] and p [P, M, T], where
+        O is `target_width` or 1; also return the scores of `route_with_scores` if a router penalises them.
+        With several routed layers, p and scores are dicts by the layers' names."""
         raise NotImplementedError
 
     # What Keras and users call.
@@ -168,13 +168,13 @@ class ModularModel(RoutedModel):
         """Nothing is left to build: every shape is known from the task."""
 
     def some_members(self, first: int, last: int) -> "ModularModel":
-        """A population of members first ... last - 1, with their initial weights."""
+        """Return a population of members first ... last - 1, with their initial weights."""
         config = self.get_config()
         some = {name: config["population"][name][first:last] for name in ("tasks", "seeds")}
         return type(self)(**{**config, "population": {**config["population"], **some}})
 
     def become(self, other: "ModularModel") -> None:
-        """Takes over the members of a model of the same shape, and their weights; what was compiled stays."""
+        """Take over the members and weights of a model of the same shape; compiled programs stay."""
         for ours, its in zip(self.variables, other.variables, strict=True):
             ours.assign(its)
         self.population, self.initial = other.population, other.initial

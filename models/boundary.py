@@ -7,7 +7,7 @@ from modtf.population import Population
 
 
 def read(features, population: Population, dtype):
-    """Inputs [P, F, N, B] and one-hot rules [P, R, N, B] from `features`, as `modtf.stream` gives them.
+    """Return inputs [P, F, N, B] and one-hot rules [P, R, N, B] from the `features` of `modtf.stream`.
 
     The numbers of a token, of whatever shape, are F; inputs of a whole example are one token.
     """
@@ -27,7 +27,7 @@ def read(features, population: Population, dtype):
 
 
 def write(tensor, population: Population, shape, by_token: bool):
-    """A tensor [P, F, T] of a shape [F, N, B] as [B, (P,) (N,) F], with the axis N if it is by token."""
+    """Return a tensor [P, F, T] of a shape [F, N, B] as [B, (P,) (N,) F], with axis N if it is by token."""
     tensor = ops.transpose(ops.reshape(tensor, [len(population), *shape]), [3, 0, 2, 1])
     if not by_token:
         tensor = tensor[:, :, 0]
@@ -45,7 +45,7 @@ def by_example(tensor, num_tokens: int):
 
 
 def answer(model, features):
-    """The outputs as users see them, and by place p and scores [P, M, T]."""
+    """Return the outputs as users see them, and p and scores [P, M, T] by routed layer."""
     if not model.has_members_axis:
         return _answer_of_one(model, features)
     task = model.population.task

@@ -29,7 +29,7 @@ def build(
     architecture: str | None = None,
     **options: Any,
 ) -> ModularModel:
-    """Builds a model of a task, or of a population of them (lists of tasks and seeds).
+    """Build a model of a task, or of a population of them (lists of tasks and seeds).
 
     The initial weights are a function of (task, seed): member i starts from exactly the weights of
     `task[i]` with `seed[i]` alone.
@@ -76,8 +76,10 @@ def build(
 
 
 def trains_alone(cell: Cell) -> bool:
-    """Whether the members of a cell train one after the other: a registered model has no members axis, and
-    some architectures have none."""
+    """Return whether the members of a cell train one after the other:
+
+    registered models and some architectures have no members axis.
+    """
     if cell.runs in MODELS and cell.runs in ROUTERS:
         raise ValueError(
             f"Both a registered model and a router are called {cell.runs!r}. Rename one of them."
@@ -87,7 +89,7 @@ def trains_alone(cell: Cell) -> bool:
 
 
 def build_cell(cell: Cell, population: Population) -> keras.Model:
-    """The model of a cell's members, or of some of them; of one alone where `trains_alone`."""
+    """Build the model of a cell's members, or of some of them; of a single member where `trains_alone`."""
     if trains_alone(cell) and cell.runs in MODELS:
         _, options = cell.task.family.variant(cell.variant).options({}, cell.model)
         return make_model(cell.runs, population.task, cell.width, population.seeds[0], options)

@@ -23,7 +23,7 @@ def product_flops(weights: Iterable[keras.Variable]) -> int:
 
 
 def weight_of(layer: keras.layers.Layer, values: np.ndarray, name: str, **how: Any) -> Any:
-    """A new weight of a layer, which begins with these values."""
+    """Return a new weight of a layer with these initial values."""
 
     def initial(_: Any, dtype: Any) -> Any:
         return ops.convert_to_tensor(values, dtype)
@@ -42,7 +42,7 @@ class MemberLayer(keras.layers.Layer):
         self.built = True  # every shape is known, so weights exist from the start
 
     def uniform(self, name: str, shape: list[int], fan_in: int) -> keras.Variable:
-        """A weight [P, *shape], uniform in +-1/sqrt(fan_in)."""
+        """Return a new weight [P, *shape], uniform in +-1/sqrt(fan_in)."""
         return weight_of(self, self._initial.uniform(f"{self.name}/{name}", shape, fan_in), name)
 
 

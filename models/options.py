@@ -6,7 +6,7 @@ from typing import Any
 
 
 def options_of(owner: type, method: str, skip: int = 1) -> dict[str, Any]:
-    """The options that `owner.method` takes after its first `skip` arguments, and their defaults.
+    """Return the options that `owner.method` takes after its first `skip` arguments, with their defaults.
 
     Where it passes on others (`**options`), those of the class it is derived from are its own, too.
     """
@@ -22,13 +22,13 @@ def options_of(owner: type, method: str, skip: int = 1) -> dict[str, Any]:
 
 
 def options_of_function(function: Callable[..., Any], skip: int) -> dict[str, Any]:
-    """The options that a function takes after its first `skip` arguments, and their defaults."""
+    """Return the options that a function takes after its first `skip` arguments, with their defaults."""
     parameters = list(inspect.signature(function).parameters.values())[skip:]
     return {p.name: p.default for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
 
 
 def check_known_options(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Raises `ValueError`, naming all options, on one that `what` does not have or that it lacks."""
+    """Raise `ValueError`, naming all options, if one is unknown to `what` or missing."""
     listed = f"its options: {', '.join(known) or 'none'}"
     for name, value in given.items():
         if name not in known:

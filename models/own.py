@@ -24,8 +24,7 @@ LONGEST = 300  # characters of somebody else's error
 
 
 def check_model(name: str, function: Any) -> None:
-    """Raises `ValueError` where `function` cannot be called with (task, width, seed), or is called as a
-    router is."""
+    """Raise `ValueError` if `function` does not take (task, width, seed), or is named like a router."""
     if name in ROUTERS:
         raise ValueError(f"The model {name!r} is called as a router is. Choose another name.")
     try:
@@ -41,7 +40,7 @@ MODELS: Registry[Callable[..., "keras.Model"]] = Registry("model", check=check_m
 
 
 def register_model(name: str) -> Callable[[Any], Any]:
-    """A decorator that makes a model of one's own known by a name: `--model=name`.
+    """Register your own model by a name (a decorator): `--model=name`.
 
     The function is called with the task, the width e of the variants, to be followed or not, and the seed of
     the member, and returns a `keras.Model` of that task, from `{"inputs", "rule"}` to
@@ -61,12 +60,12 @@ def register_model(name: str) -> Callable[[Any], Any]:
 
 
 def options_of_model(name: str) -> dict[str, Any]:
-    """The options of a registered model, and their defaults."""
+    """Return the options of a registered model, with their defaults."""
     return options_of_function(MODELS[name], len(ARGUMENTS))
 
 
 def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[str, Any]) -> "keras.Model":
-    """Makes a registered model, with all its weights; raises `ValueError` where its function fails."""
+    """Make a registered model with all its weights; raise `ValueError` if its function fails."""
     import keras
 
     check_known_options(f"the model {name!r}", options, options_of_model(name))

@@ -19,7 +19,7 @@ from modtf.registry import Registry
 
 
 def check_recurrent_cell(name: str, cell: Any) -> None:
-    """Raises `ValueError` where a cell lacks what a recurrence asks of it."""
+    """Raise `ValueError` if a cell lacks something that a recurrence requires."""
     lacking = [needed for needed in ("num_gates", "num_states", "step") if not hasattr(cell, needed)]
     if lacking:
         raise ValueError(
@@ -153,8 +153,10 @@ class SharedState(keras.layers.Layer):
 
     @property
     def can_scan(self) -> bool:
-        """Whether the gradient of a step is known without recording it: the cell's is written out, and a
-        router that is asked in the loop has neither weights nor a state that it reads there."""
+        """Return whether the gradient of a step is known without recording it:
+
+        the cell's gradient is written out, and a router inside the loop reads neither weights nor state.
+        """
         asked_outside = not self.router.needs_scores
         return hasattr(self.cell, "gradient") and (
             asked_outside or len(self.router.variables) == len(self.router.kept)

@@ -20,7 +20,7 @@ TOLERANCE = 1e-3  # of p
 
 
 class RoutedModel(keras.Model):
-    """What a `ModularModel` asks its routers by."""
+    """The part of a `ModularModel` that calls its routers."""
 
     #: without one, a model is of one member alone, and the members of a cell train one after the other
     has_members_axis: ClassVar[bool] = True
@@ -42,7 +42,7 @@ class RoutedModel(keras.Model):
         place: str = "",
         modules: int | None = None,
     ) -> Router:
-        """The router of this model's variant, see `RouterSetup`, at a place of the family's.
+        """Make the router of this model's variant, see `RouterSetup`, for a routed layer of the family.
 
         Where it leaves their number free, and its options do not say it, it has so many `modules`, or R.
         """
@@ -58,7 +58,7 @@ class RoutedModel(keras.Model):
         return router
 
     def check_routers(self) -> None:
-        """Raises `ValueError`, once and for all, where p of a router cannot be one, see `check_on_tokens`."""
+        """Raise `ValueError`, once, if p of a router is not a distribution; see `check_on_tokens`."""
         if not self._routers_are_sound:
             for router in self.routers.values():
                 check_on_tokens(router, self.variant)
@@ -105,7 +105,7 @@ class RoutedModel(keras.Model):
         return next((router.num_modules for router in self.routers.values()), 1)
 
     def priced(self, place: str, scores: Mapping[str, Any]) -> list[Any]:
-        """The scores, in a list, where the router puts a price on them."""
+        """Return the scores, in a list, if the router penalises them."""
         if not self.routers[place].penalises_scores:
             return []
         if scores.get(place) is None:
@@ -117,9 +117,11 @@ class RoutedModel(keras.Model):
 
 
 def check_on_tokens(router: Router, name: str) -> None:
-    """Tries the router of a variant on a few tokens of every member, as no shape tells what is wrong: raises
-    `ValueError` where p is no distribution over modules, or changes with what other members, or, unless the
-    router says `sees_batch`, other tokens of the batch are given."""
+    """Try the router of a variant on a few tokens of every member.
+
+    Raise `ValueError` if p is not a distribution over modules, or changes with other members or, unless the
+    router says `sees_batch`, with other tokens of the batch. Shapes cannot tell this.
+    """
     what, random = f"The router {name!r} ({type(router).__name__})", np.random.default_rng(0)
     first, other = (_drawn(router, random) for _ in range(2))
     p = _route(router, first)
@@ -166,6 +168,6 @@ def _route(router: Router, values: list[np.ndarray], drawn_for: list[np.ndarray]
 def _changes(
     router: Router, p: np.ndarray, first: list[np.ndarray], other: list[np.ndarray], same: np.ndarray
 ) -> bool:
-    """Whether p changes of the tokens that stay the `same` [P, 1, T], where all others become other ones."""
+    """Return whether p changes for the tokens that stay the `same` [P, 1, T] while all others change."""
     changed = _route(router, [np.where(same, a, b) for a, b in zip(first, other, strict=True)], first)
     return bool((np.abs(changed - p) * same).max() > TOLERANCE)

@@ -1,1 +1,1 @@
-"""How tokens are made and labelled: one class of `RuleData` per family."""
+"""Data of the families: one class of `RuleData` per family makes and labels its tokens."""

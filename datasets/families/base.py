@@ -1,4 +1,4 @@
-"""What the data of every family provide."""
+"""The base class of every family's data."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +93,7 @@ class RuleData(ABC):
     @staticmethod
     @abstractmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
-        """The parameters of one task by name, drawn from `RandomState(task.data_seed)`.
+        """Draw the parameters of one task by name from `RandomState(task.data_seed)`.
 
         Floating-point numbers come to `outputs` in its dtype, float32 or float64; integers stay as they are.
         """
@@ -113,7 +113,8 @@ class RuleData(ABC):
         raise NotImplementedError
 
     def num_uniforms(self, num_tokens: int) -> int:
-        """How many uniform numbers `inputs` consumes per example; `num_tokens` is 1 without an N axis."""
+        """Return the number of uniform numbers that `inputs` uses per example; `num_tokens` is 1 without an N
+        axis."""
         numbers = num_tokens * self.task.token_width
         return numbers + numbers % 2  # standard normal numbers come in pairs
 
@@ -126,7 +127,7 @@ class RuleData(ABC):
     def examples(
         self, index: Any, uniforms: Uniforms, parameters: Parameters, *, scale: Any = None
     ) -> tuple[Any, Any, Any]:
-        """Makes G examples of one task.
+        """Make G examples of one task.
 
         Args:
             index: integers [G]: of endless data, the number of an example in its stream; of a finite set,
@@ -156,11 +157,11 @@ class RuleData(ABC):
         return rule if self.task.is_sequence else rule[:, 0]
 
     def num_examples(self, split: str) -> int | None:
-        """How many there are in a finite set; None where examples are made without end."""
+        """Return the size of a finite set; None if examples are made without end."""
         return None
 
     def index(self, position: Any, shuffled: Callable[[Any, Any, int], Any]) -> Any:
-        """Which examples of a finite set stand at positions of a stream: each once in every epoch.
+        """Return the examples of a finite set at positions of a stream: each occurs once in every epoch.
 
         Args:
             position: integers [G]; batch `step` holds the B positions from step * B.
@@ -178,7 +179,7 @@ class RuleData(ABC):
 
 
 def data_class(family: Family) -> type[RuleData]:
-    """The class of a family's data, which is imported now; raises `ValueError` where it is no `RuleData`."""
+    """Import and return the class of a family's data; raise `ValueError` if it is not a `RuleData`."""
     whose = f"The data of the family {family.name!r}"
     try:
         found = resolve(family.data)
@@ -200,7 +201,7 @@ def data_class(family: Family) -> type[RuleData]:
 
 
 def check_shape(maker: str, made: Any, expected: Sequence[int]) -> None:
-    """Raises `ValueError` where a method of a family's data made another shape than the family says."""
+    """Raise `ValueError` if a method of a family's data made another shape than the family declares."""
     shape = tuple(made.shape)
     if len(shape) != len(expected) or any(n not in (None, m) for n, m in zip(shape, expected, strict=True)):
         raise ValueError(f"{maker} made the shape {shape}, expected {tuple(expected)}.")

@@ -32,7 +32,7 @@ class Corruptions(RuleData):
 
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
-        """The numbers of the images of each split."""
+        """Return the numbers of the images of each split."""
         base, sizes = base_images.load(task.dataset), DATASETS[task.dataset].sizes
         return base_images.split_indices(base, sizes, task.data_seed)
 
@@ -47,8 +47,10 @@ class Corruptions(RuleData):
         return self.stacked[split].shape[1]
 
     def index(self, position: Any, shuffled: Any) -> Any:
-        """The image, and so many times their number as epochs are over; in training the incomplete last
-        batch of an epoch is left out."""
+        """Return the image plus the number of images times the finished epochs.
+
+        Training leaves out the incomplete last batch of an epoch.
+        """
         count = self.stacked[self.split].shape[1]
         epoch_size = count
         if self.split == "train":
@@ -57,7 +59,7 @@ class Corruptions(RuleData):
         return shuffled(place % count, epoch, count) + count * epoch
 
     def num_uniforms(self, num_tokens: int) -> int:
-        """Of every view: where it is cropped, and whether it is mirrored."""
+        """Count the numbers of every view: its crop, and whether it is mirrored."""
         return 3 * num_tokens
 
     def examples(  # type: ignore[override]  # options of its own
@@ -146,7 +148,7 @@ class Corruptions(RuleData):
         return ops.reshape(numbers, [-1, height, width, channels])
 
     def _moved(self, x: Any, uniform: Any) -> Any:
-        """Padded with 0, cropped, and half of them mirrored; x [G, H, W, C], uniform [G, 3]."""
+        """Pad with 0, crop, and mirror half of the images; x [G, H, W, C], uniform [G, 3]."""
         ops, (height, width) = self.ops, x.shape[1:3]
         steps = 2 * BORDER + 1
         down, right = (ops.minimum(ops.cast(uniform[:, n] * steps, "int32"), steps - 1) for n in (0, 1))

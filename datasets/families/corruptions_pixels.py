@@ -56,7 +56,7 @@ def swirl(ops: Any, x: Any, strength: float) -> Any:
 
 
 def swirl_sources(height: int, width: int, strength: float) -> np.ndarray:
-    """Where the pixels of a swirled image come from, (y, x): [2, H, W]."""
+    """Return the source (y, x) of every pixel of a swirled image: [2, H, W]."""
     y, x = np.mgrid[:height, :width] - np.array([height / 2, width / 2])[:, None, None]
     rho = np.hypot(y, x)
     angle = np.arctan2(y, x) + strength * np.exp(-rho / (width / np.sqrt(2) * np.log(2) / 5))

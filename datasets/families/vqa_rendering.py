@@ -13,7 +13,7 @@ TRUTHS = (np.ones_like, np.less, np.greater_equal, np.greater, np.less_equal)
 
 
 def resizing(size: int) -> np.ndarray:
-    """The matrix [size, 28] of Pillow's bicubic filter, which is widened where images become smaller."""
+    """Return the matrix [size, 28] of Pillow's bicubic filter, which widens where images become smaller."""
     scale = DIGIT / size
     distance = np.abs((np.arange(DIGIT) + 0.5 - (np.arange(size)[:, None] + 0.5) * scale) / scale)
     near = (1.5 * distance - 2.5) * distance**2 + 1
@@ -23,7 +23,7 @@ def resizing(size: int) -> np.ndarray:
 
 
 def corners_of(question: str) -> tuple[int, ...]:
-    """How many corners there are along an axis, for each size."""
+    """Count the corners along an axis for each size."""
     if question == "spatial":
         return tuple(CANVAS - size for size in SIZES)
     return (TILE_CORNERS if question == "multiple" else 1,) * len(SIZES)
@@ -44,8 +44,10 @@ def placing(question: str) -> np.ndarray:
 
 @cache
 def corner_pairs(question: str) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of corners along one axis, for every two sizes and each of `TRUTHS`, [9, 5, n, 2]: those that
-    are apart first, then those that are close, then nothing; and how many are apart, and there, [9, 5, 2]."""
+    """Return the pairs of corners along one axis for every two sizes and each of `TRUTHS`, [9, 5, n, 2]:
+
+    distant pairs first, then close ones, then padding; and the number of both, [9, 5, 2].
+    """
     lists, counts = [], []
     spans = list(zip(SIZES if question == "spatial" else (DIGIT,) * 3, corners_of(question), strict=True))
     for first, firsts in spans:

@@ -115,7 +115,7 @@ def published_names(family: Family) -> list[str]:
 
 
 def find_config(name: str) -> RulesConfig:
-    """The configuration of that name, in the grid or not; raises `ValueError` where no task has it."""
+    """Return the configuration of a name, in the grid or not; raise `ValueError` if no task has it."""
     config = CONFIGS.get(name)
     if config is not None:
         return config
@@ -149,7 +149,7 @@ class ConfigsByName(Mapping[str, RulesConfig]):
 
 
 def task_from_name(name: str) -> Task | None:
-    """The task whose `Task.name` this is, of any registered family, or None where there is none."""
+    """Return the task with this `Task.name`, of any registered family; None if there is none."""
     for family in FAMILIES.values():
         match = name_pattern(family).fullmatch(name)
         if match is None:
@@ -173,14 +173,14 @@ def name_pattern(family: Family) -> re.Pattern[str]:
 
 
 def _values(option: Option) -> str:
-    """A pattern of what `Option.show` shows."""
+    """Return a pattern of the texts that `Option.show` gives."""
     if option.choices is None:
         return re.escape(option.name) + NUMBER
     return "|".join(re.escape(option.show(choice)) for choice in option.choices)
 
 
 def _value(option: Option, text: str) -> object:
-    """The value that `Option.show` shows as `text`."""
+    """Return the value that `Option.show` shows as `text`."""
     if option.choices is None:
         return float(text.removeprefix(option.name))
     return next(choice for choice in option.choices if option.show(choice) == text)

@@ -15,7 +15,7 @@ TRAIN = "train"
 
 
 def is_train(split: Any) -> bool:
-    """Whether `split` is the endless `train`; raises `ValueError` where it asks for a part of it."""
+    """Return whether `split` is the endless `train`; raise `ValueError` if it asks for a part of it."""
     if not re.search(r"(?<![\w-])train(?![\w-])", str(split)):
         return False
     if split in (TRAIN, ReadInstruction(TRAIN)):
@@ -36,7 +36,8 @@ def endless_train(
     decoders: Any = None,
     read_config: tfds.ReadConfig | None = None,
 ) -> tf.data.Dataset:
-    """The training stream as dicts `{"inputs", "rule", "target"}` or, supervised, `(features, target)`.
+    """Return the training stream as dicts `{"inputs", "rule", "target"}` or, supervised, `(features,
+    target)`.
 
     Without a batch size, single examples: those of the batches of 256, one after the other. Of `read_config`
     `input_context` shards the stream, and `skip_prefetch` and `options` are followed.
@@ -55,13 +56,13 @@ def endless_train(
 
 
 def arranged(features: dict[str, tf.Tensor], target: tf.Tensor, as_supervised: bool = False) -> Any:
-    """An element of `modtf.stream` in the structure of TFDS."""
+    """Return an element of `modtf.stream` in the structure of TFDS."""
     features = {"inputs": features["inputs"], "rule": tf.cast(features["rule"], tf.int64)}
     return (features, target) if as_supervised else {**features, "target": target}
 
 
 def read_as(dataset: tf.data.Dataset, decoders: Any, read_config: tfds.ReadConfig) -> tf.data.Dataset:
-    """The part of a generated dataset, and its options, that a `tfds.ReadConfig` asks for."""
+    """Apply the part and the options that a `tfds.ReadConfig` asks for."""
     for name, value in (("decoders", decoders), ("read_config.add_tfds_id", read_config.add_tfds_id)):
         if value:
             raise ValueError(

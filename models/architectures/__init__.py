@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check_architecture(name: str, architecture: Any) -> None:
-    """Raises `ValueError` where an architecture lacks what `ModularModel` asks of it."""
+    """Raise `ValueError` if an architecture lacks something that `ModularModel` requires."""
     from modtf.models.base import ModularModel
 
     if not (isinstance(architecture, type) and issubclass(architecture, ModularModel)):
@@ -41,8 +41,8 @@ ARCHITECTURES: Registry[type["ModularModel"]] = Registry(
 
 
 def register_architecture(name: str) -> Callable[[type["ModularModel"]], type["ModularModel"]]:
-    """A class decorator that makes a `modtf.models.ModularModel` known by a name: a family's
-    `architecture`, `modtf.build(..., architecture=name)`, `--architecture=name`.
+    """Register a `modtf.models.ModularModel` by a name (a class decorator): for a family's `architecture`,
+    `modtf.build(..., architecture=name)` and `--architecture=name`.
 
     Saved models are found by that name, too.
 

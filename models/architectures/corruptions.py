@@ -74,11 +74,11 @@ class CorruptionsNetwork(ModularModel):
     # What a trainer of modules asks.
 
     def module(self, corruption: str, site: int, name: str | None = None) -> layers.Layer:
-        """A fresh module for a corruption, by name; its weights follow from (task, seed, name)."""
+        """Return a new module for a corruption, by name; its weights follow from (task, seed, name)."""
         return self.network.module(self._check_site(site), name or _attribute(corruption))
 
     def attach(self, corruption: str, site: int, module: layers.Layer) -> None:
-        """Puts the module of a corruption at its site, once."""
+        """Put the module of a corruption at its site, once."""
         self.placed[RULES.index(corruption)] = site
         setattr(self, _attribute(corruption), module)  # where Keras finds it
         self.options = {**self.options, "sites": {**(self.options.get("sites") or {}), corruption: site}}
@@ -91,7 +91,7 @@ class CorruptionsNetwork(ModularModel):
         return (images / 255.0 - mean) / deviation
 
     def through(self, x: Any, first: int, last: int | None = None, **how: Any) -> Any:
-        """What parts first ... last - 1 make of it."""
+        """Apply parts first ... last - 1."""
         for part in self.parts[first:last]:
             x = part(x, **how)
         return x
@@ -144,13 +144,13 @@ class CorruptionsNetwork(ModularModel):
         return ops.cond(ops.any(now), lambda: ops.where(chosen, module(x), x), lambda: x)
 
     def _turn(self, rule: int, orders: Any) -> Any:
-        """Where a corruption stands in orders [K], 6 where it does not."""
+        """Return the position of a corruption in orders [K], 6 if it is absent."""
         powers = ops.convert_to_tensor(len(RULES) ** np.arange(LONGEST), orders.dtype)
         digits = (orders[:, None] // powers) % len(RULES)
         return ops.sum(ops.cast(ops.cumsum(ops.cast(digits == rule, "int32"), axis=1) == 0, "int32"), axis=1)
 
     def _applied(self, rule: Any) -> Any:
-        """Which modules, one per rule, answer, as probabilities [B, N, R]: those of the corruptions."""
+        """Return the modules of the corruptions, one per rule, as probabilities [B, N, R]."""
         orders = ops.reshape(rule, [-1])
         told = [ops.cast(self._turn(r, orders) < LONGEST, self.compute_dtype) for r in range(1, len(RULES))]
         none = 1.0 - ops.minimum(sum(told), 1.0)

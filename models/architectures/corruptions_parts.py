@@ -42,7 +42,7 @@ class Parts:
         )
 
     def transposed(self, filters: int, kernel: int, stride: int, padding: int, more: int) -> layers.Layer:
-        """A convolution backwards, which in PyTorch has `padding` and `output_padding=more`."""
+        """Add a transposed convolution, with PyTorch's `padding` and `output_padding=more`."""
         name = self._named()
         conv = layers.Conv2DTranspose(
             filters, kernel, stride, name=name, **self._uniform(filters * kernel * kernel)
@@ -86,7 +86,7 @@ class BasicBlock(layers.Layer):
 
 
 class SmallNetwork:
-    """Of EMNIST and the digits: four convolutions, a dense layer, the classifier."""
+    """The network of EMNIST and the digits: four convolutions, a dense layer, the classifier."""
 
     num_sites = 6
 

@@ -22,7 +22,7 @@ class TokenEncoder(TwoLayer):
         self.inputs = inputs
 
     def call(self, x):
-        """A pair, inputs [P, F, N, B] and rules [P, R, N * B] -> [P, width, N * B]."""
+        """Encode a pair, inputs [P, F, N, B] and rules [P, R, N * B], as [P, width, N * B]."""
         inputs, rule = x
         kernel = self.first.kernel
         members, (num_tokens, batch) = kernel.shape[0], ops.shape(inputs)[2:]

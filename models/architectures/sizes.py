@@ -40,7 +40,8 @@ def mha_hidden(width: int, num_rules: int, num_modules: int) -> int:
 
 
 def rnn_state(width: int, num_modules: int, num_gates: int = 4) -> int:
-    """The state's width h: d for one module, else where M cells and decoder have that one's parameters.
+    """Return the state's width h: d for one module, else the width at which M cells and decoder have that
+    model's number of parameters.
 
     For 4 gates the latter is the published formula for M = R, the positive root of
     (4M+1) h^2 + (4Me+1) h = 5 d^2 + d (4e+1), rounded down: M cells without bias, 4h (e + h) each, and
@@ -63,7 +64,7 @@ _CHECKS: dict[str, Callable[[int, int, int], object]] = {
 
 
 def check_width(architecture: str, width: int, num_rules: int, num_modules: int | None = None) -> None:
-    """Raises `ValueError` where a module of this architecture would have no unit.
+    """Raise `ValueError` if a module of this architecture would have no unit.
 
     One that is not of this folder is not judged before it is built. There are R modules by default.
     """
@@ -85,7 +86,7 @@ def least_parameters(architecture: str, width: int) -> int:
 
 
 def check_size(cell: Cell) -> None:
-    """Raises `ValueError` where a cell cannot fit into the memory that there is, without building it."""
+    """Raise `ValueError` if a cell certainly cannot fit into memory, without building it."""
     architecture = cell.architecture or cell.task.family.architecture
     least = 0 if cell.runs in MODELS else least_parameters(architecture, cell.width)
     what = f"{cell.label} with {len(cell.members)} members"

@@ -98,9 +98,9 @@ class VQANetwork(ModularModel):
         return outputs
 
     def _at(self, place: str, rule, inputs: Sequence[Any], number: int = 0, sharing: int = 1):
-        """What the modules of a place's bank answer to calls [B, N] of inputs [G, ...], G = B x N; and
-        (p [B, N, M], scores or None). If calls beside each other share an input, it stands once, G = B x N /
-        sharing, and a module that answers all of them does so once."""
+        """Return the answers of a place's modules to calls [B, N] of inputs [G, ...], G = B x N, and (p [B,
+        N, M], scores or None). If neighbouring calls share an input, it occurs once, G = B x N / sharing, and
+        a module that answers all of them runs once."""
         bank, layer = self.banks[place][number]
         flat = ops.reshape(rule, [-1])
         if bank.kind == FIND:
@@ -127,7 +127,7 @@ class VQANetwork(ModularModel):
         return found, (p, scores)
 
     def _in_turn(self, place: str, bank: Bank, number: int) -> list[int]:
-        """The modules of the calls of one example of every question, if batches ask them in turn."""
+        """Return the modules of the calls of one example of every question, if batches ask them in turn."""
         calls = self.question.calls_at(place)
         seen = calls if len(calls) < 3 else calls[2:] if number else calls[:2]
         return [bank.module_of[rule[call]] for rule in self.in_turn for call in seen]
@@ -137,7 +137,8 @@ class VQANetwork(ModularModel):
         return ops.convert_to_tensor(np.array([of_rule.get(r, 0) for r in range(self.num_rules)], np.int32))
 
     def _scores(self, place: str, answers: Sequence[Any], rule, bank: Bank) -> Callable[[], Any]:
-        """Of every module's pooled answer and the sub-task: an encoder's own hardly knows the sub-task."""
+        """Score every module from its pooled answer and the sub-task; an encoder alone hardly knows the sub-
+        task."""
 
         def scores():
             rows = self._table(dict(zip(bank.module_of, range(len(bank.module_of)), strict=True)))

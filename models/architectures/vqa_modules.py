@@ -52,7 +52,7 @@ class Modules(keras.layers.Layer):
         self.built = True
 
     def make(self) -> None:
-        """Creates the weights."""
+        """Create the weights."""
         raise NotImplementedError
 
     def module(self, w: Mapping[str, Any], *inputs: Any) -> Any:
@@ -60,7 +60,7 @@ class Modules(keras.layers.Layer):
         raise NotImplementedError
 
     def linear(self, name: str, shape: Sequence[int], normalised: bool = False) -> None:
-        """A kernel, and a bias or what normalises."""
+        """Create a kernel, and a bias or the weights of a normalisation."""
         drawn = {"kernel": shape} if normalised else {"kernel": shape, "bias": shape[-1:]}
         for part, of in drawn.items():
             whose, fan_in = f"{self.name}_{name}_{part}", int(np.prod(shape[:-1]))
@@ -75,13 +75,13 @@ class Modules(keras.layers.Layer):
 
     @property
     def normalises(self) -> bool:
-        """Whether what a module answers depends on which examples are its own."""
+        """Return whether a module's answer depends on the other examples that it answers."""
         return any(name.endswith("_mean") for name in self.parts)
 
     def functions(
         self, training: bool, counted: bool = False
     ) -> tuple[list[Callable[..., Any]], Callable[[], None]]:
-        """The M modules, and what is to be called when they were: it keeps the moving averages.
+        """Return the M modules, and a function to call after them that keeps the moving averages.
 
         In training batches are normalised by themselves; if `counted`, modules are last given 1 for the
         examples that count there, 0 for others.

@@ -74,5 +74,5 @@ def attend(query, key, value):
 
 
 def every_pair(a, b):
-    """a_n b_i of all tokens n and i: two tensors [G, k, N, B] -> [G, k, N, N, B]."""
+    """Multiply a_n b_i for all tokens n and i: two tensors [G, k, N, B] -> [G, k, N, N, B]."""
     return a[:, :, :, None] * b[:, :, None]

@@ -1,4 +1,4 @@
-"""Which form of a kernel a program gets: what suits a processor's core, or what suits an accelerator.
+"""The form of a kernel that a program gets: one suits a processor's core, one an accelerator.
 
 A core wants loops over the batch that it can vectorise, and what it works with in its cache: sums come in
 pieces, and the members of a population take turns. An accelerator starts something new for every piece: there
@@ -23,7 +23,7 @@ _CHOSEN: ContextVar[str | None] = ContextVar("kernels that use_kernels chose", d
 
 
 def on_cpu() -> bool:
-    """Whether Keras's backend has no accelerator."""
+    """Return whether Keras's backend has no accelerator."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -34,7 +34,7 @@ def on_cpu() -> bool:
 
 
 def kernels() -> str:
-    """The form of what is traced now: that of the device, unless `use_kernels` says another."""
+    """Return the form for the program being traced: the device's, unless `use_kernels` sets another."""
     return _CHOSEN.get() or (CPU if on_cpu() else ACCELERATOR)
 
 
@@ -62,7 +62,8 @@ def use_kernels(name: str | None) -> Iterator[None]:
 
 
 def by_device(accelerator: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator of a kernel's form for a core; an accelerator gets `accelerator`, of the same arguments."""
+    """Mark a kernel as the form for a CPU core (a decorator); an accelerator gets `accelerator`, with the
+    same arguments."""
 
     def choose(cpu: Callable[..., Any]) -> Callable[..., Any]:
         forms = {CPU: cpu, ACCELERATOR: accelerator}

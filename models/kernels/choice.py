@@ -23,7 +23,7 @@ def largest(scores, count: int = 1):
 
 
 def softmax_among(chosen, scores):
-    """The softmax over the scores of the chosen modules, and 0 for the others; all are [P, M, T]."""
+    """Return the softmax over the scores of the chosen modules, and 0 for the others; all are [P, M, T]."""
     return softmax(ops.where(chosen > 0, scores, -float("inf")))
 
 

@@ -49,7 +49,7 @@ def noted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_gradients_kept() -> Iterator[None]:
-    """When it ends, TensorFlow forgets the gradients of the kernels that were traced in it.
+    """Make TensorFlow forget the gradients of kernels traced inside, when the context ends.
 
     Programs that were traced go on working. Only asking for the gradient of one of them, as if it were a
     step of a larger program, would fail.

@@ -21,7 +21,7 @@ def hard_routing(
     in_turn: Sequence[int] = (),
     counted: bool = False,
 ) -> Any:
-    """What the chosen modules answer: equal to `mixture` of all answers with a one-hot p.
+    """Return the answers of the chosen modules: equal to `mixture` of all answers with a one-hot p.
 
     On a core TensorFlow sorts examples by module and puts answers back in order. Elsewhere shapes must not
     depend on data: where modules take turns as said, their examples are static slices; otherwise all modules
@@ -48,7 +48,10 @@ def hard_routing(
 
 
 def _slices(modules: Sequence[Module], inputs: Sequence[Any], runs: Sequence[tuple[int, int]]) -> Any:
-    """Of each turn, the first `runs[0][1]` examples are of module `runs[0][0]`, and so on."""
+    """Return the slices of each turn:
+
+    its first `runs[0][1]` examples belong to module `runs[0][0]`, and so on.
+    """
     ends = list(itertools.accumulate(length for _, length in runs))
     turns = inputs[0].shape[0] // ends[-1]
     parts = (ops.split(ops.reshape(x, [turns, ends[-1], *x.shape[1:]]), ends[:-1], axis=1) for x in inputs)
@@ -82,7 +85,7 @@ def _sorted(modules: Sequence[Module], inputs: Sequence[Any], choice: Any, count
 
 
 def _not_empty(x: Any, count: Any) -> Any:
-    """A blank example, not counted, where there is none: TensorFlow's convolutions crash on nothing."""
+    """Return a blank example, not counted, if there is none: convolutions crash on empty input."""
     import tensorflow as tf
 
     blank = tf.cast(tf.equal(count, 0), tf.int32)
@@ -90,7 +93,7 @@ def _not_empty(x: Any, count: Any) -> Any:
 
 
 def mixture(answers: Sequence[Any], p: Any) -> Any:
-    """The sum over m of p_m answer_m.
+    """Return the sum over m of p_m answer_m.
 
     Args:
         answers: M tensors [B, ...].

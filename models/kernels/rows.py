@@ -46,7 +46,7 @@ def join_parts(parts, values):
 
 @by_device(accelerator=lambda scratch, n, terms: (scratch, [ops.sum(term, axis=1) for term in terms]))
 def sum_modules(scratch, n, terms):
-    """Sums over the modules, each [P, M, h, B] -> [P, h, B].
+    """Sum over the modules, each [P, M, h, B] -> [P, h, B].
 
     On a CPU by halves: XLA does not vectorise its own sum over an outer axis. And the terms go through memory
     first, where XLA would compute them inside the sum, without vectors: row n % 2 of two, because a

@@ -30,7 +30,7 @@ class Scan:
         self.cell, self.layout, self.route = cell, layout, route
 
     def __call__(self, tokens, routing, score, *kernels):
-        """Runs it.
+        """Run the recurrence.
 
         Args:
             tokens: x [N, P, k, B].
@@ -91,7 +91,7 @@ class Scan:
         return kept, last
 
     def _keep(self):
-        """What is kept by token, still empty; a tuple where there are several of a kind."""
+        """Return empty storage for the values kept by token; a tuple where there are several of a kind."""
         layout, by_weight = self.layout, [self.layout.members, self.layout.modules, self.layout.batch]
         keep = {
             "inputs": layout.token_rows(1, layout.members, layout.inputs + layout.width, layout.batch)[0],
@@ -104,7 +104,7 @@ class Scan:
         return keep
 
     def scores(self, products, score):
-        """What every module scores itself with, [P, M, B]."""
+        """Return every module's score of itself, [P, M, B]."""
         weighted = total([ops.relu(product) * score[s] for s, product in enumerate(products)])
         return self.layout.sum_width(ops.sum(weighted, axis=1))
 

@@ -98,7 +98,7 @@ class ScanGradient:
         return found, tuple(scratch), tuple(of_states)
 
     def _activated(self, n):
-        """The activated gates of a token, one by one."""
+        """Yield the activated gates of a token, one by one."""
         gates, count = self.kept["gates"], self.layout.gates
         if not self.layout.scored:
             return [part(gates[0], n, k) for k in range(count)]
@@ -126,7 +126,7 @@ class ScanGradient:
 
 
 def vector_jacobian(function: Callable[[Any], Any], x: Any, upstream: Any) -> Any:
-    """The gradient of sum(function(x) * upstream) with respect to x, in any loop.
+    """Return the gradient of sum(function(x) * upstream) with respect to x, inside any loop.
 
     Args:
         function: from one tensor to one.

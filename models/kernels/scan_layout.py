@@ -1,4 +1,4 @@
-"""What `modtf.models.kernels.scan` and its gradient agree on: sizes, orders of axes, sums."""
+"""The layout that `modtf.models.kernels.scan` and its gradient share: sizes, orders of axes, sums."""
 
 from dataclasses import dataclass
 from typing import Any

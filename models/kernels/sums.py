@@ -11,7 +11,8 @@ LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only where
 
 @by_device(accelerator=lambda length, part, from_nothing=False: part(0, length))
 def in_pieces(length, part, from_nothing=False):
-    """The sum of part(start, size) over the whole length; on a CPU a long one in pieces that XLA vectorises.
+    """Return the sum of part(start, size) over the whole length; on a CPU, a long sum is made in pieces that
+    XLA vectorises.
 
     Args:
         length: how many terms there are, an int.

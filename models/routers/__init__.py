@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_router(name: str, router: Any) -> None:
-    """Raises `ValueError` where a router lacks what a model asks of it."""
+    """Raise `ValueError` if a router lacks something that a model requires."""
     from modtf.models.routers.base import Router
 
     if not (isinstance(router, type) and issubclass(router, Router)):
@@ -77,15 +77,17 @@ ROUTERS: Registry[type["Router"]] = Registry(
 
 
 def default_variants(family: Family | None = None) -> list[str]:
-    """What commands and studies run where nobody says: a family's variants; beside the published four, which
-    stand for no family too, also the routers of plug-ins."""
+    """Return the variants that run by default:
+
+    a family's own; beside the published four, which belong to no family, also the routers of plug-ins.
+    """
     variants = PUBLISHED if family is None else family.variants
     names = [variant.name for variant in variants if variant.by_default]
     return [*names, *(ROUTERS.outside if variants is PUBLISHED else [])]
 
 
 def make_router(variant: str, setup: "RouterSetup", options: Mapping[str, Any]) -> "Router":
-    """The router of that name with these options; raises `ValueError` on one that it lacks or refuses."""
+    """Make the router of a name with these options; raise `ValueError` on unknown or refused options."""
     router = ROUTERS[variant]
     what, known = f"the router variant={variant!r}", options_of(router, "__init__", skip=2)
     check_known_options(what, options, known)
@@ -101,7 +103,7 @@ def make_router(variant: str, setup: "RouterSetup", options: Mapping[str, Any]) 
 
 
 def register_router(name: str) -> Callable[[type["Router"]], type["Router"]]:
-    """A class decorator that makes a `modtf.models.Router` known by a name: `modtf.build(task, name)`,
+    """Register a `modtf.models.Router` by a name (a class decorator): `modtf.build(task, name)`,
     `--variant=name`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What every router provides."""
+"""The base class of every router."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from modtf.xla.switches import replica_context
 
 @dataclass(frozen=True)
 class RouterSetup:
-    """What a model offers its router.
+    """The values that a model offers its router.
 
     `Dense` and `TwoLayer` of `modtf.models` take `initial` and `dtype`.
     """
@@ -46,8 +46,11 @@ def whole_batch(values):
 
 
 def shared_loss(loss):
-    """What a replica adds to the model's losses: all replicas add to one list, and each, once all have, reads
-    the whole of it, though it has a gradient of its own loss alone."""
+    """Return the loss that a replica adds to the model's losses.
+
+    All replicas add to one list, and each reads the whole list afterwards, although it has a gradient of its
+    own loss only.
+    """
     replica = replica_context()
     if replica is None:
         return loss
@@ -109,7 +112,7 @@ class Router(keras.layers.Layer):
         self.built = True
 
     def keep(self, name: str, values: Any, dtype: str | None = None) -> Any:
-        """A number, or an array, of each member that is not trained: for `extra_input` and `advance`.
+        """Keep a number or an array of each member that is not trained, for `extra_input` and `advance`.
 
         Whatever differs between members has to be kept: in training one model stands in for each in turn.
         It is saved with the model, put into checkpoints, and the best weights have the one of their step.
@@ -146,8 +149,8 @@ class Router(keras.layers.Layer):
         raise NotImplementedError
 
     def extra_input(self, rule, training: bool):
-        """What `call` gets of each token besides, as its argument `extra`: noise of this training step, a
-        temperature, a bias. In a recurrence it is asked once for all tokens, before the loop.
+        """Return what `call` gets of each token as its argument `extra`: noise of this training step, a
+        temperature, a bias. In a recurrence it is called once for all tokens, before the loop.
 
         Args:
             rule: one-hot rules [P, R, T].
@@ -159,10 +162,10 @@ class Router(keras.layers.Layer):
         return
 
     def advance(self, activation):
-        """Changes what was kept, after p [P, M, T] of a training step was found; never in evaluation."""
+        """Update the kept values, given p [P, M, T] of a training step; evaluation never calls it."""
 
     def penalty(self, activation):
-        """What is added to each member's loss: from p of a whole batch, [P, M, T], to [P].
+        """Return the penalty [P] that is added to each member's loss, from p of a whole batch, [P, M, T].
 
         With `penalises_scores` it has a second argument, the scores [P, M, T].
         """
@@ -184,8 +187,8 @@ class Router(keras.layers.Layer):
             self._trains = False
 
     def token_numbers(self, num_tokens: Any):
-        """Where T tokens stand in their batch, int32 [T]: where replicas share it, in all of it. Tokens lie
-        [N, B], the first of every example before the second of any."""
+        """Return the positions of T tokens in their batch, int32 [T]; in the whole batch if replicas share
+        it. Tokens lie [N, B]: the first of every example comes before the second of any."""
         numbers, replica = ops.arange(num_tokens, dtype="int32"), replica_context()
         if replica is None:
             return numbers
@@ -194,7 +197,7 @@ class Router(keras.layers.Layer):
         return numbers // own * (own * replica.num_replicas_in_sync) + first + numbers % own
 
     def with_extra(self, rule):
-        """The rules, and `extra_input` below them, [P, R + K, T]: what a recurrence goes through."""
+        """Return the rules with `extra_input` below them, [P, R + K, T]: the input of a recurrence."""
         extra = self.extra_of(rule)
         if extra is None:
             return rule

@@ -16,7 +16,7 @@ MATRICES = ("spread", "block", "collapsed")
 
 
 def clamped_matrix(num_rules: int, matrix: str = "spread", amount: float = 0.0) -> np.ndarray:
-    """A [R, R], p(module | rule), as a function of options alone.
+    """Return A [R, R], p(module | rule), as a function of options alone.
 
     Args:
         num_rules: R, and as many modules; rule r has its share in module r.
@@ -48,7 +48,8 @@ def clamped_matrix(num_rules: int, matrix: str = "spread", amount: float = 0.0) 
 
 
 def final_matrices(folder: str, members: Sequence[tuple[Task, int]]) -> np.ndarray:
-    """The last A [P, R, M] of the members with the same data seed and seed, in the folder of a finished cell.
+    """Return the last A [P, R, M] of the members with the same data seed and seed, from the folder of a
+    finished cell.
 
     Raises:
         ValueError: where it has none of a member.
@@ -129,6 +130,6 @@ class Clamped(Router):
         return extra
 
     def _row(self, name, rule):
-        """The row of each token's rule, [P, M, T]."""
+        """Return the row of each token's rule, [P, M, T]."""
         rows = ops.convert_to_tensor(self.rows[name], rule.dtype)
         return ops.matmul(ops.swapaxes(rows, -1, -2), rule)

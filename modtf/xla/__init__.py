@@ -1,4 +1,4 @@
-"""What rests on the inside of TensorFlow or Keras, or on names they call experimental: here and nowhere else.
+"""Everything that relies on internal or experimental names of TensorFlow or Keras.
 
 Each says in which version it was seen; `tests/modtf/xla` says so when another one changes it. (Gradients that
 kernels register stand beside them, in `modtf.models.kernels.gradients`.)

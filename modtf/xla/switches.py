@@ -1,5 +1,5 @@
-"""Whether a program is being written down, and by which replica of `tf.distribute`; switches of TensorFlow:
-its passes over graphs, its advice on retracing, the mantissa of its products.
+"""Switches of TensorFlow: graph passes, retracing advice, the mantissa of products; and whether a program is
+being traced, and by which replica of `tf.distribute`.
 
 Seen in TensorFlow 2.21.
 """
@@ -19,7 +19,7 @@ ADVICE = "triggered tf.function retracing"
 
 
 def is_traced(tensor: Any) -> bool:
-    """Whether it stands for numbers in a program that is being written down, and has none itself."""
+    """Return whether a tensor stands for numbers in a program that is being traced."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
