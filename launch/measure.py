@@ -32,6 +32,8 @@ OBSERVED, UNIFORM = "observed", "uniform"
 FLAGS = {
     "say from_logits=True": "give --logits",
     "Give documents=...": "Give an array `documents`, or --documents=NAME",
+    "Give labels=...": "Give an array `labels`, or --labels=NAME",
+    "leave out from_logits=True": "leave out --logits",
 }
 
 
@@ -109,10 +111,6 @@ def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) ->
         )  # fmt: skip
     for note in notes:
         print(f"Warning: {path}: {note.message}")
-    if routing.labels is None:
-        raise ValueError(
-            f"There is no array 'labels' in {path}. Name another one, or an .npy file: --labels."
-        )
     num_labels = 1 if routing.labels is None else len(np.unique(routing.labels))
     check_permutations("--permutations", given.permutations, (num_labels, routing.activations.shape[2]))
     routing.check_label_probs(probs)
@@ -126,9 +124,7 @@ def measured(
     try:
         sums = ActivationAccumulator(from_logits=given.logits, top_k=given.top_k)
         for chunk in tqdm(routing.chunks(), "tokens", routing.num_chunks, unit="chunk"):
-            activations, labels, documents = chunk
-            assert labels is not None  # see `read`
-            sums.update(activations, labels, documents)
+            sums.update(*chunk)
         layers = sums.result(
             label_probs=probs,
             permutations=given.permutations,

@@ -14,6 +14,7 @@ from modtf.metrics.registry import register_measure
     perfect=0.0,
     description="Shortfall of the under-used modules: 0 all used equally, 1 one module does everything.",
     axis_label="Collapse (average)",
+    needs_labels=False,
 )
 def collapse_avg(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """M/(M-1) * sum_m max(0, 1/M - p(m)), with p(m) the use of module m.

@@ -14,6 +14,7 @@ from modtf.metrics.registry import register_measure
     perfect=0.0,
     description="Shortfall of the least used module: 0 all used equally, 1 a module is never used.",
     axis_label="Collapse (worst)",
+    needs_labels=False,
 )
 def collapse_worst(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """1 - M min_m p(m), with p(m) the use of module m.

@@ -16,6 +16,7 @@ from modtf.metrics.registry import register_measure
     smaller_is_better=False,
     description="Number of equally used modules with the same entropy of use: 1 one does everything.",
     axis_label="Effective experts",
+    needs_labels=False,
 )
 def effective_experts(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """exp H(m), with H(m) the entropy of the use p(m) of modules.

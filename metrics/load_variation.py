@@ -14,6 +14,7 @@ from modtf.metrics.registry import register_measure
     perfect=0.0,
     description="Coefficient of variation of module use: 0 all used equally.",
     axis_label="Load variation",
+    needs_labels=False,
 )
 def load_variation(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """Return the standard deviation of p(m) over modules, divided by its mean 1/M: sqrt(M sum_m p(m)^2 - 1).

@@ -31,6 +31,7 @@ class Measure:
     description: str
     axis_label: str
     function: Callable[..., float] | None = None  # none for performance measures
+    needs_labels: bool = True  # False for a function of module use, p @ A, alone
 
     def __post_init__(self) -> None:
         what = f"Measure {self.name!r}"

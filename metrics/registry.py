@@ -43,6 +43,7 @@ def register_measure(
     description: str,
     axis_label: str,
     smaller_is_better: bool | None = True,
+    needs_labels: bool = True,
 ) -> Callable[[F], F]:
     """Make a function of the activation matrix a measure in tables, figures and results (a decorator).
 
@@ -55,6 +56,8 @@ def register_measure(
         description: one line.
         axis_label: for figures.
         smaller_is_better: or None for a diagnostic of which neither end is better.
+        needs_labels: False for a function of module use, p @ A, alone: it has a value without labels too, and
+            no chance level, since permuted labels do not change it.
 
     Returns:
         The decorator; it returns the function itself. The function takes the activation matrix `A [R, M]`,
@@ -86,6 +89,7 @@ def register_measure(
             description=description,
             axis_label=axis_label,
             function=function,
+            needs_labels=needs_labels,
         )
         MEASURES.add(name, measure, f"{function.__module__}:{function.__qualname__}")
         return function

@@ -56,7 +56,7 @@ def test_the_command(arrays, tmp_path):
     flags = f"--activations={path}", f"--out={tmp_path / ATLAS}", "--permutations=5"
     done = python("-W", "error", "-c", WITHOUT_TENSORFLOW, *flags, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert "Layer 1:" in done.stdout
+    assert "effective modules: higher" in done.stdout
     assert f"Wrote {tmp_path / ATLAS / 'measures.html'}" in done.stdout
     assert "tokens: 100%" in done.stderr
     assert "layers: 100%" in done.stderr

@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike
 
 from modtf.checks import check_integer, check_number
 from modtf.metrics.measure import GROUPS
-from modtf.routing.measuring.checks import Ints, Numbers
+from modtf.routing.measuring.checks import Ints, Numbers, mismatch
 from modtf.routing.measuring.choices import Layer, layers_of
+from modtf.routing.measuring.describe import assumed, how_measured
 from modtf.routing.measuring.documents import Documents, Pairs
 from modtf.routing.measuring.estimates import count_within, deal, group_documents
 from modtf.routing.measuring.experts import Experts
 from modtf.routing.measuring.gates import Tokens
-from modtf.routing.measuring.layer import LayerMeasures
+from modtf.routing.measuring.layer import ALL_TOKENS, LayerMeasures
 from modtf.routing.measuring.summarise import (
     NUM_PERMUTATIONS,
     Options,
@@ -22,6 +23,7 @@ from modtf.routing.measuring.summarise import (
     check_permutations,
     measure_layer,
 )
+from modtf.routing.measuring.watch import Watch, left_out
 
 NUM_GROUPS = 32
 SLICE = 2**14  # tokens worked on at a time: with 64 modules their gates take 8 MiB
@@ -31,7 +33,7 @@ KEPT = 2**22  # sums of documents that are kept, of all layers and modules: of s
 
 
 class ActivationAccumulator:
-    """Adds up what a router does with tokens of known labels; `result()` measures it.
+    """A sum over what a router does with tokens, chunk by chunk; `result()` measures it.
 
     Args:
         from_logits, top_k, num_groups: as for `measure_activations`; memory grows with the number of groups.
@@ -54,10 +56,12 @@ class ActivationAccumulator:
         self.from_logits = from_logits
         self.top_k = None if top_k is None else check_integer("top_k", top_k, 1)
         self.num_groups = check_integer("num_groups", num_groups, 2)
-        self._are_chosen = False  # experts, and no gates
+        self.are_chosen = False  # experts, and no gates
         self.groups: list[np.ndarray] = []  # of every layer [2, groups, R, M], activations added up
         self.documents: list[Documents] = []
         self.counts = np.zeros(0, np.int64)  # [R], tokens
+        self.watches: list[Watch] = []  # of every layer
+        self.has_labels: bool | None = None
         self.has_documents: bool | None = None
         self.num_documents = 0
         self.came_back = 0  # documents that went on after others
@@ -66,14 +70,18 @@ class ActivationAccumulator:
         self._open: tuple[int, Ints] = -1, np.zeros(0, np.int64)  # the last document, and its labels
 
     def update(
-        self, activations: ArrayLike | Experts, labels: ArrayLike, documents: ArrayLike | None = None
+        self,
+        activations: ArrayLike | Experts,
+        labels: ArrayLike | None = None,
+        documents: ArrayLike | None = None,
     ) -> None:
-        """Adds a chunk of tokens, of any length.
+        """Add a chunk of tokens, of any length.
 
         Args:
             activations: gates or logits `[tokens, M]` or `[layers, tokens, M]`; or a list of `[tokens, M]`,
                 one a layer, where M differs; or `Experts`.
-            labels, documents: integers from 0, or names, `[tokens]`; see `measure_activations`.
+            labels, documents: integers from 0, or names, `[tokens]`; see `measure_activations`. Give labels
+                for all chunks or for none.
 
         Raises:
             ValueError: if these are not what they should be, or of another size than the chunks before. Part
@@ -81,16 +89,25 @@ class ActivationAccumulator:
         """
         layers = self._layers(activations)
         num_tokens = len(layers[0])
-        classes = self._labels.of(labels, num_tokens)
         ids = None if documents is None else self._ids.of(documents, num_tokens)
+        if labels is None:
+            classes = np.zeros(num_tokens, np.int64)
+        else:
+            hint = mismatch(labels, documents, num_tokens, [layer.num_modules for layer in layers])
+            classes = self._labels.of(labels, num_tokens, hint)
         if num_tokens == 0:
             return
+        if self.has_labels not in (None, labels is not None):
+            raise ValueError("Some chunks came with labels and some without; give them for all or none.")
+        self.has_labels = labels is not None
         self._make_room([layer.num_modules for layer in layers], int(classes.max()) + 1, ids is not None)
         order = slice(None) if ids is None else self._in_pieces(ids)
         before = int(self.counts.sum())  # errors count tokens from the first of all chunks
         for start in range(0, num_tokens, SLICE):
             part = slice(start, start + SLICE)
             some = part if isinstance(order, slice) else order[part]
+            for watch, layer in zip(self.watches, layers, strict=True):
+                watch.add(layer, some, before + start)
             views = [layer.read(some, before + start) for layer in layers]
             self._add(views, classes[some], None if ids is None else ids[some])
 
@@ -103,7 +120,7 @@ class ActivationAccumulator:
                     f"Experts, {activations.top_k} of each token, are no logits and say themselves how many "
                     "there are: leave from_logits and top_k out, and hand in chunks of one kind."
                 )
-            self.top_k, self._are_chosen = known, True
+            self.top_k, self.are_chosen = known, True
         return layers_of(activations, self.from_logits, self.top_k)
 
     def _make_room(self, sizes: list[int], num_labels: int, has_documents: bool) -> None:
@@ -115,6 +132,7 @@ class ActivationAccumulator:
             )
         if not self.groups:
             self.has_documents = has_documents
+            self.watches = [Watch(number) for number in range(len(sizes))]
             self.groups = [np.zeros((2, self.num_groups, 0, size)) for size in sizes]
             self.documents = [Documents(size, KEPT // sum(sizes)) for size in sizes]
         known = [sums.shape[-1] for sums in self.groups]
@@ -185,7 +203,7 @@ class ActivationAccumulator:
             ValueError: if there was no token yet, or an argument is not valid.
         """
         if not self.num_documents:
-            raise ValueError("There was no token yet: call update(activations, labels) first.")
+            raise ValueError("There are no tokens; expected at least one.")
         options = Options(
             label_probs=label_probs,
             groups=(groups,) if isinstance(groups, str) else tuple(groups),
@@ -193,40 +211,16 @@ class ActivationAccumulator:
             confidence=check_number("confidence", confidence, 0.5, 0.9999),
             seed=check_integer("seed", seed, 0),
             top_k=self.top_k,
-            names=tuple(self._labels.names) or None,
-            how=self._how(label_probs, confidence),
-            warnings=tuple(self._assumed()),
+            names=tuple(self._labels.names) or (None if self.has_labels else (ALL_TOKENS,)),
+            how=how_measured(self, label_probs, confidence),
+            warnings=tuple(assumed(self)),
         )
         documents = deepcopy(self.documents)  # tokens may follow
         for layer in documents:
             layer.close(self._open[1])
-        both = list(enumerate(zip(self.groups, documents, strict=True)))
-        return [measure_layer(i, sums, layer, self.counts, options) for i, (sums, layer) in progress(both)]
-
-    def _how(self, label_probs: ArrayLike | None, confidence: float) -> str:
-        probs = "observed" if label_probs is None else label_probs
-        return (
-            ("Experts" if self._are_chosen else "Logits" if self.from_logits else "Gates")
-            + (f", the {self.top_k} largest of each token" if self.top_k else "")
-            + f". Labels as frequent as {probs if isinstance(probs, str) else np.asarray(probs).tolist()}. "
-            f"Intervals: {confidence:.0%}. "
-            f"Chance: labels permuted over and within {self.num_documents} documents"
-            + (" of one label in a row each, since none were given." if not self.has_documents else ".")
-        )
-
-    def _assumed(self) -> Iterable[str]:
-        if not self.has_documents:
-            yield (
-                "There are no documents: tokens of one label in a row are taken for one, "
-                f"{self.num_documents} in all. Where documents are longer or shorter the chance level is "
-                "wrong. Give documents=..., the number of each token's document (np.arange(tokens) if each "
-                "stands for itself)."
-            )
-        if self.came_back:
-            yield (
-                f"{self.came_back} documents went on after others had begun: their pieces are taken for "
-                "documents of their own. Hand in the tokens of a document one after the other."
-            )
+        out = left_out(self.watches)
+        rest = [i for i in range(len(documents)) if i not in out]
+        return [measure_layer(i, self.groups[i], documents[i], self.counts, options) for i in progress(rest)]
 
 
 def _sizes(sizes: list[int]) -> str:

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from modtf.metrics.activation_matrix import check_activation_matrix
 from modtf.metrics.measure import GROUPS
 from modtf.routing.measuring.accumulator import NUM_GROUPS, ActivationAccumulator
-from modtf.routing.measuring.checks import as_layers, dimensions
+from modtf.routing.measuring.checks import as_layers, dimensions, spread_labels
+from modtf.routing.measuring.choices import layers_of
 from modtf.routing.measuring.experts import Experts
 from modtf.routing.measuring.layer import LayerMeasures
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, Progress, measure_matrix
@@ -18,6 +19,7 @@ def measure_activations(
     activations: Any = None,
     labels: ArrayLike | None = None,
     *,
+    activation_matrix: ArrayLike | None = None,
     experts: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     num_experts: int | None = None,
@@ -33,11 +35,14 @@ def measure_activations(
     seed: int = 0,
     progress: Progress = iter,
 ) -> list[LayerMeasures]:
-    """Do the modules of a mixture of experts specialise in labels of its tokens: domain, language, class?
+    """Measure how the modules (experts) of a mixture are used, and whether they specialise in labels.
+
+    A label is a token's domain, language or class. Without labels the load is measured: collapse, load
+    variation, effective experts, and the routing entropy of all tokens together.
 
     Everything is measured twice: by gate mass, the probability that modules are given, and by hard
     assignment, the modules that are chosen (argmax, or the k largest at 1/k each; the first of equals). The
-    two can tell different stories.
+    two can differ.
 
     The intervals are those of a jackknife over groups of tokens, given the labels as they occurred. Tokens of
     one document are alike, so a million tokens may be worth a thousand: say with `documents` which belong
@@ -54,17 +59,19 @@ def measure_activations(
 
     Args:
         activations: one of
-            - gates `[tokens, M]` or `[layers, tokens, M]`, probabilities that sum to 1, with `labels`; all 0
-              where no module took a token, as it was beyond their capacity: these are counted (`dropped`);
+            - gates `[tokens, M]` or `[layers, tokens, M]`, probabilities that sum to 1; all 0 where no module
+              took a token, as it was beyond their capacity: these are counted (`dropped`);
             - logits of the same shapes, with `from_logits=True`;
             - a list of `[tokens, M]`, one a layer, where M differs;
             - `Experts` (`modtf.routing.measuring`), as `experts` below make them;
             - chunks (activations, labels) or (activations, labels, documents), of any lengths, in a list or
-              any iterable: of any number of tokens, in memory that does not grow with it;
-            - without labels: an activation matrix `[R, M]`, or `[layers, R, M]`, rows p(module | label).
-        labels: integers from 0, or names, `[tokens]`.
+              any iterable: of any number of tokens, in memory that does not grow with it. Labels may be None.
+        labels: integers from 0, or names, `[tokens]`; or `[documents]`, if `documents` are their numbers.
+        activation_matrix: in place of activations: `[R, M]` or `[layers, R, M]`, rows p(module | label). It
+            has no tokens, so there is no interval and no chance level.
         experts, weights, num_experts, shared: in place of activations: which experts every token was sent to,
-            `[tokens, k]` or `[layers, tokens, k]`, and what these weigh, see `Experts`.
+            `[tokens, k]` or `[layers, tokens, k]`, and what these weigh, see `Experts`. A layer in which all
+            tokens have the same row (a placeholder) is left out with a warning.
         documents: the same: which tokens belong together. They should stand one after the other.
         from_logits: whether activations are logits, before the softmax.
         top_k: the number of modules that a token is sent to. Only these gates count then, renormalised.
@@ -84,7 +91,7 @@ def measure_activations(
         layer name the modules with too few tokens to judge: fewer than 5 for each label.
 
     Raises:
-        ValueError: where something is not as above; the message says what and how to mend it.
+        ValueError: if an argument is invalid; the message says which, what was expected and how to fix it.
 
     Example:
         >>> import numpy as np
@@ -98,32 +105,31 @@ def measure_activations(
         >>> round(layer.mass.values["alignment"].value, 3), layer.hard.values["alignment"].value
         (0.3, 0.0)
     """
-    if (experts is None) == (activations is None):
-        raise ValueError("Give activations, or experts and num_experts; one of the two.")
+    if sum(one is not None for one in (activations, experts, activation_matrix)) != 1:
+        raise ValueError("Give one of activations, experts (with num_experts) and activation_matrix.")
     if experts is not None:
         activations = Experts(experts, num_experts, weights, shared)
-        if labels is None:
-            raise ValueError("Give labels [tokens] with experts.")
     elif weights is not None or num_experts is not None or len(shared):
         raise ValueError("weights, num_experts and shared belong to experts; give these, too.")
-    if labels is None and not _is_stream(activations):
-        if documents is not None or from_logits or top_k is not None:
+    if activation_matrix is not None:
+        if labels is not None or documents is not None or from_logits or top_k is not None:
             raise ValueError(
-                "Without labels activations are an activation matrix, rows p(module | label), to which "
-                "documents, from_logits and top_k do not apply. Give labels [tokens]."
+                "labels, documents, from_logits and top_k do not apply to an activation_matrix, whose rows "
+                "are p(module | label). Give the tokens' gates as activations."
             )
-        matrices = as_layers(activations)
-        return [
-            measure_matrix(check_activation_matrix(A), i, label_probs, groups) for i, A in enumerate(matrices)
-        ]
+        matrices = [check_activation_matrix(A) for A in as_layers(activation_matrix)]
+        return [measure_matrix(A, i, label_probs, groups) for i, A in enumerate(matrices)]
     accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k, num_groups=num_groups)
-    if labels is not None:
-        accumulator.update(activations, labels, documents)
-    elif documents is not None:
-        raise ValueError("Hand in documents with the chunks: (activations, labels, documents).")
-    else:
+    if labels is None and _is_stream(activations):
+        if documents is not None:
+            raise ValueError("Hand in documents with the chunks: (activations, labels, documents).")
         for chunk in _chunks_of(activations):
             accumulator.update(*chunk)
+    else:
+        if labels is not None and documents is not None:
+            num_tokens = len(layers_of(activations, from_logits, top_k)[0])
+            labels = spread_labels(labels, documents, num_tokens)
+        accumulator.update(activations, labels, documents)
     return accumulator.result(
         label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed,
         progress=progress,

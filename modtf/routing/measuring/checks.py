@@ -1,5 +1,6 @@
 """Checks of what users hand in."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,42 @@ def _numbers(values: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels") -> Ints:
-    """Labels (or documents) as int64 `[tokens]`; `ValueError` unless they are integers from 0."""
+def mismatch(
+    labels: ArrayLike, documents: ArrayLike | None, num_tokens: int, num_modules: Sequence[int]
+) -> str:
+    """Return advice where labels `[labels]` are not as many as tokens; "" where they are."""
+    given = np.shape(labels)[0] if dimensions(labels) == 1 else num_tokens
+    if given == num_tokens:
+        return ""
+    if given in num_modules:
+        return "Activations are [tokens, modules] or [layers, tokens, modules]: transpose them."
+    documents = None if documents is None else np.asarray(documents)
+    if documents is not None and given + len(np.unique(documents)) == num_tokens:
+        return (
+            "One is missing for each document, as where labels belong to predictions of the next token: "
+            "leave the last token of every document out of activations and documents too."
+        )
+    if documents is not None and given == len(np.unique(documents)):
+        return (
+            "There is one for each document: number documents from 0 in the order of labels, or give "
+            "labels[documents]."
+        )
+    return "Give one for every token, in the order of the tokens."
+
+
+def spread_labels(labels: Any, documents: Any, num_tokens: int) -> Any:
+    """Return labels `[tokens]` from labels `[documents]`, where documents are their numbers; others stay."""
+    if labels is None or documents is None or len(labels) == num_tokens:
+        return labels
+    numbers = np.asarray(documents)
+    fits = numbers.shape == (num_tokens,) and numbers.dtype.kind in "iu" and num_tokens > 0
+    if not fits or (numbers.min(), numbers.max()) != (0, len(labels) - 1):
+        return labels
+    return np.asarray(labels)[numbers]
+
+
+def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels", hint: str = "") -> Ints:
+    """Return labels (or documents) as int64 `[tokens]`; `ValueError` unless they are integers from 0."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -71,8 +106,7 @@ def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels") -> In
         )
     if array.shape != (num_tokens,):
         raise ValueError(
-            f"{name} have shape {array.shape}; expected ({num_tokens},), one for every token. Activations "
-            "are [tokens, modules] or [layers, tokens, modules]; transpose them if these axes are swapped."
+            f"{name} have shape {array.shape}; expected ({num_tokens},), one for every token. {hint}".strip()
         )
     if array.size and array.min() < 0:
         index = int(np.argmin(array))
@@ -102,19 +136,19 @@ class Numbers:
         self.names: dict[str, int] = {}
         self._named: bool | None = None
 
-    def of(self, values: ArrayLike, num_tokens: int) -> Ints:
-        """`[tokens]`; raises `ValueError` where these are neither, or chunks differ in it."""
+    def of(self, values: ArrayLike, num_tokens: int, hint: str = "") -> Ints:
+        """Return `[tokens]`; raises `ValueError` where these are neither, or chunks differ in it."""
         try:
             array = np.asarray(values)
         except ValueError:
-            return check_labels(values, num_tokens, self.what)  # says what is wrong
+            return check_labels(values, num_tokens, self.what, hint)  # says what is wrong
         named = array.dtype.kind in "US" and not isinstance(values, np.ma.MaskedArray)
         if array.size:
             if self._named not in (None, named):
                 raise ValueError(f"Some chunks came with {self.what} that are names and some with numbers.")
             self._named = named
         if not named:
-            return check_labels(values, num_tokens, self.what)
+            return check_labels(values, num_tokens, self.what, hint)
         found, inverse = np.unique(array.astype(str), return_inverse=True)
         numbers = np.array([self.names.setdefault(str(word), len(self.names)) for word in found], np.int64)
-        return check_labels(numbers[inverse].reshape(array.shape), num_tokens, self.what)
+        return check_labels(numbers[inverse].reshape(array.shape), num_tokens, self.what, hint)

@@ -1,4 +1,4 @@
-"""Every choice of some tokens, for what needs the very tokens: sums over labels do not say it."""
+"""Every choice of some tokens, for what needs the tokens themselves and not only sums over labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

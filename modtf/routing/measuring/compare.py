@@ -66,7 +66,7 @@ class Compared:
 
 def compare_activations(
     runs: Mapping[str, Any],
-    labels: ArrayLike,
+    labels: ArrayLike | None = None,
     *,
     documents: ArrayLike | None = None,
     from_logits: bool = False,
@@ -122,13 +122,15 @@ def compare_runs(
     """Every run but the first against it, layer by layer; see `compare_activations`."""
     first, *others = runs
     for run in others:
-        if len(run.measured) != len(first.measured):
+        if len(run.routed) != len(first.routed):
             raise ValueError(
-                f"{first.name} has {len(first.measured)} layers and {run.name} {len(run.measured)}; expected "
+                f"{first.name} has {len(first.routed)} layers and {run.name} {len(run.routed)}; expected "
                 "the same number. Hand in those that correspond."
             )
     some, number = whole_documents(documents, len(first.routed[0]), seed)
-    for place in progress(range(len(first.measured))):
+    for place in progress(
+        sorted(set.intersection(*({layer.layer for layer in run.measured} for run in runs)))
+    ):
         for run in others:
             differences = {
                 by: _differences(first, run, place, view, label_probs, confidence)
@@ -148,7 +150,8 @@ def _differences(
     counts = [np.rint(sums[1].sum(axis=-1)) for sums in groups]  # [groups, R]
     labels = np.flatnonzero(np.logical_and(*(some.sum(axis=0) > 0 for some in counts)))
     cut = groups[0].shape[-1]
-    values = [run.measured[place].views[view].values for run in both]
+    of_layer = [next(layer for layer in run.measured if layer.layer == place) for run in both]
+    values = [layer.views[view].values for layer in of_layer]
     measures = []
     for sums, some in zip(groups, counts, strict=True):
         A = sums[view][:, labels].sum(axis=0)
@@ -159,8 +162,10 @@ def _differences(
         told = []
         for measure, A, known in zip(measures, (C[:, :cut], C[:, cut:]), values, strict=True):
             one = measure(A / A.sum(axis=1, keepdims=True))
-            scale = known[INVERSE].chance  # 1 - what is told by chance
-            told.append({**one, ADJUSTED: (scale - one[INVERSE]) / scale})
+            if INVERSE in one:  # there are labels
+                scale = known[INVERSE].chance  # 1 - what is told by chance
+                one |= {ADJUSTED: (scale - one[INVERSE]) / scale}
+            told.append(one)
         return {name: told[1][name] - told[0][name] for name in told[0]}
 
     side_by_side = np.concatenate([sums[view][:, labels] for sums in groups], axis=-1)
@@ -207,4 +212,5 @@ def _matched(
     overlap[rows] = together[rows, columns]
     overlap = np.divide(overlap, sent, out=np.full(len(sent), np.nan), where=sent > 0)
     band = mean_and_range(np.array(chance)).tolist()
-    return Estimate(float(share), float(share - half), float(share + half), *band), experts, overlap
+    low, high = max(share - half, 0.0), min(share + half, 1.0)
+    return Estimate(float(share), float(low), float(high), *band), experts, overlap

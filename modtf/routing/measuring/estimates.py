@@ -64,6 +64,8 @@ def estimates(
         chance = np.array([values[name] for values in chances])
         centre, half = intervals[name]
         low, high = MEASURES[name].range
+        if not MEASURES[name].needs_labels:
+            chance = chance[:0]  # permuted labels do not change it
         # The centre is the value less its bias. Where the bias is large the interval is widened to the value.
         found[name] = Estimate(
             value,
@@ -83,9 +85,9 @@ def _adjusted(value: float, half: float, chance: Array) -> Estimate:
         return Estimate(np.nan)
     scale = 1.0 - expected
     centre, half = (told - expected) / scale, half / scale
-    # The bias is gone already: the interval is around the value.
+    # The bias is gone already: the interval is around the value. No information is the least there is.
     by_chance = mean_and_range((told_by_chance - expected) / scale).tolist()
-    return Estimate(centre, centre - half, min(centre + half, 1.0), *by_chance)
+    return Estimate(centre, max(centre - half, -expected / scale), min(centre + half, 1.0), *by_chance)
 
 
 def mean_and_range(values: Array) -> Any:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from modtf.checks import check_integer
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.checks import BFLOAT16, Ints, from_bfloat16
-from modtf.routing.measuring.gates import Tokens
+from modtf.routing.measuring.gates import Tokens, shares
 
 NONE = -1  # in place of an expert: this choice of the token was dropped
 
@@ -90,9 +90,19 @@ class ChosenExperts:
     def __len__(self) -> int:
         return len(self.experts)
 
+    def rows(self, some: slice | Ints) -> NDArray[Any]:
+        """Return the experts of tokens, and beside them what they weigh."""
+        experts = self.experts[some]
+        if self.weights is None:
+            return experts
+        return np.concatenate([experts, from_bfloat16(self.weights[some])], axis=1)
+
     def read(self, some: slice | Ints, first_token: int = 0) -> tuple[Tokens, Tokens]:
-        """The gate mass of experts, and an even share for each of those that a token was sent to.
-        `ValueError` on a weight that is negative or not finite, counting tokens from `first_token`."""
+        """Return the gate mass of experts, and an even share for each of those that a token was sent to.
+
+        A choice of weight 0 is no choice. `ValueError` on a weight that is negative or not finite, counting
+        tokens from `first_token`.
+        """
         experts = self.experts[some]
         modules = self._new[experts]
         sent = modules >= 0
@@ -102,7 +112,7 @@ class ChosenExperts:
             if weights.shape != experts.shape:
                 weights = np.take_along_axis(weights, np.maximum(experts, 0), axis=1)
             mass = np.where(sent, weights, 0.0)
-            hard = np.where(mass.sum(axis=1, keepdims=True) > 0, hard, 0.0)  # weighed nothing: nobody's
+            hard = (mass > 0).astype(np.float64)  # a choice of weight 0 is no choice
         wrong = ~(np.isfinite(mass) & (mass >= 0)).all(axis=1)
         if wrong.any():
             token = int(np.argmax(wrong))
@@ -111,7 +121,7 @@ class ChosenExperts:
                 "the experts' outputs are multiplied with, and not logits."
             )
         taken = np.where(sent, modules, 0)
-        mass, hard = _shares(mass), _shares(hard)
+        mass, hard = shares(mass), shares(hard)
         return Tokens(mass, taken, self.num_modules), Tokens(hard, taken, self.num_modules)
 
 
@@ -124,9 +134,3 @@ def _array(name: str, values: ArrayLike, kinds: str) -> NDArray[Any]:
         expected = "integers" if "f" not in kinds else "numbers"
         raise ValueError(f"{name} are of type {array.dtype}; expected {expected}.")
     return array
-
-
-def _shares(weights: Array) -> Array:
-    """Rows divided by their sums; a row of zeros stays."""
-    total = weights.sum(axis=1, keepdims=True)
-    return weights / np.where(total > 0, total, 1.0)

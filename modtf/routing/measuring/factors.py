@@ -13,6 +13,7 @@ from modtf.routing.measuring.checks import Ints, Numbers
 from modtf.routing.measuring.choices import check_compared, choices_of, layers_of, whole_documents
 from modtf.routing.measuring.experts import Experts
 from modtf.routing.measuring.summarise import Progress
+from modtf.routing.measuring.watch import Watch, left_out
 
 MOST_PERMUTATIONS = 1_000
 SATURATED = 0.9  # where permuted factors leave less than a tenth to tell, too few tokens are alike
@@ -45,6 +46,7 @@ def measure_factors(
     activations: Any = None,
     *,
     experts: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     num_experts: int | None = None,
     documents: ArrayLike | None = None,
     from_logits: bool = False,
@@ -61,8 +63,9 @@ def measure_factors(
 
     Args:
         factors: name -> integers from 0, or names, `[tokens]`; two or more.
-        activations, experts, num_experts, documents, from_logits, top_k: as for `measure_activations`. Of
-            more than 32,768 tokens as many are looked at, of documents drawn at random.
+        activations, experts, weights, num_experts, documents, from_logits, top_k: as for
+            `measure_activations`; a choice of weight 0 is no choice. Of more than 32,768 tokens as many are
+            looked at, of documents drawn at random. Layers whose rows are all equal are left out.
         permutations: how often factors are permuted, 2 to 1,000.
         seed: of the permutations, and of the documents.
         progress: wraps the layers while they are measured, for example `tqdm`.
@@ -84,7 +87,7 @@ def measure_factors(
     """
     check_compared("factors", factors, seed)
     if experts is not None:
-        activations = Experts(experts, num_experts)
+        activations = Experts(experts, num_experts, weights)
     layers = layers_of(activations, from_logits, top_k)
     check_integer("permutations", permutations, 2, MOST_PERMUTATIONS)
     num_tokens, generator = len(layers[0]), np.random.default_rng(seed)
@@ -98,7 +101,12 @@ def measure_factors(
         pairs = (column, nothing, within), (others, nothing, alone), (column, others, within)
         asked.append([_Question(*pair, permutations, generator) for pair in pairs])
     found = []
-    for place, layer in progress(list(enumerate(layers))):
+    watches = [Watch(number) for number in range(len(layers))]
+    for watch, layer in zip(watches, layers, strict=True):
+        watch.add(layer, some, 0)
+    skipped = left_out(watches)
+    for place in progress([number for number in range(len(layers)) if number not in skipped]):
+        layer = layers[place]
         sent = choices_of(layer, some)
         for name, questions in zip(factors, asked, strict=True):
             told, by_others, share = (_told(sent, question) for question in questions)

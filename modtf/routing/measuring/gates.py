@@ -57,13 +57,17 @@ class Gates:
     def __len__(self) -> int:
         return len(self.values)
 
+    def rows(self, some: slice | Ints) -> NDArray[Any]:
+        """Return the tokens' rows as they were given."""
+        return self.values[some]
+
     def read(self, some: slice | Ints, first_token: int = 0) -> tuple[Tokens, Tokens]:
-        """The gate mass of every module, and 1/k at each of the k with the most (k = 1 for None).
+        """Return the gate mass of every module, and an even share for each of the k chosen (k = 1 for None).
 
         With `top_k` only the k largest gates of a token keep their mass, divided by its sum: the softmax over
-        the k largest logits, the same as the softmax over all renormalised. Gates that are all 0 are those of
-        a token that no module took, as where their capacity is exceeded. `ValueError` if gates are no
-        distributions, or logits not finite; it counts tokens from `first_token`.
+        the k largest logits, the same as the softmax over all renormalised. A choice of gate 0 is no choice.
+        Gates that are all 0 are those of a token that no module took, as where their capacity is exceeded.
+        `ValueError` if gates are no distributions, or logits not finite; it counts tokens from `first_token`.
         """
         values = self.values[some]
         gates = values.astype(np.float32) if values.dtype.itemsize < 4 else values
@@ -87,11 +91,17 @@ class Gates:
         mass = kept.astype(np.float64)
         if self.from_logits:
             mass = np.exp(mass - largest)
-        total = mass.sum(axis=1, keepdims=True)
-        mass /= np.where(total > 0, total, 1.0)
-        hard = np.broadcast_to((total > 0) / k, chosen.shape)
+        mass = shares(mass)
+        picked = mass if self.top_k else np.take_along_axis(mass, chosen, axis=1)
+        hard = shares((picked > 0).astype(np.float64))
         modules = None if self.top_k is None else chosen
         return Tokens(mass, modules, self.num_modules), Tokens(hard, chosen, self.num_modules)
+
+
+def shares(weights: Array) -> Array:
+    """Return the rows divided by their sums; a row of zeros stays."""
+    total = weights.sum(axis=1, keepdims=True)
+    return np.asarray(weights / np.where(total > 0, total, 1.0))
 
 
 def sum_rows(rows: Array, cell: Ints, num_cells: int) -> Array:

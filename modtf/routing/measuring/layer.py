@@ -12,6 +12,7 @@ from modtf.routing.measuring.checks import Ints
 # With less than five tokens to expect of a label, its share among a module's tokens is noise (Cochran, 1954,
 # "Some Methods for Strengthening the Common Chi-Squared Tests"): a module with few tokens looks exclusive.
 TOKENS_PER_LABEL = 5
+ALL_TOKENS = "all tokens"  # the name of the only label where there are no labels
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from modtf.memory import check_fits
 from modtf.metrics.activation_matrix import check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers
 from modtf.metrics.measure import GROUPS
+from modtf.metrics.registry import MEASURES
 from modtf.metrics.values import measure_all
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.documents import Documents
@@ -21,6 +22,7 @@ from modtf.routing.measuring.estimates import estimates, mean_and_range
 from modtf.routing.measuring.layer import TOKENS_PER_LABEL, Estimate, LayerMeasures, View
 
 BY = ("mass", "hard")
+ENTROPY = "routing_entropy"  # of one label: of the load, which needs no labels
 NUM_PERMUTATIONS = 100
 MOST_PERMUTATIONS = 1_000_000  # they tell a chance level to a thousandth of its spread
 Progress = Callable[[Any], Iterable[Any]]
@@ -66,7 +68,8 @@ def measure_layer(
     for by, name in enumerate(BY):
         per_group = groups[by][:, labels]
         A = per_group.sum(axis=0) / label_counts[:, np.newaxis]
-        chance = documents.permuted(by, labels, options.permutations, options.seed)
+        permutations = options.permutations if len(labels) > 1 else 0  # one label cannot be permuted
+        chance = documents.permuted(by, labels, permutations, options.seed)
         under = chance.sum(axis=2)  # documents differ in length, so labels are as frequent as it happens
         chance /= np.where(under > 0, under, 1.0)[..., np.newaxis]
         if options.label_probs is None:
@@ -110,7 +113,13 @@ def measuring(A: Array, counts: Ints, label_probs: ArrayLike | None) -> Callable
 
 
 def _measured(order: Ints, groups: Iterable[str], A: Array, probs: Array) -> dict[str, float]:
-    return measure_all(A[order], rule_probs=probs[order], groups=groups)
+    """Return all measures; of a single label those that need no labels."""
+    if len(A) > 1:
+        return measure_all(A[order], rule_probs=probs[order], groups=groups)
+    values = measure_all(np.concatenate([A, A]), groups=groups)  # two labels that are served alike
+    return {
+        name: value for name, value in values.items() if not MEASURES[name].needs_labels or name == ENTROPY
+    }
 
 
 def _view(

@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.text import text_table
-from modtf.metrics import activation_measures
+from modtf.metrics.registry import MEASURES, activation_measures
 from modtf.routing.measuring import Estimate, LayerMeasures
 from modtf.routing.measuring.estimates import ADJUSTED
 from modtf.routing.names import Names
 
 BY = {"mass": "gate mass", "hard": "hard assignment"}  # what a reader calls the two ways of counting
 SPECIAL = 3  # modules that are named for each label
-MANY_LAYERS = 4  # of more a terminal shows one row each
 
 
 def module_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
@@ -44,30 +43,54 @@ def activation_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
 
 
 def layer_table(layer: LayerMeasures) -> pd.DataFrame:
-    """What a reader sees of a layer: a row per measure, its value, interval and chance by either way."""
-    rows = {name: {"measure": name.replace("_", " ")} for view in layer.views for name in view.values}
+    """Return one row per measure of a layer: the better direction, and value, interval and chance by view."""
+    rows = {
+        name: {"measure": name.replace("_", " "), "better": _better(name)}
+        for view in layer.views
+        for name in view.values
+    }
     for view in layer.views:
         for name, found in view.values.items():
-            rows[name] |= {BY[view.by]: _value(found), f"chance, {BY[view.by]}": _number(found.chance)}
+            rows[name] |= {BY[view.by]: _value(found), f"chance, {BY[view.by]}": _known(found.chance)}
     return pd.DataFrame(rows.values())
 
 
-def glance_table(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """A row per layer: adjusted mutual information by both ways of counting, the main measures by mass."""
-    main = [m.name for m in activation_measures()]
+def summary_table(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
+    """Return one row per layer: what modules carry about labels, if there are labels, and their load."""
     rows = []
     for layer in layers:
-        row: dict[str, Any] = {"layer": names.layer(layer.layer)}
+        row = {"layer": names.layer(layer.layer)}
         for view in layer.views:
             if ADJUSTED in view.values:
                 found = view.values[ADJUSTED]
-                row[f"adjusted mutual information, {BY[view.by]}"] = _number(found.value)
-                row[f"chance up to, {view.by}"] = _number(found.chance_high)
-        values = layer.mass.values
-        row |= {n.replace("_", " "): _number(values[n].value) for n in main if n in values}
-        few = "" if layer.too_few is None else int(layer.too_few.sum())
-        rows.append({**row, "modules with too few tokens": few})
+                where = BY[view.by].replace(" ", "\n")
+                row |= {where: _value(found), f"chance,\n{view.by}": f"< {_number(found.chance_high)}"}
+        view, main = layer.views[-1], [measure.name for measure in activation_measures()]
+        if ADJUSTED not in view.values:
+            some = {name: _number(view.values[name].value) for name in main if name in view.values}
+            row |= {name.replace("_", "\n"): value for name, value in some.items()}
+        if (load := view.values.get("effective_experts")) is not None:
+            row["effective\nmodules"] = f"{load.value:.1f} of {view.use.size}"
+        row["never\nused"] = str(int((view.use == 0).sum()))
+        if layer.too_few is not None:
+            row["too few\ntokens"] = str(int(layer.too_few.sum()))
+        rows.append(row)
     return pd.DataFrame(rows)
+
+
+def summary_notes(layers: Sequence[LayerMeasures]) -> list[str]:
+    """Return what the columns of the summary mean, and which direction is better."""
+    if any(ADJUSTED in layer.views[-1].values for layer in layers):
+        words = [
+            "gate mass, hard assignment: adjusted mutual information of modules and labels, 0 to 1; higher:",
+            "  modules specialise more. chance: 97.5% of permuted labels give less than this.",
+        ]
+    else:
+        words = ["collapse, alignment, inverse mutual information and adaptation: lower is better."]
+    words.append(
+        "effective modules: higher is a more even load. never used, too few tokens: lower is better."
+    )
+    return words
 
 
 def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
@@ -127,7 +150,7 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
 
 
 def in_brief(layer: LayerMeasures) -> str:
-    """The adjusted mutual information of a layer by both ways of counting, and its load."""
+    """Return the adjusted mutual information of a layer by both ways of counting, and its load."""
     found = [(BY[view.by], view.values[ADJUSTED]) for view in layer.views if ADJUSTED in view.values]
     told = ", by ".join(
         f"{by} {_number(one.value)} (chance [{_number(one.chance_low)}, {_number(one.chance_high)}])"
@@ -145,22 +168,17 @@ def names_of(layers: Sequence[LayerMeasures], names: Names | None) -> Names:
 
 
 def report_text(layers: Sequence[LayerMeasures], names: Names | None = None) -> str:
-    """The measures of all layers as text, the warnings below them.
+    """Return one line of text per layer, what its columns mean, and the warnings.
+
+    All measures are in the tables that `write_routing_report` writes, and in `layer.to_rows()`.
 
     Example:
-        >>> (layer,) = modtf.measure_activations(np.eye(2), permutations=0)  # doctest: +SKIP
-        >>> print(report_text([layer]))  # doctest: +SKIP
+        >>> layers = modtf.measure_activations(gates, labels)  # doctest: +SKIP
+        >>> print(report_text(layers))  # doctest: +SKIP
     """
     names = names_of(layers, names)
-    if len(layers) > MANY_LAYERS:
-        parts = ["By gate mass:", _as_text(glance_table(layers, names))]
-    else:
-        parts = []
-        for layer in layers:
-            parts += [f"Layer {names.layer(layer.layer)}:"] if len(layers) > 1 else []
-            parts += [_as_text(layer_table(layer)), ""]
-    parts += [f"Warning: {text}" for text in warning_lines(layers, names)]
-    return "\n".join(parts).strip()
+    notes = [*summary_notes(layers), *(f"Warning: {text}" for text in warning_lines(layers, names))]
+    return "\n".join([_as_text(summary_table(layers, names)), "", *notes])
 
 
 def _as_text(frame: pd.DataFrame) -> str:
@@ -168,9 +186,21 @@ def _as_text(frame: pd.DataFrame) -> str:
 
 
 def _value(found: Estimate) -> str:
+    """Return a value and its interval, which cannot be relied on where the value is within chance."""
+    if found.chance_low <= found.value <= found.chance_high:
+        return f"{_number(found.value)} (within chance)"
     if np.isnan(found.low):
         return _number(found.value)
     return f"{_number(found.value)} [{_number(found.low)}, {_number(found.high)}]"
+
+
+def _better(name: str) -> str:
+    smaller = False if name == ADJUSTED else MEASURES[name].smaller_is_better
+    return {True: "lower", False: "higher", None: ""}[smaller]
+
+
+def _known(value: float) -> str:
+    return "" if np.isnan(value) else _number(value)
 
 
 def _number(value: Any) -> str:

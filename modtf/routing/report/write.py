@@ -93,6 +93,7 @@ def write_routing_report(
     sections = [_first_section(layers, names)]
     if layers[0].label_counts is not None:
         sections.append(page.Section("Layers", content=[shown(draw_layers(layers, names), out)]))
+    if layers[0].label_counts is not None and any(len(layer.labels) > 1 for layer in layers):
         special = page.table(tables.special_modules(layers, names), "modules.csv")
         sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
         labels = [shown(draw_labels(layers, names), out), _label_counts(layers[0], names)]

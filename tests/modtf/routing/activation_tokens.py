@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 SPECIALISED = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.8, 0.1, 0.0], [0.2, 0.1, 0.6, 0.1]])
 INDEPENDENT = np.tile([0.4, 0.3, 0.2, 0.1], (3, 1))
@@ -52,3 +53,10 @@ def soft_tokens(num_tokens=300, num_modules=5, num_labels=3, seed=0, layers=()):
 def softmax(logits):
     gates = np.exp(logits)
     return gates / gates.sum(axis=-1, keepdims=True)
+
+
+def assert_same(some, others):
+    """The same rows of all layers, where NaN equals NaN."""
+    for layer, other in zip(some, others, strict=True):
+        for row, expected in zip(layer.to_rows(), other.to_rows(), strict=True):
+            assert row == pytest.approx(expected, nan_ok=True, abs=1e-6)

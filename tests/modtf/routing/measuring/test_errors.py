@@ -7,6 +7,8 @@ from modtf.routing.measuring import ActivationAccumulator, measure_activations
 
 GATES, LABELS = np.full((6, 4), 0.25), np.arange(6) % 3
 
+MATRIX = {"labels": None, "activations": None, "activation_matrix": GATES}
+
 
 def spoilt(value, at=(4, 2)):
     gates = GATES.copy()
@@ -45,10 +47,17 @@ def spoilt(value, at=(4, 2)):
         ({"groups": ["speed"]}, "group='speed' is not known"),
         ({"label_probs": "equal"}, "label_probs='equal'; expected 'uniform', None"),
         ({"label_probs": [0.5, 0.5]}, "label_probs has 2 entries; expected one for each of 3 labels"),
-        ({"labels": None, "top_k": 2}, "Without labels activations are an activation matrix"),
-        ({"labels": None, "activations": 2 * GATES}, r"row \[0\] sums to 2"),
-        ({"labels": [], "activations": np.zeros((0, 4))}, "There was no token yet"),
-        ({"labels": None, "activations": iter([])}, "There was no token yet"),
+        (MATRIX | {"top_k": 2}, "do not apply to an activation_matrix, whose rows are"),
+        (MATRIX | {"activation_matrix": 2 * GATES}, r"row \[0\] sums to 2"),
+        ({"activation_matrix": GATES}, "Give one of activations, experts"),
+        ({"labels": [], "activations": np.zeros((0, 4))}, "There are no tokens; expected at least one"),
+        ({"labels": None, "activations": iter([])}, "There are no tokens"),
+        (
+            {"labels": [0, 1], "documents": [1, 1, 1, 2, 2, 2]},
+            "number documents from 0 in the order of labels",
+        ),
+        ({"labels": [0] * 5, "documents": [0] * 6}, "One is missing for each document.*leave the last token"),
+        ({"labels": [0] * 5}, r"expected \(6,\), one for every token. Give one for every token"),
         ({"labels": None, "activations": iter([GATES])}, r"Chunk 0 is of type ndarray and shape \(6, 4\)"),
         ({"labels": None, "activations": iter([(GATES,)])}, "Chunk 0 is a tuple of 1; expected"),
         ({"labels": None, "activations": iter([]), "documents": LABELS}, "documents with the chunks"),
@@ -69,6 +78,8 @@ def test_chunks_of_different_models():
         accumulator.update(np.stack([GATES, GATES]), LABELS)
     with pytest.raises(ValueError, match="Some chunks came with documents and some without"):
         accumulator.update(GATES, LABELS, LABELS)
+    with pytest.raises(ValueError, match="Some chunks came with labels and some without"):
+        accumulator.update(GATES)
 
 
 def test_too_much_memory():

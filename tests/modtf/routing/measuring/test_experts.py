@@ -5,6 +5,7 @@ import pytest
 
 from modtf import measure_activations
 from modtf.routing.measuring import ActivationAccumulator, Experts
+from modtf.routing.measuring.gates import Gates
 
 TOKENS, EXPERTS, K = 1200, 8, 3
 
@@ -84,6 +85,14 @@ def test_dropped_choices(routing):
     np.testing.assert_allclose([mass.weights.sum(), *hard.weights[0]], [1, 0, 0.5, 0.5])
 
 
+def test_a_choice_of_weight_0_is_no_choice():
+    """As capacities and masks leave them."""
+    _, hard = Experts([[0, 1], [2, 1]], 3, [[0.7, 0.0], [0.0, 0.0]]).layers[0].read(slice(None))
+    np.testing.assert_array_equal(hard.weights, [[1, 0], [0, 0]])
+    _, hard = Gates(np.array([[0.0, 1.0, 0.0]]), False, 2).read(slice(None))
+    assert sorted(hard.weights[0]) == [0, 1]
+
+
 def test_chunks_and_bfloat16(routing):
     labels, _, ids, weights = routing
     rough = (weights.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
@@ -110,9 +119,9 @@ def test_chunks_and_bfloat16(routing):
         ({"weights": [["a", "b"]]}, "weights are of type <U1"),
         ({"shared": [9]}, "shared holds 9"),
         ({"shared": [0, 2]}, "nothing was chosen"),
-        ({"labels": None}, "Give labels"),
-        ({"activations": np.eye(3)}, "one of the two"),
-        ({"experts": None}, "one of the two"),
+        ({"experts": [[0, 1], [2, 2]], "labels": [0, 1]}, "Token 1 of layer 0 was sent to expert 2 twice"),
+        ({"activations": np.eye(3)}, "Give one of activations, experts"),
+        ({"experts": None}, "Give one of activations, experts"),
         ({"experts": None, "activations": np.eye(3)}, "belong to experts"),
         ({"from_logits": True}, "are no logits"),
         ({"top_k": 1}, "say themselves how many"),

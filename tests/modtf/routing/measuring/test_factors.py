@@ -103,6 +103,18 @@ def test_bad_input():
         measure_factors({"token": [0, 1, 2], "x": [0, 1]}, experts=[[0], [1]], num_experts=2)
 
 
+def test_choices_of_weight_0_and_placeholders_are_left_out():
+    """Capacities and masks leave ids of weight 0; formats fill the places of dense layers with one id."""
+    experts = np.stack([FACTORS["token"] % 4, 4 + np.zeros(len(DOCUMENTS), int)], axis=1)
+    weights = np.tile([1.0, 0.0], (2, len(DOCUMENTS), 1))
+    both = np.stack([np.zeros_like(experts), experts])
+    weights[0, 0] = 0
+    weights[0, 1:] = 0
+    rows = measure_factors(FACTORS, experts=both, weights=weights, num_experts=5)
+    assert {row.layer for row in rows} == {1}
+    assert next(row.alone for row in rows if row.factor == "token") == pytest.approx(1)
+
+
 def test_layers_and_progress():
     experts = np.stack([FACTORS[name] % 4 for name in ("token", "position")])[..., np.newaxis]
     seen = []

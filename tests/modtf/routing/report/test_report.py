@@ -14,7 +14,7 @@ from PIL import Image
 
 import modtf
 from modtf.routing import Names, report_text, write_routing_report
-from modtf.routing.report.tables import glance_table, special_modules, warning_lines
+from modtf.routing.report.tables import layer_table, special_modules, summary_table, warning_lines
 from modtf.routing.report.write import (
     draw_labels,
     draw_layers,
@@ -150,7 +150,7 @@ def test_without_names_there_are_no_columns_of_them(layers, tmp_path):
 
 def test_a_bare_matrix(tmp_path):
     """No tokens: neither counts nor intervals, and a page all the same."""
-    layers = modtf.measure_activations(np.eye(3))
+    layers = modtf.measure_activations(activation_matrix=np.eye(3))
     text = write_routing_report(layers, tmp_path).read_text()
     assert "1 layer, 3 modules, 3 labels." in text
     assert "nan" not in text
@@ -182,19 +182,45 @@ def test_many_labels_are_cut_to_the_most_frequent():
     assert short("a name that is too long to stand beside it", 2) == "a name that is too... (2)"
 
 
-def test_the_terminal_shows_a_table_a_layer_or_a_row_a_layer(layers):
-    text = report_text(layers, Names(None, LAYERS))
-    assert text.count("alignment") == 2
-    assert "Layer above:" in text
-    many = report_text(measured(num_layers=5))
-    assert many.count("alignment") == 1
-    assert re.findall(r"^\d  ", many, re.MULTILINE) == [f"{number}  " for number in range(5)]
+def test_the_terminal_shows_a_line_a_layer(layers):
+    """So that 61 layers fit a screen; below them the directions, and what is within chance."""
+    lines = report_text(layers, Names(None, LAYERS)).splitlines()
+    assert [line.split()[0] for line in lines[3:5]] == list(LAYERS)
+    found = layers[0].hard.values["adjusted_mutual_information"]
+    assert f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]" in lines[3]
+    assert f"{layers[0].hard.values['effective_experts'].value:.1f} of 5" in lines[3]
+    assert len(lines) == 5 + 1 + 3 + 1
+    assert max(map(len, lines[:-1])) <= 110
+    assert "higher:" in lines[6]
+    assert "lower is better" in lines[8]
+    generator = np.random.default_rng(0)
+    nothing = modtf.measure_activations(np.eye(3)[generator.integers(3, size=900)], np.arange(900) % 3)
+    assert "(within chance)" in report_text(nothing).splitlines()[3]
+    table = layer_table(layers[0]).set_index("measure")
+    assert table.loc["load variation", "chance, hard assignment"] == "", "no labels, no chance"
+    assert table.loc["alignment", "chance, hard assignment"] != ""
+    assert table.loc[["alignment", "adjusted mutual information"], "better"].tolist() == ["lower", "higher"]
+
+
+def test_without_labels_the_page_and_the_text_show_the_load(tmp_path):
+    generator = np.random.default_rng(0)
+    experts = generator.permuted(np.tile(np.arange(4), (300, 1)), axis=1)[:, :2]
+    layers = modtf.measure_activations(experts=experts, num_experts=4)
+    text = report_text(layers)
+    assert "4.0 of 4" in text
+    assert "There are no labels. Give labels=..." in text
+    page = write_routing_report(layers, tmp_path).read_text()
+    assert "all tokens" in page
+    assert "Most specialised" not in page
+    assert "nan" not in page
+    measures = pd.read_csv(tmp_path / "measures.csv")
+    assert measures["chance"].isna().all()
 
 
 def test_warnings_that_differ_in_numbers_alone_are_one_line(layers):
     (line,) = warning_lines(layers, Names())
     assert line.startswith("2 of 5 modules")
-    assert glance_table(layers, Names())["modules with too few tokens"].tolist() == [2, 2]
+    assert summary_table(layers, Names())["too few\ntokens"].tolist() == ["2", "2"]
     other = replace(layers[1], warnings=(layers[1].warnings[0].replace("2 of", "3 of"),), dropped=7)
     lines = warning_lines([layers[0], other], Names())
     assert lines[0].startswith("In 2 of 2 layers, with other numbers; layer 0: 2 of 5 modules")

@@ -1,0 +1,59 @@
+"""How tokens were measured, and what was assumed about them, in words."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from modtf.routing.measuring.watch import Watch, warnings_of
+
+
+class Sums(Protocol):
+    """What is said of an `ActivationAccumulator`."""
+
+    from_logits: bool
+    top_k: int | None
+    are_chosen: bool
+    watches: list[Watch]
+    has_labels: bool | None
+    has_documents: bool | None
+    num_documents: int
+    came_back: int
+
+
+def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -> str:
+    """Return what was measured, and what intervals and chance levels are."""
+    probs = "observed" if label_probs is None else label_probs
+    what = "Experts" if sums.are_chosen else "Logits" if sums.from_logits else "Gates"
+    if sums.top_k:
+        what += f", the {sums.top_k} largest of each token"
+    if not sums.has_labels:
+        return f"{what}. No labels. Intervals: {confidence:.0%}."
+    return (
+        f"{what}. Labels as frequent as {probs if isinstance(probs, str) else np.asarray(probs).tolist()}. "
+        f"Intervals: {confidence:.0%}. Chance: labels permuted over and within {sums.num_documents} documents"
+        + (" of one label in a row each, since none were given." if not sums.has_documents else ".")
+    )
+
+
+def assumed(sums: Sums) -> Iterator[str]:
+    """Return what a reader should know of the tokens of all layers."""
+    yield from warnings_of(sums.watches)
+    if not sums.has_labels:
+        yield (
+            "There are no labels. Give labels=..., one for each token or document (its domain, language or "
+            "class), to see what modules specialise in and what they would show by chance."
+        )
+    elif not sums.has_documents:
+        yield (
+            "There are no documents: tokens of one label in a row are taken for one, "
+            f"{sums.num_documents} in all. Where documents are longer or shorter the chance level is "
+            "wrong. Give documents=..., the number of each token's document (np.arange(tokens) if each "
+            "stands for itself)."
+        )
+    if sums.came_back:
+        yield (
+            f"{sums.came_back} documents went on after others had begun: their pieces are taken for "
+            "documents of their own. Hand in the tokens of a document one after the other."
+        )

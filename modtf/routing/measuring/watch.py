@@ -1,0 +1,90 @@
+"""What the rows of a layer look like: placeholders, repeated experts, probabilities instead of logits."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.choices import Layer
+from modtf.routing.measuring.experts import ChosenExperts
+from modtf.routing.measuring.gates import TOLERANCE, Gates
+
+FEW = 64  # rows that are compared first: they usually differ
+
+
+class Watch:
+    """What was seen of one layer's rows.
+
+    Attributes:
+        alike: whether all rows are equal, as where a format fills the places of dense layers.
+        softmaxed: whether logits look like probabilities: not negative, with rows that sum to 1.
+    """
+
+    def __init__(self, number: int):
+        self.number = number
+        self.alike = self.softmaxed = True
+        self.num_tokens = 0
+        self._first = np.zeros((0, 0))
+
+    def add(self, layer: Layer, some: slice | Ints, first_token: int) -> None:
+        """Look at some tokens.
+
+        Raises:
+            ValueError: if a token was sent to the same expert twice.
+        """
+        rows = layer.rows(some)
+        if not self.num_tokens:
+            self._first = rows[:1].copy()
+        was_alike, first = self.alike, self._first
+        self.alike = was_alike and bool((rows[:FEW] == first).all() and (rows == first).all())
+        if isinstance(layer, ChosenExperts) and not self.alike:
+            k = layer.experts.shape[1]
+            if was_alike:  # nothing was said of a placeholder
+                self._refuse_repeated(first[:, :k], 0)
+            self._refuse_repeated(rows[:, :k], first_token)
+        if isinstance(layer, Gates) and self.softmaxed:
+            self.softmaxed = layer.from_logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
+        self.num_tokens += len(rows)
+
+    def _refuse_repeated(self, experts: Ints, first_token: int) -> None:
+        ordered = np.sort(experts, axis=1)
+        again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        if again.any():
+            token = int(np.argmax(again.any(axis=1)))
+            expert = int(ordered[token, 1:][again[token]][0])
+            raise ValueError(
+                f"Token {first_token + token} of layer {self.number} was sent to expert {expert} twice; "
+                "expected k different experts (-1 for a choice that was dropped)."
+            )
+
+
+def left_out(watches: Sequence[Watch]) -> list[int]:
+    """Return the numbers of layers whose rows are all equal, unless that is all there are."""
+    same = [watch.number for watch in watches if watch.alike and watch.num_tokens > 1]
+    return same if len(same) < len(watches) else []
+
+
+def warnings_of(watches: Sequence[Watch]) -> Iterator[str]:
+    """Return what a reader should know of the rows."""
+    same = [watch.number for watch in watches if watch.alike and watch.num_tokens > 1]
+    if same:
+        done = "They are left out" if left_out(watches) else "There is no other layer, so they are measured"
+        yield (
+            f"In {_listed(same)} every token has the same row, as in placeholders for dense layers and in "
+            f"buffers that were never written. {done}."
+        )
+    softmaxed = [watch.number for watch in watches if watch.softmaxed and watch.num_tokens]
+    if softmaxed:
+        yield (
+            f"In {_listed(softmaxed)} all logits are at least 0 and sum to 1 for every token: they look like "
+            "probabilities, and a softmax of these is nearly even. If they are, leave out from_logits=True."
+        )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"layer{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
+def _are_probabilities(rows: np.ndarray) -> bool:
+    sums = rows.sum(axis=1, dtype=np.float64)
+    return bool((rows >= 0).all() and (np.abs(sums - 1.0) <= TOLERANCE).all())

@@ -1,0 +1,74 @@
+"""Tokens without labels, and rows that are no routing: placeholders, probabilities said to be logits."""
+
+import numpy as np
+import pytest
+from activation_tokens import QUICK, SPECIALISED, assert_same, draw_tokens, soft_tokens, softmax
+
+from modtf.routing.measuring import measure_activations
+
+WITHOUT_LABELS = {"collapse_avg", "collapse_worst", "load_variation", "effective_experts"}
+
+
+@pytest.mark.parametrize("labels", [None, np.zeros(600, int)], ids=["no labels", "one label"])
+def test_without_labels_there_is_what_needs_none(labels):
+    """The load is that of all tokens; tokens are never taken for an activation matrix."""
+    logits, of = soft_tokens(600)
+    gates, documents = softmax(logits), np.arange(600) // 20
+    (found,) = measure_activations(gates, labels, documents=documents)
+    (expected,) = measure_activations(gates, of, documents=documents, permutations=0)
+    for view, other in zip(found.views, expected.views, strict=True):
+        assert set(view.values) == WITHOUT_LABELS | {"routing_entropy"}
+        np.testing.assert_allclose(view.use, other.use)
+        for name in WITHOUT_LABELS:
+            ours, theirs = view.values[name], other.values[name]
+            assert ours.value == pytest.approx(theirs.value)
+            assert ours.low == pytest.approx(theirs.low, rel=0.05), "given the labels, or not"
+            assert ours.low < ours.high
+            assert np.isnan(ours.chance)
+        use = view.use
+        entropy = -(use * np.log(use)).sum() / np.log(5)
+        assert view.values["routing_entropy"].value == pytest.approx(entropy)
+    assert found.label_names == (("all tokens",) if labels is None else None)
+    assert any("There are no labels. Give labels=" in text for text in found.warnings) == (labels is None)
+    chunks = [(gates[part], labels, documents[part]) for part in (slice(200), slice(200, 600))]
+    if labels is None:
+        assert_same(measure_activations(chunks), [found])
+
+
+def test_a_placeholder_layer_is_left_out_and_named():
+    """As vLLM fills the places of dense layers with zeros, and buffers that were never written."""
+    experts = np.stack([np.zeros((300, 2), int), np.random.default_rng(0).permuted(
+        np.tile(np.arange(4), (300, 1)), axis=1)[:, :2]])  # fmt: skip
+    labels = np.arange(300) % 3
+    for part in (experts, np.concatenate([experts, experts[:1]])):
+        found = measure_activations(labels=labels, experts=part, num_experts=4, **QUICK)
+        assert [layer.layer for layer in found] == [1]
+        names = "layer 0 every" if len(part) == 2 else "layers 0, 2 every"
+        assert f"In {names} token has the same row" in found[0].warnings[0]
+    twice = experts.copy()
+    twice[0, 200:] = [1, 2]  # no placeholder, so its zeros are one expert twice
+    with pytest.raises(ValueError, match="Token 0 of layer 0 was sent to expert 0 twice"):
+        measure_activations(labels=labels, experts=twice, num_experts=4)
+    (alone,) = measure_activations(np.tile([1.0, 0.0], (300, 1)), labels, **QUICK)
+    assert alone.hard.values["collapse_worst"].value == 1
+    assert "There is no other layer, so they are measured" in alone.warnings[0]
+
+
+def test_probabilities_that_are_said_to_be_logits():
+    logits, labels = soft_tokens()
+    both = np.stack([logits, softmax(logits)])
+    layer, _ = measure_activations(both, labels, from_logits=True, **QUICK)
+    assert "In layer 1 all logits are at least 0 and sum to 1" in layer.warnings[0]
+    layer, _ = measure_activations(np.stack([logits, logits**2]), labels, from_logits=True, **QUICK)
+    assert not any("sum to 1" in text for text in layer.warnings)
+
+
+def test_labels_of_documents():
+    gates, _ = draw_tokens(SPECIALISED, 300, seed=0)
+    documents, names = np.arange(300) // 30, np.array(["verse", "code"])
+    of_document = names[np.arange(10) % 2]
+    found, expected = (
+        measure_activations(gates, labels, documents=documents, **QUICK)
+        for labels in (of_document, of_document[documents])
+    )
+    assert_same(found, expected)
