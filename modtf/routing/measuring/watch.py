@@ -1,8 +1,10 @@
 """What the rows of a layer look like: placeholders, repeated experts, probabilities instead of logits."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.choices import Layer
@@ -24,7 +26,7 @@ class Watch:
         self.number = number
         self.alike = self.softmaxed = True
         self.num_tokens = 0
-        self._first = np.zeros((0, 0))
+        self._first: NDArray[Any] = np.zeros((0, 0))
 
     def add(self, layer: Layer, some: slice | Ints, first_token: int) -> None:
         """Look at some tokens.
@@ -46,7 +48,7 @@ class Watch:
             self.softmaxed = layer.from_logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
         self.num_tokens += len(rows)
 
-    def _refuse_repeated(self, experts: Ints, first_token: int) -> None:
+    def _refuse_repeated(self, experts: NDArray[Any], first_token: int) -> None:
         ordered = np.sort(experts, axis=1)
         again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
         if again.any():
@@ -85,6 +87,6 @@ def _listed(numbers: Sequence[int]) -> str:
     return f"layer{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
-def _are_probabilities(rows: np.ndarray) -> bool:
+def _are_probabilities(rows: NDArray[Any]) -> bool:
     sums = rows.sum(axis=1, dtype=np.float64)
     return bool((rows >= 0).all() and (np.abs(sums - 1.0) <= TOLERANCE).all())

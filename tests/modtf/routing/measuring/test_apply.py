@@ -27,7 +27,8 @@ def rows_of(layers):
 
 def assert_equal(view, other):
     """Exactly, where NaN equals NaN."""
-    np.testing.assert_equal(*({name: vars(one) for name, one in v.values.items()} for v in (view, other)))
+    ours, theirs = ({name: vars(one) for name, one in v.values.items()} for v in (view, other))
+    np.testing.assert_equal(ours, theirs)
 
 
 def assert_close(values, expected):
