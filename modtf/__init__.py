@@ -45,7 +45,7 @@ with epy.lazy_api_imports(globals()):
 
 
 def _register_with_tfds(_: Any) -> None:
-    """Makes `tfds.load("modarch_rules")` work."""
+    """Make `tfds.load("modarch_rules")` work."""
     import_module("modtf.datasets.registration").register()
 
 

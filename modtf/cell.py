@@ -78,7 +78,7 @@ class Cell:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What tells its models from those of other cells, as columns of the results.
+        """Return the values that tell the cell's models from those of others, as columns of the results.
 
         Options stand in one column each for the task and the model, "search=v2" or "modules=16,cell=simple":
         those that tell it from others, "" where there are none.
@@ -99,7 +99,7 @@ class Cell:
         return {f"trainer.{name}": value for name, value in self.trainer.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """What defines the cell scientifically, JSON-able: no path, no device."""
+        """Return the scientific definition of the cell, JSON-able: no path, no device."""
         task = self.task.to_dict()
         del task["data_seed"]
         return {
@@ -118,7 +118,7 @@ class Cell:
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> "Cell":
-        """The cell that `to_dict` described; `ValueError` on a dict that describes none."""
+        """Return the cell that `to_dict` described; raise `ValueError` if the dict describes none."""
         try:
             cell = config["cell"]
             return cls(

@@ -11,14 +11,14 @@ NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
-    """Raises `ValueError` naming what was received and what was expected."""
+    """Raise `ValueError` that says what was received and what was expected."""
     known = list(choices)
     if value not in known:
         raise ValueError(f"{name}={value!r} is not known; expected one of {', '.join(map(str, known))}.")
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a real number; a truth value is none."""
+    """Return whether a value is a real number; a truth value is not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
@@ -41,13 +41,13 @@ def check_number(name: str, value: Any, low: float, high: float) -> float:
 
 
 def check_type(name: str, value: Any, expected: type) -> None:
-    """Raises `ValueError` unless `value` is an instance of the expected class."""
+    """Raise `ValueError` unless `value` is an instance of the expected class."""
     if not isinstance(value, expected):
         raise ValueError(f"{name}={value!r} is not valid; expected a modtf.{expected.__name__}.")
 
 
 def check_path(name: str, value: Any) -> None:
-    """Raises `ValueError` unless `value` is a path, of something or of nothing."""
+    """Raise `ValueError` unless `value` is a path; it need not exist."""
     try:
         if not isinstance(value, str | os.PathLike):
             raise TypeError("it is neither text nor a path")
@@ -60,7 +60,7 @@ def check_path(name: str, value: Any) -> None:
 
 
 def check_name(kind: str, value: Any) -> None:
-    """Raises `ValueError` unless `value` can stand on a command line and in a file's name."""
+    """Raise `ValueError` unless `value` can be used on a command line and in a file name."""
     if not isinstance(value, str) or not NAME.fullmatch(value):
         raise ValueError(
             f"{value!r} cannot name {kind}; expected lower-case letters, digits and underscores, a letter "
@@ -69,7 +69,8 @@ def check_name(kind: str, value: Any) -> None:
 
 
 def check_attributes(what: str, owner: Any, **kinds: type) -> None:
-    """Raises `ValueError` unless attributes of `owner`, which is `what`, are texts (str) or truths (bool)."""
+    """Raise `ValueError` unless attributes of `owner`, which is `what`, are texts (str) or truth values
+    (bool)."""
     for name, kind in kinds.items():
         if not isinstance(value := getattr(owner, name), kind):
             expected = "a text" if kind is str else "True or False"
@@ -85,8 +86,10 @@ def check_names(name: str, value: Any) -> tuple[str, ...]:
 
 
 def differences(there: Any, here: Any, name: str = "") -> list[str]:
-    """Where two descriptions, JSON-able, differ: "cell.width is 32 there and 64 here" for every value in
-    them."""
+    """Return the differences of two JSON-able descriptions:
+
+    "cell.width is 32 there and 64 here" for every value.
+    """
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         pairs = [(f"{name}.{key}".lstrip("."), there.get(key), here.get(key)) for key in {**there, **here}]
     elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):

@@ -57,14 +57,14 @@ class Condition:
             check_name("a group of conditions", self.group)
 
     def stream_options(self) -> dict[str, Any]:
-        """The keyword arguments of `modtf.stream` that make it."""
+        """Return the keyword arguments of `modtf.stream` that make the condition."""
         options: dict[str, Any] = {} if self.scale == 1.0 else {"scale": self.scale}
         options |= {} if self.seq_len is None else {"seq_len": self.seq_len}
         return options | ({"options": self.options} if self.options else {})
 
     @property
     def arrays(self) -> "dict[str, np.ndarray]":
-        """Those among its options, numbers of NumPy's own types too: they travel as data."""
+        """Return the options that are arrays or NumPy numbers: they travel as data."""
         import numpy as np
 
         kinds = np.ndarray | np.generic
@@ -72,7 +72,7 @@ class Condition:
 
     @property
     def form_of_options(self) -> Hashable:
-        """What a program is made for: names, shapes and types of arrays, and all other options."""
+        """Return what a program is compiled for: names, shapes and types of arrays, and all other options."""
         found = [(n, v.shape, v.dtype.str) for n, v in self.arrays.items()]
         return (*found, *((n, repr(v)) for n, v in (self.options or {}).items() if n not in self.arrays))
 
@@ -82,14 +82,14 @@ class Condition:
         return self.scale, self.seq_len, self.form_of_options
 
     def of(self, what: str) -> str:
-        """The name of a performance, or of a split, under this condition: "loss", "loss_scale2", ..."""
+        """Return the name of a performance or a split under this condition: "loss", "loss_scale2", ..."""
         return what if self.name == IID else f"{what}_{self.name}"
 
 
 def published_conditions(
     training_length: int | None = None, lengths: Sequence[int] = (), scales: Sequence[float] = (1.0, 2.0)
 ) -> tuple[Condition, ...]:
-    """The published conditions, that of training first: every length, each with every factor on the inputs.
+    """Return the published conditions, that of training first: every length with every factor on the inputs.
 
     `training_length` is None where an example is one token; it stands among the `lengths`, and 1 among the
     `scales`.

@@ -1,4 +1,4 @@
-"""What a family of tasks says of itself. No TensorFlow here: data and architecture are lazy references."""
+"""The description of a family of tasks. No TensorFlow here: data and architecture are lazy references."""
 
 import math
 from collections.abc import Mapping
@@ -48,14 +48,14 @@ class Option:
             raise ValueError(f"{said} a default that it does not allow: {error}") from error
 
     def check(self, value: Any) -> Any:
-        """The value; raises `ValueError` unless it is allowed."""
+        """Return the value; raise `ValueError` unless it is allowed."""
         if self.choices is None:
             return check_number(self.name, value, self.low, self.high)
         check_choice(self.name, value, self.choices)
         return next(choice for choice in self.choices if choice == value)  # not a NumPy number that equals it
 
     def show(self, value: Any) -> str:
-        """How the value stands in a task's name: "v2", "noise0.1"."""
+        """Return the value as a task's name shows it: "v2", "noise0.1"."""
         if isinstance(value, str):
             return value
         short = f"{value:g}"
@@ -98,7 +98,7 @@ class Family:
         return math.prod(self.token_shape(task))
 
     def token_shape(self, task: "Task") -> tuple[int, ...]:
-        """The shape of a token in `inputs`, or of an example where not `inputs_by_token`."""
+        """Return the shape of a token in `inputs`, or of an example if not `inputs_by_token`."""
         return (self.token_width(task),)
 
     def num_tokens(self, task: "Task") -> int:
@@ -118,43 +118,43 @@ class Family:
         return None
 
     def rule_names(self, task: "Task") -> tuple[str, ...] | None:
-        """What a reader calls the rules; None for numbers."""
+        """Return the rules' names for readers; None for numbers."""
         return None
 
     def places(self, task: "Task") -> Mapping[str, Place] | None:
-        """The routed layers of its models by name; None for a single one."""
+        """Return the routed layers of the family's models by name; None for a single one."""
         return None
 
     def probes(self, task: "Task") -> tuple[Probe, ...]:
-        """What else is accumulated in the final evaluation."""
+        """Return the further accumulations of the final evaluation."""
         return ()
 
     def check(self, task: "Task") -> None:
-        """Raises `ValueError` where options have no meaning together."""
+        """Raise `ValueError` if options have no meaning together."""
 
     def check_model(self, task: "Task", options: Mapping[str, Any]) -> None:
-        """Raises `ValueError` where its own architecture cannot have these options on this task."""
+        """Raise `ValueError` if the family's architecture cannot have these options on this task."""
 
     def published(self, task: "Task") -> "Preset":
-        """The published protocol."""
+        """Return the published protocol."""
         raise NotImplementedError
 
     def quick(self, task: "Task") -> "Preset":
-        """A first look, in minutes on two cores."""
+        """Return a protocol for a first look, in minutes on two cores."""
         raise NotImplementedError
 
     # What follows from that.
 
     def variant(self, name: str) -> Variant:
-        """The variant of that name; one that is not the family's is a registered router or model."""
+        """Return the variant of a name; a name that the family lacks is a registered router or model."""
         return next((one for one in self.variants if one.name == name), None) or Variant(name)
 
     def performance_measure(self, setting: str) -> str:
-        """The measure of how well a model does: "loss" or "error"."""
+        """Return the performance measure: "loss" or "error"."""
         return self.performance.get(setting) or SETTINGS[setting].performance
 
     def condition(self, name: str) -> Condition:
-        """The condition of that name; raises `ValueError` where there is none."""
+        """Return the condition of a name; raise `ValueError` if there is none."""
         check_choice("condition", name, self.condition_names)
         return next(condition for condition in self.conditions if condition.name == name)
 
@@ -188,7 +188,7 @@ class Family:
 
 
 def _check_kinds(name: str, family: Family) -> None:
-    """Raises `ValueError` where an attribute is not of the kind that others read."""
+    """Raise `ValueError` if an attribute has another type than its readers expect."""
     kinds = {"conditions": Condition, "options": Option, "settings": str, "variants": Variant}
     for attribute, kind in kinds.items():
         values = getattr(family, attribute)
@@ -216,7 +216,7 @@ def _check_kinds(name: str, family: Family) -> None:
 
 
 def check_family(name: str, family: Any) -> None:
-    """Raises `ValueError` where a family does not say what others read."""
+    """Raise `ValueError` if a family lacks something that its readers need."""
     if not isinstance(family, Family):  # also where a class should be
         raise ValueError(f"The family {name!r} must be a subclass of modtf.Family, received {family!r}.")
     lacking = [

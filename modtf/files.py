@@ -23,7 +23,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet takes a t
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Gives a temporary path of the same name, which becomes `path` if the block succeeds.
+    """Give a temporary path of the same name, which becomes `path` if the block succeeds.
 
     The content reaches the disk before the name does, so a file that exists is whole even after a power cut.
     """
@@ -40,7 +40,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch_folder(where: str | Path | None = None) -> Iterator[Path]:
-    """A folder, by default where temporary files are, that is gone after the block.
+    """Give a folder, by default among temporary files, that is removed after the block.
 
     It is locked, which ends with its process; what killed processes of this machine left goes.
     """
@@ -63,7 +63,7 @@ def scratch_folder(where: str | Path | None = None) -> Iterator[Path]:
 
 
 def _locked_folder(where: Path, prefix: str) -> tuple[Path, int]:
-    """A new folder, and the handle that locks it."""
+    """Return a new folder, and the handle that locks it."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
         with contextlib.suppress(FileNotFoundError):  # taken for a dead process's before it was locked
@@ -76,7 +76,7 @@ def _locked_folder(where: Path, prefix: str) -> tuple[Path, int]:
 
 
 def check_writable(folder: str | Path, name: str = "out") -> Path:
-    """Returns `folder`; raises `ValueError` where it cannot be written, `OSError` where a disk is full.
+    """Return `folder`; raise `ValueError` if it cannot be written, `OSError` if a disk is full.
 
     Leaves nothing behind; the error speaks of it by `name`.
     """
@@ -86,7 +86,7 @@ def check_writable(folder: str | Path, name: str = "out") -> Path:
 
 
 def check_file_writable(path: str | Path, name: str) -> Path:
-    """Returns `path`; raises `ValueError` where a file cannot be written there; see `check_writable`."""
+    """Return `path`; raise `ValueError` if a file cannot be written there; see `check_writable`."""
     check_path(name, path)
     if Path(path).is_dir():
         raise ValueError(f"{name}={path} is a folder; give the name of a file.")
@@ -109,7 +109,7 @@ def _check_open(folder: Path, what: str) -> None:
 
 
 def flush(path: Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -118,19 +118,19 @@ def flush(path: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Removes what killed processes of any machine were writing in a folder; nobody may be writing there."""
+    """Remove unfinished files of killed processes in a folder that nobody is writing to."""
     for path in folder.glob(f"{WRITING}*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Writes a text file atomically."""
+    """Write a text file atomically."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_table(path: str | Path, frame: Any) -> None:
-    """Writes a frame of pandas as a CSV file, atomically.
+    """Write a data frame as a CSV file, atomically.
 
     Texts, also of the header, that a spreadsheet would take for a formula stand behind an apostrophe;
     numbers, also as texts, stay as they are.
@@ -151,7 +151,7 @@ def _as_text(value: Any) -> Any:
 
 
 def check_ratio(path: str | Path, entries: Sequence[zipfile.ZipInfo]) -> None:
-    """Raises `ValueError` where entries of a zip file say that they unpack to what no results do."""
+    """Raise `ValueError` if entries of a zip file claim to unpack to more than results ever do."""
     packed, size = (sum(getattr(e, name) for e in entries) for name in ("compress_size", "file_size"))
     if size > max(LARGE, RATIO * packed):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What is seen of a model beside its answers: routed places, and probes. No TensorFlow here."""
+"""The outputs of a model beside its answers: routed layers and probes. No TensorFlow here."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Place:
             )
 
     def rows(self, num_rules: int) -> tuple[int, ...]:
-        """The row of each of the family's `num_rules` rules, -1 for none."""
+        """Return the row of each of the family's `num_rules` rules, -1 for none."""
         rules = range(num_rules) if self.rules is None else self.rules
         given = rules if isinstance(rules, Mapping) else dict(enumerate(rules))
         found = [given.get(rule) for rule in range(num_rules)]
@@ -65,13 +65,16 @@ class Place:
 
 
 def at_place(what: str, place: str) -> str:
-    """The name of an output, an array or a measure at a place: "alignment_root"; itself for the only one."""
+    """Return the name of an output, array or measure at a place:
+
+    "alignment_root"; the bare name for the only place.
+    """
     return f"{what}_{place}" if place else what
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What is accumulated of an output while conditions are measured, and the rows that come of it.
+    """An output that is accumulated while conditions are measured, and the rows made from it.
 
     Args:
         name: for errors.

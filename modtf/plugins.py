@@ -12,7 +12,7 @@ class PluginError(ValueError):
 
 
 def load_plugin(location: str | Path) -> str:
-    """Imports a file, "path/to/file.py", or a module, which registers what it holds; again is free.
+    """Import a file, "path/to/file.py", or a module, which registers its contents; importing again is free.
 
     Returns:
         The location, absolute where it is a file: other processes load it by that.
@@ -63,7 +63,7 @@ def _said_of(text: str) -> Iterator[None]:
 
 
 def line_in(error: BaseException, file: str) -> str:
-    """Where in a file of a user's it failed: " in line 12", or "" if it did not there."""
+    """Return where in a user's file an error arose: " in line 12", or "" if it did not arise there."""
     trace, line = error.__traceback__, None
     while trace is not None:
         if Path(trace.tb_frame.f_code.co_filename).name == Path(file).name:

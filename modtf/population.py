@@ -29,7 +29,7 @@ class Population:
     def of(
         cls, task: "Task | Sequence[Task] | Population", seed: int | Sequence[int] | None = None
     ) -> "Population":
-        """Reads what a user gives.
+        """Read the tasks and seeds that a user passes.
 
         Args:
             task: a task, one per member (all of one shape), or a population, which is returned as it is
@@ -93,11 +93,11 @@ class Population:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """What two populations must share for one's model to fit the other's data."""
+        """Return the values that two populations must share for one's model to fit the other's data."""
         return self.task.shape_key, len(self), self.has_axis
 
     def with_seed(self, seed: int) -> "Population":
-        """The same tasks, all with this seed."""
+        """Return the same tasks, all with this seed."""
         return Population(self.tasks, (check_integer("seed", seed, 0),) * len(self), self.has_axis)
 
     def alone(self, index: int) -> "Population":

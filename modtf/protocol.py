@@ -1,4 +1,4 @@
-"""How a cell is trained and evaluated."""
+"""The protocol: how a cell is trained and evaluated."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ LATER: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a model is trained. What a family publishes is in its `published` protocol."""
+    """The training of a model. A family's `published` protocol holds the published values."""
 
     steps: int
     learning_rate: float = 1e-4
@@ -84,7 +84,7 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """How much data an evaluation reads."""
+    """The amount of data that an evaluation reads."""
 
     batches: int = 100  # under each condition
     batch_size: int = 256
@@ -101,11 +101,14 @@ class Evaluation:
             object.__setattr__(self, "conditions", check_names("conditions", self.conditions))
 
     def names(self, family: "Family") -> tuple[str, ...]:
-        """The conditions beside "iid", of a family: by default all that it has."""
+        """Return the conditions beside "iid" of a family: by default all."""
         return tuple(family.condition_names) if self.conditions is None else self.conditions
 
     def smaller(self, factor: float, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
-        """An evaluation used while training: `factor` times less data, the condition of training alone."""
+        """Return an evaluation for use during training:
+
+        `factor` times less data, the training condition only.
+        """
 
         def fewer(number: int, at_least: int) -> int:
             return min(number, max(at_least, int(number // factor)))
@@ -138,12 +141,12 @@ class Protocol:
 
     @classmethod
     def published(cls, task: "Task") -> "Protocol":
-        """The paper's."""
+        """Return the paper's protocol."""
         return task.family.published(task).protocol
 
     @classmethod
     def quick(cls, task: "Task") -> "Protocol":
-        """A first look, in minutes on two cores; not the paper's."""
+        """Return a protocol for a first look, in minutes on two cores; not the paper's."""
         return task.family.quick(task).protocol
 
     def replace(self, **changes: Any) -> "Protocol":
@@ -194,6 +197,6 @@ PRESETS = {"quick": "quick", "paper": "published"}  # name on the command line -
 
 
 def preset(name: str, task: "Task") -> Preset:
-    """The preset of that name for a task."""
+    """Return the preset of a name for a task."""
     check_choice("preset", name, PRESETS)
     return getattr(task.family, PRESETS[name])(task)

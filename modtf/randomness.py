@@ -1,4 +1,4 @@
-"""Where every random number comes from: a 64-bit key per (task, split, seed, purpose)."""
+"""The keys of all random numbers: 64 bits per (task, split, seed, purpose)."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from modtf.task import Task, science_hash
 
 
 def random_key(task: Task, seed: int, *purpose: Any) -> int:
-    """A signed 64-bit key for a counter-based generator (Philox).
+    """Return a signed 64-bit key for a counter-based generator (Philox).
 
     Keys of different tasks, seeds, splits or purposes are different numbers (blake2b), so no two streams
     share a random number. The purpose is split and field for data, "weights" and the path for weights.

@@ -43,8 +43,8 @@ class Registry(Mapping[str, T], Generic[T]):
         self._origins: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[Any], Any]:
-        """A decorator that registers a class or a function under `name` and returns it; `ValueError` if the
-        name is none, is taken by something else, or `check` refuses the object."""
+        """Register a class or a function under `name` and return it (a decorator); raise `ValueError` if the
+        name is invalid or taken, or `check` refuses the object."""
         self.check_name(name)
 
         def add(thing: Any) -> Any:
@@ -54,11 +54,11 @@ class Registry(Mapping[str, T], Generic[T]):
         return add
 
     def check_name(self, name: str) -> None:
-        """Raises `ValueError` unless `name` can stand on a command line and in a file's name."""
+        """Raise `ValueError` unless `name` can be used on a command line and in a file name."""
         check_name(f"a {self.kind}", name)
 
     def add(self, name: str, thing: Any, origin: str) -> None:
-        """Registers `thing`, which `origin` (module:name) defines; the same origin may do so again."""
+        """Register `thing`, which `origin` (module:name) defines; the same origin may do so again."""
         taken = self._modules.get(name)
         if name in self._objects:
             taken = self._origins[name]
@@ -103,7 +103,7 @@ def origin(thing: Any) -> str:
 
 
 def resolve(reference: Any) -> Any:
-    """What a lazy reference "package.module:attribute" stands for; anything else stands for itself."""
+    """Return the object of a lazy reference "package.module:attribute"; anything else stands for itself."""
     if not isinstance(reference, str):
         return reference
     module, _, attribute = reference.partition(":")

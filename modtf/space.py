@@ -1,4 +1,4 @@
-"""What may be tried for one setting: some values, or all numbers from a low one to a high one."""
+"""The values to try for one setting: a list, or all numbers between two bounds."""
 
 import ast
 import math
@@ -17,11 +17,11 @@ class Values:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """What shows whether the values are allowed: all of them."""
+        """Return the values to check: all of them."""
         return self.values
 
     def take(self, value: Any) -> Any:
-        """The value, as it was written."""
+        """Return the value as it was written."""
         return next(known for known in self.values if known == value)
 
     def spread(self, points: int) -> "Values":
@@ -46,11 +46,11 @@ class Range:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """What shows whether the values are allowed: the bounds."""
+        """Return the values to check: the bounds."""
         return self.low, self.high
 
     def take(self, value: float) -> float:
-        """The value with as many digits as matter, within the bounds."""
+        """Return the value with its significant digits, within the bounds."""
         if self.is_whole:
             return int(value)
         return min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
@@ -72,7 +72,7 @@ Axis = Values | Range
 
 
 def parse_axis(text: str) -> Axis:
-    """What a text asks to try: values with commas between; or low:high, or low:high:log for numbers.
+    """Parse the values to try: values with commas between; or low:high, or low:high:log for numbers.
 
     Raises:
         ValueError: on any other text.
@@ -99,7 +99,7 @@ def parse_axis(text: str) -> Axis:
 
 
 def parse_named(text: str) -> tuple[str, Axis]:
-    """A name and what is tried for it; `ValueError` unless the text is NAME=VALUES, see `parse_axis`."""
+    """Parse NAME=VALUES, see `parse_axis`; raise `ValueError` on another text."""
     name, equals, values = str(text).partition("=")
     if not (name and equals):
         raise ValueError(f"{text!r}: expected NAME=VALUES, with values such as {EXAMPLES}.")
@@ -107,7 +107,7 @@ def parse_named(text: str) -> tuple[str, Axis]:
 
 
 def parse_value(text: str) -> Any:
-    """A Python literal ("2", "0.5", "None") where it is one, else the text itself."""
+    """Return a Python literal ("2", "0.5", "None") if the text is one, else the text itself."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""What a task is: a family, a setting, rules, and what the family leaves open."""
+"""The task: a family, a setting, rules, and the family's options."""
 
 import hashlib
 import json
@@ -82,7 +82,7 @@ class Task:
 
     @property
     def family(self) -> Family:
-        """What the task's family says of itself."""
+        """Return the description of the task's family."""
         return FAMILIES[self.arch]
 
     @property
@@ -109,7 +109,7 @@ class Task:
 
     @property
     def is_sequence(self) -> bool:
-        """Whether an example is a sequence of tokens, or one token."""
+        """Return whether an example is a sequence of tokens or a single token."""
         return self.family.is_sequence
 
     @property
@@ -134,16 +134,17 @@ class Task:
 
     @property
     def input_dtype(self) -> str:
-        """Of `inputs`."""
+        """Return the dtype of `inputs`."""
         return self.family.input_dtype
 
     @property
     def target_dtype(self) -> str:
-        """Of targets: "int32" for classes, else "float32"."""
+        """Return the dtype of targets: "int32" for classes, else "float32"."""
         return SETTINGS[self.setting].target_dtype
 
     def example_shapes(self, num_tokens: int | None = None) -> dict[str, tuple[int, ...]]:
-        """The shapes of "inputs", "rule" and "target" of one example: no axis of a batch, or of members.
+        """Return the shapes of "inputs", "rule" and "target" of one example, without axes of batch or
+        members.
 
         Args:
             num_tokens: N of a sequence; that of training by default.
@@ -182,11 +183,11 @@ class Task:
         return Task(**{**self.to_dict(), **changes})
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-able dict; `Task(**task.to_dict())` is the task again."""
+        """Return a JSON-able dict; `Task(**task.to_dict())` is the task again."""
         return {**{name: getattr(self, name) for name in FIELDS}, **dict(self.options)}
 
     def identity(self) -> dict[str, Any]:
-        """What defines the task scientifically: it enters every random number.
+        """Return the scientific definition of the task: it enters every random number.
 
         An option at its default counts only where it is always named, so that the numbers of old tasks stay
         what they are when a family gets an option. For the same reason "search" stands in every identity.
@@ -196,6 +197,6 @@ class Task:
 
 
 def science_hash(value: Any, digest_size: int = 8) -> str:
-    """A stable hexadecimal hash of JSON-able `value`, the same on every machine and Python."""
+    """Return a stable hexadecimal hash of JSON-able `value`, equal on every machine and Python."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=digest_size).hexdigest()

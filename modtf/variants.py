@@ -12,7 +12,7 @@ ROUTER = "router."  # before the names of a router's options among those of a mo
 
 @dataclass(frozen=True)
 class Variant:
-    """What is trained under a name, exactly.
+    """The definition of a variant: what is trained under its name.
 
     Args:
         name: in flags, cells and results.
@@ -50,7 +50,8 @@ class Variant:
             )
 
     def options(self, router: Mapping[str, Any], model: Mapping[str, Any]) -> tuple[dict, dict]:
-        """The options of router and model with those that it fixes; `ValueError` on one of these."""
+        """Return the options of router and model, with those that the variant fixes; raise `ValueError` on
+        one of these."""
         given = {**{ROUTER + name: value for name, value in router.items()}, **model}
         fixed: Mapping[str, Any] = self.model or {}
         for name in given:

@@ -19,14 +19,14 @@ FAMILIES: Registry[Family] = Registry(
 
 
 def is_one_of(name: str, families: Sequence[str]) -> bool:
-    """Whether a family is one of those named, or made from one, as its subclass."""
+    """Return whether a family is one of the named ones, or a subclass made from one."""
     if name in families or name not in FAMILIES:
         return name in families
     return any(isinstance(FAMILIES[name], type(FAMILIES[other])) for other in families if other in FAMILIES)
 
 
 def with_free_rules() -> dict[str, Family]:
-    """Those registered whose tasks say how many rules they have: what grids over R are made of."""
+    """Return the registered families whose tasks choose their number of rules: grids over R use them."""
 
     def fixed(family: Family) -> int | None:
         return family.fixed_rules({option.name: option.default for option in family.options})
@@ -35,7 +35,7 @@ def with_free_rules() -> dict[str, Family]:
 
 
 def register_family(name: str) -> Callable[[type[Family]], type[Family]]:
-    """A class decorator that makes a `Family` known by a name: `Task(arch=name)`, `--arch=name`.
+    """Register a `Family` by a name (a class decorator): `Task(arch=name)`, `--arch=name`.
 
     Raises:
         ValueError: if the name is taken, or the family does not say what others read.

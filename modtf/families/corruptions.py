@@ -21,8 +21,11 @@ TRAINERS = "modtf.experiments.corruptions.trainers"
 
 
 def severity_of(task: "Task") -> dict[str, float]:
-    """How strong corruptions are: the contrast that is left, the blur's standard deviation in pixels, the
-    share of values that are lost, the swirl's angle in the middle in radians."""
+    """Return the strength of the corruptions:
+
+    the remaining contrast, the blur's standard deviation in pixels, the share of lost values, the swirl's
+    central angle in radians.
+    """
     if task.severity == "lowest":
         return {"contrast": 0.4, "sigma": 1.0, "impulses": 0.03, "swirl": 0.5}
     return {"contrast": task.contrast, "sigma": 2.0, "impulses": 0.27, "swirl": 3.0}

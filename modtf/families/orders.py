@@ -16,13 +16,15 @@ Order = tuple[str, ...]  # of names, the first is applied first
 
 
 def name_of(order: Order) -> str:
-    """The name of a condition: "co_gb"; "id" for none."""
+    """Return the name of a condition: "co_gb"; "id" for none."""
     return "_".join(order).lower() or "id"
 
 
 def orders() -> Iterator[Order]:
-    """The 167 of the paper, ID (the empty one) first: all of up to two corruptions, then, for every
-    combination of more, some of its permutations, drawn once and for all."""
+    """Return the paper's 167 orders, ID (the empty one) first:
+
+    all of up to two corruptions, then, for every larger combination, some of its permutations, drawn once.
+    """
     draws = random.Random(SEED)
     for size in range(LONGEST + 1):
         several = list(combinations(CORRUPTIONS, size))
@@ -35,13 +37,14 @@ def orders() -> Iterator[Order]:
 
 
 def padded(order: Sequence[str]) -> list[int]:
-    """The numbers of its rules, [6], ID behind them."""
+    """Return the numbers of an order's rules, [6], padded with ID."""
     numbers = [RULES.index(name) for name in order]
     return numbers + [0] * (LONGEST - len(numbers))
 
 
 def code(order: Sequence[str]) -> int:
-    """An order as one number, in base 7, the first corruption last: of one corruption it is its rule.
+    """Return an order as one number in base 7, the first corruption last; the code of one corruption is its
+    rule.
 
     Example:
         >>> code(["GB"]), code(["CO", "GB"])

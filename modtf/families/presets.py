@@ -1,4 +1,4 @@
-"""What the presets of the published families have in common."""
+"""The common parts of the published families' presets."""
 
 from modtf.protocol import Evaluation, Preset, Protocol, Training
 

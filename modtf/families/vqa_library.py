@@ -43,7 +43,7 @@ class Library:
 
     @classmethod
     def of(cls, name: str, question: str) -> "Library":
-        """Reads a name: ENCODER_MODULE_CLASSIFIER, and "_bn" for batch normalisation; raises `ValueError` on
+        """Read a name: ENCODER_MODULE_CLASSIFIER, and "_bn" for batch normalisation; raise `ValueError` on
         another, or one that the question cannot have.
 
         Example:
@@ -65,7 +65,7 @@ class Library:
         return cls(name, question, tuple(degrees), bn)
 
     def banks(self, place: str, called: bool = True) -> tuple[Bank, ...]:
-        """The modules at a place; if not `called`, also what the released trees hold for nothing."""
+        """Return the modules at a place; if not `called`, also unused ones of the released trees."""
         asked, degree = QUESTIONS[self.question], self.degrees[PLACES.index(place)]
         here = asked.sub_tasks_at(place if called else MODULE)
         kind = place if place != MODULE else RESIDUAL if degree == "sub" else FIND

@@ -31,7 +31,10 @@ OTHERS = (
 
 
 def library(name: str, by_default: bool = True) -> Variant:
-    """A library of modules, each told what it answers: the degrees at encoder, module and classifier."""
+    """Return a library of modules that are told their sub-task:
+
+    its degrees at encoder, module and classifier.
+    """
     title = name.replace("_", " - ").replace(" - bn", " (bn)")
     return Variant(name, title, router="gt_modular", model={"library": name}, by_default=by_default)
 
@@ -87,7 +90,7 @@ class VQAMNIST(Family):
         Library.of(options.get("library", ROUTED_ENCODER), task.question)
 
     def places(self, task: "Task") -> dict[str, Place]:
-        """Encoder, module and classifier, each by sub-tasks and by their groups."""
+        """Return encoder, module and classifier, each by sub-tasks and by their groups."""
         asked, found = question_of(task), {}
         for name in PLACES:
             calls, here = asked.calls_at(name), asked.sub_tasks_at(name)
@@ -120,5 +123,5 @@ class VQAMNIST(Family):
 
 
 def question_of(task: "Task") -> Question:
-    """What a task asks."""
+    """Return the question of a task."""
     return QUESTIONS[task.question]

@@ -1,4 +1,4 @@
-"""What VQA-MNIST asks: questions, their sub-tasks, and the groups of these. No TensorFlow here."""
+"""The questions of VQA-MNIST, their sub-tasks, and the groups of sub-tasks. No TensorFlow here."""
 
 from dataclasses import dataclass
 
@@ -60,7 +60,7 @@ class Question:
 
     @property
     def num_questions(self) -> int:
-        """What can be asked: sub-tasks of the last call."""
+        """Count the questions: the sub-tasks of the last call."""
         return sum(map(len, self.roots or self.leaves))
 
     @property
@@ -69,21 +69,21 @@ class Question:
         return tuple(number for number, group in enumerate(self.groups) for _ in group)
 
     def sub_tasks_at(self, place: str) -> range:
-        """The numbers of the sub-tasks that are called at a place."""
+        """Return the numbers of the sub-tasks that are called at a place."""
         leaves, everything = self.num_leaves, len(self.sub_tasks)
         if place == ENCODER:
             return range(leaves)
         return range(leaves if self.roots and place == CLASSIFIER else 0, everything)
 
     def calls_at(self, place: str) -> tuple[int, ...]:
-        """The calls at a place: encoders see images, the classifier is the last."""
+        """Return the calls at a place: encoders see images, the classifier is the last."""
         if not self.roots:
             return (0,)
         return {ENCODER: (0, 1), MODULE: (0, 1, 2), CLASSIFIER: (2,)}[place]
 
     @property
     def sharing(self) -> int:
-        """How many leaves see one image."""
+        """Count the leaves that see one image."""
         return 1 if len(self.shape) > 3 else len(self.calls_at(ENCODER))
 
 

@@ -1,4 +1,4 @@
-"""What can be known to be wrong with cells before anything runs."""
+"""Checks of cells before anything runs."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,8 +14,10 @@ SHOWN = 5
 
 
 def check_cells(cells: Sequence[Cell]) -> None:
-    """Raises `ValueError` on cells that cannot be built, and on the same cell twice; imports no TensorFlow.
-    Options of routers and architectures are judged only when a cell is built."""
+    """Raise `ValueError` on cells that cannot be built, and on duplicates; import no TensorFlow.
+
+    Options of routers and architectures are checked only when a cell is built.
+    """
     if not cells:
         raise ValueError("The study has no cells. Widen its filters or choices.")
     _refuse(cells, check_cell, "{label}: {error}")
@@ -26,7 +28,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
 
 
 def check_cell(cell: Cell) -> None:
-    """Raises `ValueError` on a cell that cannot be built; imports no TensorFlow."""
+    """Raise `ValueError` on a cell that cannot be built; import no TensorFlow."""
     architecture = cell.architecture or cell.task.family.architecture
     if cell.runs in MODELS:
         check_known_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.runs))
@@ -42,7 +44,7 @@ def check_cell(cell: Cell) -> None:
 
 
 def check_memory(cells: Sequence[Cell]) -> None:
-    """Raises `ValueError` on cells that cannot fit into the memory of this machine."""
+    """Raise `ValueError` on cells that cannot fit into the memory of this machine."""
     _refuse(cells, check_size, "{error}")
 
 

@@ -1,4 +1,4 @@
-"""What a study will cost, from a few steps of one cell per architecture.
+"""The cost of a study, estimated from a few steps of one cell per architecture.
 
 A step takes a time in proportion to its operations, parameters x tokens; `SMALL` parameters stand for what
 not grow with the model. Parameters grow with the square of the width, whatever the rules, as published sizes
@@ -35,7 +35,7 @@ COPIES = 8  # of every parameter: value, gradient, two moments, best, and a chec
 
 @dataclass(frozen=True)
 class Speed:
-    """What training costs: core-seconds on a CPU, seconds on an accelerator."""
+    """The cost of training: core-seconds on a CPU, seconds on an accelerator."""
 
     factor: float  # per token, member, and parameter (with `SMALL` more)
     start: float  # building and compiling, once
@@ -43,7 +43,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one cell will cost, in hours of a core or of the accelerator."""
+    """The cost of one cell, in hours of a core or of the accelerator."""
 
     hours: float
     training: float  # of them until the last step, without evaluations
@@ -54,7 +54,7 @@ class Estimate:
 def estimate(
     cells: Sequence[Cell], seconds: float = 25.0, say: Callable[[str], None] = lambda line: None
 ) -> list[Estimate]:
-    """The cost of every cell; `say` is told what is measured.
+    """Return the cost of every cell; `say` is called with what is measured.
 
     What was not measured after so many seconds is taken for as fast as the rest.
     """
@@ -91,7 +91,7 @@ def evaluation_tokens(cell: Cell) -> int:
 
 
 def measure(cell: Cell) -> Speed:
-    """A few training steps of a cell."""
+    """Measure a few training steps of a cell."""
     import keras
 
     from modtf.evaluation.programs import programs_of
@@ -130,7 +130,7 @@ def measure(cell: Cell) -> Speed:
 
 
 def on_accelerator() -> bool:
-    """Whether cells train on an accelerator here."""
+    """Return whether cells train on an accelerator here."""
     from modtf.models.kernels.by_device import on_cpu
 
     return not on_cpu()
@@ -148,13 +148,13 @@ def parameters_of(cell: Cell) -> int:
 
 
 def _kind(cell: Cell) -> tuple[str, str]:
-    """What is measured once: a registered model, or an architecture with a family's data."""
+    """Return the key of one measurement: a registered model, or an architecture with a family's data."""
     family = cell.task.family
     return family.name, cell.runs if cell.runs in MODELS else cell.architecture or family.architecture
 
 
 def _parameters(cells: Sequence[Cell]) -> Callable[[Cell], int]:
-    """The number of parameters a + b e^2 of a cell of one kind, counted at its two smallest widths e."""
+    """Return the number of parameters a + b e^2 of cells of a kind, counted at its two smallest widths."""
     by_width = {cell.width: cell for cell in sorted(cells, key=lambda cell: -cell.task.num_rules)}
     counted = {width: parameters_of(by_width[width]) for width in sorted(by_width)[:2]}
     (low, least), (high, more) = min(counted.items()), max(counted.items())
@@ -163,7 +163,7 @@ def _parameters(cells: Sequence[Cell]) -> Callable[[Cell], int]:
 
 
 def _to_measure(cells: Sequence[Cell], parameters: Callable[[Cell], int]) -> Cell:
-    """Of the largest cells that are quickly measured the one in the middle."""
+    """Return the middle one of the largest cells that are quickly measured."""
     largest = LARGEST * (ACCELERATION if on_accelerator() else 1)
     quick = [cell for cell in cells if step_flops(parameters(cell), cell.step_tokens) <= largest]
     width = max(cell.width for cell in quick) if quick else min(cell.width for cell in cells)

@@ -37,11 +37,11 @@ class Grid:
         return Grid([{**a, **b} for a, b in product(self.points, other.points)])
 
     def __add__(self, other: "Grid") -> "Grid":
-        """This grid's points, then the other's."""
+        """Return this grid's points, then the other's."""
         return Grid([*self.points, *other.points])
 
     def where(self, keep: Callable[[Point], bool]) -> "Grid":
-        """The points for which `keep` is true: `where(lambda point: point["width"] >= 64)`."""
+        """Return the points for which `keep` is true: `where(lambda point: point["width"] >= 64)`."""
         return Grid([point for point in self.points if keep(point)])
 
     def cells(self) -> list[Cell]:

@@ -34,7 +34,7 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
 
 
 def register_study(name: str) -> Callable[[Any], Any]:
-    """A decorator that makes a function `cells()` known by a name: `modtf sweep --study=NAME`.
+    """Register a function `cells()` by a name (a decorator): `modtf sweep --study=NAME`.
 
     Example:
         >>> @register_study("mine")  # doctest: +SKIP
@@ -46,7 +46,7 @@ def register_study(name: str) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class StudyFile:
-    """What a study file says."""
+    """The contents of a study file."""
 
     name: str  # of the file, for folders
     description: str  # its docstring
@@ -55,7 +55,7 @@ class StudyFile:
 
 
 def load_study(location: str | Path) -> StudyFile:
-    """Loads a study.
+    """Load a study.
 
     Args:
         location: a name of `STUDIES`, or the path of a Python file that defines `CELLS`, or a function

@@ -28,8 +28,10 @@ NAMESPACES = (*OPTIONS, *PARTS)
 def options_known(
     namespace: str, family: Family, variant: str, architecture: str | None = None
 ) -> dict[str, Any]:
-    """The options that a cell of a variant can be given under `NAMESPACE.NAME`, and their defaults; the
-    namespace is one of `OPTIONS`, the variant one of the family's, or a registered router or model."""
+    """Return the options, with defaults, that a cell of a variant takes as `NAMESPACE.NAME`.
+
+    The namespace is one of `OPTIONS`; the variant is one of the family's, or a registered router or model.
+    """
     chosen = family.variant(variant)
     own, fixed = chosen.router in MODELS, chosen.model or {}
     if namespace == "trainer":
@@ -43,7 +45,7 @@ def options_known(
 
 
 def cell_of(point: Mapping[str, Any]) -> Cell:
-    """The cell that a point describes.
+    """Return the cell that a point describes.
 
     Args:
         point: any of
@@ -93,7 +95,7 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
 
 
 def _protocol(task: Task, given: Any, changes: Mapping[str, Mapping[str, Any]]) -> Protocol:
-    """What a point says of its protocol, with the fields that it changes."""
+    """Return a point's protocol, with the fields that it changes."""
     given = given(task) if callable(given) else given
     if not isinstance(given, Protocol):
         raise ValueError(f"protocol={given!r}: expected a modtf.Protocol or a function that gives one.")

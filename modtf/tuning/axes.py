@@ -1,4 +1,4 @@
-"""What a variant's search varies: the learning rate, and what its router says can be tuned."""
+"""The values that a variant's search varies: the learning rate, and the options that its router declares."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -15,7 +15,7 @@ LEARNING_RATES = parse_axis("0.00001:0.01:log")
 
 
 def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axis]:
-    """What `--space` says: PATH=VALUES each, of options of the cells that are not set.
+    """Parse `--space`: PATH=VALUES each, of options of the cells that are not set.
 
     `ValueError` on any other text, a path twice, a learning rate that is none, an unknown or a set option.
     """
@@ -50,7 +50,7 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
 
 
 def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = False) -> dict[str, Axis]:
-    """What is tried for a variant, whose options are fixed where its cell gives them.
+    """Return the search space of a variant; options that its cell sets are fixed.
 
     Options that somebody chose go to the variants that know them; `ValueError` if a model with a chosen value
     cannot be built.
@@ -70,8 +70,8 @@ def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = Fa
 
 
 def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, seed: int) -> Search:
-    """A search in which a grid takes so many points of a range; `ValueError` if there is nothing to tune, or
-    too little for Hyperband."""
+    """Return a search in which a grid takes `points` values of a range; raise `ValueError` if there is
+    nothing to tune, or too little for Hyperband."""
     if not space:
         raise ValueError(f"Nothing can be tuned of {base.variant!r}: give --space, or let the rate vary.")
     if oracle == "grid":
@@ -91,7 +91,7 @@ def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, s
 
 
 def _allowed(base: Cell, path: str, axis: Axis) -> Axis | None:
-    """The part of an axis that the router accepts; of a range all or nothing."""
+    """Return the part of an axis that the router accepts; of a range all or nothing."""
     kept = []
     for value in axis.ends:
         try:

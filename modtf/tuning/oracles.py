@@ -32,10 +32,13 @@ Run = Callable[[Sequence[Cell]], Mapping[str, str]]  # runs cells; folders of th
 
 
 class Bayesian(keras_tuner.oracles.BayesianOptimizationOracle):
-    """Where a Gaussian process expects the most, after some trials at random."""
+    """KerasTuner's Gaussian process, after some random trials."""
 
     def populate_space(self, trial_id):
-        """A trial that diverged is as bad as the worst that did not; KerasTuner would call it 0, the best."""
+        """Choose the next trial.
+
+        A diverged trial counts as the worst finished one; KerasTuner would call it 0, the best.
+        """
         ended = [trial for trial in self.trials.values() if trial.status == COMPLETED]
         worst = max((trial.score for trial in ended if math.isfinite(trial.score)), default=0.0)
         for trial in ended:
@@ -49,7 +52,7 @@ class Bayesian(keras_tuner.oracles.BayesianOptimizationOracle):
 
 
 def run_search(search: Search, out: Path, run: Run, limit: int | None, retry_failed: bool) -> None:
-    """Runs a search, or goes on with it; returns when its trials have ended.
+    """Run or resume a search; return when its trials have ended.
 
     `run` decides about cells that failed before; `limit` None is as many trials as the oracle takes.
     """
@@ -76,7 +79,7 @@ def run_search(search: Search, out: Path, run: Run, limit: int | None, retry_fai
 
 
 def _make_oracle(search: Search, limit: int | None) -> keras_tuner.Oracle:
-    """The oracle of a search that has not begun."""
+    """Return the oracle of a search that has not begun."""
     space = keras_tuner.HyperParameters()
     for path, axis in search.space.items():
         if isinstance(axis, Values):
@@ -100,14 +103,14 @@ def _make_oracle(search: Search, limit: int | None) -> keras_tuner.Oracle:
 
 
 def _save(oracle: keras_tuner.Oracle, search: Search, out: Path) -> None:
-    """Writes the oracle's state, then what its trials try."""
+    """Write the oracle's state, then the settings of its trials."""
     trials = [oracle.trials[name].get_state() for name in oracle.start_order]
     write_text(search.folder(out) / STATE, json.dumps({**oracle.get_state(), "trials": trials}))
     search.write(out, [trial["hyperparameters"]["values"] for trial in trials])
 
 
 def _load(oracle: keras_tuner.Oracle, folder: Path, retry_failed: bool) -> list[Trial]:
-    """Takes up what is on disk; returns the trials that are to be run again."""
+    """Read the state from disk; return the trials to run again."""
     path = folder / STATE
     if not path.exists():
         return []

@@ -45,7 +45,7 @@ class Search:
     seed: int = 1  # of the oracle
 
     def cell_of(self, values: Mapping[str, Any]) -> Cell:
-        """The cell of a trial, by the values of all that is tuned; with Hyperband also how long to train."""
+        """Return the cell of a trial from its tuned values; with Hyperband these include its length."""
         cell = with_values(self.base, self.values_of(values))
         epochs = values.get(EPOCHS, LONGEST)
         if epochs == LONGEST:
@@ -56,20 +56,20 @@ class Search:
         return replace(cell, protocol=cell.protocol.replace(steps=steps))
 
     def values_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What is tuned, of what KerasTuner says of a trial."""
+        """Return the tuned values among KerasTuner's values of a trial."""
         return {path: axis.take(values[path]) for path, axis in self.space.items()}
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Return the name of the search's folder."""
         return f"{self.base.label}_{self.oracle}-{science_hash(self.to_dict(), digest_size=4)}"
 
     def folder(self, out: str | Path) -> Path:
-        """Where its state is, in the folder of a tuning."""
+        """Return the folder of the search's state, in the folder of a tuning."""
         return Path(out, SEARCHES, self.name)
 
     def to_dict(self) -> dict[str, Any]:
-        """What defines the search, JSON-able."""
+        """Return the definition of the search, JSON-able."""
         return {
             "base": self.base.to_dict(),
             "space": {path: str(axis) for path, axis in self.space.items()},
@@ -79,12 +79,12 @@ class Search:
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> "Search":
-        """The search that `to_dict` described."""
+        """Return the search that `to_dict` described."""
         space = {path: parse_axis(text) for path, text in config["space"].items()}
         return cls(Cell.from_dict(config["base"]), space, config["oracle"], config["seed"])
 
     def write(self, out: str | Path, settings: Sequence[Mapping[str, Any]]) -> None:
-        """Writes what defines it, and what its trials try, into its folder."""
+        """Write the search's definition and the settings of its trials into its folder."""
         folder = self.folder(out)
         if not (folder / DEFINITION).exists():
             record = {**self.to_dict(), "version": __version__}
@@ -92,7 +92,8 @@ class Search:
         write_text(folder / TRIALS, json.dumps(list(settings)))
 
     def settings(self, out: str | Path) -> list[dict[str, Any]]:
-        """What its trials try, in order; nothing before it has begun; `ValueError` on a damaged file."""
+        """Return the settings of the trials in order; none before the search begins; raise `ValueError` on a
+        damaged file."""
         path = self.folder(out) / TRIALS
         try:
             found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
@@ -103,7 +104,10 @@ class Search:
             raise unreadable(path, error) from error
 
     def list_settings(self, limit: int | None) -> list[dict[str, Any]]:
-        """What a grid or a random search tries: a larger limit goes on where a smaller one ended."""
+        """Return the settings of a grid or a random search:
+
+        a larger limit continues where a smaller one ended.
+        """
         if self.oracle == "grid":
             rows = itertools.product(*(axis.ends for axis in self.space.values()))
             return [dict(zip(self.space, row, strict=True)) for row in itertools.islice(rows, limit)]
@@ -119,8 +123,8 @@ class Search:
 
 
 def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:
-    """Writes grids or random searches down; returns the cells of all their trials, of each search at most
-    `limit`; those that are there already stay."""
+    """Write grids or random searches to disk; return the cells of their trials, at most `limit` of each
+    search. Existing trials stay."""
     cells: dict[str, Cell] = {}
     for search in searches:
         settings = search.list_settings(limit and max(limit, len(search.settings(out))))
@@ -130,7 +134,7 @@ def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) 
 
 
 def _at(axis: Axis, share: float) -> Any:
-    """The value so far along an axis, from 0 to below 1; all are as likely where the share is."""
+    """Return the value at a share, from 0 to below 1, of an axis."""
     if isinstance(axis, Values):
         return axis.values[int(share * len(axis.values))]
     low, high = axis.low, axis.high + axis.is_whole
@@ -138,7 +142,7 @@ def _at(axis: Axis, share: float) -> Any:
 
 
 def find_searches(out: str | Path) -> list[Search]:
-    """The searches in the folder of a tuning; `FileNotFoundError` if there is none."""
+    """Return the searches in the folder of a tuning; raise `FileNotFoundError` if there is none."""
     found = []
     for path in sorted(Path(out, SEARCHES).glob(f"*/{DEFINITION}")):
         try:
@@ -156,7 +160,7 @@ def find_searches(out: str | Path) -> list[Search]:
 
 
 def unreadable(path: Path, error: Exception) -> ValueError:
-    """What to raise where a file of a search is not what it should be."""
+    """Return the error to raise for an invalid file of a search."""
     return ValueError(
         f"{path} is not what tuning writes ({error!r}). Remove the folder {path.parent} and tune again: "
         "finished trials are found, and not trained again."
@@ -164,12 +168,12 @@ def unreadable(path: Path, error: Exception) -> ValueError:
 
 
 def known_options(cell: Cell, namespace: str) -> Mapping[str, Any]:
-    """The options of a cell's router or network, and their defaults; see `options_known`."""
+    """Return the options of a cell's router or network, with defaults; see `options_known`."""
     return options_known(namespace, cell.task.family, cell.variant, cell.architecture)
 
 
 def with_values(cell: Cell, values: Mapping[str, Any]) -> Cell:
-    """The cell with other values of "learning_rate", "router.NAME" and "model.NAME"."""
+    """Return the cell with other values of "learning_rate", "router.NAME" and "model.NAME"."""
     options: dict[str, Any] = {name: dict(getattr(cell, name)) for name in OPTIONS}
     protocol = cell.protocol
     for path, value in values.items():

@@ -1,4 +1,4 @@
-"""What a tuning has found, as the disk tells it: its trials, and the validation of their members."""
+"""The results of a tuning on disk: its trials, and the validation of their members."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,8 +44,8 @@ class Trial:
 
 
 def trials_of(search: Search, out: str | Path) -> list[Trial]:
-    """The trials of a search, in the order in which they are tried, as far as their cells are; `ValueError`
-    if a file cannot be read."""
+    """Return the trials of a search, in the order in which they run, as far as their cells exist; raise
+    `ValueError` if a file cannot be read."""
     found = []
     for number, values in enumerate(search.settings(out)):
         cell, is_whole = search.cell_of(values), values.get(EPOCHS, LONGEST) == LONGEST
@@ -57,13 +57,13 @@ def trials_of(search: Search, out: str | Path) -> list[Trial]:
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial | None:
-    """The best of those that were trained to the end; None if there is none, or all diverged."""
+    """Return the best trial that was trained to the end; None if there is none, or all diverged."""
     whole = [trial for trial in trials if trial.is_whole and math.isfinite(trial.objective)]
     return min(whole, key=lambda trial: trial.objective, default=None)
 
 
 def validation(cell: Cell, folder: str | Path) -> np.ndarray:
-    """How well every member `[P]` did on validation data at the end of training; test data stay unseen.
+    """Return every member's validation score `[P]` at the end of training; test data stay unseen.
 
     The mean over the last ten evaluations of training, at most the last half of them: loss, or error in
     percent. Not finite for members that diverged; `ValueError` if the folder's history is not that of the
@@ -80,7 +80,7 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
 
 
 def mean_validation(cell: Cell, out: str | Path) -> float:
-    """The mean over a cell's members, which judges its trial; infinity if one of them diverged."""
+    """Return the mean over a cell's members, which is its trial's score; infinity if a member diverged."""
     found = validation(cell, Path(out, cell.folder))
     return float(np.mean(found)) if np.isfinite(found).all() else math.inf
 
@@ -140,7 +140,7 @@ def trials_table(search: Search, out: str | Path) -> str:
 
 
 def trials_note(search: Search) -> str:
-    """What stands below the table."""
+    """Return the note below the table."""
     members = search.base.members
     tasks = len({data_seed for data_seed, _ in members})
     said = f"mean ±{LEVEL:.0%} interval (Student's t) over {plural(tasks, 'task')}"
@@ -149,7 +149,7 @@ def trials_note(search: Search) -> str:
 
 
 def _result(trial: Trial, out: str | Path) -> tuple[str, str]:
-    """The number to show, and the state."""
+    """Return the number to show, and the state."""
     if trial.status != "finished":
         return "-", trial.status
     found = validation(trial.cell, Path(out, trial.cell.folder))
@@ -176,7 +176,7 @@ class Best:
 
 
 def use_best(out: str | Path, cells: Sequence[Cell]) -> tuple[list[Cell], list[Best]]:
-    """The cells with the values that were found for them, and what was found.
+    """Return the cells with the values that were found for them, and what was found.
 
     Searches count that tuned a cell's kind of task, variant, architecture and options, be these given or left
     at their defaults; where several did, those of its number of rules and width.
@@ -230,7 +230,7 @@ def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: 
 
 
 def _kind(cell: Cell) -> tuple[Any, ...]:
-    """What two cells share where what was found for one is meant for the other."""
+    """Return the fields that must match before one cell can reuse another's tuned settings."""
     given = [(space, name, value) for space in OPTIONS for name, value in getattr(cell, space).items()]
     chosen = sorted(one for one in given if one[1:] not in known_options(cell, one[0]).items())
     return cell.task.kind, cell.variant, cell.architecture, chosen
