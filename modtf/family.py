@@ -32,10 +32,13 @@ class Option:
     #: whether the option always enters the task's name and random numbers, or only where it is not the
     #: default: then a family may get an option later, and its old tasks stay what they were
     always_named: bool = False
+    #: whether the option enters the random numbers. False: tasks that differ in it alone have the same
+    #: examples and initial weights, so that they can be compared in pairs
+    keyed: bool = True
 
     def __post_init__(self) -> None:
         check_name("an option", self.name)
-        check_attributes(f"The option {self.name!r}", self, description=str, always_named=bool)
+        check_attributes(f"The option {self.name!r}", self, description=str, always_named=bool, keyed=bool)
         said, choices = f"The option {self.name!r} has", self.choices
         several = isinstance(choices, tuple | list) and bool(choices)
         if choices is not None and not (several and all(isinstance(c, str) or is_number(c) for c in choices)):

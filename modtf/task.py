@@ -191,9 +191,12 @@ class Task:
 
         An option at its default counts only where it is always named, so that the numbers of old tasks stay
         what they are when a family gets an option. For the same reason "search" stands in every identity.
+        An option that is not `keyed` never counts.
         """
         values = {name: getattr(self, name) for name in FIELDS}
-        return {**values, "search": None, **self.named_options}
+        keyed = {option.name for option in self.family.options if option.keyed}
+        named = {name: value for name, value in self.named_options.items() if name in keyed}
+        return {**values, "search": None, **named}
 
 
 def science_hash(value: Any, digest_size: int = 8) -> str:

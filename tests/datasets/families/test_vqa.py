@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import modtf
+from modtf.cell import Cell
 from modtf.datasets.families.vqa_combinations import answers, draw_combinations, find_combinations
 from modtf.families.vqa_questions import ATTRIBUTES, QUESTIONS, TYPES, VALUES
 
@@ -48,6 +49,18 @@ def test_an_epoch_has_every_example_once_and_another_order():
     assert sorted(image.tobytes() for image in other) != kept[0]
     free = read(task.replace(batches="free"), batch_size=252)[1][:, 0]
     assert not np.array_equal(free, np.arange(252) % 21)
+
+
+def test_free_and_stratified_batches_show_the_same_examples_of_an_epoch():
+    """So that models trained with one and the other can be compared in pairs."""
+    task = task_of("attribute", examples=252)
+    both = [read(task.replace(batches=batches), batch_size=252)[0] for batches in ("free", "stratified")]
+    free, stratified = (sorted(image.tobytes() for image in epoch) for epoch in both)
+    assert free == stratified
+    assert (
+        Cell(task, 4, "routed", [(0, 0)]).hash
+        != Cell(task.replace(batches="free"), 4, "routed", [(0, 0)]).hash
+    )
 
 
 def test_a_seed_changes_the_order_alone():
