@@ -16,7 +16,7 @@ import contextlib
 import math
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -46,13 +46,13 @@ class Compiled:
     """
 
     optimizer: keras.optimizers.Optimizer
-    loss: Any
+    losses: Mapping[str, Any]
     settings: Hashable
     functions: dict[Hashable, Callable[[Any], Any]] = field(default_factory=dict)
 
 
-def set_compiled(model: keras.Model, compiled: Compiled | None) -> None:
-    """Record how a model was compiled; None if its training functions must not be used again."""
+def set_compiled(model: keras.Model, compiled: Compiled) -> None:
+    """Record how a model was compiled."""
     model.compiled_for_training = compiled
 
 
@@ -61,7 +61,9 @@ def compiled_of(model: keras.Model) -> Compiled | None:
     compiled = getattr(model, "compiled_for_training", None)
     if compiled is None or compiled.optimizer is not model.optimizer:
         return None
-    return compiled if isinstance(model.loss, dict) and model.loss["target"] is compiled.loss else None
+    there = model.loss if isinstance(model.loss, dict) else {}
+    same = all(there.get(name) is loss for name, loss in compiled.losses.items())
+    return compiled if same and len(there) == len(compiled.losses) else None
 
 
 @contextlib.contextmanager

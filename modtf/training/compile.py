@@ -71,24 +71,24 @@ def compile_model(
     same = training
     if training.schedule is None:  # then programs know neither the rate nor how long it is
         same = replace(training, learning_rate=1.0, steps=1, batch_size=1, evaluations=1, tail=0)
-    settings = setting, len(population), jit_compile, kernels(), trained, same
+    losses = loss if isinstance(loss, dict) else {"target": loss}
+    settings = setting, len(population), jit_compile, kernels(), trained, same, tuple(losses.items())
     before = compiled_of(model)
-    if loss is None and before is not None and before.settings == settings:
+    if before is not None and before.settings == settings:
         for variable in model.optimizer.variables:
             variable.assign(ops.zeros_like(variable))
         if training.schedule is None:
             model.optimizer.learning_rate = training.learning_rate
-        model.steps_per_execution = steps_per_execution
+        if model.steps_per_execution != steps_per_execution:
+            model.steps_per_execution, model.train_function = steps_per_execution, None
         return
     optimizer = make_optimizer(training, len(population))
-    compiled = None
     if loss is None:
-        loss = SettingLoss(setting, dtype=model.variable_dtype)
-        compiled = Compiled(optimizer, loss, settings)
-    set_compiled(model, compiled)
+        losses = {"target": SettingLoss(setting, dtype=model.variable_dtype)}
+    set_compiled(model, Compiled(optimizer, losses, settings))
     model.compile(
         optimizer=optimizer,
-        loss=loss if isinstance(loss, dict) else {"target": loss},
+        loss=losses,
         jit_compile=jit_compile,
         steps_per_execution=steps_per_execution,
     )

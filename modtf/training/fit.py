@@ -59,6 +59,7 @@ def fitting(
         callbacks = [*callbacks, ProgressCallback(training.steps, done * per_epoch, label or model.name)]
     if begun:
         model.steps_per_execution = math.gcd(model.steps_per_execution, begun)
+        model.train_function = None  # a kept one takes another number of steps
     first = done * per_epoch + begun
     read = training_batches(model, population, training.batch_size, first, data, batches)
     elements = use_large_programs(model, read, devices)
@@ -80,7 +81,8 @@ def fitting(
             saver.save_begun()
         raise
     finally:
-        model.train_function = None  # what the user's own `fit` reads may end
+        if begun or can_use_large_programs(model):
+            model.train_function = None  # it skips steps, or what the user's own `fit` reads may end
 
 
 def _compile(

@@ -93,6 +93,7 @@ class TrainerContext:
         loss: Any = None,
         measured: bool = True,
         judge: Callable[[], Any] | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> keras.callbacks.History:
         """Trains a model in one stage, from its checkpoint on.
 
@@ -110,6 +111,8 @@ class TrainerContext:
                 unless `measure` follows.
             judge: gives the number whose least says which weights are the best: the checkpoint "best" of a
                 measured stage, and what another one ends with; by default the performance, and the last.
+            callbacks: more callbacks, for this stage alone; the checkpoint keeps those that have `state()`
+                and `load_state(state)`.
 
         Returns:
             Keras's history, of what was left of the stage.
@@ -122,7 +125,7 @@ class TrainerContext:
         if stage in self._stages:
             raise ValueError(f"There was a stage {stage!r} already. Give every stage a name of its own.")
         self._stages.add(stage)
-        own, callbacks = model is self.model, self.callbacks
+        own, callbacks = model is self.model, [*callbacks, *self.callbacks]
         training = replace(training or self.training, steps=steps)
         _, self.evaluation.every, length = epochs_of(training)
         if own and measured:

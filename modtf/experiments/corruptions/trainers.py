@@ -11,7 +11,8 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_choice, check_integer, check_number
-from modtf.experiments.corruptions.phases import ALL, PASS_THROUGH, Judge, ModulePhase, Views
+from modtf.experiments.corruptions.modules import PASS_THROUGH, ModuleStages
+from modtf.experiments.corruptions.phases import ALL, Judge, Views
 from modtf.families.base_images import DATASETS
 from modtf.families.orders import CORRUPTIONS, RULES, name_of
 from modtf.training.compile import SettingLoss
@@ -57,7 +58,13 @@ class ContrastiveLoss(keras.losses.Loss):
 
 
 NOISE = ("stored", "fresh")
-CHOICES = {"noise": NOISE, "denominator": DENOMINATORS, "pass_through": PASS_THROUGH}
+SEARCH_WEIGHTS = ("last", "best")
+CHOICES = {
+    "noise": NOISE,
+    "denominator": DENOMINATORS,
+    "pass_through": PASS_THROUGH,
+    "search_weights": SEARCH_WEIGHTS,
+}
 LIMITS = {"strength": math.inf, "longer": math.inf, "search": 1.0, "id_rate": 1.0}  # from 0 on
 
 
@@ -78,13 +85,18 @@ def _epochs(context: TrainerContext) -> float:
     )
 
 
-def _train(context: TrainerContext, stage: str, model: Any, views: Views, steps: int, **how: Any) -> Judge:
-    """One stage, which ends with the weights of the least validation loss."""
-    judge = Judge(model, views)
+Losses = dict[str, Any]
+
+
+def _train(
+    context: TrainerContext, stage: str, model: Any, views: Views, losses: Losses, steps: int, **how: Any
+) -> None:
+    """Train one stage of the model itself, which ends with the weights of the least validation loss."""
+    judge = Judge(model, [losses], views.validation())
     training = replace(how.pop("training", context.training), batch_size=views.batch_size)
-    losses = dict(views.losses)
-    context.fit(stage, model, views.train, steps, training=training, loss=losses, judge=judge, **how)
-    return judge
+    context.fit(
+        stage, model, views.train(tuple(losses)), steps, training=training, loss=losses, judge=judge, **how
+    )
 
 
 @checked_by(check_options)
@@ -96,9 +108,9 @@ def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> 
         noise: "stored", drawn once, as released, or "fresh" in every epoch.
         longer: how many times the protocol's steps it takes.
     """
-    views = Views(context, None, noise, "each", {"target": SettingLoss("categorical")})
+    views, losses = Views(context, None, noise, "each"), {"target": SettingLoss("categorical")}
     steps = round(longer * context.training.steps)
-    _train(context, "erm", context.model, views, max(1, steps))
+    _train(context, "erm", context.model, views, losses, max(1, steps))
 
 
 @checked_by(check_options)
@@ -117,14 +129,16 @@ def contrastive(
         denominator: see `ContrastiveLoss`.
         noise, longer: see `erm`.
     """
-    views = Views(context, ALL, noise, "all", _losses("features", strength, denominator))
+    views = Views(context, ALL, noise, "all")
+    losses = dict(zip(("target", "features"), _losses(strength, denominator), strict=False))
     steps = views.steps(_epochs(context) * longer)
-    _train(context, "contrastive", context.model, views, steps)
+    _train(context, "contrastive", context.model, views, losses, steps)
 
 
-def _losses(output: str, strength: float, denominator: str) -> dict[str, Any]:
-    contrast = {output: ContrastiveLoss(strength, denominator)}
-    return {"target": SettingLoss("categorical"), **(contrast if strength > 0 else {})}
+def _losses(strength: float, denominator: str) -> list[keras.losses.Loss]:
+    """Return new losses of the classes and, unless its strength is 0, of the contrast of views."""
+    contrast = [ContrastiveLoss(strength, denominator)] if strength > 0 else []
+    return [SettingLoss("categorical"), *contrast]
 
 
 @checked_by(check_options)
@@ -137,6 +151,7 @@ def modular(
     search: float = 0.025,
     sites: int | Sequence[int] | None = None,
     pass_through: str = PASS_THROUGH[0],
+    search_weights: str = SEARCH_WEIGHTS[0],
 ) -> None:
     """A network of clean images, then for every corruption a module that undoes it, where it does so best.
 
@@ -144,43 +159,34 @@ def modular(
         context: what is trained; the protocol's learning rate is that of modules.
         strength, denominator, noise: see `contrastive`; here of a module's output and clean features.
         id_rate: learning rate of the network.
-        search: share of a module's epochs, at a constant rate, after which sites are compared.
+        search: share of a module's epochs, at a constant rate, after which sites are compared. Modules at all
+            sites are trained on the same batches, each as if alone.
         sites: of all modules, or of each, in place of a search.
         pass_through: see `ModulePhase`.
+        search_weights: which weights of a module are compared: the "last" ones of its search, as released, or
+            the "best", those of the least validation loss.
 
     Raises:
         ValueError: on an option out of range.
     """
-    network, losses = context.model, _losses("views", strength, denominator)
+    network, losses = context.model, partial(_losses, strength, denominator)
     given, epochs = _given_sites(sites, network.network.num_sites), _epochs(context)
-    views = partial(Views, context, noise=noise, moved="all")
-    clean = views(rules=ALL[:1], losses={"target": SettingLoss("categorical")})
-    training = replace(context.training, learning_rate=id_rate)
-    _train(context, "id", network, clean, clean.steps(epochs), training=training, measured=False)
+    clean = Views(context, ALL[:1], noise, "all")
+    training, of_class = replace(context.training, learning_rate=id_rate), {"target": losses()[0]}
+    steps = clean.steps(epochs)
+    _train(context, "id", network, clean, of_class, steps, training=training, measured=False)
     network.trainable = False
+    stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), pass_through, losses)
     found: dict[str, tuple[int, Any]] = {}
     for rule, name in enumerate(CORRUPTIONS, 1):
-        pairs = views(rules=(rule, 0), losses=losses)
-
-        def module(site: int, stage: str, steps: int, pairs: Views = pairs, **how: Any) -> tuple[Judge, Any]:
-            made = network.module(stage.partition("_")[0], site, f"module_{stage}")
-            phase = ModulePhase(network, site, made, pass_through)
-            phase(next(iter(pairs.validation()))[0])
-            return _train(context, stage, phase, pairs, steps, **how), made
-
-        condition, site = name_of((name,)), given.get(name)
+        site = given.get(name)
         if site is None:
-            constant = replace(context.training, schedule=None)
-            scores = []
-            for place in range(network.network.num_sites):
-                steps = pairs.steps(epochs * search)
-                judge, _ = module(place, f"{condition}_site{place}", steps, training=constant)
-                judge()
-                scores.append(judge.accuracy)
-                context.record(f"accuracy_site{place}", judge.accuracy, condition)
-            site = int(np.argmax(scores))
-        context.record("site", site, condition)
-        found[name] = site, module(site, f"{condition}_final", pairs.steps(epochs))[1]
+            accuracies = stages.search(rule, epochs * search, search_weights == SEARCH_WEIGHTS[1])
+            for place, accuracy in enumerate(accuracies):
+                context.record(f"accuracy_site{place}", accuracy, name_of((name,)))
+            site = int(np.argmax(accuracies))
+        context.record("site", site, name_of((name,)))
+        found[name] = site, stages.train(rule, site, epochs)
     network.trainable = True
     for name, (site, made) in found.items():
         network.attach(name, site, made)

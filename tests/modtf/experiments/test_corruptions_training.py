@@ -36,7 +36,7 @@ def test_steps_are_the_published_ones():
     task = Task("corruptions", dataset="emnist")
     context: Any = SimpleNamespace(task=task, training=Protocol.published(task).training)
     epochs = _epochs(context)
-    found = {len(rules): Views(context, rules, "fresh", "all", {}) for rules in (ALL, (0,), (1, 0))}
+    found = {len(rules): Views(context, rules, "fresh", "all") for rules in (ALL, (0,), (1, 0))}
     assert {n: views.batch_size for n, views in found.items()} == {7: 36, 1: 256, 2: 128}
     assert [found[n].steps(epochs) for n in (7, 1, 2)] == [522_200, 73_400, 146_800]
     assert found[2].steps(epochs * 0.025) * 36 == 132_120
@@ -101,14 +101,14 @@ def test_modules_are_searched_for_stage_by_stage_and_resumed(toy, tmp_path, monk
     monkeypatch.setattr("modtf.models.architectures.corruptions_parts.SmallNetwork.num_sites", 2)
     cell = cell_of("modular", strength=0.0, search=0.5)
     frames = []
-    for out, stop in ((tmp_path / "whole", None), (tmp_path / "stopped", "im_site1")):
+    for out, stop in ((tmp_path / "whole", None), (tmp_path / "stopped", "im_search")):
         if stop:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("modtf.training.trainer.fitting", stopped_at(stop))
                 with pytest.raises(KeyboardInterrupt):
                     run_cell(cell, out, verbose=False)
             names = {path.name for path in out.glob("*/members/*/checkpoint_*.npz")}
-            assert {"checkpoint_id.npz", "checkpoint_gb_site0.npz", "checkpoint_gb_final.npz"} <= names
+            assert {"checkpoint_id.npz", "checkpoint_gb_search.npz", "checkpoint_gb_final.npz"} <= names
         frames.append(pd.read_csv(run_cell(cell, out, verbose=False) / "results.csv"))
     kept = [frame[~frame["measure"].str.contains("second")] for frame in frames]
     pd.testing.assert_frame_equal(*kept)

@@ -1,0 +1,166 @@
+"""Modules in a frozen network: what is compiled for a site serves the modules of all corruptions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from modtf.experiments.corruptions.phases import Batches, Judge, Views
+from modtf.families.orders import RULES
+from modtf.protocol import Training
+from modtf.training.trainer import TrainerContext
+
+PASS_THROUGH = ("both", "corrupted")
+
+
+class LeastLoss(keras.callbacks.Callback):
+    """Accuracies at the least validation loss of every group, in place of those after the last epoch."""
+
+    def __init__(self, judge: Judge):
+        super().__init__()
+        self.judge = judge
+        self.losses = np.full(len(judge.losses), np.inf)
+        self.accuracies = np.zeros(len(judge.losses))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.judge()
+        better = self.judge.losses < self.losses
+        self.losses = np.where(better, self.judge.losses, self.losses)
+        self.accuracies = np.where(better, self.judge.accuracies, self.accuracies)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"losses": self.losses, "accuracies": self.accuracies}
+
+    def load_state(self, state: Mapping[str, np.ndarray]) -> None:
+        self.losses, self.accuracies = state["losses"], state["accuracies"]
+
+
+class ModulePhase(keras.Model):
+    """A frozen network, in inference mode, and modules at some of its sites, each trained as if alone.
+
+    Args:
+        network: whose parts stand around the modules.
+        sites: of the modules, which the phase makes.
+        pass_through: "both" views through a module, or the "corrupted" one, the first, alone.
+        losses: two by site, of "target" and "views", or of the first alone; see `outputs`.
+    """
+
+    compiled_by_xla = False
+
+    def __init__(
+        self, network: Any, sites: Sequence[int], pass_through: str, losses: Callable[[], Sequence[Any]]
+    ):
+        super().__init__(name="modules")
+        self.network, self.sites = network, tuple(sites)
+        self.modules = [network.module("", site, f"phase{site}") for site in self.sites]
+        self.both = pass_through == PASS_THROUGH[0]
+        #: of every site the losses by output: logits, and features before the network's next part
+        self.groups = [dict(zip(self.outputs(site), losses(), strict=False)) for site in self.sites]
+        self.built = True
+
+    @staticmethod
+    def outputs(site: int) -> tuple[str, str]:
+        """Return the names of a site's outputs."""
+        return f"target{site}", f"views{site}"
+
+    @property
+    def losses_by_output(self) -> dict[str, Any]:
+        """All losses together."""
+        return {name: loss for group in self.groups for name, loss in group.items()}
+
+    def call(self, features, training=None):
+        """Of pairs (corrupted, clean); views are what a module makes of the first, and the second."""
+        network, images, found, before = self.network, features["inputs"], {}, 0
+        x = ops.cast(ops.reshape(images, [-1, *images.shape[2:]]), network.compute_dtype)
+        x = network.normalised(x)
+        for site, module in zip(self.sites, self.modules, strict=True):
+            x, before = network.through(x, before, site, training=False), site
+            answered = zip(self.outputs(site), self._answered(x, site, module, training), strict=True)
+            found |= dict(answered)
+        return found
+
+    def _answered(self, x: Any, site: int, module: Any, training: Any) -> tuple[Any, Any]:
+        """Logits [B, 2, C] and views [B, 2, F] of one site."""
+        after = module(x, training=training)
+        pairs = [ops.reshape(h, [-1, 2, *h.shape[1:]]) for h in (x, after)]
+        views = ops.stack([pairs[1][:, 0], pairs[0][:, 1]], axis=1)
+        seen = ops.reshape(pairs[1] if self.both else views, [-1, *x.shape[1:]])
+        logits = self.network.through(seen, site, training=False)
+        width = int(np.prod(x.shape[1:]))
+        return ops.reshape(logits, [-1, 2, logits.shape[-1]]), ops.reshape(views, [-1, 2, width])
+
+    def start_from(self, modules: Sequence[Any]) -> None:
+        """Build new modules, one for every site, and take over their weights; what was compiled stays."""
+        for own, other in zip(self.modules, modules, strict=True):
+            other.build(own.input_shape)
+            copy_weights(other, own)
+
+
+def copy_weights(source: Any, target: Any) -> None:
+    """Copy all variables of a module, the states of its dropout among them."""
+    for ours, its in zip(target.variables, source.variables, strict=True):
+        ours.assign(its)
+
+
+class ModuleStages:
+    """The stages that train modules, the searches among them.
+
+    Args:
+        context: of the frozen network.
+        views: pairs; those of another corruption share their pipelines.
+        pass_through: see `ModulePhase`.
+        losses: makes new losses, see `ModulePhase`.
+    """
+
+    def __init__(self, context: TrainerContext, views: Views, pass_through: str, losses: Callable[[], Any]):
+        self.context, self.network, self.views = context, context.model, views
+        self.pass_through, self.losses = pass_through, losses
+        self._phases: dict[Sequence[int], tuple[ModulePhase, Judge]] = {}
+        self._validation: dict[int, Batches] = {}
+
+    def search(self, rule: int, epochs: float, by_least_loss: bool) -> np.ndarray:
+        """Train a module at every site, at a constant rate, and return their validation accuracies in %."""
+        sites, name = range(self.network.network.num_sites), RULES[rule].lower()
+        made = [self.network.module(name, site, f"module_{name}_site{site}") for site in sites]
+        phase, judge = self._started(rule, tuple(sites), made)
+        least = [LeastLoss(judge)] if by_least_loss else []
+        constant = replace(self.context.training, schedule=None)
+        self._fit(f"{name}_search", phase, rule, epochs, constant, callbacks=least)
+        if not by_least_loss:
+            judge()
+        return (least or [judge])[0].accuracies
+
+    def train(self, rule: int, site: int, epochs: float) -> Any:
+        """Train a module at a site and return it, with the weights of its least validation loss."""
+        name = RULES[rule].lower()
+        made = self.network.module(name, site, f"module_{name}_final")
+        phase, judge = self._started(rule, (site,), [made])
+        self._fit(f"{name}_final", phase, rule, epochs, self.context.training, judge=judge)
+        copy_weights(phase.modules[0], made)
+        return made
+
+    def _started(
+        self, rule: int, sites: tuple[int, ...], modules: Sequence[Any]
+    ) -> tuple["ModulePhase", Judge]:
+        if rule not in self._validation:
+            self._validation = {rule: self.views.of(rule, 0).validation()}
+        batches = self._validation[rule]
+        if sites not in self._phases:
+            phase = ModulePhase(self.network, sites, self.pass_through, self.losses)
+            phase(batches[0][0])  # builds its modules
+            self._phases[sites] = phase, Judge(phase, phase.groups, batches)
+        phase, judge = self._phases[sites]
+        judge.batches = batches
+        phase.start_from(modules)
+        return phase, judge
+
+    def _fit(
+        self, stage: str, phase: "ModulePhase", rule: int, epochs: float, training: Training, **how: Any
+    ) -> None:
+        views, losses = self.views.of(rule, 0), phase.losses_by_output
+        training = replace(training, batch_size=views.batch_size)
+        batches, steps = views.train(tuple(losses)), views.steps(epochs)
+        self.context.fit(stage, phase, batches, steps, training=training, loss=losses, **how)
