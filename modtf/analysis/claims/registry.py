@@ -48,7 +48,9 @@ MODULES = {
         modular_composes invariance_changes_little accuracy_falls single_corruptions_are_learned
         elemental_invariance_says_nothing composed_invariance_goes_with_accuracy
         elemental_invariance_does_not_compose contrastive_raises_invariance lowest_severity_is_easier
-        modular_spreads_at_three
+        modular_spreads_at_three elemental_invariance_says_nothing_released
+        composed_invariance_goes_with_accuracy_released elemental_invariance_does_not_compose_released
+        contrastive_raises_invariance_released
     """,
     "modtf.experiments.vqa.claims": """
         group_encoders_beat_one group_encoders_beat_those_per_sub_task encoders_per_sub_task_beat_one

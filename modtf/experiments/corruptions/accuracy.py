@@ -7,7 +7,8 @@ from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import parse_options
 from modtf.analysis.text import text_table
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.corruptions import COMPOSED, ELEMENTAL
+from modtf.checks import check_choice
+from modtf.experiments.corruptions import COMPOSED, ELEMENTAL, FORMULAS, PAPER, invariance_measure
 from modtf.families import IID
 from modtf.families.base_images import DATASETS
 from modtf.families.orders import LONGEST, name_of, orders
@@ -47,11 +48,13 @@ def by_parts(study: TrainedModels) -> pd.DataFrame:
     return rows.groupby([*MODEL, "parts"], observed=True)["accuracy"].median().reset_index()
 
 
-def with_invariance(study: TrainedModels) -> pd.DataFrame:
-    """`by_condition` of compositions of several, with the columns `elemental` (I_e) and `composed` (I_c)."""
+def with_invariance(study: TrainedModels, invariance: str = PAPER) -> pd.DataFrame:
+    """Return `by_condition` of compositions of several, with the columns `elemental` (I_e) and `composed`
+    (I_c), by the formula of the "paper" or of the "released" code; no row where it was not measured."""
+    check_choice("invariance", invariance, FORMULAS)
     found = by_condition(study)[[*MODEL, "condition", "parts", "accuracy"]]
     for column, measure in (("elemental", ELEMENTAL), ("composed", COMPOSED)):
-        rows = study.results[study.results["measure"] == measure]
+        rows = study.results[study.results["measure"] == invariance_measure(measure, invariance)]
         rows = rows[[*MODEL, "condition", "value"]].rename(columns={"value": column})
         found = found.merge(rows, on=[*MODEL, "condition"])
     return found

@@ -1,15 +1,17 @@
 """The claims of the paper, judged by median accuracies; data seeds are the units, margins are ours."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.claims.registry import documented_claim
+from modtf.analysis.claims.registry import documented_claim, register_claim
 from modtf.analysis.trained import TrainedModels
+from modtf.experiments.corruptions import FORMULAS, RELEASED, invariance_measure
 from modtf.experiments.corruptions.accuracy import SIZES, by_parts, ceiling, chance, methods, with_invariance
 from modtf.results.schema import KIND
 
@@ -24,7 +26,8 @@ SEVERAL = 2  # corruptions, from which there is a composition
 Found = Iterator[Evidence]
 
 
-claim = partial(documented_claim, families=("corruptions",))
+FAMILY = ("corruptions",)
+claim = partial(documented_claim, families=FAMILY)
 
 
 def _gain(rows: pd.DataFrame, first: str, second: str, value: str = "accuracy") -> pd.DataFrame:
@@ -97,8 +100,35 @@ def correlations(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*key, "r"])
 
 
-def _correlated(study: TrainedModels, first: str, second: str, sign: float = 1.0, **bounds: float) -> Found:
-    rows = methods(with_invariance(study), study)
+def invariance_claim(statistic: str) -> Callable[[Callable[[TrainedModels, str], Found]], Any]:
+    """Return a decorator that registers a claim twice: by the formula of the paper, and by that of the
+    released code, from which the published figures are."""
+
+    def add(find: Callable[[TrainedModels, str], Found]) -> Any:
+        for formula in FORMULAS:
+            text = str(find.__doc__).rstrip(".") + (
+                ", by the released code's formula" if formula == RELEASED else ""
+            )
+            register_claim(
+                invariance_measure(find.__name__, formula),
+                text=text, figure="corruptions_invariance", statistic=statistic, families=FAMILY,
+            )(partial(_if_measured, find, formula))  # fmt: skip
+        return find
+
+    return add
+
+
+def _if_measured(find: Callable[..., Found], formula: str, study: TrainedModels) -> Found:
+    if with_invariance(study, formula).empty:
+        yield Evidence("I_e and I_c", lacking=f"not measured by the formula of the {formula}")
+        return
+    yield from find(study, formula)
+
+
+def _correlated(
+    study: TrainedModels, formula: str, first: str, second: str, sign: float = 1.0, **bounds: float
+) -> Found:
+    rows = methods(with_invariance(study, formula), study)
     found = correlations(rows[rows["parts"] >= SEVERAL], first, second)
     found = found.assign(r=sign * found["r"])
     for variant in METHODS:
@@ -106,28 +136,28 @@ def _correlated(study: TrainedModels, first: str, second: str, sign: float = 1.0
         yield mean_evidence(of, "r", variant, level=study.level, **bounds)
 
 
-@claim("corruptions_invariance", "correlation of I_e with accuracy, over compositions")
-def elemental_invariance_says_nothing(study: TrainedModels) -> Found:
+@invariance_claim("correlation of I_e with accuracy, over compositions")
+def elemental_invariance_says_nothing(study: TrainedModels, formula: str) -> Found:
     """invariance to single corruptions does not go with accuracy on compositions: |r| < 0.3."""
-    return _correlated(study, "elemental", "accuracy", within=NO_CORRELATION)
+    return _correlated(study, formula, "elemental", "accuracy", within=NO_CORRELATION)
 
 
-@claim("corruptions_invariance", "correlation of I_c with accuracy, over compositions")
-def composed_invariance_goes_with_accuracy(study: TrainedModels) -> Found:
+@invariance_claim("correlation of I_c with accuracy, over compositions")
+def composed_invariance_goes_with_accuracy(study: TrainedModels, formula: str) -> Found:
     """invariance to compositions goes with accuracy on them."""
-    return _correlated(study, "composed", "accuracy")
+    return _correlated(study, formula, "composed", "accuracy")
 
 
-@claim("corruptions_invariance", "- correlation of I_e with I_c, over compositions")
-def elemental_invariance_does_not_compose(study: TrainedModels) -> Found:
+@invariance_claim("- correlation of I_e with I_c, over compositions")
+def elemental_invariance_does_not_compose(study: TrainedModels, formula: str) -> Found:
     """invariance to single corruptions does not go with that to compositions: r < 0.3."""
-    return _correlated(study, "elemental", "composed", sign=-1.0, above=-NO_CORRELATION)
+    return _correlated(study, formula, "elemental", "composed", sign=-1.0, above=-NO_CORRELATION)
 
 
-@claim("corruptions_invariance", "gain of I_e by the contrastive loss; what lacks to 0.1")
-def contrastive_raises_invariance(study: TrainedModels) -> Found:
+@invariance_claim("gain of I_e by the contrastive loss; what lacks to 0.1")
+def contrastive_raises_invariance(study: TrainedModels, formula: str) -> Found:
     """the contrastive loss raises invariance to single corruptions, by less than 0.1."""
-    pairs = _gain(methods(with_invariance(study), study), "contrastive", "erm", "elemental")
+    pairs = _gain(methods(with_invariance(study, formula), study), "contrastive", "erm", "elemental")
     yield mean_evidence(pairs, "gain", "raised", level=study.level)
     rest = pairs.assign(rest=LITTLE_INVARIANCE - pairs["gain"])
     yield mean_evidence(rest, "rest", "by less than 0.1", level=study.level)

@@ -8,7 +8,8 @@ import numpy as np
 from keras import ops
 from numpy.typing import NDArray
 
-from modtf.experiments.corruptions import COMPOSED, ELEMENTAL
+from modtf.checks import check_choice
+from modtf.experiments.corruptions import COMPOSED, ELEMENTAL, FORMULAS, PAPER, invariance_measure
 from modtf.families.orders import Order, name_of, orders
 
 SMALLEST = 1e-6  # activation of a unit that is said to be active
@@ -33,28 +34,41 @@ class ClassActivation(keras.metrics.Metric):
         self.largest.assign(ops.maximum(self.largest, ops.max(features, axis=0)))
 
 
-def invariance_scores(grid: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """I_e and I_c of every unit, NaN for one that never changes.
+def invariance_scores(
+    grid: NDArray[np.float64], formula: str = PAPER
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return I_e and I_c of every unit, NaN for one that never changes.
 
     Args:
         grid: mean activation [E + 1, C, F] under the identity and E - 1 corruptions, then under their
-            composition; min-max normalised here, over the whole grid of a unit.
+            composition.
+        formula: "paper": min-max normalised over the whole grid of a unit. "released", as its code does: the
+            rows of the identity and the corruptions are normalised by themselves, for I_e and as one side of
+            I_c; the composition, on the other side, over the whole grid. I_e is then never larger.
 
     Example:
         >>> invariance_scores(table_3[..., None])  # doctest: +SKIP
         (array([0.955]), array([0.683]))
     """
+    check_choice("formula", formula, FORMULAS)
+    whole = _normalised(grid, grid)
+    alone = whole[:-1] if formula == PAPER else _normalised(grid[:-1], grid[:-1])
+    best = np.argmax(np.nan_to_num(alone).sum(axis=0), axis=0)[None, None]  # j*, [1, 1, F]
+    single = np.take_along_axis(alone, best, axis=1)[:, 0]  # [E, F]
+    composed = np.take_along_axis(whole[-1:], best, axis=1)[:, 0]
+    return 1 - (single.max(axis=0) - single.min(axis=0)), 1 - np.abs(single - composed).min(axis=0)
+
+
+def _normalised(rows: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows with the smallest number of a unit's grid at 0 and its largest at 1."""
     low, high = grid.min(axis=(0, 1)), grid.max(axis=(0, 1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        a = np.where(high > low, (grid - low) / (high - low), np.nan)
-    best = np.argmax(np.nan_to_num(a[:-1]).sum(axis=0), axis=0)  # j*, [F]
-    chosen = np.take_along_axis(a, best[None, None], axis=1)[:, 0]  # [E + 1, F]
-    elemental = 1 - (chosen[:-1].max(axis=0) - chosen[:-1].min(axis=0))
-    return elemental, 1 - np.abs(chosen[:-1] - chosen[-1]).min(axis=0)
+        return np.where(high > low, (rows - low) / (high - low), np.nan)
 
 
 def invariance_rows(found: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str], float]:
-    """Medians over units of both scores, of every composition of which all parts were measured.
+    """Return the medians over units of both scores, by both formulas, of every composition all of whose parts
+    were measured.
 
     Args:
         found: what `ClassActivation` holds after each condition, by name.
@@ -79,6 +93,9 @@ def _rows(
         parts = [name_of(()), *(name_of((corruption,)) for corruption in named[name])]
         if len(named[name]) < 2 or not set(parts) <= set(means):
             continue
-        scores = invariance_scores(np.stack([means[part] for part in (*parts, name)]))
-        for measure, values in zip((ELEMENTAL, COMPOSED), scores, strict=True):
-            yield (measure, name), float(np.nanmedian(values)) if np.isfinite(values).any() else np.nan
+        grid = np.stack([means[part] for part in (*parts, name)])
+        for formula in FORMULAS:
+            scores = invariance_scores(grid, formula)
+            for measure, values in zip((ELEMENTAL, COMPOSED), scores, strict=True):
+                median = float(np.nanmedian(values)) if np.isfinite(values).any() else np.nan
+                yield (invariance_measure(measure, formula), name), median

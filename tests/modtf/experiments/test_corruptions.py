@@ -27,6 +27,21 @@ def test_the_worked_example_of_invariance():
     assert (elemental[0].round(3), composed[0].round(3)) == (0.955, 0.683)
 
 
+def test_the_released_formula_cell_by_cell():
+    """The released code normalises the rows of single corruptions by themselves, and judges the composition,
+    normalised over the whole grid, against these."""
+    grid = np.random.default_rng(2).uniform(0.2, 1, [4, 10])
+    singles = (grid[:3] - grid[:3].min()) / (grid[:3].max() - grid[:3].min())
+    composed = (grid[3] - grid.min()) / (grid.max() - grid.min())
+    best = singles.sum(axis=0).argmax()
+    expected = 1 - np.ptp(singles[:, best]), 1 - min(abs(row[best] - composed[best]) for row in singles)
+    found = invariance_scores(grid[..., None], "released")
+    np.testing.assert_allclose(np.ravel(found), expected, rtol=1e-12)
+    assert found[0] < invariance_scores(grid[..., None])[0]
+    with pytest.raises(ValueError, match="formula='code' is not known; expected one of paper, released"):
+        invariance_scores(grid[..., None], "code")
+
+
 def test_invariance_of_what_a_probe_saw():
     """Units of other scales and one that never answers change nothing; classes that never came count 0."""
     rng, task, states = np.random.default_rng(0), Task("corruptions"), {}
@@ -40,8 +55,9 @@ def test_invariance_of_what_a_probe_saw():
             probe.update_state(classes[part], features[part].astype(np.float32))
         states[name] = {v.name: np.array(v) for v in probe.variables}
     rows = invariance_rows(states)
-    assert set(rows) == {("invariance_elemental", "co_gb"), ("invariance_composed", "co_gb")}
-    np.testing.assert_allclose(list(rows.values()), [0.955, 0.683], atol=6e-4)
+    names = ["invariance_elemental", "invariance_composed"]
+    assert list(rows) == [(name + end, "co_gb") for end in ("", "_released") for name in names]
+    np.testing.assert_allclose(list(rows.values())[:2], [0.955, 0.683], atol=6e-4)
     assert invariance_rows({"iid": states["id"]}) == {}
 
 
