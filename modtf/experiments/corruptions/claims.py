@@ -1,7 +1,7 @@
 """The claims of the paper, judged by median accuracies; data seeds are the units, margins are ours."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, update_wrapper
 from itertools import pairwise
 from typing import Any
 
@@ -109,10 +109,11 @@ def invariance_claim(statistic: str) -> Callable[[Callable[[TrainedModels, str],
             text = str(find.__doc__).rstrip(".") + (
                 ", by the released code's formula" if formula == RELEASED else ""
             )
+            named = update_wrapper(partial(_if_measured, find, formula), find)
+            named.__qualname__ = name = invariance_measure(find.__name__, formula)
             register_claim(
-                invariance_measure(find.__name__, formula),
-                text=text, figure="corruptions_invariance", statistic=statistic, families=FAMILY,
-            )(partial(_if_measured, find, formula))  # fmt: skip
+                name, text=text, figure="corruptions_invariance", statistic=statistic, families=FAMILY
+            )(named)
         return find
 
     return add

@@ -31,6 +31,7 @@ def test_the_released_formula_cell_by_cell():
     """The released code normalises the rows of single corruptions by themselves, and judges the composition,
     normalised over the whole grid, against these."""
     grid = np.random.default_rng(2).uniform(0.2, 1, [4, 10])
+    grid[3, 0] = 1.5  # the composition has the largest
     singles = (grid[:3] - grid[:3].min()) / (grid[:3].max() - grid[:3].min())
     composed = (grid[3] - grid.min()) / (grid.max() - grid.min())
     best = singles.sum(axis=0).argmax()
