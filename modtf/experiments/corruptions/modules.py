@@ -73,7 +73,8 @@ class ModulePhase(keras.Model):
 
     def call(self, features, training=None):
         """Of pairs (corrupted, clean); views are what a module makes of the first, and the second."""
-        network, images, found, before = self.network, features["inputs"], {}, 0
+        network, images, before = self.network, features["inputs"], 0
+        found: dict[str, Any] = {}
         x = ops.cast(ops.reshape(images, [-1, *images.shape[2:]]), network.compute_dtype)
         x = network.normalised(x)
         for site, module in zip(self.sites, self.modules, strict=True):
@@ -131,7 +132,7 @@ class ModuleStages:
         self._fit(f"{name}_search", phase, rule, epochs, constant, callbacks=least)
         if not by_least_loss:
             judge()
-        return (least or [judge])[0].accuracies
+        return least[0].accuracies if least else judge.accuracies
 
     def train(self, rule: int, site: int, epochs: float) -> Any:
         """Train a module at a site and return it, with the weights of its least validation loss."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,7 +125,7 @@ def test_a_condition_shows_every_test_image_corrupted_in_its_order(order, toy):
 
 def noise_of(task, numbers, order):
     """The uniform numbers of images [G, H, W, 1] under a condition: of their numbers, and of nothing else."""
-    plan = StreamPlan.of(Population.of(task, 0), host_ops, len(numbers), "test")
+    plan: Any = StreamPlan.of(Population.of(task, 0), host_ops, len(numbers), "test")
     uniforms = SimpleNamespace(key=tf.bitcast(plan.keys[0][2:], tf.uint32)[0], dtype="float64")
     codes, places = tf.fill([len(numbers)], code(order)), tf.range(len(numbers))
     key = tf.constant(numbers), tf.zeros([len(numbers)], tf.int64)
