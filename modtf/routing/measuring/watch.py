@@ -44,8 +44,9 @@ class Watch:
             if was_alike:  # nothing was said of a placeholder
                 self._refuse_repeated(first[:, :k], 0)
             self._refuse_repeated(rows[:, :k], first_token)
-        if isinstance(layer, Gates) and self.softmaxed:
-            self.softmaxed = layer.from_logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
+        if self.softmaxed:
+            logits = isinstance(layer, Gates) and layer.from_logits
+            self.softmaxed = logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
         self.num_tokens += len(rows)
 
     def _refuse_repeated(self, experts: NDArray[Any], first_token: int) -> None:
