@@ -47,6 +47,7 @@ from modtf.launch.benchmark.table import print_table
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_settings
 from modtf.models.routers import default_variants
+from modtf.words import plural
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -96,8 +97,8 @@ def main(given: flags.FlagValues) -> None:
     left = [request for request in requests if given.profile is not None or not rows.has(request)]
     if on_device:
         seconds = sum(expected_seconds(request, rows) for request in left)
-        print(f"{len(requests)} cells, {len(requests) - len(left)} of them measured before; the rest may "
-              f"take some {seconds / 60:.1f} minutes.", flush=True)  # fmt: skip
+        print(f"{plural(len(requests), 'cell')}, {len(requests) - len(left)} of them measured before; the "
+              f"rest may take some {seconds / 60:.1f} minutes.", flush=True)  # fmt: skip
     if given.dry_run:
         for request in left:
             print(f"{expected_seconds(request, rows):5.0f} s  {label_of(*cells_of(request))}")

@@ -12,6 +12,9 @@ from typing import Any
 
 from absl import flags
 
+from modtf.checks import check_choice
+from modtf.files import is_pipe
+from modtf.launch.streams import open_streams
 from modtf.plugins import load_plugin
 from modtf.termination import Terminated, exit_on_sigterm
 
@@ -20,6 +23,7 @@ KNOWN_ELSEWHERE = {
     "resume": "resuming is automatic: give the same command again",
     "epochs": "training is counted in --steps",
     "lr": "did you mean --learning_rate?",
+    "results": "did you mean --out?",
     "gpus": "devices are found; --strategy says how several are used",
 }
 WIDTH = 110  # characters of a line
@@ -31,49 +35,87 @@ def run_command(
     define_flags: Callable[[flags.FlagValues], None],
     resumes: bool = False,
 ) -> None:
-    """Loads plug-ins, defines and parses flags, runs `main`; bad input is one line and exit status 1.
+    """Load plug-ins, define and parse flags, run `main`; bad input is one line and exit status 1.
 
     Ctrl-C ends with status 130, SIGTERM with 143; `resumes` says that the same command goes on then. Plug-ins
     are loaded before `define_flags`, so it may list what they register. The docstring of its module and the
-    flags, in their order, are what `--help` prints.
+    flags, in their order, are what `--help` prints. Where nobody reads what is printed, the work goes on.
     """
     hint = "; the same command resumes where it was" if resumes else ""
     name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
-    try:
-        with exit_on_sigterm(), warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: print(f"{name}: warning: {message}", file=sys.stderr)
-            for location in plugins_given(arguments):
-                load_plugin(location)
-            given = flags.FlagValues()
-            define_flags(given)
-            define_plugin(given)
-            if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
-                print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name))
-                return
-            _, *stray = _parsed(given, [name, *arguments])
-            if stray:
-                raise ValueError(f"{stray[0]!r} was not expected; flags are written --name=value.")
-            main(given)
-    except (OSError, ValueError, flags.Error) as error:
-        print(f"{name}: error: {error}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
-        sys.exit(130)
-    except Terminated:
-        print(f"\n{name}: terminated{hint}.", file=sys.stderr)
-        raise
+    with open_streams():
+        try:
+            with exit_on_sigterm(), warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_: print(
+                    f"{name}: warning: {message}", file=sys.stderr
+                )
+                _run(main, define_flags, name, arguments)
+                sys.stdout.flush()  # a full disk is an error of the command
+        except (OSError, ValueError, flags.Error) as error:
+            print(f"{name}: error: {error}", file=sys.stderr)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
+            sys.exit(130)
+        except Terminated:
+            print(f"\n{name}: terminated{hint}.", file=sys.stderr)
+            raise
+        except SystemExit as stopped:
+            if stopped.code:
+                raise
+            print(f"{name}: error: sys.exit(0) was called before the command had ended.", file=sys.stderr)
+            sys.exit(1)
+
+
+def _run(
+    main: Callable[[flags.FlagValues], None],
+    define_flags: Callable[[flags.FlagValues], None],
+    name: str,
+    arguments: list[str],
+) -> None:
+    """Run a command, or print its help."""
+    for location in plugins_given(arguments):
+        load_plugin(location)
+    given = flags.FlagValues()
+    define_flags(given)
+    define_plugin(given)
+    if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
+        print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name))
+        return
+    _, *stray = _parsed(given, [name, *arguments])
+    if stray:
+        raise ValueError(f"{stray[0]!r} was not expected; flags are written --name=value.")
+    check_no_pipe(given)
+    main(given)
 
 
 def _parsed(given: flags.FlagValues, arguments: list[str]) -> list[str]:
     """The arguments that are no flags; of a flag that there is not, the error says what there is instead."""
     try:
         return given(arguments)
+    except flags.IllegalFlagValueError as error:
+        refused = re.match(r"flag --(\w+)=(.*?): ", str(error), re.DOTALL)
+        if refused is None:
+            raise
+        flag, value = refused.groups()
+        check_choice(f"--{flag}", value, getattr(given[flag].parser, "enum_values", [value]))
+        raise ValueError(f"--{flag}={value}: expected {given[flag].parser.syntactic_help}.") from None
     except flags.UnrecognizedFlagError as error:
         near = [f"--{name}" for name in get_close_matches(error.flagname, list(given), n=2)]
         hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the flags"
         said = KNOWN_ELSEWHERE.get(error.flagname, hint)
         raise ValueError(f"--{error.flagname}: there is no such flag; {said}") from None
+
+
+def check_no_pipe(given: flags.FlagValues) -> None:
+    """Raise `ValueError` where a flag names a pipe: opening one may block for ever."""
+    for name in given:
+        values = given[name].value if isinstance(given[name].value, list) else [given[name].value]
+        for path in (
+            path for value in values if isinstance(value, str) for path in (value, *value.split(","))
+        ):
+            if is_pipe(path):
+                raise ValueError(f"--{name}={path} is a pipe; expected a file or a folder.")
 
 
 class Definer:

@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 
+from modtf.checks import did_you_mean
 from modtf.version import __version__
 
 # A command is a file of this folder with a function `command`, and a line here.
@@ -53,8 +54,8 @@ def main() -> None:
         print(__version__)
     else:
         print(
-            f"modtf: error: {name!r} is no command; expected one of {', '.join(COMMANDS)}. "
-            "modtf --help says what they do.",
+            f"modtf: error: {name!r} is not a command; expected one of {', '.join(COMMANDS)}."
+            f"{did_you_mean(name, COMMANDS)} modtf --help says what they do.",
             file=sys.stderr,
         )
         sys.exit(1)

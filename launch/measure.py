@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 from absl import flags
-from tqdm import tqdm
 
 from modtf.checks import check_number
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
+from modtf.progress import progress_bar
 from modtf.routing import FORMATS, Routing, report_text, write_routing_report
 from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 from modtf.routing.measuring.choices import layers_of
@@ -85,13 +85,13 @@ def main(given: flags.FlagValues) -> None:
         layers, sums = measured(routing, given, probs)
         print(report_text(layers, routing.names))
         folder = out / name if len(given.activations) > 1 else out
-        bar = partial(tqdm, desc="what they follow", unit="layer")
+        bar = partial(progress_bar, desc="what they follow", unit="layer")
         more = followed_sections(routing, folder, given.logits, given.top_k, given.seed, bar)
         print(f"Wrote {write_routing_report(layers, folder, routing.names, more=more)}")
         routed = layers_of(routing.whole(), given.logits, given.top_k)
         runs.append(Run(name, sums, layers, routed))
     if len(runs) > 1:
-        bar = partial(tqdm, desc="compared", unit="layer")
+        bar = partial(progress_bar, desc="compared", unit="layer")
         compared = compare_runs(runs, routings[0].documents, probs, given.confidence, given.seed, bar)
         print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names)}")
 
@@ -123,14 +123,14 @@ def measured(
     """Its layers, and the sums that they come from."""
     try:
         sums = ActivationAccumulator(from_logits=given.logits, top_k=given.top_k)
-        for chunk in tqdm(routing.chunks(), "tokens", routing.num_chunks, unit="chunk"):
+        for chunk in progress_bar(routing.chunks(), desc="tokens", total=routing.num_chunks, unit="chunk"):
             sums.update(*chunk)
         layers = sums.result(
             label_probs=probs,
             permutations=given.permutations,
             confidence=given.confidence,
             seed=given.seed,
-            progress=partial(tqdm, desc="layers", unit="layer"),
+            progress=partial(progress_bar, desc="layers", unit="layer"),
         )
     except ValueError as error:
         raise ValueError(in_flags(str(error))) from error

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 from absl import flags
-from tqdm import tqdm
 
 from modtf.analysis import Study, print_judged
 from modtf.analysis.claims.judge import print_claims
@@ -20,8 +19,10 @@ from modtf.analysis.report.write import FOLDERS, write_report
 from modtf.analysis.text import plural
 from modtf.analysis.trained import CHOICES
 from modtf.checks import check_choice
+from modtf.engines.lock import remove_left
 from modtf.files import check_file_writable, check_writable
 from modtf.launch.cli import Definer, run_command
+from modtf.progress import progress_bar
 from modtf.results.archive import check_archive_name, write_archive
 
 
@@ -69,8 +70,10 @@ def main(given: flags.FlagValues) -> None:
     if out:
         for folder in FOLDERS:
             check_writable(out / folder, "--out")
-    bar = partial(tqdm, desc="cells", unit="cell")
+    bar = partial(progress_bar, desc="cells", unit="cell")
     study = Study.read(folders, given.checkpoint, given.protocol, progress=bar)
+    for folder in {cell.path.parent for cell in study.cells}:
+        remove_left(folder)
     if given.variant:
         routers = study.results["router"]
         for name in given.variant:
@@ -81,7 +84,7 @@ def main(given: flags.FlagValues) -> None:
     if out:
         choice = {name: given[name].value for name in ("data_seed", "seed", "width")}
         choice["num_rules"] = given.rules
-        bar = partial(tqdm, desc="figures", unit="figure")
+        bar = partial(progress_bar, desc="figures", unit="figure")
         written.append(write_report(study, out, given.figures, bar, judged, given.vector, **choice))
     if given.archive:
         write_archive(study.cells, given.archive)

@@ -22,6 +22,7 @@ from absl import flags
 
 from modtf.cell import VARIANTS, Cell
 from modtf.checks import check_choice, check_path
+from modtf.commands import tensorboard_line
 from modtf.files import check_writable, write_text
 from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
 from modtf.launch.cli import Definer, run_command
@@ -138,7 +139,7 @@ def main(given: flags.FlagValues) -> None:
     frame = load_results([str(out / cell.folder) for cell in cells])
     frame = frame[frame["checkpoint"] == checkpoint]
     note = f"{table_note(frame)}\n{sizes_note(first, checkpoint, preset(given.preset, first.task).protocol)}"
-    print(f"\n{results_table(frame)}\n\n{note}\nLook inside: tensorboard --logdir {out}")
+    print(f"\n{results_table(frame)}\n\n{note}\nLook inside: {tensorboard_line(out)}")
     if refused:
         raise ValueError(f"left out: {', '.join(refused.values())}; why stands above.")
 

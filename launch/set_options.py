@@ -7,7 +7,7 @@ from typing import Any
 from absl import flags
 
 from modtf.cell import Cell
-from modtf.checks import is_number
+from modtf.checks import did_you_mean, is_number
 from modtf.families import FAMILIES, Option
 from modtf.space import parse_value
 from modtf.studies.point import NAMESPACES, PARTS
@@ -60,7 +60,7 @@ def check_known(namespace: str, given: Iterable[str], known: Iterable[str], whos
         if name not in known:
             raise ValueError(
                 f"--set {namespace}.{name} is not known. "
-                f"The options of {whose}: {', '.join(known) or 'none'}."
+                f"The options of {whose}: {', '.join(known) or 'none'}.{did_you_mean(name, known)}"
             )
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from modtf.cell import Cell
+from modtf.commands import command_line
 from modtf.engines import ENGINES
 from modtf.files import check_writable
 from modtf.launch.cells import (
@@ -38,6 +39,7 @@ from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.studies.check import check_memory
 from modtf.studies.grid import shard_of
+from modtf.words import plural
 
 if TYPE_CHECKING:
     from modtf.engines.work import Engine, Work
@@ -81,7 +83,7 @@ def main(given: flags.FlagValues) -> None:
         cells = shard_of(cells, given.shard)
     out = check_writable(given.out or Path("runs", name), "--out")
     models = sum(len(cell.members) for cell in cells)
-    print(f"{name}: {len(cells):,} cells, {models:,} models. Writing to {out}", flush=True)
+    print(f"{name}: {plural(len(cells), 'cell')}, {plural(models, 'model')}. Writing to {out}", flush=True)
     if given.dry_run:
         preview(cells, out, given.workers)
         return
@@ -111,7 +113,8 @@ def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.
 
     summary = run_study(cells, *engine_of(cells, out, plugins, given))
     counts = summary.counts
-    print(f"{counts['finished']} cells finished now, {counts['skipped']} before, {counts['failed']} failed.")
+    finished = plural(counts["finished"], "cell")
+    print(f"{finished} finished now, {counts['skipped']} before, {counts['failed']} failed.")
     for folder, reason in list(summary.failed.items())[:SHOWN]:
         print(f"  {out / folder}/error.json: {reason}")
     if counts["failed"] > SHOWN:
@@ -120,7 +123,7 @@ def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.
         raise ValueError(summary.stopped)
     if not summary.is_good:
         sys.exit(1)
-    print(f"Look at it: modtf report --results={out}")
+    print(f"Look at it: {command_line('report', results=out, out=f'{out}_report')}")
 
 
 def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
@@ -144,7 +147,7 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
     left = [cost for c, cost in zip(cells, found, strict=True) if states[c.folder] != "finished"]
     counts = ", ".join(f"{count} {name}" for name, count in Counter(states.values()).items())
     models = sum(len(cell.members) for cell in cells)
-    print(f"\n{len(cells):,} cells ({counts}), {models:,} models of one shape each.")
+    print(f"\n{plural(len(cells), 'cell')} ({counts}), {plural(models, 'model')} of one shape each.")
     hours, longest = sum(cost.hours for cost in left), max((cost.hours for cost in left), default=0.0)
     size = min(workers or default_workers(), max(1, len(left)))
     wall = max(hours / min(size, len(accelerators()) if on_accelerator() else processors()), longest)
@@ -172,7 +175,7 @@ def _accuracy(done: "Sequence[tuple[Cell, Estimate]]", out: Path) -> str:
         return f"{words}; trust it to a factor of two."
     ratios.sort()
     return (
-        f"{words}.\nThe {len(ratios)} cells that are finished here took {median(ratios):.2g} times the "
+        f"{words}.\nThe {plural(len(ratios), 'cell')} finished so far took {median(ratios):.2g} times the "
         f"estimate to train ({ratios[0]:.2g} to {ratios[-1]:.2g}), by the clock on the wall."
     )
 

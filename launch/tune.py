@@ -18,7 +18,6 @@ that the flags name, or a part of them, --shard=i/n. Bayesian optimisation and H
 choose one trial after the other.
 """
 
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from absl import flags
 
 from modtf.cell import Cell
 from modtf.checks import check_integer
+from modtf.commands import command_line, tensorboard_line
 from modtf.files import check_writable
 from modtf.launch import run, sweep
 from modtf.launch.cells import cells_given, define_cell_flags, define_kind_flags, define_study
@@ -102,7 +102,7 @@ def main(given: flags.FlagValues) -> None:
     found = [trials_of(search, out) for search in searches]
     if all(map(best_trial, found)):
         print(f"Use it: {_use(given, out)}")
-    print(f"Look inside: {shlex.join(['tensorboard', '--logdir', str(out)])}")
+    print(f"Look inside: {tensorboard_line(out)}")
     failed = sum(trial.status == "failed" for trials in found for trial in trials)
     if failed:
         raise ValueError(
@@ -117,7 +117,7 @@ def _use(given: flags.FlagValues, out: Path) -> str:
     define_plugin(known)
     names = [name for name in given if name in known and name != "out" and given[name].present]
     said = [line for name in names for line in given[name].serialize().splitlines()]
-    return shlex.join(["modtf", trains.__name__.rpartition(".")[2], *said, f"--best={out}"])
+    return command_line(trains.__name__.rpartition(".")[2], *said, best=out)
 
 
 #: the whole command

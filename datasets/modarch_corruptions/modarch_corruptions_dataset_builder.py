@@ -1,4 +1,4 @@
-"""The TFDS builder `modarch_corruptions`: that of `modarch_rules`, with splits that are made while read."""
+"""The TFDS builder `modarch_corruptions`: images, with splits that are made while they are read."""
 
 import dataclasses
 import re
@@ -12,10 +12,9 @@ import tensorflow_datasets as tfds
 from etils import epath
 from tensorflow_datasets.core.splits import AbstractSplit
 
+from modtf.datasets.image_builder import ImageBuilder, image_feature
 from modtf.datasets.modarch_rules.configs import BATCH_SIZE, PreparedSplit, RulesConfig
-from modtf.datasets.modarch_rules.endless import arranged, read_as
-from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder as RulesBuilder
-from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import task_features
+from modtf.datasets.modarch_rules.endless import read_as
 from modtf.datasets.streaming import stream
 from modtf.families import FAMILIES, Condition
 from modtf.families.base_images import DATASETS
@@ -23,6 +22,13 @@ from modtf.families.orders import CORRUPTIONS, LONGEST, name_of, padded
 from modtf.task import Task
 
 FAMILY = "corruptions"
+RULE = "The corruptions in their order, as one number: modtf.families.orders.order_of says which."
+#: data set -> what its classes are called
+CLASSES = {
+    "digits": "0123456789",
+    "emnist": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt",  # letters that look alike are one class
+    "cifar10": ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"],
+}
 NAME = re.compile(
     r"(?P<dataset>[a-z\d]+)(_contrast(?P<contrast>[\d.]+)|_(?P<severity>lowest))?(_task(?P<data_seed>\d{1,10}))?"
 )
@@ -78,10 +84,10 @@ def find_config(name: str) -> CorruptionsConfig:
     )
 
 
-class Builder(RulesBuilder):
+class Builder(ImageBuilder):
     """Images under corruptions; see README.md. A config is a name, such as "digits"."""
 
-    VERSION = tfds.core.Version("1.0.0")
+    supervised_keys: ClassVar[Any] = ("inputs", "target")
     DEFAULT_BUILDER_CONFIG_NAME = "digits"
     HOMEPAGE: ClassVar[str] = "https://arxiv.org/abs/2306.09005"
     pkg_dir_path = epath.Path(__file__).parent  # TFDS would take that of its parent
@@ -99,11 +105,22 @@ class Builder(RulesBuilder):
         shown = ("validation", "test", *FAMILIES[FAMILY].condition_names[1:])
         self.info.set_splits(tfds.core.splits.SplitDict([self._infos[name] for name in shown]))
 
-    def _info(self) -> Any:
-        info = super()._info()
-        rule = tfds.features.Tensor(shape=(None,), dtype=np.int64)  # compositions are no classes
-        info._features = tfds.features.FeaturesDict({**task_features(self.builder_config.task), "rule": rule})
-        return info
+    def _features(self, num_tokens: int | None = None) -> tfds.features.FeaturesDict:
+        task = self.builder_config.task
+        return tfds.features.FeaturesDict(
+            {
+                "inputs": image_feature(task.family.token_shape(task), task.input_dtype),
+                "rule": tfds.features.Scalar(np.int64, doc=RULE),  # 117,649 orders are no classes
+                "target": tfds.features.ClassLabel(names=self._class_names()),
+            }
+        )
+
+    def _class_names(self) -> list[str]:
+        return list(CLASSES[self.builder_config.task.dataset])
+
+    def _arranged(self, features: dict[str, tf.Tensor], target: tf.Tensor) -> dict[str, tf.Tensor]:
+        element = super()._arranged(features, target)
+        return {name: tensor[:, 0] for name, tensor in element.items()}  # of an image, not of one token
 
     def is_prepared(self) -> bool:
         """Always: nothing is to be prepared."""
@@ -142,4 +159,4 @@ class Builder(RulesBuilder):
         step, before = divmod(first, BATCH_SIZE)
         options = of.condition.stream_options()
         batches = stream(self.builder_config.task, BATCH_SIZE, of.split, seed=0, start_step=step, **options)
-        return batches.map(arranged).unbatch().skip(before).take(end - first)
+        return batches.map(self._arranged).unbatch().skip(before).take(end - first)

@@ -1,6 +1,7 @@
 """The endless `train`: `modtf.stream` in the structure of TFDS, and how it is told from finite splits."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -29,6 +30,8 @@ def is_train(split: Any) -> bool:
 
 def endless_train(
     task: Task,
+    arrange: Callable[[Any, Any], dict[str, tf.Tensor]],
+    supervised_keys: Any,
     batch_size: int | None = None,
     *,
     seed: int = 0,
@@ -36,8 +39,7 @@ def endless_train(
     decoders: Any = None,
     read_config: tfds.ReadConfig | None = None,
 ) -> tf.data.Dataset:
-    """Return the training stream as dicts `{"inputs", "rule", "target"}` or, supervised, `(features,
-    target)`.
+    """Return the training stream as what `arrange` makes of its elements, or of that the `supervised_keys`.
 
     Without a batch size, single examples: those of the batches of 256, one after the other. Of `read_config`
     `input_context` shards the stream, and `skip_prefetch` and `options` are followed.
@@ -50,15 +52,21 @@ def endless_train(
         )
     read_config = read_config or tfds.ReadConfig()
     dataset = stream(task, BATCH_SIZE if batch_size is None else batch_size, TRAIN, seed)
-    dataset = dataset.map(lambda features, target: arranged(features, target, as_supervised))
+    dataset = dataset.map(arrange)
+    if as_supervised:
+        dataset = dataset.map(lambda element: chosen(element, supervised_keys))
     dataset = read_as(dataset.unbatch() if batch_size is None else dataset, decoders, read_config)
     return dataset if read_config.skip_prefetch else dataset.prefetch(tf.data.AUTOTUNE)
 
 
-def arranged(features: dict[str, tf.Tensor], target: tf.Tensor, as_supervised: bool = False) -> Any:
+def arranged(features: dict[str, tf.Tensor], target: tf.Tensor) -> dict[str, tf.Tensor]:
     """Return an element of `modtf.stream` in the structure of TFDS."""
-    features = {"inputs": features["inputs"], "rule": tf.cast(features["rule"], tf.int64)}
-    return (features, target) if as_supervised else {**features, "target": target}
+    return {"inputs": features["inputs"], "rule": tf.cast(features["rule"], tf.int64), "target": target}
+
+
+def chosen(element: dict[str, tf.Tensor], keys: Any) -> Any:
+    """Return the parts of an element in the structure of their names."""
+    return tf.nest.map_structure(lambda key: element[key], keys)
 
 
 def read_as(dataset: tf.data.Dataset, decoders: Any, read_config: tfds.ReadConfig) -> tf.data.Dataset:

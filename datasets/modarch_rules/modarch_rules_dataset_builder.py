@@ -27,7 +27,7 @@ from modtf.datasets.modarch_rules.configs import (
     find_config,
     split_bytes,
 )
-from modtf.datasets.modarch_rules.endless import TRAIN, endless_train, is_train
+from modtf.datasets.modarch_rules.endless import TRAIN, arranged, endless_train, is_train
 from modtf.datasets.streaming import stream
 from modtf.task import Task
 
@@ -96,9 +96,9 @@ class RulesInfo(tfds.core.DatasetInfo):
 class OfLength(tfds.decode.PartialDecoding):
     """Decodes all features of sequences of one length, so that their shapes are known."""
 
-    def __init__(self, task: Task, num_tokens: int):
-        self._of_length = task_features(task, num_tokens)
-        super().__init__(self._of_length)
+    def __init__(self, of_length: tfds.features.FeaturesDict):
+        self._of_length = of_length
+        super().__init__(of_length)
 
     def extract_features(self, features: Any) -> tfds.features.FeaturesDict:
         return self._of_length
@@ -121,6 +121,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     DEFAULT_BUILDER_CONFIG_NAME = Task().name
     # what a builder of other tasks has in place of these
     HOMEPAGE: ClassVar[str] = "https://arxiv.org/abs/2206.02713"
+    supervised_keys: ClassVar[Any] = SUPERVISED_KEYS
     config_class: ClassVar[type[RulesConfig]] = RulesConfig
     builder_configs: ClassVar[Any] = CONFIGS
     find_config = staticmethod(find_config)
@@ -158,11 +159,17 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             description=texts.description,
             citation=texts.citation,
             homepage=self.HOMEPAGE,
-            features=task_features(task),
-            supervised_keys=SUPERVISED_KEYS,
+            features=self._features(),
+            supervised_keys=self.supervised_keys,
             metadata=tfds.core.MetadataDict(task=task.to_dict(), **parameters),
             disable_shuffling=True,  # a split is the start of the stream
         )
+
+    def _features(self, num_tokens: int | None = None) -> tfds.features.FeaturesDict:
+        return task_features(self.builder_config.task, num_tokens)
+
+    def _arranged(self, features: dict[str, tf.Tensor], target: tf.Tensor) -> dict[str, tf.Tensor]:
+        return arranged(features, target)
 
     def is_prepared(self) -> bool:
         """Whether the finite splits are on disk."""
@@ -214,7 +221,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             if not is_train(part):
                 return self._finite(part, **kwargs)
             streamed = {name: value for name, value in kwargs.items() if name != "shuffle_files"}
-            return endless_train(self.builder_config.task, seed=seed, **streamed)
+            made = self.builder_config.task, self._arranged, self.supervised_keys
+            return endless_train(*made, seed=seed, **streamed)
 
         if split is None:
             split = {name: name for name in (TRAIN, *self._finite_names())}
@@ -235,5 +243,5 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             parts = AbstractSplit.from_spec(split).to_absolute(self.info.splits)
             lengths = {self.builder_config.splits[part.splitname].num_tokens for part in parts}
             if len(lengths) == 1:
-                decoders = OfLength(self.builder_config.task, lengths.pop())
+                decoders = OfLength(self._features(lengths.pop()))
         return super()._as_dataset(split, decoders=decoders, read_config=read_config, **kwargs)

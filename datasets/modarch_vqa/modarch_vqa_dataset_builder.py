@@ -1,15 +1,14 @@
-"""The TFDS builder `modarch_vqa`: that of `modarch_rules` with names and splits of its own."""
+"""The TFDS builder `modarch_vqa`: images with names and splits of their own."""
 
 import dataclasses
 import itertools
 import re
 from typing import Any, ClassVar
 
-import tensorflow_datasets as tfds
 from etils import epath
 
+from modtf.datasets.image_builder import ImageBuilder
 from modtf.datasets.modarch_rules.configs import PreparedSplit, RulesConfig
-from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder as RulesBuilder
 from modtf.families import FAMILIES
 from modtf.task import Task
 
@@ -71,13 +70,15 @@ CONFIGS = {
 }
 
 
-class Builder(RulesBuilder):
+class Builder(ImageBuilder):
     """Questions about pictures of digits; see README.md. A config is a name, such as "comparison_r2"."""
 
-    VERSION = tfds.core.Version("1.0.0")
     DEFAULT_BUILDER_CONFIG_NAME = "attribute_r2"
     HOMEPAGE: ClassVar[str] = "https://arxiv.org/abs/2106.08170"
     pkg_dir_path = epath.Path(__file__).parent  # TFDS would take that of its parent
     config_class = VQAConfig
     builder_configs = CONFIGS
     find_config = staticmethod(find_config)
+
+    def _class_names(self) -> list[str]:
+        return ["no", "yes"]

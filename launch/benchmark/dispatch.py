@@ -13,6 +13,7 @@ from typing import Any
 from modtf.engines.processors import thread_variables
 from modtf.files import write_text
 from modtf.launch.benchmark.requests import Request, Row, cells_of, expected_seconds, key_of, label_of
+from modtf.words import plural
 
 COMMAND = (sys.executable, "-m", "modtf.launch.benchmark.costs")
 NO_END = 1e6  # seconds
@@ -116,4 +117,4 @@ def measure_requests(
         left.pop(0)
         print(f"{name}: {failed or 'measured'}", file=sys.stderr, flush=True)
     if left:
-        print(f"The time is up: {len(left)} cells are left. The same command measures them.")
+        print(f"The time is up: {plural(len(left), 'cell')} left. The same command measures the rest.")

@@ -14,6 +14,7 @@ from modtf.analysis.trained import TrainedModels
 from modtf.results import find_cells, load_results
 from modtf.results.load import Progress
 from modtf.results.schema import CELL, SCORE
+from modtf.words import plural
 
 if TYPE_CHECKING:
     from modtf.analysis.figures.base import Picture
@@ -69,7 +70,7 @@ class Study(TrainedModels):
             names = [folders] if isinstance(folders, str | Path) else folders
             damaged = [f"{cell.path} is damaged: {cell.damage}" for cell in cells if cell.damage][:1]
             raise ValueError(
-                f"None of the {len(cells)} cells in {', '.join(map(str, names))} is finished. "
+                f"No cell in {', '.join(map(str, names))} is finished, of {plural(len(cells), 'cell')}. "
                 f"{damaged[0] if damaged else 'Let training end, then try again.'}"
             )
         shared = {"checkpoint": checkpoint, "protocols": protocols, "level": level, "progress": progress}

@@ -6,6 +6,8 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
+from modtf.words import plural as plural
+
 Rows = Sequence[Sequence[Any]]
 
 
@@ -47,8 +49,3 @@ def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:
 def listing(values: Sequence | pd.Series) -> str:
     """The distinct values, in order, as text."""
     return ", ".join(str(value) for value in pd.Series(values).drop_duplicates().sort_values())
-
-
-def plural(count: int, word: str) -> str:
-    """ "1 task", "2 tasks"."""
-    return f"{count} {word}" + ("" if count == 1 else "s")

@@ -77,6 +77,13 @@ def is_held(out: str | Path, name: str) -> bool:
         return True
 
 
+def remove_left(out: str | Path, name: str = "*") -> None:
+    """Remove what says who works on a cell, where a kill left it and nobody does."""
+    for holder in Path(out, PRIVATE, "locks").glob(f"{name}.txt"):
+        with contextlib.suppress(NoLocksError, OSError):  # such as a folder that is only for reading
+            is_held(out, holder.stem)  # takes the lock if it is free, and leaves nothing
+
+
 def this_process() -> str:
     """Its number and machine, for people to read."""
     return f"process {os.getpid()} on {socket.gethostname()}"

@@ -10,6 +10,7 @@ from modtf.checks import check_integer, check_number
 from modtf.engines import register_engine
 from modtf.engines.processors import thread_variables
 from modtf.engines.work import Event, Outcome, Work, work_on
+from modtf.extras import need
 
 RECYCLE = 20  # cells after which Ray replaces a worker
 
@@ -37,11 +38,7 @@ class RayEngine:
 
     def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
         """See `Engine`."""
-        try:
-            import ray
-        except ImportError as error:
-            needs = "--engine=ray needs Ray, which is not installed: pip install 'modtf[cluster]'."
-            raise ValueError(needs) from error
+        ray = need("ray", "cluster", "--engine=ray")
         if not ray.is_initialized():
             start(ray)
         variables = thread_variables(max(1, round(self.cpus)))

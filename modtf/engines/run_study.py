@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from tqdm.auto import tqdm
-
 from modtf.cell import Cell
 from modtf.engines.lock import is_held, one_machine_only
 from modtf.engines.state import State, state_of, write_asked
 from modtf.engines.work import Engine, Event, Outcome, Work, nothing_to_do
+from modtf.progress import progress_bar
+from modtf.words import plural
 
 POLL = 1.0  # seconds between looks whether other processes still work on their cells
 FORMAT = "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}"
@@ -58,7 +58,9 @@ def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool 
         while todo and not summary.stopped:
             todo = _one_round(todo, work, engine, progress, summary)
             if todo and not summary.stopped:
-                progress.say(f"{_cells(len(todo))} left, which other processes work on; waiting for them.")
+                progress.say(
+                    f"{plural(len(todo), 'cell')} left, which other processes work on; waiting for them."
+                )
                 while all(is_held(work.out, cell.folder) for cell in todo):
                     time.sleep(POLL)
     finally:
@@ -70,14 +72,16 @@ def remarks(states: dict[str, State], work: Work) -> list[str]:
     """What a reader should know of what is on disk already."""
     other = Counter(s.version for s in states.values() if s.name == "finished" and s.is_of_another_version)
     found = [
-        f"{_cells(count)} finished by modtf {version}, whose numbers may differ: kept, not run again. "
-        "For new ones take another --out."
+        f"{plural(count, 'cell')} finished by modtf {version}, whose numbers may differ: kept, not run "
+        "again. For new ones take another --out."
         for version, count in sorted(other.items())
     ]
     found += filter(None, (state.remark(name) for name, state in states.items()))
     failed = sum(state.name == "failed" for state in states.values())
     if failed and not work.retry_failed:
-        found.append(f"{_cells(failed)} failed before and left alone; --retry_failed runs them again.")
+        found.append(
+            f"{plural(failed, 'cell')} failed before and left alone; --retry_failed runs them again."
+        )
     return found
 
 
@@ -103,10 +107,6 @@ def _one_round(
     return again
 
 
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"
-
-
 class StudyProgress:
     """Cells done, the time left, members x steps per second, on one line.
 
@@ -119,7 +119,7 @@ class StudyProgress:
         self._steps = dict.fromkeys((cell.folder for cell in cells), 0)
         self._begun, self._member_steps = time.monotonic(), 0
         work = sum(_step_work(cell) * cell.protocol.training.steps for cell in cells)
-        self._bar = tqdm(total=work, bar_format=FORMAT, smoothing=0, disable=not shown)
+        self._bar = progress_bar(total=work, bar_format=FORMAT, smoothing=0, shown=shown)
         self._describe()
         self.say, self.close = self._bar.write, self._bar.close
 

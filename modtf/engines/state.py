@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modtf.cell import Cell
+from modtf.engines.lock import remove_left
 from modtf.files import remove_unfinished, write_text
 from modtf.models.own import MODELS, source_of
 from modtf.results.cells import HAS_MANIFEST, damage_in, is_finished, read_config
@@ -58,6 +59,7 @@ def state_of(cell: Cell, out: str | Path) -> State:
     if finished:
         remove_unfinished(folder)
         checkpoint_file.remove_checkpoints(folder)
+        remove_left(out, cell.folder)
         version = read_json(folder / MANIFEST).get("version") or config.get("version")
         return State("finished", version=str(version or __version__))
     if (folder / ERROR).exists():

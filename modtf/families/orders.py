@@ -36,6 +36,17 @@ def orders() -> Iterator[Order]:
             yield from draws.sample(list(permutations(chosen)), number)
 
 
+def order_of(number: int) -> Order:
+    """Return the corruptions behind the number that `code` gives.
+
+    Example:
+        >>> order_of(15)
+        ('CO', 'GB')
+    """
+    digits = [number // len(RULES) ** place % len(RULES) for place in range(LONGEST)]
+    return tuple(RULES[digit] for digit in digits if digit)
+
+
 def padded(order: Sequence[str]) -> list[int]:
     """Return the numbers of an order's rules, [6], padded with ID."""
     numbers = [RULES.index(name) for name in order]

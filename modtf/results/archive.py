@@ -21,6 +21,7 @@ from modtf.files import atomic_path, check_ratio, scratch_folder
 from modtf.results.manifest import MANIFEST, READ, write_manifest
 from modtf.results.schema import ACTIVATION, read_activations
 from modtf.version import __version__
+from modtf.words import plural
 
 if TYPE_CHECKING:
     from modtf.results.cells import CellFolder
@@ -42,7 +43,9 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
     check_archive_name("path", path)
     finished = [cell for cell in cells if cell.is_finished]
     if not finished:
-        raise ValueError(f"None of {len(cells)} cells is finished: there is nothing to archive.")
+        raise ValueError(
+            f"No cell is finished, of {plural(len(cells), 'cell')}: there is nothing to archive."
+        )
     with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_LZMA) as archive:
         taken: Counter[str] = Counter()
         for cell in finished:

@@ -9,6 +9,7 @@ from modtf.models.architectures.sizes import check_size, check_width
 from modtf.models.options import check_known_options
 from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
+from modtf.words import plural
 
 SHOWN = 5
 
@@ -58,4 +59,6 @@ def _refuse(cells: Sequence[Cell], check: Callable[[Cell], None], words: str) ->
     if reasons:
         lines = [f"  {reason}" for reason in reasons[:SHOWN]]
         more = [f"  and {len(reasons) - SHOWN} more"] if len(reasons) > SHOWN else []
-        raise ValueError("\n".join([f"{len(reasons)} of {len(cells)} cells cannot run:", *lines, *more]))
+        raise ValueError(
+            "\n".join([f"{len(reasons)} of {plural(len(cells), 'cell')} cannot run:", *lines, *more])
+        )

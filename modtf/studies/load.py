@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modtf.cell import Cell
+from modtf.checks import did_you_mean
 from modtf.plugins import PluginError, load_plugin
 from modtf.registry import Registry
 from modtf.studies.check import check_cells
@@ -82,6 +83,7 @@ def load_study(location: str | Path) -> StudyFile:
     else:
         raise ValueError(
             f"There is no study {text!r}; expected {', '.join(STUDIES)}, or the path of a file ending in .py."
+            f"{did_you_mean(text, STUDIES)}"
         )
     try:
         found = cells()

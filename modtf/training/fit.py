@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import keras
-from tqdm.auto import tqdm
 
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import choose_place
 from modtf.evaluation.programs import programs_of
 from modtf.population import Population
+from modtf.progress import progress_bar
 from modtf.protocol import Training
 from modtf.training.arithmetic import epochs_of, largest_divisor
 from modtf.training.batches import Batches, DeviceBatches, HostBatches, Stream
@@ -158,7 +158,9 @@ class ProgressCallback(keras.callbacks.Callback):
         self._shown: dict[str, str] = {}
 
     def on_train_begin(self, logs=None):
-        self._bar = tqdm(total=self.total, initial=self.done, desc=self.label, unit="step", smoothing=0.1)
+        self._bar = progress_bar(
+            total=self.total, initial=self.done, desc=self.label, unit="step", smoothing=0.1
+        )
 
     def on_epoch_begin(self, epoch, logs=None):
         self._last = -1

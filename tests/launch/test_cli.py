@@ -1,7 +1,10 @@
 """Errors in one line, plug-ins before anything else, help."""
 
+import os
+import shlex
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 from absl import flags
@@ -40,7 +43,7 @@ def test_an_error_is_one_line(command, error):
     ("argument", "expected"),
     [
         ("mlp", "'mlp' was not expected; flags are written --name=value."),
-        ("--rules=many", "flag --rules=many: invalid literal for int() with base 10: 'many'"),
+        ("--rules=many", "--rules=many: expected an integer."),
         ("--rulse=3", "--rulse: there is no such flag; did you mean --rules?"),
         ("--resume", "--resume: there is no such flag; resuming is automatic: give the same command again"),
         ("--plugin", "Missing value for flag --plugin"),
@@ -58,6 +61,58 @@ def test_bad_arguments_are_one_line(command, argument, expected):
 def test_an_interruption(command, resumes, hint):
     done = command(failing(KeyboardInterrupt()), resumes=resumes)
     assert done == (130, "", f"\ncommand.py: interrupted{hint}.\n")
+
+
+def test_exit_of_others_is_no_success(command):
+    done = command(failing(SystemExit(0)))
+    assert done == (1, "", "command.py: error: sys.exit(0) was called before the command had ended.\n")
+
+
+PRINTS = """
+import os
+import sys
+from pathlib import Path
+from absl import flags
+from modtf.launch.cli import run_command
+
+def main(given):
+    for number in range(3):
+        print(number, flush=True)
+        os.read(0, 1)
+    print("the rest")
+    Path(sys.argv[1].partition("=")[2]).write_text("whole")
+
+run_command(main, lambda values: flags.DEFINE_string("out", None, "", flag_values=values))
+"""
+
+
+@pytest.mark.parametrize(
+    ("shell", "expected"),
+    [
+        ("{} | head -1", (0, "0\n", "")),
+        ("{} >&-", (0, "", "")),
+        ("{} 2>&-", (0, "0\n1\n2\nthe rest\n", "")),
+        ("{} >&- 2>&-", (0, "", "")),
+        ("{} > /dev/full", (1, "", "-c: error: [Errno 28] No space left on device: 'standard output'\n")),
+    ],
+)
+def test_files_are_written_whoever_reads_what_is_printed(shell, expected, tmp_path):
+    program = shlex.join([sys.executable, "-c", PRINTS, f"--out={tmp_path / 'file'}"])
+    lines = "(sleep .2; echo; sleep .2; echo; echo) | "  # gives a reader time to leave
+    command = "set -o pipefail; " + lines + shell.format(program)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == expected
+    assert (tmp_path / "file").exists() == (expected[0] == 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"), [("measure", "--activations"), ("report", "--results"), ("bench", "--json")]
+)
+def test_a_named_pipe_is_refused(call, tmp_path, name, flag):
+    os.mkfifo(tmp_path / "pipe")
+    done = call(import_module(f"modtf.launch.{name}").command, name, f"{flag}={tmp_path / 'pipe'}")
+    expected = f"{name}: error: {flag}={tmp_path / 'pipe'} is a pipe; expected a file or a folder.\n"
+    assert done == (1, "", expected)
 
 
 def test_a_mistake_of_ours_keeps_its_traceback(command):

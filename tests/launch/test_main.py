@@ -39,9 +39,10 @@ def test_errors_are_one_line(call):
         1, "", "modtf run: error: --rules=1 is not valid; expected an integer of at least 2.\n",
     )  # fmt: skip
     assert call(main.main, "modtf", "fly", "--high") == (
-        1, "", f"modtf: error: 'fly' is no command; expected one of {', '.join(COMMANDS)}. "
+        1, "", f"modtf: error: 'fly' is not a command; expected one of {', '.join(COMMANDS)}. "
         "modtf --help says what they do.\n",
     )  # fmt: skip
+    assert "Did you mean 'sweep'? modtf --help" in call(main.main, "modtf", "swep")[2]
 
 
 def test_the_version(call):

@@ -58,8 +58,7 @@ def test_the_command(arrays, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "effective modules: higher" in done.stdout
     assert f"Wrote {tmp_path / ATLAS / 'measures.html'}" in done.stdout
-    assert "tokens: 100%" in done.stderr
-    assert "layers: 100%" in done.stderr
+    assert done.stderr == "", "a bar in a file"
     expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=5)
     frame = pd.DataFrame([row for layer in expected for row in layer.to_rows()])
     pd.testing.assert_frame_equal(written(tmp_path / ATLAS), frame)

@@ -4,7 +4,13 @@ from functools import partial
 
 import processes
 import pytest
+from dummy import Here
+from flag_values import given
+from printed_commands import commands_in, in_a_shell
+from simulated_results import write_cell
 
+from modtf.engines.work import Work
+from modtf.launch import sweep
 from modtf.launch.sweep import command
 
 run = partial(processes.command, "sweep")
@@ -15,7 +21,7 @@ def test_errors_are_one_line(call, tmp_path):
     cells = "grid(arch='mlp', num_rules=32, width=2).cells()"
     study.write_text(f"from modtf.studies import grid\nCELLS = {cells}\n")
     for arguments, words in [
-        ([f"--study={study}"], "1 of 1 cells cannot run"),
+        ([f"--study={study}"], "1 of 1 cell cannot run"),
         (["--study=testing", "--shard=3/3"], "--shard=3/3: expected i/n"),
         (["--arch=vqa_mnist", "--variant=all_mixed_all"], "is one of question='comparison', received"),
         (["--study=testing", "--workers=0"], "workers=0 is not valid"),
@@ -25,6 +31,19 @@ def test_errors_are_one_line(call, tmp_path):
         assert error.startswith("sweep.py: error: ")
         assert words in error
     assert not (tmp_path / "out").exists()
+
+
+def test_the_command_that_it_prints(tmp_path, monkeypatch, capsys):
+    def simulated(cell, out, report):
+        write_cell(out, cell, num_evaluations=1)
+
+    monkeypatch.setattr(sweep, "engine_of", lambda cells, out, *_: (Work(str(out), simulated), Here()))
+    cell = "--arch=mlp", "--variant=modular", "--rules=2", "--tasks=2", "--seeds=1"
+    sweep.main(given(sweep, *cell, f"--out={tmp_path / 'ünï çødé out'}"))
+    printed = capsys.readouterr().out
+    assert printed.startswith("sweep: 1 cell, 2 models. Writing to ")
+    (line,) = commands_in(printed)
+    assert "Wrote " in in_a_shell(f"{line} --figures=activation", tmp_path)
 
 
 STUDY = """
@@ -60,7 +79,6 @@ def test_the_whole_command(tmp_path):
     assert "my_own_study: 2 cells, 4 models." in first.stdout
     assert "1 cells finished now, 0 before, 1 failed." in first.stdout
     assert "no route" in first.stdout
-    assert "cells 2/2, 1 failed" in first.stderr
     again = run(*arguments, env=environment)
     assert again.returncode == 1
     assert "0 cells finished now, 1 before, 1 failed." in again.stdout

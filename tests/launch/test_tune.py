@@ -1,14 +1,12 @@
 """`launch/tune.py`: what it refuses, and the real command at the smallest size, used by run and sweep."""
 
-import os
 import shlex
-import subprocess
-import sys
 
 import processes
 import pytest
 from dummy import Here
 from flag_values import given
+from printed_commands import commands_in, in_a_shell
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 
 from modtf.engines.work import Work
@@ -65,25 +63,19 @@ def tuned(tmp_path, monkeypatch, capsys):
     return run_it
 
 
-def use(said):
-    """The command that was printed."""
-    (line,) = [line for line in said.splitlines() if line.startswith("Use it: modtf ")]
-    return line.removeprefix("Use it: ")
-
-
 def cells_used(said):
     """The cells that it trains."""
-    _, command, *flags = shlex.split(use(said))
+    (line,) = [line for line in commands_in(said) if line.startswith("modtf ")]
+    _, command, *flags = shlex.split(line)
     values = given({"run": run, "sweep": sweep}[command], *flags)
     return with_best(cells_given(values)[1] if command == "sweep" else cells_of_flags(values), values)
 
 
 def test_the_whole_command(tuned):
-    out, said = tuned("--arch=mlp", "--variant=modular,top_k", "--space=learning_rate=0.01,0.001",
+    _, said = tuned("--arch=mlp", "--variant=modular,top_k", "--space=learning_rate=0.01,0.001",
                       "--set=router.k=2", "--tasks=2", "--seeds=1", "--width=8")  # fmt: skip
     assert said.startswith("mlp_regression_r8_e8_modular: grid, learning_rate=0.01,0.001. Writing to ")
     assert said.count("validation loss") == said.count("over 2 tasks, 2 members in every trial") == 2
-    assert f"Look inside: tensorboard --logdir '{out}'" in said
     cells = cells_used(said)
     found = [(cell.variant, cell.width, dict(cell.router)) for cell in cells]
     assert found == [("modular", 8, {}), ("top_k", 8, {"k": 2})]
@@ -129,21 +121,14 @@ def test_the_real_command_and_the_one_that_it_prints(tmp_path):
     for events in out.glob("*/tensorboard/events*"):
         (summary,) = [event for event in RawEventFileLoader(str(events)).Load() if b"session_start" in event]
         assert b"learning_rate" in summary, "HParams"
-    as_printed = use(done.stdout)
-    script = tmp_path / "bin" / "modtf"
-    script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m modtf.launch.main "$@"\n')
-    script.chmod(0o755)
-    paths = {"PATH": f"{script.parent}:{os.environ['PATH']}", "PYTHONPATH": str(processes.ROOT)}
+    as_printed, _ = commands_in(done.stdout)
     without = as_printed.replace(CELL[2], "--out=without")
     assert "strength" not in without
     for command in (as_printed, without):
-        how = {"cwd": tmp_path, "capture_output": True, "text": True, "env": {**os.environ, **paths}}
-        done = subprocess.run(command, shell=True, **how)
-        assert done.returncode == 0, done.stderr[-3000:]
-        assert "my_router of mlp_regression: learning_rate=0.02 (best of 1 trial, " in done.stdout
-        assert "2 steps at the rates found (preset quick)" in done.stdout
-        assert any(line.startswith("my_router ") and "±" in line for line in done.stdout.splitlines())
+        done = in_a_shell(command, tmp_path)
+        assert "my_router of mlp_regression: learning_rate=0.02 (best of 1 trial, " in done
+        assert "2 steps at the rates found (preset quick)" in done
+        assert any(line.startswith("my_router ") and "±" in line for line in done.splitlines())
 
 
 def test_sweep_uses_what_was_found_and_run_does_not_mix_it_with_others(tuned, capsys, tmp_path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from pathlib import Path
 from unittest.mock import Mock
 
 import pandas as pd
@@ -80,6 +81,17 @@ def test_a_full_disk_is_no_fault_of_the_name(tmp_path, monkeypatch, number):
     monkeypatch.setattr(tempfile, "mkdtemp", Mock(side_effect=OSError(number, "refused")))
     with pytest.raises(OSError if number == errno.ENOSPC else ValueError, match="refused"):
         check_writable(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has it")
+def test_a_full_disk_is_named_with_the_path(tmp_path):
+    def write():
+        with atomic_path(tmp_path / "table.csv") as temporary:
+            temporary.symlink_to("/dev/full")
+            temporary.write_text("whole")
+
+    with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path / 'table.csv'}'"):
+        write()
 
 
 HOLDS = """

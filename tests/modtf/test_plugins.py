@@ -78,6 +78,9 @@ def test_a_plugin_that_raises(tmp_path):
     with pytest.raises(PluginError, match=r"coins.py' failed in line 3: JSONDecodeError: Expecting property"):
         load_plugin(path)
     assert "coins" not in sys.modules
+    path.write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(PluginError, match=r"failed in line 2: SystemExit: 0"):
+        load_plugin(path)
     path.write_text("def broken(:\n")
     with pytest.raises(PluginError, match=r"failed.*SyntaxError"):
         load_plugin(path)

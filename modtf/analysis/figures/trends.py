@@ -13,6 +13,7 @@ from modtf.analysis.figures.marks import bars, curves, lines
 from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.rows import IN
 from modtf.analysis.trained import TrainedModels
+from modtf.commands import command_line
 from modtf.families import FAMILIES
 
 
@@ -29,7 +30,8 @@ def against_width(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture in, one out of distribution."""
     rows = performance(study.results)
     if rows["width"].nunique() == 1:
-        raise NothingToDraw(f"only one width, {rows['width'].iloc[0]}, was run; sweep --width=32,64 runs two")
+        more = command_line("sweep", arch="mlp", width="32,64")
+        raise NothingToDraw(f"only one width, {rows['width'].iloc[0]}, was run; {more} runs two")
     for where, part in rows.groupby("distribution", observed=True):
         name, title = f"performance_vs_width_{where}".replace(" ", "_"), f"Performance against width, {where}"
         yield means(study, part, lines, "width", name, title, row="panel", column="num_rules")

@@ -13,6 +13,7 @@ from modtf.analysis.figures.layout import Look, looks
 from modtf.analysis.figures.marks import by_variant, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.trained import TrainedModels
+from modtf.commands import command_line
 from modtf.experiments.modarch.given import GIVEN, family_of_matrices, has_dose
 from modtf.metrics import MEASURES
 
@@ -27,7 +28,9 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     twins of what they learned, beside them."""
     rows = study.results
     if not has_dose(rows).any():
-        raise NothingToDraw(f"no {GIVEN} routing was trained; sweep --study=misrouting trains eleven")
+        raise NothingToDraw(
+            f"no {GIVEN} routing was trained; {command_line('sweep', study='misrouting')} trains eleven"
+        )
     model = ["kind", "variant", "num_rules", "width", "data_seed", "seed"]
     places = rows[rows["measure"].isin(AGAINST)].pivot_table("value", model, "measure", observed=True)
     found = performance(rows).merge(places.reset_index(), on=model)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.checks import check_path
+from modtf.extras import need
 from modtf.files import check_writable, scratch_folder, write_table
 from modtf.routing.measuring.checks import Numbers
 from modtf.routing.recording.ablation import Ablation
@@ -67,8 +68,7 @@ def collect(
         >>> model = AutoModelForCausalLM.from_pretrained("allenai/OLMoE-1B-7B-0924")  # doctest: +SKIP
         >>> modtf.collect(model, batches, "routing", labels="domain")  # doctest: +SKIP
     """
-    import torch
-
+    torch = need("torch", "hf", "modtf.collect")
     layers = find_layers(model, routers, top_k)
     names, document, ablation = Numbers("labels"), 0, None
     with token_arrays(out) as arrays, ExitStack() as stack, watched(layers), torch.inference_mode():

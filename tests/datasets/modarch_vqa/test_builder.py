@@ -5,6 +5,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 import modtf
+from modtf.datasets.image_builder import side_by_side
 from modtf.datasets.modarch_vqa.modarch_vqa_dataset_builder import CONFIGS, VQAConfig, find_config
 
 TASK = modtf.Task("vqa_mnist", question="comparison", data_seed=1)
@@ -36,5 +37,22 @@ def test_splits_are_the_start_of_the_streams(tmp_path):
         np.testing.assert_array_equal([example["inputs"] for example in found], features["inputs"][:9])
         np.testing.assert_array_equal([example["rule"] for example in found], features["rule"][:9])
         np.testing.assert_array_equal([example["target"] for example in found], target[:9])
-    train = next(iter(builder.as_dataset(split="train", batch_size=12)))
-    assert train["inputs"].shape == (12, 2, 28, 28, 3)
+    for supervised in (False, True):
+        parts = builder.as_dataset(split=["train", "test"], as_supervised=supervised)
+        assert parts[0].element_spec == parts[1].element_spec
+    assert builder.info.features["target"].names == ["no", "yes"]
+    assert builder.info.features["rule"].feature.names == list(TASK.family.rule_names(TASK))
+    again = tfds.builder_from_directory(builder.data_dir)
+    first = next(iter(tfds.as_numpy(again.as_dataset(split="novel"))))
+    np.testing.assert_array_equal(first["inputs"], found[0]["inputs"])
+    assert "<img" in tfds.as_dataframe(builder.as_dataset(split="test").take(1), builder.info)._repr_html_()
+
+
+@pytest.mark.parametrize(("question", "shape"), [("comparison", (28, 56, 3)), ("spatial", (64, 64, 3))])
+def test_examples_are_shown(question, shape, tmp_path):
+    builder = tfds.builder("modarch_vqa", config=f"{question}_r2", data_dir=tmp_path)
+    shown = builder.as_dataset(split="train").map(side_by_side)
+    figure = tfds.show_examples(shown, builder.info, rows=1, cols=2)
+    first = next(iter(tfds.as_numpy(shown)))
+    assert figure.axes[0].get_xlabel() == f"{('no', 'yes')[first['target']]} ({first['target']})"
+    assert figure.axes[0].images[0].get_array().shape == first["inputs"].shape == shape

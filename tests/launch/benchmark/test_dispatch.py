@@ -70,7 +70,7 @@ def test_nothing_begins_that_would_end_too_late(capsys: pytest.CaptureFixture[st
     card, rows = Card(), Rows(None)
     measure_requests(REQUESTS, rows, COMMON, 5.0, card)
     assert card.asked == []
-    assert "3 cells are left" in capsys.readouterr().out
+    assert "3 cells left" in capsys.readouterr().out
     rows.add([{**cells_of(REQUESTS[0])[0], "device": "card", "wall_s": 1.0}])
     measure_requests(REQUESTS[1:], rows, COMMON, 5.0, card)  # now it is known that they are quick
     assert card.asked == [2, 3]

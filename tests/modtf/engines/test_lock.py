@@ -8,8 +8,20 @@ import threading
 from unittest.mock import Mock
 
 import pytest
+from simulated_results import write_cell
 
-from modtf.engines.lock import PATIENCE, HeldError, NoLocksError, held, is_held, one_machine_only
+from modtf.engines.lock import (
+    PATIENCE,
+    HeldError,
+    NoLocksError,
+    held,
+    is_held,
+    one_machine_only,
+    remove_left,
+)
+from modtf.engines.state import state_of
+from modtf.results.manifest import write_manifest
+from modtf.studies import grid
 
 
 def test_while_it_is_held_nobody_else_gets_it_and_is_told_who_has_it(tmp_path):
@@ -22,6 +34,20 @@ def test_while_it_is_held_nobody_else_gets_it_and_is_told_who_has_it(tmp_path):
     assert not is_held(tmp_path, "cell")
     left = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     assert left == ["cell.2.lock", "cell.lock"]  # never removed; nobody's name beside them
+
+
+def test_what_a_kill_left_is_removed_where_nobody_works(tmp_path):
+    (cell,) = grid(arch="mlp", num_rules=2, width=4, variant="modular", members=((0, 0),)).cells()
+    write_manifest(write_cell(tmp_path, cell, num_evaluations=1))
+    locks = tmp_path / ".modtf" / "locks"
+    locks.mkdir(parents=True)
+    (locks / f"{cell.folder}.txt").write_text("process 1 on a machine that was switched off")
+    assert state_of(cell, tmp_path).name == "finished"
+    assert not list(locks.glob("*.txt"))
+    with held(tmp_path, "other"):
+        (locks / "left.txt").write_text("process 2")
+        remove_left(tmp_path)
+        assert [path.name for path in locks.glob("*.txt")] == ["other.txt"]
 
 
 def test_whoever_waits_gets_it_after_the_other(tmp_path):

@@ -55,7 +55,7 @@ def test_what_is_unfinished_or_cannot_be_read_is_no_archive(study, tmp_path):
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "config.json").write_bytes((study / "a" / "one_name" / "config.json").read_bytes())
     cells = find_cells(tmp_path)
-    with pytest.raises(ValueError, match="None of 1 cells is finished"):
+    with pytest.raises(ValueError, match="No cell is finished, of 1 cell:"):
         write_archive(cells, tmp_path / "x.zip")
     with pytest.raises(ValueError, match=r"ends in \.zip"):
         write_archive(find_cells(study), tmp_path / "x.tar")
@@ -63,7 +63,7 @@ def test_what_is_unfinished_or_cannot_be_read_is_no_archive(study, tmp_path):
     (tmp_path / "cell" / "activation.npz").write_bytes(b"PK")
     with pytest.warns(UserWarning, match=r"activation\.npz cannot be read"):
         cells = find_cells(tmp_path)
-    with pytest.raises(ValueError, match="None of 2 cells is finished"):
+    with pytest.raises(ValueError, match="No cell is finished, of 2 cells:"):
         write_archive(cells, tmp_path / "x.zip")
     assert not list(tmp_path.glob("x.*"))
 

@@ -1,0 +1,22 @@
+"""The commands that modtf prints for its reader: written in one place, so that each of them works."""
+
+import shlex
+from typing import Any
+
+
+def command_line(command: str, *arguments: str, **flags: Any) -> str:
+    """Return a line for the shell: a command of modtf with these arguments, then these flags.
+
+    `tests/test_commands.py` finds every call of this function and tries its flags; what a command prints when
+    it ends is also run.
+
+    Example:
+        >>> command_line("report", results="my runs", out="report")
+        "modtf report '--results=my runs' --out=report"
+    """
+    return shlex.join(["modtf", command, *arguments, *(f"--{name}={value}" for name, value in flags.items())])
+
+
+def tensorboard_line(folder: Any) -> str:
+    """Return the line for the shell that shows a folder of results in TensorBoard."""
+    return shlex.join(["tensorboard", f"--logdir={folder}"])

