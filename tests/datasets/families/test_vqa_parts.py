@@ -1,6 +1,5 @@
 """What the data of VQA-MNIST are made of: combinations, digits, and how they are drawn."""
 
-
 import numpy as np
 import pytest
 from PIL import Image
