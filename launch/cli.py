@@ -110,7 +110,8 @@ def _parsed(given: flags.FlagValues, arguments: list[str]) -> list[str]:
 def check_no_pipe(given: flags.FlagValues) -> None:
     """Raise `ValueError` where a flag names a pipe: opening one may block for ever."""
     for name in given:
-        values = given[name].value if isinstance(given[name].value, list) else [given[name].value]
+        value = given[name].value
+        values: list[Any] = value if isinstance(value, list) else [value]
         for path in (
             path for value in values if isinstance(value, str) for path in (value, *value.split(","))
         ):

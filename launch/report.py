@@ -72,8 +72,8 @@ def main(given: flags.FlagValues) -> None:
             check_writable(out / folder, "--out")
     bar = partial(progress_bar, desc="cells", unit="cell")
     study = Study.read(folders, given.checkpoint, given.protocol, progress=bar)
-    for folder in {cell.path.parent for cell in study.cells}:
-        remove_left(folder)
+    for place in {cell.path.parent for cell in study.cells}:
+        remove_left(place)
     if given.variant:
         routers = study.results["router"]
         for name in given.variant:

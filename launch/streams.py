@@ -57,7 +57,7 @@ def open_streams() -> Iterator[None]:
     before = sys.stdout, sys.stderr
     streams = [(stream or open(os.devnull, "w")) for stream in before]  # noqa: SIM115  they stay open
     sys.stdout, sys.stderr = (
-        SafeStream(stream, name)  # type: ignore[assignment]
+        SafeStream(stream, name)
         for stream, name in zip(streams, ("standard output", "standard error"), strict=True)
     )
     try:

@@ -9,4 +9,5 @@ from tqdm.auto import tqdm
 def progress_bar(*arguments: Any, shown: bool = True, **options: Any) -> Any:
     """Return a bar of tqdm with these arguments, which is silent where standard error is a file or a pipe."""
     notebook = "ipykernel" in sys.modules
-    return tqdm(*arguments, disable=not shown or not (notebook or sys.stderr.isatty()), **options)
+    bar: Any = tqdm
+    return bar(*arguments, disable=not shown or not (notebook or sys.stderr.isatty()), **options)

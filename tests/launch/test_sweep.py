@@ -34,10 +34,8 @@ def test_errors_are_one_line(call, tmp_path):
 
 
 def test_the_command_that_it_prints(tmp_path, monkeypatch, capsys):
-    def simulated(cell, out, report):
-        write_cell(out, cell, num_evaluations=1)
-
-    monkeypatch.setattr(sweep, "engine_of", lambda cells, out, *_: (Work(str(out), simulated), Here()))
+    monkeypatch.setattr(Work, "prepare", lambda work: lambda cell, out, report: write_cell(out, cell))
+    monkeypatch.setattr(sweep, "engine_of", lambda cells, out, *_: (Work(str(out)), Here()))
     cell = "--arch=mlp", "--variant=modular", "--rules=2", "--tasks=2", "--seeds=1"
     sweep.main(given(sweep, *cell, f"--out={tmp_path / 'ünï çødé out'}"))
     printed = capsys.readouterr().out

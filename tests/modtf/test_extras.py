@@ -9,6 +9,7 @@ import modtf
 from modtf.datasets import base_images
 from modtf.datasets.families import vqa_mnist
 from modtf.engines.on_ray import RayEngine
+from modtf.engines.work import Work
 from modtf.extras import MissingExtraError, need
 
 
@@ -26,7 +27,7 @@ def test_what_is_there_is_imported():
         ),
         (
             "ray",
-            lambda: next(RayEngine().run([], None)),
+            lambda: next(RayEngine().run([], Work("out"))),
             "--engine=ray needs ray, which .* 'modtf[cluster]'.",
         ),
         (

@@ -16,6 +16,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(("stream", "shown", "seen"), [(Terminal, True, True), (Terminal, False, False),
                                                        (io.StringIO, True, False)])  # fmt: skip
 def test_a_bar_is_shown_on_terminals(stream, shown, seen, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", stream())
+    screen = stream()
+    monkeypatch.setattr(sys, "stderr", screen)
     assert list(progress_bar(range(3), desc="cells", shown=shown)) == [0, 1, 2]
-    assert ("cells: 100%" in sys.stderr.getvalue()) == seen
+    assert ("cells: 100%" in screen.getvalue()) == seen
