@@ -46,7 +46,7 @@ def test_nothing_else_imports_what_is_registered(registry, imports):
 
 def rows() -> list[list[str]]:
     """The cells of the table of additions, a list per row."""
-    table = TEXT.split("## Adding something")[1].split("\n## ")[0]
+    table = TEXT.split("## Add a part")[1].split("\n## ")[0]
     lines = [line.strip().strip("|").split("|") for line in table.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line] for line in lines[2:]]
 
