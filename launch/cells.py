@@ -4,36 +4,24 @@
 are combined; both may name a study instead.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from absl import flags
 
 from modtf.cell import Cell
-from modtf.checks import check_choice, check_integer
-from modtf.families import FAMILIES, Family
-from modtf.launch.set_options import Settings, check_known, settings_given
+from modtf.checks import check_choice
+from modtf.families import FAMILIES
+from modtf.launch.grids import NUMBERS, WORDS, grids, listed, whole_numbers
+from modtf.launch.set_options import settings_given
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.protocol import PRECISIONS, PRESETS, preset
 from modtf.studies.check import check_cell, check_cells
-from modtf.studies.grid import Grid, Point, grid
+from modtf.studies.grid import Grid, Point
 from modtf.studies.load import STUDIES, load_study
-from modtf.studies.point import OPTIONS, PARTS, cell_of, options_known
+from modtf.studies.point import cell_of
 
-#: flag of a number -> what it is of a point, and the least that it may be
-NUMBERS = {
-    "rules": ("num_rules", 2),
-    "width": ("width", 1),
-    "tasks": ("tasks", 1),
-    "seeds": ("seeds", 1),
-    "steps": ("training.steps", 1),
-    "batch_size": ("training.batch_size", 1),
-}
-#: flag of a word -> what it is of a point
-WORDS = {"preset": "preset", "setting": "setting", "architecture": "architecture"}
-WORDS |= {"precision": "training.precision"}
 #: flag that chooses among a study's cells -> what it is of a cell
 CHOOSES: dict[str, Callable[[Cell], Any]] = {
     "arch": lambda cell: cell.task.arch,
@@ -48,10 +36,21 @@ def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
     """Adds --arch and --variant; where there may be several, --arch takes a list, and nothing by default."""
     words = "Family of tasks, and the network made for it."
     _define(values, "arch", words, list(FAMILIES), several, next(iter(FAMILIES)))
-    defaults = dict.fromkeys(",".join(default_variants(family)) for family in FAMILIES.values())
-    names = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in _known(family)))
-    words = f"Variants, separated by commas, of {names}; default the family's, {' or '.join(defaults)}."
+    words = f"Variants, separated by commas; default those with a *. {_variants_by_family()}"
     flags.DEFINE_list("variant", None, words, flag_values=values)
+
+
+def _variants_by_family() -> str:
+    """Return the variants under the families that have them, and the routers that all can have."""
+    families: dict[str, list[str]] = {}
+    for family in FAMILIES.values():
+        defaults = default_variants(family)
+        names = (f"{name}*" if name in defaults else name for name in (v.name for v in family.variants))
+        families.setdefault(", ".join(names), []).append(family.name)
+    own = {variant.name for family in FAMILIES.values() for variant in family.variants}
+    routers = ", ".join(name for name in ROUTERS if name not in own)
+    listed = [*(f"{', '.join(names)}: {variants}." for variants, names in families.items())]
+    return " ".join([*listed, f"All families: {routers}."])
 
 
 def define_cell_flags(values: flags.FlagValues, out: str | None = None, several: bool = False) -> None:
@@ -90,14 +89,14 @@ def define_study(values: flags.FlagValues) -> None:
 def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
     """The cells that the flags ask for: of every kind one per variant, then one per model of the user's. An
     option goes to those that know it; `ValueError` on values that have no meaning, or none together."""
-    archs = _listed(given.arch or [])
+    archs = listed(given.arch or [])
     if not archs:
         raise ValueError("Give --study=NAME, or say at least --arch=..., such as --arch=mlp,mha --rules=2,8.")
     for arch in archs:
         check_choice("--arch", arch, FAMILIES)
     settings = settings_given(given, several=isinstance(given.arch, list))
-    grids = _grids(given, [FAMILIES[arch] for arch in dict.fromkeys(archs)], settings)
-    cells = [cell_of(_sized(point)) for point in sum(grids, Grid([]))]
+    points = sum(grids(given, [FAMILIES[arch] for arch in dict.fromkeys(archs)], settings), Grid([]))
+    cells = [cell_of(_sized(point)) for point in points]
     if isinstance(given.arch, list):
         check_cells(cells)
     for cell in cells:
@@ -142,95 +141,12 @@ def choose_cells(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
         )
     for name, value_of in CHOOSES.items():
         if given[name].present:
-            wanted = _whole(name, given) if name in NUMBERS else _listed(given[name].value)
+            wanted = whole_numbers(name, given) if name in NUMBERS else listed(given[name].value)
             present = list(dict.fromkeys(value_of(cell) for cell in cells))
             for value in wanted:
                 check_choice(f"--{name}", value, present)
             cells = [cell for cell in cells if value_of(cell) in wanted]
     return list(cells)
-
-
-def _grids(given: flags.FlagValues, families: Sequence[Family], settings: Settings) -> Iterator[Grid]:
-    """The points of every family; what --set says of options goes to the variants that know them."""
-    models = list(dict.fromkeys(given.model if "model" in given else []))
-    for name in models:
-        if name not in MODELS:
-            raise ValueError(
-                f"--model={name!r} is not known; registered: {', '.join(MODELS) or 'none'}. A file that "
-                "registers it, with @modtf.register_model, is given by --plugin=FILE."
-            )
-    variants = _variants(given, families)
-    if not models and not any(variants.values()):
-        raise ValueError(f"--variant is empty; expected some of {', '.join(_known(families[0]))}.")
-    known: dict[str, dict[str, Any]] = {namespace: {} for namespace in OPTIONS if settings[namespace]}
-    own: dict[tuple[str, str], dict[str, list[Any]]] = {}  # (family, variant) -> what goes to it alone
-    for family in families:
-        for name in (*variants[family.name], *models):
-            its = own.setdefault((family.name, name), {})
-            for namespace in known:
-                options = options_known(namespace, family, name, given.architecture)
-                known[namespace] |= options
-                its |= {f"{namespace}.{k}": v for k, v in settings[namespace].items() if k in options}
-    for namespace, options in known.items():
-        whose = [name for _, name in own]
-        if namespace == "model":
-            networks = [given.architecture or f.architecture for f in families if variants[f.name]]
-            whose = [*(f"the architecture {name!r}" for name in networks), *map(repr, models)]
-        check_known(namespace, settings[namespace], options, " and ".join(dict.fromkeys(whose)))
-    shared = _shared_axes(given) | {f"{part}.{k}": v for part in PARTS for k, v in settings[part].items()}
-    everywhere = {option.name for family in families for option in family.options}
-    for family in families:
-        here = {option.name for option in family.options}
-        task = {k: v for k, v in settings["task"].items() if k in here or k not in everywhere}
-        axes: dict[str, Any] = {"arch": family.name, **task, "setting": family.settings[0], **shared}
-        parts = [grid(variant=name, **its) for (of, name), its in own.items() if of == family.name]
-        yield grid(**axes) * sum(parts, Grid([]))
-
-
-def _variants(given: flags.FlagValues, families: Sequence[Family]) -> dict[str, list[str]]:
-    """Family -> those of --variant that it knows, each once; all of its own by default."""
-    if given.variant is None:
-        return {family.name: default_variants(family) for family in families}
-    for name in given.variant:
-        check_choice("--variant", name, dict.fromkeys(n for family in families for n in _known(family)))
-    chosen = dict.fromkeys(given.variant)
-    return {family.name: [name for name in chosen if name in _known(family)] for family in families}
-
-
-def _known(family: Family) -> list[str]:
-    """The family's variants, then routers, each of which is one, too."""
-    return list(dict.fromkeys([*(variant.name for variant in family.variants), *ROUTERS]))
-
-
-def _shared_axes(given: flags.FlagValues) -> dict[str, list[Any]]:
-    """What all flags but --arch, --variant, --model and --set say."""
-    axes: dict[str, list[Any]] = {}
-    for name, (path, least) in NUMBERS.items():
-        if given[name].value is not None:
-            axes[path] = [check_integer(f"--{name}", value, least) for value in _whole(name, given)]
-    for name, path in WORDS.items():
-        if given[name].value is not None:
-            axes[path] = _listed(given[name].value)
-    rate = given.learning_rate
-    if rate is not None:
-        if not 0 < rate < 1:
-            raise ValueError(f"--learning_rate={rate} must lie between 0 and 1.")
-        axes["training.learning_rate"] = [rate]
-    return axes
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _whole(name: str, given: flags.FlagValues) -> list[int]:
-    """The whole numbers of a flag."""
-    values = _listed(given[name].value)
-    try:
-        return [int(value) for value in values]
-    except ValueError:
-        listed = ",".join(values)
-        raise ValueError(f"--{name}={listed}: expected whole numbers with commas between.") from None
 
 
 def _define(

@@ -80,7 +80,7 @@ def _run(
     define_flags(given)
     define_plugin(given)
     if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
-        print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name))
+        print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name, arguments))
         return
     _, *stray = _parsed(given, [name, *arguments])
     if stray:
@@ -143,15 +143,47 @@ def plugins_given(arguments: Sequence[str]) -> list[str]:
     return list(values.plugin)
 
 
-def help_of(text: str, values: flags.FlagValues, name: str) -> str:
-    """The help of a command that its user called `name`, "run.py" or "modtf run"."""
+def help_of(text: str, values: flags.FlagValues, name: str, arguments: Sequence[str] = ()) -> str:
+    """Return the help of a command that its user called `name`, "run.py" or "modtf run".
+
+    Options of tasks stand under their families: those of --arch among the arguments, or all.
+    """
     if name.startswith("modtf "):
         text = text.replace(f"python launch/{name.removeprefix('modtf ')}.py", name)
-    return "\n".join([text.strip(), "", "Flags:", *(_flag_text(values[flag]) for flag in values)])
+    options = {flag: values[flag].by_family for flag in values if hasattr(values[flag], "by_family")}
+    lines = [
+        text.strip(),
+        "",
+        "Flags:",
+        *(_flag_text(values[flag]) for flag in values if flag not in options),
+    ]
+    families = dict.fromkeys(family for by_family in options.values() for family in by_family)
+    for family in (_archs(arguments) or families) if options else ():
+        own = [_option_text(flag, by[family]) for flag, by in options.items() if family in by]
+        lines += ["", f"Options of tasks of --arch={family}:{'' if own else ' none.'}", *own]
+    return "\n".join(lines)
+
+
+def _archs(arguments: Sequence[str]) -> list[str]:
+    """Return the families that --arch names among the arguments."""
+    values = flags.FlagValues()
+    flags.DEFINE_list("arch", [], "", flag_values=values)
+    values(["command", *arguments], known_only=True)
+    return list(values.arch)
+
+
+def _option_text(name: str, option: Any) -> str:
+    """Return an option of tasks with its default, its description, and what it may be."""
+    if option.choices is not None:
+        allowed = f"One of {', '.join(map(str, option.choices))}."
+    else:
+        allowed = f"From {option.low:g} to {option.high:g}." if option.high < float("inf") else ""
+        allowed = allowed or f"At least {option.low:g}."
+    return _aligned(f"--{name}={option.default}", f"{option.description}. {allowed}")
 
 
 def _flag_text(flag: flags.Flag[Any]) -> str:
-    """A flag with its default, or what it takes, and its description beside it."""
+    """Return a flag with its default, or what it takes, and its description beside it."""
     if flag.boolean:
         shown = f"--[no]{flag.name}"
     elif flag.default in (None, [], ""):
@@ -161,7 +193,11 @@ def _flag_text(flag: flags.Flag[Any]) -> str:
         shown = f"--{flag.name}={default}"
     choices = getattr(flag.parser, "enum_values", None)
     words = re.sub(r"^<[^>]*>: |;\s+repeat this option.*", "", flag.help or "", flags=re.DOTALL)  # absl's
-    words = f"{words} One of {', '.join(choices)}." if choices else words
+    return _aligned(shown, f"{words} One of {', '.join(choices)}." if choices else words)
+
+
+def _aligned(shown: str, words: str) -> str:
+    """Return a flag with words beside it, or below where it is long."""
     first = f"  {shown}".ljust(NAMES) + " "
     if len(first) > NAMES + 1:
         first = f"{first.rstrip()}\n{' ' * (NAMES + 1)}"

@@ -53,32 +53,9 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Reads, draws, writes and prints; what it cannot is an error in one line."""
-    folders = [part for item in given.results or [] for part in item.split(",") if part]
-    if not folders or not (given.out or given.archive):
-        raise ValueError(
-            "Give --results=DIR, a folder that training wrote, and --out=DIR, where to write (or --archive)."
-        )
-    for name in given.figures:
-        check_choice("--figures", name, list(FIGURES))
-    for name in given.vector:
-        check_choice("--vector", name, list(VECTOR))
-    if given.archive:
-        check_archive_name("--archive", given.archive)
-        check_file_writable(given.archive, "--archive")
-    out = check_writable(given.out, "--out") if given.out else None
-    if out:
-        for folder in FOLDERS:
-            check_writable(out / folder, "--out")
-    bar = partial(progress_bar, desc="cells", unit="cell")
-    study = Study.read(folders, given.checkpoint, given.protocol, progress=bar)
-    for place in {cell.path.parent for cell in study.cells}:
-        remove_left(place)
-    if given.variant:
-        routers = study.results["router"]
-        for name in given.variant:
-            check_choice("--variant", name, sorted(routers.unique()))
-        study = study.of_variants(study.results.loc[routers.isin(given.variant), "variant"].unique())
+    """Read the results, judge the claims, write the report or the archive, and print what was asked for."""
+    folders, out = check_flags(given)
+    study = read(folders, given)
     judged = study.claims() if out or given.claims else pd.DataFrame()
     written: list[Path | str] = []
     if out:
@@ -96,6 +73,41 @@ def main(given: flags.FlagValues) -> None:
     missing = len(study.missing)
     print(f"{plural(missing, 'cell') if missing else 'No cell'} missing of those that were asked for.")
     print(f"Wrote {' and '.join(map(str, written))}")
+
+
+def check_flags(given: flags.FlagValues) -> tuple[list[str], Path | None]:
+    """Return the folders to read, and the one to write to; raise `ValueError` on what cannot be done."""
+    folders = [part for item in given.results or [] for part in item.split(",") if part]
+    if not folders or not (given.out or given.archive):
+        raise ValueError(
+            "Give --results=DIR, a folder that training wrote, and --out=DIR, where to write (or --archive)."
+        )
+    for flag, known in (("figures", FIGURES), ("vector", VECTOR)):
+        for name in given[flag].value or []:
+            check_choice(f"--{flag}", name, list(known))
+    if given.archive:
+        check_archive_name("--archive", given.archive)
+        check_file_writable(given.archive, "--archive")
+    if not given.out:
+        return folders, None
+    out = check_writable(given.out, "--out")
+    for folder in FOLDERS:
+        check_writable(out / folder, "--out")
+    return folders, out
+
+
+def read(folders: list[str], given: flags.FlagValues) -> Study:
+    """Return the results of the folders, of the protocols and variants that the flags name."""
+    bar = partial(progress_bar, desc="cells", unit="cell")
+    study = Study.read(folders, given.checkpoint, given.protocol, progress=bar)
+    for place in {cell.path.parent for cell in study.cells}:
+        remove_left(place)
+    if not given.variant:
+        return study
+    routers = study.results["router"]
+    for name in given.variant:
+        check_choice("--variant", name, sorted(routers.unique()))
+    return study.of_variants(study.results.loc[routers.isin(given.variant), "variant"].unique())
 
 
 #: the whole command

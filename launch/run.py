@@ -14,9 +14,11 @@ Examples:
 """
 
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -30,6 +32,9 @@ from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.models.architectures.sizes import check_size
 from modtf.models.own import MODELS
 from modtf.protocol import PLACES, STRATEGIES, preset
+
+if TYPE_CHECKING:
+    from modtf.engines.state import State
 
 RUN = "run.json"
 
@@ -72,76 +77,152 @@ def shared_cell(cells: list[Cell]) -> Cell:
     return next((cell for cell in cells if cell.runs not in MODELS), replace(cells[0], model={}))
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What the flags ask for, before anything was looked up on disk."""
+
+    cells: list[Cell]  # one per variant; with --best as tuning found them
+    plain: list[Cell]  # as the flags alone say
+    out: Path
+    checkpoint: str  # whose measures are printed
+    configuration: str  # the text of `run.json`
+    label: str  # of what all cells share
+    learning_rate: str  # in words
+    preset: str  # its name
+
+
 def main(given: flags.FlagValues) -> None:
-    """Runs the cells one after the other, models of the user's first, then prints the table."""
-    asked = cells_of_flags(given)
-    cells = with_best(asked, given)
-    first, training = shared_cell(asked), asked[0].protocol.training
+    """Resolve the cells, check them, train those that are not finished, and print the table."""
+    asked = resolve(given)
+    states = look_up(asked)
+    announce(asked)
+    left_out = train(asked, states, given)
+    print_table(asked, left_out)
+
+
+def resolve(given: flags.FlagValues) -> Asked:
+    """Return the cells of the flags, and the folder to write to; raise `ValueError` on invalid flags."""
+    plain = cells_of_flags(given)
+    cells = with_best(plain, given)
+    first = shared_cell(plain)
     label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)
     name = f"{label}_{given.preset}" + ("_best" if given.best else "")
     out = Path(given.out or Path("runs", name))
     check_path("--out", out)
-    configuration = check_folder(out, asked, given.best)
-    from modtf.engines.state import state_of, write_asked  # pandas takes time
-    from modtf.results.schema import CHECKPOINTS
+    configuration = check_folder(out, plain, given.best)
+    from modtf.results.schema import CHECKPOINTS  # pandas takes time
 
     checkpoint = given.checkpoint or first.task.family.checkpoint
     check_choice("--checkpoint", checkpoint, CHECKPOINTS)
-    states = {cell.folder: state_of(cell, out) for cell in cells}
-    unfinished = [cell for cell in cells if states[cell.folder].name != "finished"]
-    if unfinished:
-        check_writable(out, "--out")
-    for cell in unfinished:
-        check_size(cell)
-    if unfinished:
-        from modtf.datasets.streaming import stream
-
-        stream(first.task, 1)  # data that are not there are the fault of no variant
+    training = plain[0].protocol.training
     rate = "the rates found" if given.best else f"learning rate {training.learning_rate:g}"
     rate += f", {training.schedule}" if training.schedule else ""
+    return Asked(cells, plain, out, checkpoint, configuration, label, rate, given.preset)
+
+
+def look_up(asked: Asked) -> "dict[str, State]":
+    """Return the state of every cell by its folder; check whether those that are not finished can be run."""
+    from modtf.engines.state import state_of
+
+    states = {cell.folder: state_of(cell, asked.out) for cell in asked.cells}
+    unfinished = _unfinished(asked.cells, states)
+    if unfinished:
+        check_writable(asked.out, "--out")
+        for cell in unfinished:
+            check_size(cell)
+        from modtf.datasets.families.base import check_data
+
+        check_data(asked.plain[0].task)  # missing data are the fault of no variant
+    return states
+
+
+def announce(asked: Asked) -> None:
+    """Print what will be trained, and which options apply to some variants alone."""
+    members, steps = len(asked.plain[0].members), asked.plain[0].protocol.training.steps
     print(
-        f"{label}: {len(cells)} variants x {len(first.members)} members, {training.steps:,} steps at {rate} "
-        f"(preset {given.preset}). Writing to {out}",
+        f"{asked.label}: {len(asked.cells)} variants x {members} members, {steps:,} steps at "
+        f"{asked.learning_rate} (preset {asked.preset}). Writing to {asked.out}",
         flush=True,
     )
-    for name in dict.fromkeys(name for cell in asked for name in cell.router):
-        users = [cell.variant for cell in asked if name in cell.router]
-        if len(users) < len(cells):
+    for name in dict.fromkeys(name for cell in asked.plain for name in cell.router):
+        users = [cell.variant for cell in asked.plain if name in cell.router]
+        if len(users) < len(asked.plain):
             print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
-    refused: dict[str, str] = {}
-    if unfinished:
-        from modtf.engines.cell import check_builds, run_cell
-        from modtf.training.strategy import choose_strategy
 
-        strategy = choose_strategy(given.strategy, training.batch_size, len(first.members))
-        for cell in unfinished:
-            if cell.router or cell.model or cell.variant not in VARIANTS:  # those with anything to be wrong
-                try:
-                    check_builds(cell)
-                except ValueError as error:
-                    if cell.router or cell.model or cell.runs in MODELS or len(cells) == 1:
-                        raise
-                    print(f"{cell.variant} is left out: {error}", flush=True)
-                    refused[cell.folder] = cell.variant
-        cells, unfinished = ([c for c in some if c.folder not in refused] for some in (cells, unfinished))
-        if not cells:
-            raise ValueError("no variant is left to run.")
-        write_text(out / RUN, configuration)  # only now: nothing is written on bad input
-        write_asked(unfinished, out)
-        for remark in filter(None, (state.remark(name) for name, state in states.items())):
-            print(remark, flush=True)
-        for cell in sorted(unfinished, key=lambda cell: cell.runs not in MODELS):  # theirs may fail
-            run_cell(cell, out, strategy=strategy, data=given.data, wait=given.wait)
+
+def train(asked: Asked, states: "dict[str, State]", given: flags.FlagValues) -> list[Cell]:
+    """Train the cells that are not finished, registered models first; return those that cannot be built."""
+    unfinished = _unfinished(asked.cells, states)
+    if not unfinished:
+        return []
+    from modtf.engines.cell import run_cell
+    from modtf.engines.state import write_asked
+    from modtf.training.strategy import choose_strategy
+
+    training, members = asked.plain[0].protocol.training, len(asked.plain[0].members)
+    strategy = choose_strategy(given.strategy, training.batch_size, members)
+    left_out = refused(unfinished, alone=len(asked.cells) == 1)
+    if len(left_out) == len(asked.cells):
+        raise ValueError("no variant is left to run.")
+    unfinished = [cell for cell in unfinished if cell not in left_out]
+    write_text(asked.out / RUN, asked.configuration)  # only now: nothing is written on bad input
+    write_asked(unfinished, asked.out)
+    for remark in filter(None, (state.remark(name) for name, state in states.items())):
+        print(remark, flush=True)
+    for cell in sorted(unfinished, key=lambda cell: cell.runs not in MODELS):  # a user's model may fail
+        run_cell(
+            cell,
+            asked.out,
+            strategy=strategy,
+            data=given.data,
+            wait=given.wait,
+            state=states[cell.folder],
+        )
+    return left_out
+
+
+def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
+    """Return the cells that cannot be built, and print why.
+
+    Raises:
+        ValueError: where options that the user gave are wrong, or there is no other variant.
+    """
+    from modtf.engines.cell import check_builds
+
+    found = []
+    for cell in cells:
+        chosen = cell.router or cell.model or cell.runs in MODELS
+        if not chosen and cell.variant in VARIANTS:
+            continue  # nothing can be wrong with it
+        try:
+            check_builds(cell)
+        except ValueError as error:
+            if chosen or alone:
+                raise
+            print(f"{cell.variant} is left out: {error}", flush=True)
+            found.append(cell)
+    return found
+
+
+def print_table(asked: Asked, left_out: Sequence[Cell]) -> None:
+    """Print how the variants compare; raise `ValueError` if some were left out."""
     from modtf.analysis import results_table, table_note
     from modtf.analysis.table import sizes_note
     from modtf.results import load_results
 
-    frame = load_results([str(out / cell.folder) for cell in cells])
-    frame = frame[frame["checkpoint"] == checkpoint]
-    note = f"{table_note(frame)}\n{sizes_note(first, checkpoint, preset(given.preset, first.task).protocol)}"
-    print(f"\n{results_table(frame)}\n\n{note}\nLook inside: {tensorboard_line(out)}")
-    if refused:
-        raise ValueError(f"left out: {', '.join(refused.values())}; why stands above.")
+    frame = load_results([str(asked.out / cell.folder) for cell in asked.cells if cell not in left_out])
+    frame = frame[frame["checkpoint"] == asked.checkpoint]
+    first = shared_cell(asked.plain)
+    sizes = sizes_note(first, asked.checkpoint, preset(asked.preset, first.task).protocol)
+    print(f"\n{results_table(frame)}\n\n{table_note(frame)}\n{sizes}")
+    print(f"Look inside: {tensorboard_line(asked.out)}")
+    if left_out:
+        names = ", ".join(cell.variant for cell in left_out)
+        raise ValueError(f"left out: {names}; why stands above.")
+
+
+def _unfinished(cells: Sequence[Cell], states: "dict[str, State]") -> list[Cell]:
+    return [cell for cell in cells if states[cell.folder].name != "finished"]
 
 
 #: the whole command

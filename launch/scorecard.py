@@ -28,7 +28,7 @@ from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
 from modtf.plugins import load_plugin
 from modtf.studies.check import check_cell
-from modtf.studies.point import OPTIONS, PARTS, options_known
+from modtf.studies.point import OPTIONS, PARTS, share_options
 
 CARD = "scorecard.json"
 SMOKE_WORDS = "SMOKE: a few steps, to see that all of it works. No number here means anything."
@@ -56,16 +56,11 @@ def newcomer(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
             raise ValueError(
                 f"--set {name}.{next(iter(settings[name]))}: {frozen.version} says it, for all alike."
             )
-    known: dict[str, dict[str, object]] = {name: {} for name in OPTIONS}
-    cells = []
-    for arch in frozen.protocols:
-        own = {name: options_known(name, FAMILIES[arch], variant) for name in OPTIONS}
-        for name in OPTIONS:
-            known[name] |= own[name]
-        chosen = {n: {k: v[0] for k, v in settings[n].items() if k in own[n]} for n in OPTIONS}
-        cells.append(frozen.cell(arch, variant, **chosen))
+    asked = {name: {option: values[0] for option, values in settings[name].items()} for name in OPTIONS}
+    own, known = share_options(asked, [(FAMILIES[arch], variant) for arch in frozen.protocols])
     for name in OPTIONS:
-        check_known(name, settings[name], known[name], repr(variant))
+        check_known(name, asked[name], known[name], repr(variant))
+    cells = [frozen.cell(arch, variant, **own[arch, variant]) for arch in frozen.protocols]
     for cell in cells:
         check_cell(cell)
     return cells

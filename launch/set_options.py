@@ -20,7 +20,9 @@ Settings = Mapping[str, Mapping[str, list[Any]]]  # namespace -> name -> one val
 
 
 class _OptionFlag(flags.Flag[str]):
-    """The flag of an option of a family."""
+    """The flag of an option of tasks, which `--help` shows under the families that have it."""
+
+    by_family: Mapping[str, Option]
 
 
 def define_settings(values: flags.FlagValues) -> None:
@@ -30,8 +32,9 @@ def define_settings(values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string("set", [], words, flag_values=values)
     for name, options in _family_options().items():
         if name not in values:  # else --set task.NAME alone
-            words = "; ".join(f"{family}: {option.description}" for family, option in options.items())
-            flags.DEFINE_flag(_OptionFlag(flags.ArgumentParser(), None, name, None, f"{words}."), values)
+            flag = _OptionFlag(flags.ArgumentParser(), None, name, None, f"Of {', '.join(options)}.")
+            flag.by_family = options
+            flags.DEFINE_flag(flag, values)
 
 
 def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
@@ -102,12 +105,17 @@ def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:
         return [choices.get(one, parse_value(one)) for one in texts]  # the task checks them
     if namespace not in PARTS:
         return [parse_value(one) for one in texts]
+    return _field_values(namespace, name, texts, text)
+
+
+def _field_values(namespace: str, name: str, texts: Sequence[str], text: str) -> list[Any]:
+    """Return the values of a protocol's field, of its type where that has one; the protocol checks them."""
     fields = PARTS[namespace]
     check_known(namespace, [name], fields, namespace)
     kind = str(getattr(fields[name].type, "__name__", fields[name].type))  # "int", "float | None", ...
     if kind.startswith("tuple"):
         return [None if text == "None" else tuple(text.split(","))]
-    numbers = [parse_value(one) for one in texts]  # which the protocol checks; 1 stands for 1.0
+    numbers = [parse_value(one) for one in texts]  # 1 stands for 1.0
     return [float(one) if kind.startswith("float") and is_number(one) else one for one in numbers]
 
 

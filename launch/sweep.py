@@ -128,11 +128,8 @@ def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.
 
 def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
     """Prints every cell with its models, steps, estimated cost and state, then sums."""
-    from modtf.engines.processors import default_workers, processors
     from modtf.engines.state import state_of
-    from modtf.studies.estimate import estimate, on_accelerator
-    from modtf.training.processor import processor_name
-    from modtf.training.provenance import accelerators
+    from modtf.studies.estimate import estimate
 
     found = estimate(cells, say=lambda line: print(line, flush=True))
     states = {cell.folder: state_of(cell, out).name for cell in cells}
@@ -143,11 +140,23 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
             f"{cell.label.ljust(width)}  {len(cell.members):6}  {cell.protocol.training.steps:9,}  "
             f"{cost.parameters:11,}  {_number(cost.hours):>9}  {cost.gigabytes:3.0f}  {states[cell.folder]}"
         )
-    done = [(c, cost) for c, cost in zip(cells, found, strict=True) if states[c.folder] == "finished"]
-    left = [cost for c, cost in zip(cells, found, strict=True) if states[c.folder] != "finished"]
+    pairs = list(zip(cells, found, strict=True))
+    done = [(cell, cost) for cell, cost in pairs if states[cell.folder] == "finished"]
+    left = [cost for cell, cost in pairs if states[cell.folder] != "finished"]
     counts = ", ".join(f"{count} {name}" for name, count in Counter(states.values()).items())
     models = sum(len(cell.members) for cell in cells)
     print(f"\n{plural(len(cells), 'cell')} ({counts}), {plural(models, 'model')} of one shape each.")
+    _print_sum(left, workers)
+    print(_accuracy(done, out))
+
+
+def _print_sum(left: "Sequence[Estimate]", workers: int | None) -> None:
+    """Print what the cells that are left cost together."""
+    from modtf.engines.processors import default_workers, processors
+    from modtf.studies.estimate import on_accelerator
+    from modtf.training.processor import processor_name
+    from modtf.training.provenance import accelerators
+
     hours, longest = sum(cost.hours for cost in left), max((cost.hours for cost in left), default=0.0)
     size = min(workers or default_workers(), max(1, len(left)))
     wall = max(hours / min(size, len(accelerators()) if on_accelerator() else processors()), longest)
@@ -155,7 +164,7 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
     memory = max((cost.gigabytes for cost in left), default=0.0)
     print(
         f"Left to do: about {_time(hours)} of {device}; with {size} workers here at least {_time(wall)}. "
-        f"A worker takes up to {memory:.1f} GB.\n{_accuracy(done, out)}"
+        f"A worker takes up to {memory:.1f} GB."
     )
 
 

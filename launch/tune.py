@@ -21,6 +21,7 @@ choose one trial after the other.
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -36,6 +37,10 @@ from modtf.launch.sweep import define_engines, engine_of
 from modtf.studies.grid import shard_of
 from modtf.tuning import LISTS, ORACLES
 
+if TYPE_CHECKING:
+    from modtf.engines.work import Engine, Work
+    from modtf.tuning import Search
+
 
 def define_flags(values: flags.FlagValues) -> None:
     """Adds the flags of this command."""
@@ -47,7 +52,8 @@ def define_flags(values: flags.FlagValues) -> None:
     words += "router's option goes to the variants that know it; what a router says can be tuned is tuned "
     words += "anyway, unless --set fixes it."
     define.multi_string("space", [], words)
-    define.enum("oracle", "grid", list(ORACLES), "How to choose what to try.")
+    words = "KerasTuner's word for how to choose what to try; not the variant gt_modular."
+    define.enum("oracle", "grid", list(ORACLES), words)
     words = "At most so many for every variant; default for random and bayesian 10, for the others what they "
     define.integer("trials", None, f"{words}take.")
     define.integer("points", 5, "grid: how many values of a range.")
@@ -58,27 +64,42 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Runs the searches; exit status 1 if a trial failed."""
+    """Run the searches and print their trials; exit status 1 if a trial failed."""
     _, cells, plugins = cells_given(given)
+    out = Path(given.out or Path("runs", "tuning"))
+    searches = searches_of(cells, out, given)
+    work, engine = engine_of(cells, out, plugins, given)
+    for search in searches:
+        tuned = "; ".join(f"{path}={axis}" for path, axis in search.space.items())
+        print(f"{search.base.label}: {search.oracle}, {tuned}. Writing to {search.folder(out)}", flush=True)
+    run_trials(searches, out, work, engine, given)
+    print_trials(searches, out, given)
+
+
+def searches_of(cells: Sequence[Cell], out: Path, given: flags.FlagValues) -> "list[Search]":
+    """Return one search per cell; raise `ValueError` on flags that make no sense together."""
     points = check_integer("--points", given.points, 2)
     seed = check_integer("--oracle_seed", given.oracle_seed, 1)
     if given.trials is not None:
         check_integer("--trials", given.trials, 1)
     if given.shard is not None and given.oracle not in LISTS:
         raise ValueError(f"--shard is for {' and '.join(LISTS)}: {given.oracle} runs one trial at a time.")
-    out = check_writable(given.out or Path("runs", "tuning"), "--out")
+    check_writable(out, "--out")
     from modtf.tuning.axes import axes_given, search_of, space_of
 
     chosen = axes_given(given.space, cells)
     fixed = says_learning_rate(given)
     if fixed and "learning_rate" in chosen:
         raise ValueError("--space learning_rate and a single one cannot both be given. Leave one out.")
-    searches = [search_of(cell, space_of(cell, chosen, fixed), given.oracle, points, seed) for cell in cells]
-    limit = ORACLES[given.oracle] if given.trials is None else given.trials
-    work, engine = engine_of(cells, out, plugins, given)
+    return [search_of(cell, space_of(cell, chosen, fixed), given.oracle, points, seed) for cell in cells]
+
+
+def run_trials(
+    searches: "Sequence[Search]", out: Path, work: "Work", engine: "Engine", given: flags.FlagValues
+) -> None:
+    """Run the trials that are not finished: lists of them as a study, others one after the other."""
     from modtf.engines.run_study import run_study
     from modtf.tuning.search import begin_lists
-    from modtf.tuning.trials import best_trial, trials_note, trials_of, trials_table
 
     def run(cells: Sequence[Cell]) -> Mapping[str, str]:
         summary = run_study(cells, work, engine)
@@ -86,24 +107,28 @@ def main(given: flags.FlagValues) -> None:
             raise ValueError(summary.stopped)
         return summary.failed
 
-    for search in searches:
-        tuned = "; ".join(f"{path}={axis}" for path, axis in search.space.items())
-        print(f"{search.base.label}: {search.oracle}, {tuned}. Writing to {search.folder(out)}", flush=True)
+    limit = ORACLES[given.oracle] if given.trials is None else given.trials
     if given.oracle in LISTS:
         listed = begin_lists(searches, out, limit)
         run(listed if given.shard is None else shard_of(listed, given.shard))
-    else:
-        from modtf.tuning.oracles import run_search  # KerasTuner takes time
+        return
+    from modtf.tuning.oracles import run_search  # KerasTuner takes time
 
-        for search in searches:
-            run_search(search, out, run, limit, given.retry_failed)
+    for search in searches:
+        run_search(search, out, run, limit, given.retry_failed)
+
+
+def print_trials(searches: "Sequence[Search]", out: Path, given: flags.FlagValues) -> None:
+    """Print the trials of every search, and how to use what was found; raise `ValueError` if one failed."""
+    from modtf.tuning.trials import best_trial, trials_note, trials_of, trials_table
+
     for search in searches:
         print(f"\n{search.base.label}\n{trials_table(search, out)}\n\n{trials_note(search)}\n")
-    found = [trials_of(search, out) for search in searches]
-    if all(map(best_trial, found)):
+    trials = [trials_of(search, out) for search in searches]
+    if all(map(best_trial, trials)):
         print(f"Use it: {_use(given, out)}")
     print(f"Look inside: {tensorboard_line(out)}")
-    failed = sum(trial.status == "failed" for trials in found for trial in trials)
+    failed = sum(trial.status == "failed" for some in trials for trial in some)
     if failed:
         raise ValueError(
             f"{failed} trial(s) failed, see error.json in their folders; --retry_failed runs them again."

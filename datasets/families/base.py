@@ -178,6 +178,13 @@ class RuleData(ABC):
         return {}
 
 
+def check_data(task: Task) -> None:
+    """Raise `ValueError` if the data of a task's family are not on this machine."""
+    data = data_class(task.family)((task,))
+    data.split = "train"
+    data.bank()
+
+
 def data_class(family: Family) -> type[RuleData]:
     """Import and return the class of a family's data; raise `ValueError` if it is not a `RuleData`."""
     whose = f"The data of the family {family.name!r}"

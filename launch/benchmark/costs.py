@@ -92,33 +92,41 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
         for cell in cells:
             variant, model = cell.variant, build_cell(cell, population)
             program, runs[f"{variant} step"] = opened_step(model)
-            costs = {
-                "num_parameters": model.num_parameters,
-                "flops": BACKWARD * BATCH_SIZE * model.forward_flops(),
-                "published_steps": training.steps,
-                "steps_per_program": program.steps,
-                "compile_s": program.compile_s,
-                "program_bytes": program.program_bytes,
-            }
-            if hasattr(model, "state_width"):  # a recurrence
-                costs["gate_units"] = model.num_modules * model.state_width / (4 * model.width)
-            if data == MEMORY and len(population) > 1:
-                _, runs[f"{variant} alone"] = opened_step(build_cell(cell, population.alone(0)))
-            if data == MEMORY and common["backend"] == "tensorflow":
-                is_plain = not (cell.router or cell.model)
-                costs |= _add_training(model, clock, common["baseline"], is_plain, runs, others)
+            costs = _fixed_costs(model, program, training.steps)
+            if data == MEMORY:
+                if len(population) > 1:
+                    _, runs[f"{variant} alone"] = opened_step(build_cell(cell, population.alone(0)))
+                if common["backend"] == "tensorflow":
+                    is_plain = not (cell.router or cell.model)
+                    costs |= _add_training(model, clock, common["baseline"], is_plain, runs, others)
             found.append(costs)
         for name, call in programs.peak_calls(request["precision"], size).items():
             runs[name] = run_of(clock, call)
         if data == MEMORY:
             runs["data"] = programs.data_run(population, clock)
         samples = interleave({**runs, **others}, common["repeats"], common["seconds"])
-        for row, costs in zip(cells_of(request), found, strict=True):
+        rows = cells_of(request)
+        for row, costs in zip(rows, found, strict=True):
             costs |= costs_of(row, costs, samples, 2 * size**3)
-            if common["profile"]:
-                with programs.trace(str(Path(common["profile"], label_of(row)))):
-                    program.call(PROFILED)
+        for row in rows if common["profile"] else ():
+            with programs.trace(str(Path(common["profile"], label_of(row)))):
+                program.call(PROFILED)
     return found
+
+
+def _fixed_costs(model: ModularModel, program: Any, published_steps: int) -> Costs:
+    """Return what need not be timed."""
+    costs = {
+        "num_parameters": model.num_parameters,
+        "flops": BACKWARD * BATCH_SIZE * model.forward_flops(),
+        "published_steps": published_steps,
+        "steps_per_program": program.steps,
+        "compile_s": program.compile_s,
+        "program_bytes": program.program_bytes,
+    }
+    if hasattr(model, "state_width"):  # a recurrence
+        costs["gate_units"] = model.num_modules * model.state_width / (4 * model.width)
+    return costs
 
 
 def _add_training(

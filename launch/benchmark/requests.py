@@ -22,7 +22,7 @@ from modtf.plugins import load_plugin
 from modtf.protocol import KERNELS, PLACES, PRECISIONS
 from modtf.studies.check import check_cell
 from modtf.studies.grid import grid
-from modtf.studies.point import cell_of, options_known
+from modtf.studies.point import cell_of, share_options
 
 Request = Mapping[str, Any]
 Row = dict[str, Any]
@@ -93,18 +93,7 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
     whose variants take turns. Raises `ValueError` on values that have no meaning, before anything runs.
     """
     _check_flags(given)
-    on_device = given.device is not None
-    counted = {flag: axis for flag, axis in AXES.items() if not (given.all and flag in WHOLE)}
-    chosen = {
-        axis: _values(given, flag)
-        for flag, axis in counted.items()
-        if (given[flag].present if on_device else given[flag].value is not None)  # there defaults count, too
-    }
-    if given.evaluation:
-        chosen.setdefault("members", [PUBLISHED_MEMBERS])
-    if not on_device and len(chosen.get("members", [1])) > 1:
-        raise ValueError(f"--members={','.join(given.members)}: several numbers need --device.")
-    settings = settings_given(given)
+    on_device, chosen, settings = given.device is not None, _axes(given), settings_given(given)
     for namespace in ("training", "evaluation", "trainer"):  # the protocol is the published one
         check_known(namespace, settings[namespace], [], "a benchmark, which is of the published protocol")
     found = combinations(DEVICE_TABLE if on_device else CORE_TABLE, given.device or "cpu", chosen)
@@ -112,6 +101,20 @@ def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
         archs = [cell["arch"] for cell in found]
         found.sort(key=lambda cell: archs.index(cell["arch"]))
     return [_request(cell, settings, given.backend) for cell in found]
+
+
+def _axes(given: flags.FlagValues) -> dict[str, list[Any]]:
+    """Return the values of the axes that flags name; in CPU time defaults count, too."""
+    counted = {flag: axis for flag, axis in AXES.items() if not (given.all and flag in WHOLE)}
+    named = [
+        flag for flag in counted if (given[flag].present if given.device else given[flag].value is not None)
+    ]
+    chosen = {counted[flag]: _values(given, flag) for flag in named}
+    if given.evaluation:
+        chosen.setdefault("members", [PUBLISHED_MEMBERS])
+    if not given.device and len(chosen.get("members", [1])) > 1:
+        raise ValueError(f"--members={','.join(given.members)}: several numbers need --device.")
+    return chosen
 
 
 def _check_flags(given: flags.FlagValues) -> None:
@@ -164,10 +167,10 @@ def _request(cell: Mapping[str, Any], settings: Settings, backend: str) -> dict[
     given = {part: {name: value for name, (value,) in settings[part].items()} for part in OPTIONS}
     family = FAMILIES[cell["arch"]]
     whose = {"router": " and ".join(variants), "model": f"the architecture {family.architecture!r}"}
+    own, known = share_options({part: given[part] for part in whose}, [(family, name) for name in variants])
     for part, owners in whose.items():
-        known = {name: options_known(part, family, name) for name in variants}
-        check_known(part, given[part], {one: 0 for own in known.values() for one in own}, owners)
-        given[part] = {v: {k: x for k, x in given[part].items() if k in own} for v, own in known.items()}
+        check_known(part, given[part], known[part], owners)
+        given[part] = {name: own[family.name, name][part] for name in variants}
     given["model"] = given["model"][variants[0]]  # one architecture's
     request = {**cell, **given, "backend": backend, "xla_flags": os.environ.get("XLA_FLAGS", "")}
     for row in cells_of(request):

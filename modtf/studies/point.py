@@ -1,6 +1,6 @@
 """A point of a grid becomes a cell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +42,33 @@ def options_known(
     network = architecture or family.architecture
     known = options_of_model(str(chosen.router)) if own else options_of(ARCHITECTURES[network], "make_layers")
     return {name: default for name, default in known.items() if name not in fixed}
+
+
+def share_options(
+    given: Mapping[str, Mapping[str, Any]],
+    owners: Iterable[tuple[Family, str]],
+    architecture: str | None = None,
+) -> tuple[dict[tuple[str, str], dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]:
+    """Give each option to the variants that know it.
+
+    Args:
+        given: namespace, one of `OPTIONS` -> option -> what is said of it.
+        owners: the variants, each with its family.
+        architecture: in place of the families' own.
+
+    Returns:
+        (family, variant) -> namespace -> its options of those given; and namespace -> all options that any of
+        the variants knows, with their defaults.
+    """
+    own: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    known: dict[str, dict[str, Any]] = {namespace: {} for namespace in given}
+    for family, variant in owners:
+        shares = own.setdefault((family.name, variant), {})
+        for namespace, options in given.items():
+            defaults = options_known(namespace, family, variant, architecture)
+            known[namespace] |= defaults
+            shares[namespace] = {name: value for name, value in options.items() if name in defaults}
+    return own, known
 
 
 def cell_of(point: Mapping[str, Any]) -> Cell:

@@ -9,6 +9,7 @@ from modtf.families import FAMILIES, register_family
 from modtf.families.mlp import MLP
 from modtf.launch import run, sweep
 from modtf.launch.cells import cells_of_flags, choose_cells
+from modtf.launch.cli import help_of
 from modtf.launch.set_options import ALL
 from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
@@ -111,7 +112,7 @@ def test_a_familys_own_variants_and_their_options():
     together = swept("--arch=mlp,pictures", "--variant=modular,plain", "--set=router.modules=3")
     (plain,) = (cell for cell in together if cell.variant == "plain")
     assert plain.label.split("_r8")[0] == "pictures_classification"
-    assert "plain,two_of_all,in_stages" in given(run)["variant"].help
+    assert "pictures: plain*, two_of_all*, in_stages*." in given(run)["variant"].help
 
 
 @pytest.mark.usefixtures("pictures")
@@ -216,3 +217,12 @@ def test_flags_choose_among_the_cells_of_a_study():
     }.items():
         with pytest.raises(ValueError, match=words):
             choose_cells(study, given(sweep, "--study=paper", argument))
+
+
+def test_help_shows_the_options_of_tasks_under_their_families():
+    shown = help_of("", given(run), "modtf run", ["--arch=mha,mlp"])
+    options = shown.partition("Options of tasks")[2]
+    assert options.startswith(" of --arch=mha:\n  --search=v1 ")
+    assert "One of v1," in options
+    assert shown.endswith("Options of tasks of --arch=mlp: none.")
+    assert "--question=attribute" in help_of("", given(run), "modtf run")

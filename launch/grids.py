@@ -1,0 +1,130 @@
+"""Flags become points of a grid: every family, variant and registered model has the options that it knows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from modtf.checks import check_choice, check_integer
+from modtf.families import Family
+from modtf.launch.set_options import Settings, check_known
+from modtf.models.own import MODELS
+from modtf.models.routers import ROUTERS, default_variants
+from modtf.studies.grid import Grid, grid
+from modtf.studies.point import OPTIONS, PARTS, share_options
+
+#: flag of a number -> what it is of a point, and the least that it may be
+NUMBERS = {
+    "rules": ("num_rules", 2),
+    "width": ("width", 1),
+    "tasks": ("tasks", 1),
+    "seeds": ("seeds", 1),
+    "steps": ("training.steps", 1),
+    "batch_size": ("training.batch_size", 1),
+}
+#: flag of a word -> what it is of a point
+WORDS = {"preset": "preset", "setting": "setting", "architecture": "architecture"}
+WORDS |= {"precision": "training.precision"}
+
+
+def grids(given: flags.FlagValues, families: Sequence[Family], settings: Settings) -> Iterator[Grid]:
+    """Give the points of every family; options that --set names go to the variants that know them."""
+    models, variants = _models(given), _variants(given, families)
+    if not models and not any(variants.values()):
+        raise ValueError(f"--variant is empty; expected some of {', '.join(known_variants(families[0]))}.")
+    own = _own_options(given, families, variants, models, settings)
+    shared = _shared_axes(given) | _paths({part: settings[part] for part in PARTS})
+    for family in families:
+        axes = {"arch": family.name, **_task_axes(family, families, settings), **shared}
+        parts = [grid(variant=name, **_paths(some)) for (of, name), some in own.items() if of == family.name]
+        yield grid(**axes) * sum(parts, Grid([]))
+
+
+def _paths(options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return options by their paths, NAMESPACE.NAME."""
+    return {f"{namespace}.{k}": v for namespace, some in options.items() for k, v in some.items()}
+
+
+def _own_options(
+    given: flags.FlagValues,
+    families: Sequence[Family],
+    variants: Mapping[str, Sequence[str]],
+    models: Sequence[str],
+    settings: Settings,
+) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+    """Return the options of each (family, variant); raise `ValueError` on one that none of them knows."""
+    owners = [(family, name) for family in families for name in (*variants[family.name], *models)]
+    asked = {namespace: settings[namespace] for namespace in OPTIONS if settings[namespace]}
+    own, known = share_options(asked, owners, given.architecture)
+    networks = [given.architecture or f.architecture for f in families if variants[f.name]]
+    of_models = [*(f"the architecture {name!r}" for name in networks), *map(repr, models)]
+    for namespace in asked:
+        names = of_models if namespace == "model" else [name for _, name in owners]
+        check_known(namespace, asked[namespace], known[namespace], " and ".join(dict.fromkeys(names)))
+    return own
+
+
+def _models(given: flags.FlagValues) -> list[str]:
+    """Return the registered models of --model, each once."""
+    models = list(dict.fromkeys(given.model if "model" in given else []))
+    for name in models:
+        if name not in MODELS:
+            raise ValueError(
+                f"--model={name!r} is not known; registered: {', '.join(MODELS) or 'none'}. A file that "
+                "registers it, with @modtf.register_model, is given by --plugin=FILE."
+            )
+    return models
+
+
+def _task_axes(family: Family, families: Sequence[Family], settings: Settings) -> dict[str, Any]:
+    """Return a family's first setting, and options of tasks: those of other families are left out."""
+    known = {option.name for option in family.options}
+    foreign = {option.name for other in families for option in other.options} - known
+    return {**{k: v for k, v in settings["task"].items() if k not in foreign}, "setting": family.settings[0]}
+
+
+def _variants(given: flags.FlagValues, families: Sequence[Family]) -> dict[str, list[str]]:
+    """Family -> those of --variant that it knows, each once; all of its own by default."""
+    if given.variant is None:
+        return {family.name: default_variants(family) for family in families}
+    known = dict.fromkeys(name for family in families for name in known_variants(family))
+    for name in given.variant:
+        check_choice("--variant", name, known)
+    chosen = dict.fromkeys(given.variant)
+    return {family.name: [name for name in chosen if name in known_variants(family)] for family in families}
+
+
+def known_variants(family: Family) -> list[str]:
+    """Return a family's variants, then the routers, each of which is one, too."""
+    return list(dict.fromkeys([*(variant.name for variant in family.variants), *ROUTERS]))
+
+
+def _shared_axes(given: flags.FlagValues) -> dict[str, list[Any]]:
+    """What all flags but --arch, --variant, --model and --set say."""
+    axes: dict[str, list[Any]] = {}
+    for name, (path, least) in NUMBERS.items():
+        if given[name].value is not None:
+            axes[path] = [check_integer(f"--{name}", value, least) for value in whole_numbers(name, given)]
+    for name, path in WORDS.items():
+        if given[name].value is not None:
+            axes[path] = listed(given[name].value)
+    rate = given.learning_rate
+    if rate is not None:
+        if not 0 < rate < 1:
+            raise ValueError(f"--learning_rate={rate} must lie between 0 and 1.")
+        axes["training.learning_rate"] = [rate]
+    return axes
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def whole_numbers(name: str, given: flags.FlagValues) -> list[int]:
+    """The whole numbers of a flag."""
+    values = listed(given[name].value)
+    try:
+        return [int(value) for value in values]
+    except ValueError:
+        joined = ",".join(values)
+        raise ValueError(f"--{name}={joined}: expected whole numbers with commas between.") from None
