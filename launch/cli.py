@@ -150,7 +150,8 @@ def help_of(text: str, values: flags.FlagValues, name: str, arguments: Sequence[
     """
     if name.startswith("modtf "):
         text = text.replace(f"python launch/{name.removeprefix('modtf ')}.py", name)
-    options = {flag: values[flag].by_family for flag in values if hasattr(values[flag], "by_family")}
+    by_flag = {flag: getattr(values[flag], "by_family", None) for flag in values}  # of options of tasks
+    options = {flag: by_family for flag, by_family in by_flag.items() if by_family}
     lines = [
         text.strip(),
         "",
