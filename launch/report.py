@@ -11,7 +11,7 @@ import pandas as pd
 from absl import flags
 
 from modtf.analysis import Study, print_judged
-from modtf.analysis.claims.judge import print_claims
+from modtf.analysis.claims.words import print_claims
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.figures.base import VECTOR
 from modtf.analysis.labels import CHECKPOINT_WORDS

@@ -1,5 +1,6 @@
-"""Draws what docs/misrouting.md shows of docs/study/misrouting.zip and of misrouting_crossed.csv beside it;
-prints its tables.
+"""Draw what docs/misrouting.md shows of docs/study/misrouting.zip, and print its tables.
+
+The cross on top of the page is drawn by draw_cross.py; draw_prices.py makes its table of trained routers.
 
     modtf sweep --study=misrouting --out=studies/misrouting
     modtf report --results=studies/misrouting --archive=docs/study/misrouting.zip
@@ -14,7 +15,7 @@ import pandas as pd
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
-from modtf.analysis.claims import decisive, letters
+from modtf.analysis.claims import decisive, letters, number_words
 from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
@@ -29,7 +30,8 @@ from modtf.studies import load_study
 
 DOCS = Path(__file__).parents[1]
 CROSSED = DOCS / "study" / "misrouting_crossed.csv"
-CLAIMS = ["misrouting_costs", "a_tenth_misrouted_is_cheap", "half_the_modules_cost", "drawn_costs_more"]
+APART = ("misrouting_costs", "a_tenth_misrouted_is_cheap", "half_the_modules_cost")
+CLAIMS = [*(f"{name}_{way}" for name in APART for way in WAYS.values()), "sampled_costs_more"]
 
 
 def read() -> modtf.Study:
@@ -61,7 +63,7 @@ def costs(part: modtf.Study) -> str:
 
 
 def halved(study: modtf.Study) -> str:
-    """What half the modules save (negative: cost) where rules share modules evenly, in Markdown."""
+    """Return the loss or error of half the modules as a multiple of that of all, in Markdown."""
     rows = []
     for part in study.by_kind:
         doses, (arch, setting) = with_doses(part), part.kinds[0][:2]
@@ -73,26 +75,23 @@ def halved(study: modtf.Study) -> str:
             ]
             cells = [effect(pair, NARROWER.get(arch, MARGIN), part.level) for pair in pairs]
             if any(cells):
-                rows.append([kind_label(arch, setting), f"{size // 2} over {size} for {size} rules", *cells])
+                rows.append([kind_label(arch, setting), f"{size // 2} / {size} for {size} rules", *cells])
     header = [f"{way}, {name.split()[0]}" for way in WAYS.values() for name in (IN, OUT)]
     return markdown_table(["kind", "modules", *header], rows, left=2)
 
 
 def verdicts(study: modtf.Study) -> str:
-    """Every claim with its verdict, and the number nearest to the other side, in Markdown."""
+    """Return every claim with its verdict, and the number nearest to the other side, in Markdown."""
     rows = [
-        [
-            row.text,
-            row.kind,
-            row.verdict,
-            row.evidence,
-            f"{row.value:+.2f} ({row.low:+.2f} to {row.high:+.2f})",
-            letters(row),
-        ]
+        [row.text, row.kind, row.verdict, row.evidence, _number(row), letters(row)]
         for _, row in decisive(study.claims(CLAIMS)).iterrows()
     ]
     header = ["claim", "kind", "verdict", "weakest of its numbers", "number", "at the checkpoints"]
     return markdown_table(header, rows, left=4)
+
+
+def _number(row: pd.Series) -> str:
+    return ("" if row["is_ratio"] else "slope ") + number_words(row)
 
 
 def crossed(study: modtf.Study) -> str:

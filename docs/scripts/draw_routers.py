@@ -33,7 +33,11 @@ MARGINS = {"collapse_avg": 0.05, "alignment": 0.05}  # of equivalence
 SHOWN = (0, 1_250, 6_250, 12_500, 25_000)  # steps
 CHOICES = {"8": "dense", "2": "top-2", "1": "top-1"}
 BALANCES = {"none": "", "auxiliary": ", penalty", "bias": ", bias"}
-REFERENCES = {("0.0", "soft"): "perfect", ("0.875", "soft"): "uniform", ("0.875", "drawn"): "drawn at random"}
+REFERENCES = {
+    ("0.0", "weighted"): "perfect",
+    ("0.875", "weighted"): "uniform",
+    ("0.875", "sampled"): "sampled at random",
+}
 BALANCED = [("dense, penalty", "dense"), ("top-2, penalty", "top-2"), ("top-2, bias", "top-2")]
 BALANCED += [("top-1, penalty", "top-1"), ("top-1, bias", "top-1"), ("top-1, penalty", "top-1, bias")]
 SPARSE = [(f"{few}{how}", f"{more}{how}") for how in ("", ", penalty", ", bias")
@@ -113,11 +117,14 @@ def effects(part: modtf.Study) -> str:
             if {first, second} <= there:
                 cells = []
                 for name, of_name in parts.items():
-                    column = "gain" if name in MARGINS else "advantage"
                     pairs = match_members(of_name, first, second)
-                    cells.append(effect(pairs, margins[name], part.level, column))
-                lines.append([f"{first} over {second}", *cells])
-    return markdown_table(["what changes", *(name.replace("_", " ") for name in parts)], lines)
+                    is_measure = name in MARGINS
+                    cells.append(effect(pairs, margins[name], part.level, as_difference=is_measure))
+                lines.append([f"{first} / {second}", *cells])
+    header = [
+        f"{name.replace('_', ' ')}, difference" if name in MARGINS else f"times, {name}" for name in parts
+    ]
+    return markdown_table(["the first / the second", *header], lines)
 
 
 def prices(part: modtf.Study) -> str:

@@ -6,15 +6,27 @@ Reads docs/study/first.zip, writes docs/images/study_*.png, and prints the table
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 import modtf
 from modtf.analysis import IN, OUT, against
-from modtf.analysis.claims import CONTRADICTED, DEPENDS, INITIALS, SUPPORTED, UNDECIDED, decisive
-from modtf.analysis.claims.evidence import MOST_TASKS
+from modtf.analysis.claims import (
+    CONTRADICTED,
+    DEPENDS,
+    INITIALS,
+    NOT_ENOUGH,
+    SUPPORTED,
+    UNDECIDED,
+    VERDICTS,
+    decisive,
+)
+from modtf.analysis.claims.evidence import MOST_TASKS, as_ratio
 from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.text import markdown_table
 from modtf.analysis.trained import CHOICES
+from modtf.results import CellFolder
 
 DOCS = Path(__file__).parents[1]
 IMAGES = DOCS / "images"
@@ -27,7 +39,7 @@ PICTURES = (
 )
 NUM_RULES = 8  # which all kinds were run with
 INFORMED = ("modular_op", "gt_modular")
-LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**", DEPENDS: "depends"}
+LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**", DEPENDS: "differs"}
 
 
 def read() -> modtf.Study:
@@ -36,9 +48,9 @@ def read() -> modtf.Study:
 
 
 def verdicts(study: modtf.Study) -> str:
-    """A row per claim, a column per kind, in Markdown: the word, behind "undecided" the tasks that would
-    decide it; the verdicts at all checkpoints; q."""
-    judged = decisive(study.claims())
+    """A row per claim, a column per kind, in Markdown: the word, behind "undecided" how many fresh tasks
+    would decide it; the verdicts at all checkpoints; q by Benjamini and Hochberg, by Benjamini and Yekutieli."""
+    judged = judge(study)
     judged["word"] = [_word(row) for row in judged.itertuples()]
     kinds = list(judged["kind"].unique())
     rows = []
@@ -48,11 +60,35 @@ def verdicts(study: modtf.Study) -> str:
     return markdown_table(["claim of the paper", *kinds], rows, left=1 + len(kinds))
 
 
+def judge(study: modtf.Study) -> pd.DataFrame:
+    """Return the decisive numbers of all claims, without attention at R = 8, which has hardly learned."""
+    learned = [cell for cell in study.cells if not _hardly_learned(cell)]
+    return decisive(modtf.Study.read(learned).claims())
+
+
+def _hardly_learned(cell: CellFolder) -> bool:
+    return cell.cell["arch"] == "mha" and cell.cell["num_rules"] == NUM_RULES
+
+
+def counts(study: modtf.Study) -> str:
+    """Return how many verdicts there are, and how many supports survive a correction, in Markdown."""
+    judged = judge(study)
+    number = judged["verdict"].value_counts()
+    supports = judged[judged["verdict"] == SUPPORTED]
+    rows = [[word, str(number.get(word, 0))] for word in VERDICTS]
+    rows += [[f"supported with {name} at most 0.05", str((supports[column] <= 0.05).sum())]
+             for name, column in (("q", "q"), ("BY", "q_by"))]  # fmt: skip
+    return markdown_table(["verdict", "claims x kinds"], rows)
+
+
 def _word(row: Any) -> str:
     word = LOUD.get(row.verdict, row.verdict)
     if row.verdict == UNDECIDED:
         word += f", > {MOST_TASKS}" if row.num_tasks_needed > MOST_TASKS else f", {row.num_tasks_needed:.0f}"
-    return f"{word}; {''.join(INITIALS[getattr(row, f'verdict_{c}')] for c in CHOICES)}; {row.q:.3f}"
+    if row.verdict == NOT_ENOUGH:
+        return word
+    at_checkpoints = "".join(INITIALS[getattr(row, f"verdict_{name}")] for name in CHOICES)
+    return f"{word}; {at_checkpoints}; {row.q:.3f}, {row.q_by:.3f}"
 
 
 def costs(study: modtf.Study) -> str:
@@ -69,7 +105,7 @@ def costs(study: modtf.Study) -> str:
 
 
 def savings(study: modtf.Study) -> str:
-    """Which share of `modular`'s loss or error the informed variants save at one R, in Markdown."""
+    """The loss or error of the informed variants as a multiple of `modular`'s at one R, in Markdown."""
     table = against(study.results, level=study.level)
     table = table[(table["num_rules"] == NUM_RULES) & table["distribution"].isin([IN, OUT])]
     table = table.set_index(["kind", "variant", "distribution"])
@@ -77,8 +113,9 @@ def savings(study: modtf.Study) -> str:
     rows = []
     for kind in table.index.unique("kind"):
         found = (table.loc[(kind, *column)] for column in columns)
-        rows.append([kind, *(f"{r.gain:.0%} ({round(100 * r.low)} to {round(100 * r.high)})" for r in found)])
-    return markdown_table(["kind", *(f"{variant}, {where}" for variant, where in columns)], rows)
+        ratios = [[as_ratio(number) for number in (r.gain, r.high, r.low)] for r in found]
+        rows.append([kind, *("{:.2f} ({:.2f} to {:.2f})".format(*numbers) for numbers in ratios)])
+    return markdown_table(["kind", *(f"{variant} / modular, {where}" for variant, where in columns)], rows)
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
@@ -86,6 +123,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {
         "study.md": [
             costs(study),
+            counts(study),
             *(stands_on(study.cells, study.checkpoint, made(study)) for made in (verdicts, savings)),
         ]
     }

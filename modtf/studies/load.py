@@ -25,11 +25,15 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "factors_twins": "modtf.experiments.modarch.studies.factors",
         "factors_started": "modtf.experiments.modarch.studies.factors",
         "factors_tuning": "modtf.experiments.modarch.studies.factors_tuning",
+        "factors_cosine": "modtf.experiments.modarch.studies.factors_cosine",
+        "factors_cosine_tuning": "modtf.experiments.modarch.studies.factors_cosine",
         "scorecard": "modtf.experiments.modarch.studies.scorecard",
         "scorecard_smoke": "modtf.experiments.modarch.studies.scorecard",
         "paper": "modtf.experiments.modarch.studies.paper",
         "corruptions_quick": "modtf.experiments.corruptions.studies.quick",
+        "corruptions_rates": "modtf.experiments.corruptions.studies.quick",
         "vqa_quick": "modtf.experiments.vqa.studies",
+        "vqa_wide": "modtf.experiments.vqa.studies",
     },
 )
 

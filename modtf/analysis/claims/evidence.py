@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from modtf.analysis.intervals import LEVEL, MIN_TASKS, data_seed_means, t_interval
+from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT, data_seed_means, t_interval
 from modtf.analysis.ranking import share_error
 from modtf.results.schema import KIND
 
@@ -33,9 +33,15 @@ class Evidence:
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which the number cannot lie
     lacking: str = "no such models"  # what is said where there are no tasks
     beside: bool = False  # shown beside the others, and not judged
+    is_ratio: bool = False  # a reduction relative to the larger of two losses, shown as first / second
+    sample: tuple[tuple[int, float], ...] = ()  # (data seed, mean) of each task
 
     @property
     def expected(self) -> str:
+        if self.is_ratio and self.within is None:
+            return f"below {as_ratio(self.above):.3g}"
+        if self.is_ratio:
+            return f"{as_ratio(self.within):.3g} to {as_ratio(-self.within):.3g}"
         return f"> {self.above:g}" if self.within is None else f"within {self.within:g} of 0"
 
     @property
@@ -95,6 +101,30 @@ class Evidence:
         return int(enough[0]) if enough.size else None
 
 
+def as_ratio(reduction: float) -> float:
+    """Return first / second of two losses, from the reduction relative to the larger of them.
+
+    Example:
+        >>> as_ratio(0.2), as_ratio(-0.2)
+        (0.8, 1.25)
+    """
+    if reduction >= 0:
+        return max(0.0, 1 - reduction)
+    return 1 / (1 + reduction) if reduction > -1 else math.inf
+
+
+def shift_p(first: Evidence, second: Evidence) -> float:
+    """Return the two-sided p of a shift between two means of the same tasks; NaN for fewer than three."""
+    other = dict(second.sample)
+    shifts = np.array([other[task] - value for task, value in first.sample if task in other])
+    if len(shifts) < MIN_TASKS:
+        return math.nan
+    error = shifts.std(ddof=1) / math.sqrt(len(shifts))
+    if error == 0.0:
+        return float(shifts[0] == 0.0)
+    return float(2 * stats.t.sf(abs(shifts.mean() / error), len(shifts) - 1))
+
+
 def mean_evidence(
     frame: pd.DataFrame,
     value: str,
@@ -106,12 +136,15 @@ def mean_evidence(
     """The mean of a column, over all else within a data seed first, every data seed weighing the same."""
     if frame.empty:
         return Evidence(name, above=above, within=within, level=level)
-    sample = data_seed_means(frame, (), value)[value].to_numpy(np.float64)
+    tasks = data_seed_means(frame, (), value)
+    sample = tasks[value].to_numpy(np.float64)
     finite = int(np.isfinite(frame[value].to_numpy(np.float64)).sum())
     count = len(sample)
     mean = float(sample.mean()) if count else math.nan
     error = float(sample.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
-    return Evidence(name, mean, error, count, finite, len(frame) - finite, above, within, level)
+    found = Evidence(name, mean, error, count, finite, len(frame) - finite, above, within, level)
+    of_tasks = tuple(zip(tasks[UNIT].tolist(), sample.tolist(), strict=True))
+    return replace(found, sample=of_tasks, is_ratio=value == "advantage")
 
 
 def share_evidence(cast: pd.DataFrame, name: str, above: float, level: float = LEVEL) -> Evidence:

@@ -39,10 +39,11 @@ MODULES = {
     "modtf.experiments.modarch.claims.activation": """
         learned_activation_collapses collapse_grows modular_op_collapses_less far_from_gt_modular
         specialisation_worsens modular_op_specialises_better random_specialises_worst
-        specialised_perform_better specialised_train_faster
     """,
     "modtf.experiments.modarch.claims.misrouting": """
-        misrouting_costs a_tenth_misrouted_is_cheap half_the_modules_cost drawn_costs_more
+        misrouting_costs_weighted misrouting_costs_sampled a_tenth_misrouted_is_cheap_weighted
+        a_tenth_misrouted_is_cheap_sampled half_the_modules_cost_weighted half_the_modules_cost_sampled
+        sampled_costs_more
     """,
     "modtf.experiments.corruptions.claims": """
         modular_composes invariance_changes_little accuracy_falls single_corruptions_are_learned

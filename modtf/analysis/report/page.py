@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from modtf.analysis.claims.judge import LEGEND, decisive, evidence_words, in_words
 from modtf.analysis.claims.registry import CLAIMS
+from modtf.analysis.claims.words import LEGEND, decisive, evidence_words, in_words
 from modtf.analysis.contents import contents, how_measured
 from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.labels import CHECKPOINT_WORDS

@@ -18,7 +18,7 @@ from modtf.experiments.modarch.given import GIVEN, family_of_matrices, has_dose
 from modtf.metrics import MEASURES
 
 AGAINST = ("alignment", "inverse_mutual_information")
-DRAWN = ", drawn"
+SAMPLED = ", sampled"
 FAMILIES = ("mlp", "mha", "rnn")
 
 
@@ -43,16 +43,16 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     given = frozenset(found.loc[has_dose(found), "variant"])
     names = sorted(found["variant"].unique(), key=lambda name: (name not in given, name))
     found["variant"] = pd.Categorical(found["variant"], names)
-    matrices = [name.removesuffix(", soft").removesuffix(DRAWN) for name in names]
+    matrices = [name.removesuffix(", weighted").removesuffix(SAMPLED) for name in names]
     known = looks(pd.Series(matrices))
-    lines = ["" if name not in given else "--" if name.endswith(DRAWN) else "-" for name in names]
+    lines = ["" if name not in given else "--" if name.endswith(SAMPLED) else "-" for name in names]
     alike = [known[matrix]._replace(line=line) for matrix, line in zip(matrices, lines, strict=True)]
     mark = partial(_mark, dict(zip(names, alike, strict=True)))
     for (kind, num_rules, width), part in found.groupby(["kind", "num_rules", "width"], observed=True):
         table = _table(study, part)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"
         title = f"What misrouting costs: {kind}, R = {num_rules}, width {width}"
-        said = "soft: p is a row; drawn: one module"
+        said = "weighted: all modules, mixed by a row; sampled: one module a token"
         text = note([counts(study, table), f"checkpoint {study.checkpoint}", said])
         yield panels(mark, table, name, title, text, "where", "against", (3.6, 2.6))
 
@@ -68,9 +68,9 @@ def _table(study: TrainedModels, part: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mark(alike: Mapping[str, Look], axes: Axes, data: pd.DataFrame, _: Mapping[str, Look]) -> None:
-    """What is drawn has hollow marks, and else the look of its matrix."""
+    """Draw sampled routing with hollow marks; each matrix has one look."""
     for name, look, line in by_variant(data, alike, "x"):
-        inside = "white" if name.endswith(DRAWN) else look.colour
+        inside = "white" if name.endswith(SAMPLED) else look.colour
         joined(axes, name, look, line["x"], line, linewidth=1.2, markerfacecolor=inside)
     axes.set_xlim(-0.03, 1.03)
     axes.set_yscale("log")

@@ -11,7 +11,7 @@ from modtf.analysis.pairs import match_members
 from modtf.analysis.trained import TrainedModels
 
 GIVEN = "clamped"
-WAYS = {False: "soft", True: "drawn"}
+WAYS = {False: "weighted", True: "sampled"}
 SURE = 0.05  # of either of two one-sided tests
 Dose = tuple[str, float, bool]  # matrix, amount, and whether a module is drawn for every token
 
@@ -33,9 +33,9 @@ def family_of_matrices(model_options: str) -> str:
 
     Example:
         >>> family_of_matrices("matrix=block,amount=2,hard=True")
-        'block, drawn'
+        'block, sampled'
         >>> family_of_matrices("of=runs/mlp-0123abcd,hard=False")
-        'twin, soft'
+        'twin, weighted'
     """
     matrix, _, drawn = dose(model_options)
     return f"{'twin' if 'of' in parse_options(model_options) else matrix}, {WAYS[drawn]}"
@@ -69,17 +69,21 @@ def distance(matrix: str, amount: float) -> float:
 
 
 def trends(doses: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
-    """The slope of log loss, or error, over the alignment of a family of matrices, perfect routing included.
+    """The slope of log loss, or error, over the alignment of a family of matrices, without perfect routing.
+
+    Perfect routing would turn a step into a slope: with sampled routing the first tenth that goes wrong costs
+    most of the whole price.
 
     Args:
         doses: as `with_doses` gives it, of one distribution.
 
     Returns:
         The columns of `SERIES`, num_rules, and slope, of every task with at least three doses; at 2.3 the
-        loss is tenfold where alignment goes from 0 to 1.
+        loss is tenfold where alignment goes from 0 to 1. A block of all rules is the largest `spread`.
     """
-    perfect = doses["alignment"] == 0
-    rows = doses[(perfect | (doses["matrix"] == matrix) & (doses["drawn"] == drawn)) & (doses["value"] > 0)]
+    largest = (doses["matrix"] == "spread") & (doses["alignment"] == 1 - 1 / doses["num_rules"])
+    same = (doses["matrix"] == matrix) & (doses["alignment"] > 0) | largest & (matrix == "block")
+    rows = doses[same & (doses["drawn"] == drawn) & (doses["value"] > 0)]
     found = [
         (*series, np.polyfit(part["alignment"], np.log(part["value"]), 1)[0])
         for series, part in rows.groupby([*SERIES, "num_rules"], observed=True)
@@ -111,15 +115,27 @@ def times(values: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> s
     return f"{mean:.2f} ({low:.2f} to {high:.2f})"
 
 
-def effect(pairs: pd.DataFrame, within: float, level: float, column: str = "advantage") -> str:
-    """The mean over tasks of what `match_members` found, advantages in percent, with its interval; behind it
-    "=" where two one-sided tests at 5% say that it lies within a margin. "" where nothing was run."""
+def effect(pairs: pd.DataFrame, within: float, level: float, *, as_difference: bool = False) -> str:
+    """Return what the first of two has as a multiple of the second's, or less what the second has.
+
+    Args:
+        pairs: as `match_members` gives them.
+        within: a margin. Behind the effect stands "=" where two one-sided tests at 5% say that the ratio lies
+            between 1 / (1 + within) and 1 + within, or the difference within it.
+        level: of the interval over tasks; the mean of ratios is geometric.
+        as_difference: for measures, which can be 0.
+    """
     if pairs.empty:
         return ""
-    found = mean_evidence(pairs, column, "", within=within, level=level)
-    form = "{:+.0%}" if column == "advantage" else "{:+.2f}"
-    low, high = map(form.format, found.interval)
-    return f"{form.format(found.value)} ({low} to {high})" + " =" * (found.p_for < SURE)
+    if as_difference:
+        change = pairs["value_first"] - pairs["value_second"]
+    else:
+        change, within = np.log(pairs["value_first"] / pairs["value_second"]), np.log1p(within)
+    found = mean_evidence(pairs.assign(change=change), "change", "", within=within, level=level)
+    numbers = np.array([found.value, *found.interval])
+    form = "{:+.2f}" if as_difference else "{:.2f}"
+    mean, low, high = map(form.format, numbers if as_difference else np.exp(numbers))
+    return f"{mean} ({low} to {high})" + " =" * (found.p_for < SURE)
 
 
 def _is(doses: pd.DataFrame, matrix: str, amount: float, drawn: bool) -> pd.Series:

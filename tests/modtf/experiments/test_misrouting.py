@@ -1,5 +1,7 @@
 """The figure of what misrouting costs, on simulated results."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from simulated_results import study_of
@@ -8,7 +10,7 @@ from modtf.analysis import performance_rows
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.figures import NothingToDraw
-from modtf.experiments.modarch.given import distance, dose, family_of_matrices, with_doses
+from modtf.experiments.modarch.given import distance, dose, family_of_matrices, trends, with_doses
 from modtf.experiments.modarch.studies.misrouting import DOSES as STUDY
 from modtf.metrics import alignment
 from modtf.models.routers.clamped import clamped_matrix
@@ -31,9 +33,9 @@ def test_every_dose_is_a_point_of_its_family(study):
     [picture, *_] = study.figure("misrouting")
     assert picture.name == "misrouting_mlp_regression_r8_e32"
     points = picture.table.groupby(["where", "against", "variant"], observed=True).size().unstack()
-    assert points["spread, soft"].eq(2).all()
-    others = ["modular", "gt_modular", "twin, soft"]
-    assert points[["spread, drawn", "block, soft", *others]].eq(1).all(axis=None)
+    assert points["spread, weighted"].eq(2).all()
+    others = ["modular", "gt_modular", "twin, weighted"]
+    assert points[["spread, sampled", "block, weighted", *others]].eq(1).all(axis=None)
     assert len(points) == 4  # in and out of distribution, against two measures
     rows = study.results.query("kind == 'MLP regression' and variant == 'modular'")
     point = picture.table.query("variant == 'modular' and against == 'Alignment'").set_index("where")
@@ -44,8 +46,8 @@ def test_every_dose_is_a_point_of_its_family(study):
 
 
 def test_families_of_matrices():
-    assert family_of_matrices("") == "spread, soft"
-    assert family_of_matrices("matrix=collapsed,amount=4,hard=True") == "collapsed, drawn"
+    assert family_of_matrices("") == "spread, weighted"
+    assert family_of_matrices("matrix=collapsed,amount=4,hard=True") == "collapsed, sampled"
 
 
 def test_without_given_routing_it_says_how_to_get_it(study):
@@ -89,36 +91,45 @@ def test_what_a_dose_costs_is_found(priced):
     table = with_doses(priced)
     assert table["alignment"].nunique() == 6
     assert len(table) == 20 * 5 * 2  # in and out of distribution
-    for name, piece in evidence(priced, "misrouting_costs").items():
-        assert piece.supports, name
-        assert piece.value == pytest.approx(COSTS, abs=0.35), name
-    tenth = evidence(priced, "a_tenth_misrouted_is_cheap")
-    assert tenth["perfect over a tenth, soft, in distribution"].value == pytest.approx(0.18, abs=0.05)
+    for way, name in product(("weighted", "sampled"), ("spread", "block")):
+        for where in ("in distribution", "out of distribution"):
+            piece = evidence(priced, f"misrouting_costs_{way}")[f"{name}, {where}"]
+            assert piece.supports, name
+            assert piece.value == pytest.approx(COSTS, abs=0.6), name
+    tenth = evidence(priced, "a_tenth_misrouted_is_cheap_weighted")
+    assert tenth["perfect over a tenth, in distribution"].value == pytest.approx(0.18, abs=0.05)
     assert not any(piece.supports for piece in tenth.values())
-    halves = evidence(priced, "half_the_modules_cost")
+    halves = evidence(priced, "half_the_modules_cost_weighted")
+    halves |= {
+        f"{name}, sampled": piece for name, piece in evidence(priced, "half_the_modules_cost_sampled").items()
+    }
     assert [piece.num_tasks for piece in halves.values()] == [5] * 12
     of_eight = np.mean([piece.value for name, piece in halves.items() if "8 modules" in name])
     assert of_eight == pytest.approx(1 - 1 / 1.2, abs=0.05)
-    drawn = evidence(priced, "drawn_costs_more")
+    drawn = evidence(priced, "sampled_costs_more")
     assert len(drawn) == 18
     assert np.mean([piece.value for piece in drawn.values()]) == pytest.approx(1 - 1 / 1.1, abs=0.03)
+
+
+def test_a_step_is_no_slope(priced):
+    """Where all doses but perfect routing cost the same, the slope is 0: perfect routing is no part of it."""
+    doses = with_doses(priced)
+    doses["value"] = np.where(doses["alignment"] == 0, 0.1, 0.5)
+    assert trends(doses, "spread", True)["slope"].to_numpy() == pytest.approx(0.0, abs=1e-12)
 
 
 def test_doses_that_a_kind_lacks_do_not_count_against_it(priced):
     wanted = priced.results["model_options"].astype(str).str.contains("matrix=spread", regex=False)
     spread = priced.of_variants(priced.results.loc[wanted, "variant"].astype(str).unique().tolist())
-    assert set(evidence(spread, "misrouting_costs")) == {
-        f"spread, {way}, {where}"
-        for way in ("soft", "drawn")
-        for where in ("in distribution", "out of distribution")
-    }
-    halves = evidence(spread, "half_the_modules_cost").values()
-    assert len(halves) == 12
+    expected = {f"spread, {where}" for where in ("in distribution", "out of distribution")}
+    assert set(evidence(spread, "misrouting_costs_sampled")) == expected
+    halves = evidence(spread, "half_the_modules_cost_sampled").values()
+    assert len(halves) == 6
     assert not any(piece.num_tasks for piece in halves)
 
 
 def test_claims_of_misrouting_are_judged_where_routing_was_given(study):
-    names = ["misrouting_costs", "drawn_costs_more"]
+    names = ["misrouting_costs_weighted", "sampled_costs_more"]
     judged = judge_all(study, names)
     assert judged["claim"].unique().tolist() == names
     assert judge_all(study.of_variants(["modular", "gt_modular"]), names).empty

@@ -157,9 +157,9 @@ def test_a_newcomer_beside_given_routings(reference):
     """Between 1.25 and 1.5 times, or 1.5 and twice: halfway, as logarithms go."""
     found = place(study_with(reference, rows("mine", 1.6, 0.375)), NAME)
     assert found["cost"].to_numpy() == pytest.approx(1.6)
-    assert found["soft"].to_numpy() == pytest.approx(np.sqrt(1.25 * 1.5))
-    assert found["drawn"].to_numpy() == pytest.approx(np.sqrt(1.5 * 2))
-    assert found["beyond drawn"].to_numpy() == pytest.approx(1.6 / np.sqrt(1.5 * 2))
+    assert found["weighted"].to_numpy() == pytest.approx(np.sqrt(1.25 * 1.5))
+    assert found["sampled"].to_numpy() == pytest.approx(np.sqrt(1.5 * 2))
+    assert found["beyond sampled"].to_numpy() == pytest.approx(1.6 / np.sqrt(1.5 * 2))
 
 
 def test_the_page(reference, tmp_path):

@@ -1,13 +1,13 @@
 """Claims about what misrouting costs, by models whose modules were trained under a routing that was given."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product
 
 import pandas as pd
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.claims.registry import documented_claim
+from modtf.analysis.claims.registry import register_claim
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.given import GIVEN, WAYS, Dose, saved, trends, with_doses
@@ -18,7 +18,7 @@ NARROWER = {"rnn": 0.05}  # where ten tasks resolve more: 3 to 4%
 EVENLY = {2: ("block", 2), 4: ("block", 4), 8: ("spread", 0.875)}
 REDUCTION = "relative reduction of the loss or error"
 
-claim = partial(documented_claim, "misrouting", router=GIVEN)
+claim = partial(register_claim, figure="misrouting", router=GIVEN)
 
 
 def _run(found: Iterable[Evidence]) -> list[Evidence]:
@@ -31,18 +31,6 @@ def _doses(study: TrainedModels) -> dict[str, pd.DataFrame]:
     """`with_doses`, in and out of distribution."""
     doses = with_doses(study)
     return {where: doses[doses["distribution"] == where] for where in (IN, OUT)}
-
-
-@claim("slope of the log loss or error over alignment")
-def misrouting_costs(study: TrainedModels) -> list[Evidence]:
-    """the farther a routing that is given is from the rules, the worse its modules perform."""
-    apart = _doses(study)
-    return _run(
-        mean_evidence(
-            trends(apart[where], matrix, drawn), "slope", f"{matrix}, {way}, {where}", level=study.level
-        )
-        for where, matrix, (drawn, way) in product(apart, ("spread", "block"), WAYS.items())
-    )
 
 
 def _compared(
@@ -58,37 +46,73 @@ def _compared(
     )
 
 
-@claim(REDUCTION)
-def a_tenth_misrouted_is_cheap(study: TrainedModels) -> list[Evidence]:
-    """a tenth of the tokens, or of every token, misrouted costs less than 15%, in the rnn than 5%."""
-    doses = [
-        (f"perfect over a tenth, {way}", ("spread", 0.0, False), ("spread", 0.1, drawn))
-        for drawn, way in WAYS.items()
-    ]
+def _costs(study: TrainedModels, drawn: bool) -> list[Evidence]:
+    """Return the slopes over all doses but perfect routing."""
+    apart = _doses(study)
+    return _run(
+        mean_evidence(trends(apart[where], matrix, drawn), "slope", f"{matrix}, {where}", level=study.level)
+        for where, matrix in product(apart, ("spread", "block"))
+    )
+
+
+def _a_tenth(study: TrainedModels, drawn: bool) -> list[Evidence]:
+    """Return what perfect routing saves over a tenth misrouted."""
+    doses = [("perfect over a tenth", ("spread", 0.0, False), ("spread", 0.1, drawn))]
     [arch] = study.results["arch"].unique()
     return _compared(study, doses, within=NARROWER.get(str(arch), MARGIN))
 
 
-@claim(REDUCTION)
-def half_the_modules_cost(study: TrainedModels) -> list[Evidence]:
-    """where rules share modules evenly, half as many modules do worse at the same alignment."""
+def _halves(study: TrainedModels, drawn: bool) -> list[Evidence]:
+    """Return what all modules save over half of them."""
     doses = [
-        (
-            f"{size} modules over {size // 2} for {size} rules, {way}",
-            (*even, drawn),
-            ("collapsed", size, drawn),
-        )
-        for (drawn, way), (size, even) in product(WAYS.items(), EVENLY.items())
+        (f"{size} modules over {size // 2} for {size} rules", (*even, drawn), ("collapsed", size, drawn))
+        for size, even in EVENLY.items()
     ]
     return _compared(study, doses)
 
 
-@claim(REDUCTION)
-def drawn_costs_more(study: TrainedModels) -> list[Evidence]:
-    """a module drawn for every token costs more than all of them, mixed as they would be drawn."""
+def _apart(
+    name: str, text: str, statistic: str, find: Callable[[TrainedModels, bool], list[Evidence]]
+) -> None:
+    """Register a claim of weighted and one of sampled routing; they often differ."""
+    for drawn, way in WAYS.items():
+
+        def judged(study: TrainedModels, drawn: bool = drawn) -> list[Evidence]:
+            return find(study, drawn)
+
+        claim(f"{name}_{way}", text=text.format(way=way), statistic=statistic)(judged)
+
+
+_apart(
+    "misrouting_costs",
+    "the farther a {way} routing is from the rules, the worse its modules perform",
+    "slope of the log loss or error over alignment, without perfect routing",
+    _costs,
+)
+_apart(
+    "a_tenth_misrouted_is_cheap",
+    "a tenth of {way} routing misrouted costs less than 15%, in the rnn than 5%",
+    REDUCTION,
+    _a_tenth,
+)
+_apart(
+    "half_the_modules_cost",
+    "where rules share modules evenly, half as many modules, {way}, do worse at the same alignment",
+    REDUCTION,
+    _halves,
+)
+
+
+@claim(
+    "sampled_costs_more",
+    text="one module sampled for each token costs more than all modules weighted by the same row",
+    statistic=REDUCTION,
+)
+def sampled_costs_more(study: TrainedModels) -> list[Evidence]:
+    """Return what weighted routing saves over sampled routing, for each matrix trained both ways."""
     both = with_doses(study).groupby(["matrix", "amount"])["drawn"].nunique()
     doses = [
-        (f"soft over drawn, {matrix} {amount:g}", (matrix, amount, False), (matrix, amount, True))
+        (f"weighted over sampled, {matrix} {amount:g}", (matrix, amount, False), (matrix, amount, True))
         for matrix, amount in both[both == 2].index
     ]
     return _compared(study, doses)

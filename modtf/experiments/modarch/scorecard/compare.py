@@ -56,9 +56,9 @@ def places(study: Study) -> pd.DataFrame:
 
     Returns:
         variant, distribution, quantity, mean, low, high, ...: the quantities are alignment; cost, the loss as
-        a multiple of the oracle's on the same task; soft and drawn, the cost of a given routing of this
-        alignment, interpolated task by task, the oracle at 0; "beyond soft" and "beyond drawn", the model's
-        cost as a multiple of these. Means of multiples are geometric.
+        a multiple of the oracle's on the same task; weighted and sampled, the cost of a given routing of
+        this alignment, interpolated task by task, the oracle at 0; "beyond weighted" and "beyond sampled",
+        the model's cost as a multiple of these. Means of multiples are geometric.
     """
     model, mlp = ["variant", "router", "model_options", "data_seed"], study.of_kind("mlp", "regression")
     aligned = mlp.results[mlp.results["measure"] == "alignment"][[*model, "value"]]
@@ -99,8 +99,9 @@ def in_short(study: Study, newcomer: str, found: pd.DataFrame, placed: pd.DataFr
         said = {r.quantity: f"{r.mean:.2f} ({r.low:.2f} to {r.high:.2f})" for r in rows.itertuples()}
         lines.append(
             f"MLP regression {where}: alignment {said['alignment']}; {said['cost']} times the oracle's "
-            f"loss. A given routing of that alignment costs {said['soft']} times, soft, and {said['drawn']}, "
-            f"drawn: the newcomer {said['beyond soft']} and {said['beyond drawn']} times as much as these."
+            f"loss. A given routing of that alignment costs {said['weighted']} times, weighted, and "
+            f"{said['sampled']}, sampled: the newcomer {said['beyond weighted']} and "
+            f"{said['beyond sampled']} times as much as these."
         )
     tasks = study.results["data_seed"].nunique()
     models = len(study.results.drop_duplicates(["arch", "variant", "data_seed"]))

@@ -124,8 +124,8 @@ def draw_places(places: pd.DataFrame, newcomer: str) -> Picture:
     perfect = [table[table["variant"] == ORACLE].assign(variant=f"given, {way}") for way in WAYS.values()]
     note = (
         f"Loss as a multiple of {ORACLE}'s on the same task, geometric means over "
-        f"{cost['num_tasks'].max()} tasks with intervals (Student's t). Given, soft: p is a row of a matrix; "
-        "drawn: one module."
+        f"{cost['num_tasks'].max()} tasks with intervals (Student's t). Given, weighted: p is a row of a "
+        "matrix; sampled: one module a token."
     )
     table, mark = pd.concat([*perfect, table], ignore_index=True), partial(_places, newcomer=newcomer)
     return panels(

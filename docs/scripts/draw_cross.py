@@ -1,0 +1,150 @@
+"""Draw the cross of trained and asked routing on top of docs/misrouting.md, and print its table.
+
+    python docs/scripts/draw_cross.py
+
+Reads misrouting.zip of docs/study, and misrouting_crossed.csv, which docs/scripts/evaluate_misrouting.py writes.
+"""
+
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+import modtf
+from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis.claims import mean_evidence
+from modtf.analysis.contents import stands_on, whole_kinds
+from modtf.analysis.figures.base import Picture, write_pngs
+from modtf.analysis.figures.layout import Look, panels
+from modtf.analysis.text import markdown_table
+from modtf.experiments.modarch.given import Dose, with_doses
+from modtf.families import FAMILIES
+from modtf.results import find_cells
+from modtf.studies import load_study
+
+DOCS = Path(__file__).parents[1]
+CROSSED = DOCS / "study" / "misrouting_crossed.csv"
+RIGHT: Dose = ("spread", 0.0, False)
+TENTH: Dose = ("spread", 0.1, True)
+RULES, WRONG = "by the rules", "a tenth wrong"
+
+
+def read() -> modtf.Study:
+    """All models of the kinds that were run whole."""
+    cells = find_cells(DOCS / "study" / "misrouting.zip")
+    return modtf.Study.read(whole_kinds(cells, load_study("misrouting").cells))
+
+
+def cross(study: modtf.Study) -> pd.DataFrame:
+    """Return what modules cost, trained by the rules or with a tenth sampled wrong, and asked either way.
+
+    Returns:
+        kind, distribution, trained, asked, and mean, low, high: the loss or error as a multiple of that of
+        modules trained and asked by the rules, on the same tasks, of the last weights.
+    """
+    found = []
+    for part in study.at("last").by_kind:
+        own = with_doses(part)
+        own = own.assign(cell=own["folder"].astype(str).str.rsplit("-").str[-1])
+        family, (arch, setting) = FAMILIES[part.kinds[0][0]], part.kinds[0][:2]
+        asked = pd.read_csv(CROSSED)
+        asked = asked[asked["cell"].isin(own["cell"])]
+        measure = family.performance_measure(setting)
+        for where, name in {IN: measure, OUT: f"{measure}_{family.headline}"}.items():
+            here = own[own["distribution"] == where]
+            best = _dose(here, RIGHT, "")
+            other = asked[asked["measure"] == name]
+            values = {
+                (RULES, RULES): best,
+                (WRONG, WRONG): _dose(here, TENTH, ""),
+                (WRONG, RULES): _dose(_dose(other, TENTH, "trained_"), RIGHT, "asked_"),
+                (RULES, WRONG): _dose(_dose(other, RIGHT, "trained_"), TENTH, "asked_"),
+            }
+            for (trained, said), rows in values.items():
+                shared = {"kind": kind_label(arch, setting), "distribution": where}
+                ends = _multiple(rows, best, part.level)
+                found.append({**shared, "trained": trained, "asked": said, **ends})
+    return pd.DataFrame(found)
+
+
+def _dose(rows: pd.DataFrame, which: Dose, prefix: str) -> pd.DataFrame:
+    """Return the rows of a dose; perfect routing is the same weighted or sampled."""
+    names = ("matrix", "amount", "hard" if prefix else "drawn")
+    matrix, amount, drawn = (rows[f"{prefix}{name}"] for name in names)
+    same = (matrix == which[0]) & (amount == which[1])
+    return rows[same & (drawn == which[2])] if which[1] else rows[same]
+
+
+def _multiple(rows: pd.DataFrame, best: pd.DataFrame, level: float) -> dict[str, float]:
+    """Return mean, low and high of the geometric mean of the ratios on the same tasks."""
+    both = rows[["data_seed", "value"]].merge(best[["data_seed", "value"]], on="data_seed")
+    found = mean_evidence(both.assign(log=np.log(both["value_x"] / both["value_y"])), "log", "", level=level)
+    return dict(zip(("mean", "low", "high"), np.exp([found.value, *found.interval]), strict=True))
+
+
+def cross_table(table: pd.DataFrame) -> str:
+    """Return the cross in Markdown."""
+    table = table.assign(
+        words=[f"{r.mean:.2f} ({r.low:.2f} to {r.high:.2f})" for r in table.itertuples()],
+        way=table["trained"] + " / " + table["asked"],
+    )
+    wide = table.pivot(index=["kind", "distribution"], columns="way", values="words")
+    ways = [
+        f"{one} / {other}"
+        for one, other in product((RULES, WRONG), repeat=2)
+        if (one, other) != (RULES, RULES)
+    ]
+    kinds = list(dict.fromkeys(table["kind"]))
+    rows = [[kind, where, *wide.loc[(kind, where), ways]] for kind in kinds for where in (IN, OUT)]
+    return markdown_table(
+        ["kind", "", *(f"trained {way.replace('/ ', '/ asked ')}" for way in ways)], rows, left=2
+    )
+
+
+def draw_cross(table: pd.DataFrame) -> Picture:
+    """Return the picture of the cross, in distribution."""
+    table = table[table["distribution"] == IN]
+    table = table.assign(
+        variant=pd.Categorical("asked " + table["asked"], [f"asked {RULES}", f"asked {WRONG}"])
+    )
+    return panels(
+        _mark, table, "misrouting_cross", "Modules pay for the routing they were trained with and asked with",
+        "Loss or error in distribution as a multiple of perfect routing's, geometric mean of ten tasks with "
+        "its 95% interval. A tenth wrong: for each token, with this probability, a module of another rule.",
+        column="kind", size=(3.6, 2.6),
+    )  # fmt: skip
+
+
+def _mark(axes: Axes, data: pd.DataFrame, known: Mapping[str, Look]) -> None:
+    places = {RULES: 0.0, WRONG: 1.0}
+    for shift, (name, part) in zip((-0.1, 0.1), data.groupby("variant", observed=True), strict=True):
+        x = part["trained"].map(places) + shift
+        ends = [part["mean"] - part["low"], part["high"] - part["mean"]]
+        look = known[str(name)]
+        axes.errorbar(x, part["mean"], ends, label=name, color=look.colour, marker=look.marker, linestyle="")
+        for at, row in zip(x, part.itertuples(), strict=True):
+            axes.annotate(f"{row.mean:.2g}", (at, row.mean), (7, -3), textcoords="offset points", size=8)
+    axes.set(yscale="log", ylim=(0.8, 60), xlim=(-0.4, 1.5), xticks=list(places.values()))
+    axes.set_xticklabels([f"trained {name}" for name in places])
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """The table of the page."""
+    return {"misrouting.md": [stands_on(study.cells, "last", cross_table(cross(study)))]}
+
+
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
+    """Write the picture of the page."""
+    return write_pngs({"misrouting_cross": draw_cross(cross(study))}, folder)
+
+
+if __name__ == "__main__":
+    trained = read()
+    draw(trained)
+    print(texts(trained)["misrouting.md"][0])

@@ -1,0 +1,98 @@
+"""Verdicts in words: the number that decided each, its unit and interval, and how sure it is."""
+
+import math
+
+import pandas as pd
+
+from modtf.analysis.claims.evidence import as_ratio
+from modtf.analysis.claims.judge import BESIDE, INITIALS, ORDER, VERDICTS
+from modtf.analysis.intervals import LEVEL
+from modtf.analysis.text import plural
+from modtf.analysis.trained import CHOICES
+
+LEGEND = (
+    "s supported, c contradicted, u undecided, - not enough runs; q: the false-discovery rate after "
+    "Benjamini and Hochberg, BY: the same whatever the tests have in common (Benjamini and Yekutieli)."
+)
+
+
+def decisive(judged: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim and kind: the piece of evidence that decided its verdict, of `num_pieces`.
+
+    A contradicting one, else one that is not sure, else the one nearest to the border.
+    """
+    judged = judged[judged["evidence_verdict"] != BESIDE]
+    ranked = judged.assign(rank=judged["evidence_verdict"].map(ORDER).fillna(3))
+    groups = ranked.groupby(["claim", "kind"], sort=False)
+    first = ranked.assign(num_pieces=groups["claim"].transform("size"), order=groups.ngroup())
+    first = first.sort_values(["order", "rank", "margin"], kind="stable").drop_duplicates(["claim", "kind"])
+    return first.drop(columns=["rank", "order"]).reset_index(drop=True)
+
+
+def in_words(judged: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim: claim, text, figure, words ("supported in 3 of 4 kinds; undecided in ...")."""
+    claims = decisive(judged).groupby("claim", sort=False)
+    rows = [(name, one["text"].iloc[0], one["figure"].iloc[0], _words(one)) for name, one in claims]
+    return pd.DataFrame(rows, columns=["claim", "text", "figure", "words"])
+
+
+def _words(claim: pd.DataFrame) -> str:
+    kinds = {verdict: claim.loc[claim["verdict"] == verdict, "kind"].tolist() for verdict in VERDICTS}
+    first, *others = sorted((v for v in VERDICTS if kinds[v]), key=lambda v: -len(kinds[v]))
+    if len(claim) == 1:
+        return f"{first} in {kinds[first][0]}"
+    number = f"{len(kinds[first])} of" if others else "all"
+    parts = [f"{first} in {number} {len(claim)} kinds"]
+    return "; ".join([*parts, *(f"{verdict} in {', '.join(kinds[verdict])}" for verdict in others)])
+
+
+def letters(row: pd.Series) -> str:
+    """The verdicts at all checkpoints, "tail s, last s, best u, pooled u", and q where there is one."""
+    found = [(name, row.get(f"verdict_{name}")) for name in CHOICES]
+    said = ", ".join(f"{name} {INITIALS[verdict]}" for name, verdict in found if verdict in INITIALS)
+    return said if math.isnan(row["q"]) else f"{said}; q {row['q']:.3f}, BY {row['q_by']:.3f}"
+
+
+def number_words(row: pd.Series) -> str:
+    """Return the number behind a verdict with its interval: a ratio of losses, or a number with its sign.
+
+    Example:
+        >>> number_words(pd.Series({"value": 0.2, "low": 0.1, "high": 0.25, "is_ratio": True}))
+        '0.80 times (0.75 to 0.90)'
+    """
+    if row["is_ratio"]:
+        value, high, low = map(as_ratio, (row["value"], row["low"], row["high"]))
+        return f"{value:.2f} times ({low:.2f} to {high:.2f})"
+    return f"{row['value']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
+
+
+def evidence_words(row: pd.Series, level: float) -> str:
+    """The number that decided, its interval, what was expected, and why it did not decide."""
+    if not math.isfinite(row["value"]):
+        return row["why"]
+    value, *ends = (
+        round(row[name], 9) for name in ("value", "low", "high")
+    )  # a correlation of 0 is none of 1e-17
+    if row["is_ratio"]:
+        value, *ends = (as_ratio(number) for number in (value, *ends[::-1]))
+    weakest = f" (weakest of {row['num_pieces']})" if row["num_pieces"] > 1 else ""
+    interval = f", {level:.0%} interval {ends[0]:.3g} to {ends[1]:.3g}"
+    interval *= not math.isnan(row["low"])
+    unit = " times the loss or error" * bool(row["is_ratio"])
+    said = [f"{row['evidence']}{weakest}: {value:.3g}{unit}{interval}, expected {row['expected']}, "]
+    said[0] += plural(row["num_tasks"], "task")
+    if row["num_missing"]:
+        said.append(f"{plural(row['num_missing'], 'value')} lost to models that diverged")
+    return "; ".join([*said, *([row["why"]] if row["why"] else []), letters(row)])
+
+
+def print_claims(judged: pd.DataFrame, level: float = LEVEL) -> str:
+    """Every claim with its verdict over kinds, then a line for each kind."""
+    lines = []
+    details = decisive(judged)
+    width = max((len(kind) for kind in details["kind"]), default=0)
+    for claim in in_words(judged).itertuples():
+        lines += [f"{claim.text}  [{claim.figure}]", f"    {claim.words}"]
+        for _, row in details[details["claim"] == claim.claim].iterrows():
+            lines.append(f"    {row['kind']:<{width}}  {row['verdict']:<15}  {evidence_words(row, level)}")
+    return "\n".join([*lines, *([LEGEND] if lines else [])])

@@ -1,0 +1,85 @@
+"""The mlp routers of the study `factors` under a cosine schedule: 26 cells of ten models, 78 to tune them.
+
+    modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
+    modtf sweep --study=factors_cosine --out=studies/factors_cosine
+
+R = M = 8, width 32, both settings, 10,000 steps. The learning rate falls to 0 as a cosine. It starts at
+1e-3, 3e-3 or 1e-2: each router in each setting takes the rate with the lowest validation loss on tasks 5 to
+7, which are not reported. The reported tasks are 10 to 19. Strengths and rates of the balances are those of
+`factors`, which a search at a constant rate found in regression.
+
+A ranking of routers at a constant rate is mostly a ranking of rates: steps of a constant size leave an error
+of their own, and a router that was tuned to smaller steps has less of it.
+"""
+
+from collections.abc import Sequence
+
+from modtf.cell import Cell
+from modtf.experiments.modarch.studies.factors import CAPACITIES, TUNED
+from modtf.experiments.modarch.studies.factors_tuning import shared_by
+from modtf.experiments.modarch.studies.first import base
+from modtf.experiments.modarch.studies.misrouting import dose
+from modtf.studies.grid import Grid, grid
+from modtf.studies.load import register_study
+
+STEPS = 10_000
+STARTS = (1e-3, 3e-3, 1e-2)  # learning rates at the first step
+TUNED_ON = (5, 6, 7)  # tasks
+HALVES = (range(10, 15), range(15, 20))  # tasks that are reported
+GIVEN = {
+    "perfect": ("spread", 0.0, False),
+    "uniform": ("spread", 0.875, False),
+    "sampled at random": ("spread", 0.875, True),
+}
+CHOICES = {8: "dense", 2: "top-2", 1: "top-1"}
+BALANCES = {"none": "", "auxiliary": ", penalty", "bias": ", bias"}
+#: setting -> router -> the rate with the lowest validation loss
+RATES: dict[str, dict[str, float]] = {
+    "classification": {},
+}
+
+
+def routers() -> dict[str, Grid]:
+    """Return perfect, uniform and random routing, then every router of `factors`, by its name."""
+    found = {name: grid(variant="clamped") * dose(*which) for name, which in GIVEN.items()}
+    for (k, balance), (_, options) in TUNED.items():
+        found[CHOICES[k] + BALANCES[balance]] = shared_by(k, balance) * grid(**options)
+    for size in CAPACITIES:
+        found[f"expert choice {size:g}"] = grid(variant="expert_choice", **{"router.capacity": size})
+    return found
+
+
+def under_cosine(setting: str, learning_rate: float | list[float], **changes: int) -> Grid:
+    """Return what cells of the mlp share whose learning rate falls from `learning_rate` to 0."""
+    training = {"steps": STEPS, "learning_rate": learning_rate, "schedule": "cosine", "evaluations": 10}
+    protocol = {f"training.{name}": value for name, value in training.items()}
+    return grid(setting=setting) * base("mlp", **protocol, **changes)
+
+
+@register_study("factors_cosine_tuning")
+def tuning() -> list[Cell]:
+    """Return every router at every starting rate, on tasks that are not reported."""
+    few = {"evaluation.tokens": 10_000, "evaluation.draws": 2}
+    return [
+        cell
+        for setting in RATES
+        for router in routers().values()
+        for cell in (_on(TUNED_ON) * router * under_cosine(setting, list(STARTS), **few)).cells()
+    ]
+
+
+@register_study("factors_cosine")
+def cells() -> list[Cell]:
+    """Return every router at its rate, on the tasks of `factors`: on the first five, then on the others."""
+    known = routers()
+    return [
+        cell
+        for tasks in HALVES
+        for setting, rates in RATES.items()
+        for name, rate in rates.items()
+        for cell in (_on(tasks) * known[name] * under_cosine(setting, rate)).cells()
+    ]
+
+
+def _on(tasks: Sequence[int]) -> Grid:
+    return grid(num_rules=8, members=tuple((task, 0) for task in tasks))
