@@ -2,7 +2,7 @@
 
     python docs/scripts/draw_cross.py
 
-Reads misrouting.zip of docs/study, and misrouting_crossed.csv, which docs/scripts/evaluate_misrouting.py writes.
+Reads misrouting.zip of docs/study, and misrouting_crossed.csv, which evaluate_misrouting.py writes.
 """
 
 from collections.abc import Mapping

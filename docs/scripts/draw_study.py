@@ -49,7 +49,7 @@ def read() -> modtf.Study:
 
 def verdicts(study: modtf.Study) -> str:
     """A row per claim, a column per kind, in Markdown: the word, behind "undecided" how many fresh tasks
-    would decide it; the verdicts at all checkpoints; q by Benjamini and Hochberg, by Benjamini and Yekutieli."""
+    would decide it; the verdicts at all checkpoints; both false-discovery rates."""
     judged = judge(study)
     judged["word"] = [_word(row) for row in judged.itertuples()]
     kinds = list(judged["kind"].unique())

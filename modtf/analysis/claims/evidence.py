@@ -38,11 +38,11 @@ class Evidence:
 
     @property
     def expected(self) -> str:
-        if self.is_ratio and self.within is None:
-            return f"below {as_ratio(self.above):.3g}"
+        if self.within is None:
+            return f"below {as_ratio(self.above):.3g}" if self.is_ratio else f"> {self.above:g}"
         if self.is_ratio:
             return f"{as_ratio(self.within):.3g} to {as_ratio(-self.within):.3g}"
-        return f"> {self.above:g}" if self.within is None else f"within {self.within:g} of 0"
+        return f"within {self.within:g} of 0"
 
     @property
     def is_enough(self) -> bool:

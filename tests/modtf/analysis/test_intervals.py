@@ -102,7 +102,7 @@ def test_holm_keeps_the_order_and_lies_between_the_p_value_and_that_times_their_
 
 def test_who_looks_after_five_and_after_ten_tasks_supports_more_often():
     """docs/statistics.md: 4.3% in place of 2.5%."""
-    looked = runpy.run_path(str(ROOT / "docs" / "simulate_intervals.py"))["looked_twice"](100_000)
+    looked = runpy.run_path(str(ROOT / "docs" / "scripts" / "simulate_intervals.py"))["looked_twice"](100_000)
     assert looked == pytest.approx(0.043, abs=0.002)
 
 
