@@ -1,2 +1,2 @@
-"""What the routers of a PyTorch model do with its tokens: `modtf.collect`. PyTorch is imported by nobody here
-before it is needed."""
+"""Record what the routers of a PyTorch model do with its tokens: `modtf.record`, `modtf.collect`.
+PyTorch is imported only where it is needed."""

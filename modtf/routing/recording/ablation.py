@@ -1,6 +1,6 @@
-"""Does it matter? What it costs the tokens of each label when one expert is switched off."""
+"""Measure what it costs the tokens of each label when one expert is switched off."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,55 +8,73 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from modtf.routing.recording.layers import RoutedLayer
+from modtf.routing.recording.record import Recorder
 
 LEVEL = 0.95
 
 
 class Ablation:
-    """Losses of the next token, by document, label, and expert that is off: of some pairs (layer, expert), or
-    all. `ValueError` on an expert that there is not. The model has run once."""
+    """Losses of the next token, by document, label, and expert that is off.
 
-    def __init__(self, layers: Sequence[RoutedLayer], pairs: Sequence[tuple[int, int]] | None):
-        sizes = [int(layer.num_experts or 0) for layer in layers]
-        self.layers = layers
+    Args:
+        recorder: of a model that has run once.
+        pairs: (layer, expert) each; None: all.
+
+    Raises:
+        ValueError: if an expert does not exist, or the layers are not those of one decoder, each run once.
+    """
+
+    def __init__(self, recorder: Recorder, pairs: Sequence[tuple[int, int]] | None):
+        self.recorder = recorder
+        if list(recorder.last) != [""] or any(run for _, run in recorder.last[""][2]):
+            raise ValueError("ablate needs a decoder-only model whose layers run once in a forward pass.")
+        self.runs = sorted(recorder.last[""][2])
+        sizes = [int(recorder.layers[layer].num_experts or 0) for layer, _ in self.runs]
         everything = [(place, expert) for place, size in enumerate(sizes) for expert in range(size)]
         self.pairs = everything if pairs is None else [(int(place), int(expert)) for place, expert in pairs]
         for pair in self.pairs:
             if pair not in everything:
                 raise ValueError(
-                    f"ablate holds {pair}; expected (layer, expert), of {len(layers)} layers with "
+                    f"ablate holds {pair}; expected (layer, expert), of {len(sizes)} layers with "
                     f"{', '.join(map(str, sizes))} experts."
                 )
         self._losses: list[NDArray[np.float64]] = []  # of every document [1 + pairs, R]
         self._counts: list[NDArray[np.float64]] = []  # [R]
         self._sent: list[NDArray[np.float64]] = []  # of every batch [pairs, R], tokens that were sent there
 
-    def add(
-        self, model: Any, inputs: Any, output: Any, keep: NDArray[np.bool_], labels: NDArray[np.int64]
-    ) -> None:
-        """Adds a batch, whose output was `output`; tokens without a next one do not count."""
-        targets = inputs["input_ids"][:, 1:]
+    def add(self, run: Callable[[], Any], targets: Any, output: Any) -> None:
+        """Add the batch that the model has just run on; tokens without a next one do not count.
+
+        Args:
+            run: runs the model on it once more.
+            targets: its tokens `[B, N]`.
+            output: what the model returned.
+        """
+        keep, values, chosen = self.recorder.last[""]
+        labels = np.zeros(keep.shape, np.int64)
+        labels[keep] = values.get("labels", 0)
         counted = keep[:, 1:] & keep[:, :-1]
         num_labels = int(labels.max()) + 1
-        losses = [_losses(output, targets)]
-        experts = [layer.seen[0].cpu().numpy() for layer in self.layers if layer.seen is not None]
+        losses = [_losses(output, targets[:, 1:])]
+        self.recorder.watcher.paused = True
         for place, expert in self.pairs:
-            self.layers[place].off = expert
+            layer = self.recorder.layers[self.runs[place][0]]
+            layer.off = expert
             try:
-                losses.append(_losses(model(**inputs), targets))
+                losses.append(_losses(run(), targets[:, 1:]))
             finally:
-                self.layers[place].off = None
+                layer.off = None
+        self.recorder.watcher.paused = False
         stacked = np.where(counted, np.stack(losses), 0.0)
         of_label = (labels[:, :-1, np.newaxis] == np.arange(num_labels)) & counted[..., np.newaxis]
         self._losses += list(np.einsum("abn,bnr->bar", stacked, of_label))
         self._counts += list(of_label.sum(axis=1).astype(np.float64))
         kept = labels[keep]
-        went = [kept[(experts[p][keep.ravel()] == e).any(axis=1)] for p, e in self.pairs]
+        went = [kept[(chosen[self.runs[p]][0] == e).any(axis=1)] for p, e in self.pairs]
         self._sent.append(np.array([np.bincount(some, minlength=num_labels) for some in went], np.float64))
 
     def table(self, names: Sequence[str] = ()) -> pd.DataFrame:
-        """What every expert is worth to every label.
+        """Return what every expert is worth to every label.
 
         Returns:
             One row per expert and label: layer, expert, label, tokens (of the label), sent (of these, to the
@@ -90,7 +108,7 @@ class Ablation:
 
 
 def _losses(output: Any, targets: Any) -> NDArray[np.float64]:
-    """Cross-entropy of the next token, `[B, N - 1]`, in nats."""
+    """Return the cross-entropy of the next token, `[B, N - 1]`, in nats."""
     from torch.nn.functional import cross_entropy
 
     logits = getattr(output, "logits", None)

@@ -1,119 +1,175 @@
-"""Where a PyTorch model sends tokens to experts, and what is seen there while it runs."""
+"""Find the routed layers of a PyTorch model, and read which experts each of them chose."""
 
-import contextlib
-from collections.abc import Iterator, Sequence
+import inspect
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import partial
 from typing import Any
 
 from modtf.checks import check_integer
+from modtf.routing.recording.choices import read_choices, read_product_keys
 
-EXPERTS = "experts"  # the last part of the name of a module that is handed experts and weights
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k")
+WRAPPERS = re.compile(r"(^|(?<=\.))_orig_mod\.|^(module\.|base_model\.model\.)+")  # in the names of modules
 
 
 @dataclass
 class RoutedLayer:
-    """A layer with experts."""
+    """A layer with experts.
+
+    Attributes:
+        name: without the names of wrappers, which `path` has.
+        kind: "experts", a module whose inputs hold the chosen experts and their weights; "router", a module
+            whose outputs hold them, or logits; "keys", a linear layer whose outputs are product keys.
+        parts: where text and vision tokens have experts of their own: the module that is told which tokens
+            are which, and whether this layer is the one for vision.
+        off: an expert whose weights are set to 0.
+    """
 
     name: str
-    module: Any  # a torch.nn.Module: of experts, inputs say where tokens go; of a router, outputs do
-    is_router: bool
+    path: str
+    module: Any  # a torch.nn.Module
+    parent: Any
+    kind: str
     num_experts: int | None  # E; None until a router has run
-    top_k: int | None = None  # of a router that puts out logits alone
-    seen: tuple[Any, Any] | None = None  # experts [T, k] and weights [T, k] of the last run
-    off: int | None = None  # an expert whose weights are 0
+    top_k: int | None
+    parts: tuple[Any, bool] | None = None
+    off: int | None = None
+
+    @property
+    def side(self) -> str:
+        """Return on which side of an encoder-decoder model the layer is."""
+        return "decoder" if "decoder" in self.name.split(".") else "encoder"
+
+    def read_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Return experts `[T, k]` and weights `[T, k]` that a module of experts was handed."""
+        chosen = read_choices([*args, *kwargs.values()], self.num_experts, self.top_k)
+        if chosen is None:
+            raise ValueError(
+                f"{self.name} was handed no experts [tokens, k] with weights. Name the routers instead: "
+                "routers='PATTERN'."
+            )
+        return chosen[:2]
+
+    def read_output(self, output: Any) -> tuple[Any, Any]:
+        """Return experts `[T, k]` and weights `[T, k]` that a router put out."""
+        if self.kind == "keys":
+            return read_product_keys(output, self.parent)
+        outputs = output if isinstance(output, tuple | list) else [output]
+        chosen = read_choices(outputs, self.num_experts, self.top_k, logits=True)
+        if chosen is None and self.num_experts is None:  # experts and weights without logits
+            size = next((len(one) for one in self.module.parameters()), None)
+            chosen = read_choices(outputs, size, self.top_k) if size else None
+        if chosen is None:
+            raise ValueError(
+                f"The output of {self.name} is neither experts with weights nor logits of which the number "
+                "of experts per token is known. Give top_k=2, for example, or other routers='PATTERN'."
+            )
+        *both, self.num_experts = chosen
+        return both[0], both[1]
+
+    def without_off(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the inputs of a module of experts in which the expert `off` has weight 0."""
+        experts, weights = self.read_inputs(args, kwargs)
+        left = weights * (experts != self.off)
+        if not any(value is weights for value in (*args, *kwargs.values())):
+            raise ValueError(f"ablate: {self.name} is handed masks instead of experts; leave ablate out.")
+        return (
+            tuple(left if value is weights else value for value in args),
+            {name: left if value is weights else value for name, value in kwargs.items()},
+        )
 
 
 def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | None) -> list[RoutedLayer]:
-    """The routed layers of a model, in its order: the modules that `routers`, patterns such as "*.gate", say;
-    or those that Hugging Face's models have, `*.experts`, which are handed the experts of every token and
-    their weights. `ValueError` where there are none, with the names of modules that might be routers."""
+    """Find the routed layers of a model, in its order.
+
+    By default these are the modules that models of Hugging Face's `transformers` have: `*.experts` that are
+    handed experts and weights, and where there are none `*.router`, `*.gate` and product keys.
+
+    Args:
+        model: a `torch.nn.Module`.
+        routers: patterns of the names of modules, such as "*.gate".
+        top_k: the number of experts per token, where routers put out logits.
+
+    Raises:
+        ValueError: if there are none; the message names modules that might be routers.
+    """
     if top_k is not None:
         check_integer("top_k", top_k, 1)
     patterns = [routers] if isinstance(routers, str) else routers
-    config = getattr(model, "config", None)
-    configured = next((int(number) for name in TOP_K if (number := getattr(config, name, None))), None)
+    modules = dict(model.named_modules())
+    configured = _configured_top_k(modules.values())
     found = []
-    for name, module in model.named_modules():
-        if patterns is not None and any(fnmatch(name, pattern) for pattern in patterns):
-            found.append(RoutedLayer(name, module, True, None, top_k or configured))
-        elif patterns is None and name.rpartition(".")[2] == EXPERTS and not hasattr(module, "__len__"):
-            number = getattr(module, "num_experts", None) or next(module.parameters()).shape[0]
-            found.append(RoutedLayer(name, module, False, int(number)))
+    for path, module in modules.items():
+        parent_path, _, last = path.rpartition(".")
+        parent, name = modules[parent_path], WRAPPERS.sub("", path)
+        kind = _kind(last, module, parent)
+        if patterns is not None:
+            matches = any(fnmatch(name, pattern) or fnmatch(path, pattern) for pattern in patterns)
+            kind = (kind or "router") if matches else None
+        if kind is not None:
+            number = top_k or _own_top_k(module, parent) or configured
+            layer = RoutedLayer(name, path, module, parent, kind, _num_experts(kind, module, parent), number)
+            block = modules.get(parent_path.rpartition(".")[0])
+            if hasattr(block, "text_moe") and hasattr(block, "vision_moe"):
+                layer.parts = block, parent is block.vision_moe
+            found.append(layer)
     if found:
         return found
-    like = [name for name, _ in model.named_modules() if any(part in name for part in ("gate", "rout"))]
+    like = [name for name in modules if re.search(r"(gate|router|routing)[^.]*$", name)]
     raise ValueError(
         ("No module matches " + ", ".join(patterns) if patterns else "No module is called *.experts")
-        + ". Say by routers='PATTERN' which modules' outputs are logits, or experts and weights; there are "
-        + (", ".join(like[:8]) or "none with 'gate' or 'rout' in their names")
+        + ". Say by routers='PATTERN' which modules put out logits, or experts and weights; candidates: "
+        + (", ".join(like[:8]) or "none, as no name ends with gate or router")
         + "."
     )
 
 
-@contextlib.contextmanager
-def watched(layers: Sequence[RoutedLayer]) -> Iterator[None]:
-    """Notes what layers do with tokens, and switches experts off, while the model runs."""
-    handles = [
-        layer.module.register_forward_hook(partial(_outputs, layer))
-        if layer.is_router
-        else layer.module.register_forward_pre_hook(partial(_inputs, layer), with_kwargs=True)
-        for layer in layers
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+def _kind(last: str, module: Any, parent: Any) -> str | None:
+    """Return how choices are read at a module of that name, or None where it is no known kind."""
+    if last == "router_gate" and hasattr(parent, "num_keys"):
+        return "keys"
+    if last == "experts" and _takes_choices(module):
+        return "experts"
+    is_router = last in ("router", "gate") and (hasattr(module, "num_experts") or hasattr(module, "top_k"))
+    return "router" if is_router and not _takes_choices(getattr(parent, "experts", None)) else None
 
 
-def _inputs(layer: RoutedLayer, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Notes experts and weights among what experts are handed; hands on weights without those of `off`."""
-    experts, weights = _chosen([*args, *kwargs.values()])
-    if experts is None:
-        raise ValueError(
-            f"{layer.name} was handed no experts [tokens, k] with weights; say routers='PATTERN'."
-        )
-    layer.seen = experts, weights
-    if layer.off is None:
+def _takes_choices(module: Any) -> bool:
+    """Return whether a module is called with hidden states, experts and weights."""
+    import torch
+
+    if module is None or type(module).forward is torch.nn.Module.forward:
+        return False
+    parameters = inspect.signature(module.forward).parameters.values()
+    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.POSITIONAL_ONLY)]
+    return len(named) >= 3 or any(one.kind == one.VAR_POSITIONAL for one in parameters)
+
+
+def _num_experts(kind: str, module: Any, parent: Any) -> int | None:
+    owner = parent if kind == "keys" else module
+    for one in owner.modules():  # a wrapper's own parameters are no experts
+        number = getattr(one, "total_experts", None) or getattr(one, "num_experts", None)
+        if isinstance(number, int):
+            return number
+    if kind == "router":
         return None
-    left = weights * (experts != layer.off)
-    return (
-        tuple(left if one is weights else one for one in args),
-        {name: left if one is weights else one for name, one in kwargs.items()},
-    )
+    return int(next(one for one in module.parameters() if one.ndim == 3).shape[0])
 
 
-def _outputs(layer: RoutedLayer, _: Any, inputs: Any, out: Any) -> None:
-    """Notes what a router puts out: experts and weights, or logits, whose softmax over the largest weighs."""
-    import torch
-
-    found = [one for one in (out if isinstance(out, tuple | list) else [out]) if torch.is_tensor(one)]
-    experts, weights = _chosen(found)
-    if experts is None:
-        logits = found[0].reshape(-1, found[0].shape[-1])
-        if layer.top_k is None:
-            raise ValueError(
-                f"The output of {layer.name} is logits; say how many experts count: top_k=2, say."
-            )
-        largest, experts = logits.float().topk(layer.top_k, dim=-1)
-        weights = largest.softmax(dim=-1)
-        layer.num_experts = logits.shape[-1]
-    else:
-        sizes = [one.shape[-1] for one in found if one.is_floating_point() and one.shape != experts.shape]
-        layer.num_experts = sizes[0] if sizes else int(next(layer.module.parameters()).shape[0])
-    layer.seen = experts, weights
-    if layer.off is not None:
-        raise ValueError("Experts are switched off where they are handed their weights: leave routers out.")
+def _own_top_k(module: Any, parent: Any) -> int | None:
+    """Return the number of experts per token that a router, or its class's name, states."""
+    for one in (module, getattr(parent, "router", None), getattr(parent, "gate", None)):
+        number = getattr(one, "top_k", None)
+        if isinstance(number, int):
+            return number
+        if said := re.search(r"Top(\d+)", type(one).__name__):
+            return int(said[1])
+    return None
 
 
-def _chosen(values: Sequence[Any]) -> tuple[Any, Any]:
-    """Experts, the first tensor of integers `[T, k]`, and weights, the last of numbers of that shape."""
-    import torch
-
-    tensors = [one for one in values if torch.is_tensor(one) and one.ndim == 2]
-    experts = next((t for t in tensors if not (t.is_floating_point() or t.dtype == torch.bool)), None)
-    alike = [t for t in tensors if t.is_floating_point() and experts is not None and t.shape == experts.shape]
-    return (experts, alike[-1]) if alike else (None, None)
+def _configured_top_k(modules: Any) -> int | None:
+    configs = [module.config for module in modules if hasattr(module, "config")]
+    numbers = (getattr(config, name, None) for config in configs for name in TOP_K)
+    return next((number for number in numbers if isinstance(number, int) and number > 0), None)

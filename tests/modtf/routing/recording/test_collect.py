@@ -124,7 +124,7 @@ def test_a_router_that_puts_out_logits(tmp_path):
     [
         ({}, r"No module is called \*.experts.*router"),
         ({"routers": "gate"}, "No module matches gate"),
-        ({"routers": "router"}, "how many experts count: top_k=2, say"),
+        ({"routers": "router"}, "Give top_k=2"),
         ({"routers": "router", "top_k": 0}, "top_k=0"),
         ({"routers": "router", "top_k": 2, "labels": "domain"}, "labels='domain' is not in a batch"),
         ({"routers": "router", "top_k": 2, "labels": lambda batch: [1, 2]}, "labels have shape"),

@@ -1,0 +1,110 @@
+"""Read the experts of every token, and their weights, from what routers put out or experts are handed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+Choices = tuple[Any, Any, int]  # experts [T, k], -1 where a choice was dropped; weights [T, k]; E
+
+
+def read_choices(
+    values: Sequence[Any], num_experts: int | None, top_k: int | None, *, logits: bool = False
+) -> Choices | None:
+    """Return experts, weights and the number of experts; None where the tensors hold no choices.
+
+    Args:
+        values: the inputs of a module of experts, or the outputs of a router. Tensors may have batch and
+            sequence axes in front.
+        num_experts: E, where it is known.
+        top_k: the number of experts per token, for masks and logits.
+        logits: whether a tensor of numbers alone may be read as logits or gates `[..., E]`.
+    """
+    import torch
+
+    tensors = [value for value in values if torch.is_tensor(value) and value.ndim >= 2]
+    numbers = [one for one in tensors if one.is_floating_point()]
+    integers = [one for one in tensors if not one.is_floating_point()]
+    for chosen in integers:
+        size = num_experts or _size(numbers, chosen)
+        if size is not None and _is_mask(chosen, size):
+            return _from_mask(chosen, numbers, size, top_k)
+        alike = [one for one in numbers if one.shape == chosen.shape]
+        if alike and chosen.dtype != torch.bool and size is not None:
+            k = chosen.shape[-1]
+            return (
+                (chosen, alike[-1], size)
+                if chosen.ndim == 2
+                else (chosen.reshape(-1, k), alike[-1].reshape(-1, k), size)
+            )
+    if not (logits and numbers and not _stand_for(integers, numbers[0]) and top_k):
+        return None
+    sized = [one for one in numbers if one.shape[-1] == num_experts] if num_experts else numbers
+    return _from_scores(sized[0], top_k) if sized else None
+
+
+def _stand_for(integers: Sequence[Any], scores: Any) -> bool:
+    """Return whether integers belong to the tokens of the scores, which are then no logits alone."""
+    return any(one.shape[:-1] == scores.shape[:-1] for one in integers)
+
+
+def _size(numbers: Sequence[Any], chosen: Any) -> int | None:
+    """Return E, the width of the logits beside experts and weights."""
+    rows = chosen.shape[:-1].numel()
+    others = [one for one in numbers if one.shape != chosen.shape]
+    return max((one.shape[-1] for one in others if one.numel() == rows * one.shape[-1]), default=None)
+
+
+def _is_mask(chosen: Any, num_experts: int) -> bool:
+    """Return whether integers are a mask `[..., E]` of the chosen experts, rather than their numbers.
+
+    Numbers never repeat within a token, so a row of zeros and ones of length E > 2 is a mask.
+    """
+    import torch
+
+    if chosen.dtype == torch.bool:
+        return bool(chosen.shape[-1] == num_experts)
+    if chosen.shape[-1] != num_experts or not chosen.numel() or chosen.min() < 0 or chosen.max() > 1:
+        return False
+    return num_experts != 2 or bool((chosen.sum(-1) != 1).any())
+
+
+def _from_mask(mask: Any, numbers: Sequence[Any], size: int, top_k: int | None) -> Choices | None:
+    """Return choices from a mask beside gates of all experts, or one weight a token."""
+    mask = mask.reshape(-1, size)
+    sparse = [one.reshape(-1, size) for one in numbers if one.numel() == mask.numel()]
+    gates = next((one for one in sparse if one.min() >= 0 and (one == 0).any(-1).all()), None)
+    if gates is None:
+        weights = next((one for one in numbers if one.numel() == len(mask)), None)
+        if weights is None:
+            return None
+        gates = mask * weights.reshape(-1, 1)
+    return _largest(gates, min(top_k or int(mask.sum(-1).max()), size))
+
+
+def _from_scores(scores: Any, top_k: int) -> Choices:
+    """Return choices from gates, most of them 0; from probabilities; or else from logits."""
+    scores = scores.detach().float().reshape(-1, scores.shape[-1])
+    if scores.min() >= 0:
+        if ((scores > 0).sum(-1) <= top_k).all():
+            return _largest(scores, top_k)
+        if ((scores.sum(-1) - 1).abs() < 1e-3).all():
+            experts, weights, size = _largest(scores, top_k)
+            return experts, weights / weights.sum(-1, keepdim=True), size
+    largest, experts = scores.topk(top_k, dim=-1)
+    return experts, largest.softmax(dim=-1), scores.shape[-1]
+
+
+def _largest(gates: Any, top_k: int) -> Choices:
+    weights, experts = gates.topk(top_k, dim=-1)
+    return experts.masked_fill(weights == 0, -1), weights, gates.shape[-1]
+
+
+def read_product_keys(output: Any, parent: Any) -> tuple[Any, Any]:
+    """Return experts and weights of a layer of product keys: expert (x, y) scores the sum of its two keys.
+
+    The keys are split as the model splits them: its first half of all numbers are the x of all tokens.
+    """
+    keys = parent.num_keys
+    x, y = output.detach().reshape(2, -1, keys)
+    scores = (x.unsqueeze(-1) + y.unsqueeze(-2)).reshape(-1, keys * keys)
+    largest, experts = scores.topk(parent.top_k, dim=-1)
+    return experts, largest.softmax(dim=-1)

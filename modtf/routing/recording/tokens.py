@@ -1,0 +1,125 @@
+"""Number the documents of the tokens that forward passes bring, and give each token its label."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.routing.measuring.checks import Numbers
+from modtf.routing.recording.watch import Stream
+
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Note:
+    """What a user says of the tokens of the next forward pass: labels and documents, or None."""
+
+    labels: Any = None
+    documents: Any = None
+
+    def of(self, stream: str) -> tuple[Any, Any]:
+        """Return labels and documents of a stream: the same for all, or by its name."""
+        values = self.labels, self.documents
+        labels, documents = (one.get(stream) if isinstance(one, Mapping) else one for one in values)
+        return labels, documents
+
+
+class Rows:
+    """The rows of one stream: which document, label and position each of their tokens has.
+
+    Args:
+        name: the name of the stream, for errors.
+        ends: tokens that end a document, after which a generated row is padding.
+    """
+
+    def __init__(self, name: str, ends: Sequence[int] = ()):
+        self.name, self.what = name, f" of the {name}" if name else ""
+        self.ends = ends
+        self.labels, self.documents = Numbers("labels"), Numbers("documents")
+        self.num_documents = 0
+        self._labelled: bool | None = None
+        self._row: dict[str, NDArray[Any]] = {}  # of the last pass: document, label, tokens, whether it ended
+        self._note: Note | None = None
+
+    def add(self, stream: Stream, note: Note) -> tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]:
+        """Return which tokens `[B, N]` count, and arrays of these `[tokens]`.
+
+        Raises:
+            ValueError: if labels or documents do not fit the tokens, or passes differ in having labels.
+        """
+        ids, keep = as_array(stream.ids), stream.keep
+        rows = len(ids)
+        goes_on = stream.goes_on and len(self._row.get("tokens", ())) == rows
+        labels, documents = (None, None) if note is self._note else note.of(self.name)
+        self._note = note  # it is for one pass
+        if not goes_on:
+            self._row = {"tokens": np.zeros(rows, np.int64), "ended": np.zeros(rows, bool)}
+        else:
+            keep = keep & ~self._row["ended"][:, np.newaxis]
+            if ids.shape[1] == 1:
+                self._row["ended"] = self._row["ended"] | np.isin(ids, self.ends).any(axis=1)
+        counted = keep.cumsum(axis=1) + self._row["tokens"][:, np.newaxis]
+        self._row["tokens"] = counted[:, -1] if counted.shape[1] else self._row["tokens"]
+        values = {
+            "tokens": ids[keep].astype(np.int64),
+            "positions": np.log2(np.maximum(counted, 1))[keep].astype(np.int64),
+            "documents": self._documents(documents, keep, goes_on),
+        }
+        numbers = self._labels(labels, keep, goes_on)
+        return keep, values if numbers is None else {**values, "labels": numbers}
+
+    def _documents(self, given: Any, keep: NDArray[np.bool_], goes_on: bool) -> Ints:
+        if given is not None:
+            spread = per_token(given, keep, f"documents{self.what}")
+            numbers = self.documents.of(spread.ravel(), spread.size).reshape(keep.shape)
+            self.num_documents = max(self.num_documents, int(numbers.max(initial=-1)) + 1)
+            self._row["document"] = numbers[:, -1]
+        elif goes_on and "document" in self._row:
+            numbers = np.broadcast_to(self._row["document"][:, np.newaxis], keep.shape)
+        else:
+            self._row["document"] = self.num_documents + np.arange(len(keep))
+            self.num_documents += len(keep)
+            numbers = np.broadcast_to(self._row["document"][:, np.newaxis], keep.shape)
+        return numbers[keep].astype(np.int64)
+
+    def _labels(self, given: Any, keep: NDArray[np.bool_], goes_on: bool) -> Ints | None:
+        if given is None and goes_on and "label" in self._row:
+            given = self._row["label"]
+        if (given is not None) != (self._labelled if self._labelled is not None else given is not None):
+            raise ValueError(
+                "Some forward passes have labels and some have none. Call recorder.next(labels=...) before "
+                "each, with labels [B], one a row, where a cache continues it."
+            )
+        self._labelled = given is not None
+        if given is None:
+            return None
+        array = as_array(given)
+        if array.ndim == 1:
+            self._row["label"] = array
+        return self.labels.of(per_token(array, keep, f"labels{self.what}")[keep], int(keep.sum()))
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """Return a tensor of any device and precision as an array."""
+    import torch
+
+    if not torch.is_tensor(values):
+        return np.asarray(values)
+    values = values.detach().cpu()
+    return np.asarray((values.float() if values.is_floating_point() else values).numpy())
+
+
+def per_token(values: Any, keep: NDArray[np.bool_], what: str) -> NDArray[Any]:
+    """Return values `[B]` or `[B, N]` as `[B, N]`; raise `ValueError` where they have another shape."""
+    array = as_array(values)
+    shape = array.shape
+    if array.ndim == 1:
+        array = array[:, np.newaxis]
+    if array.ndim != 2 or array.shape[0] != keep.shape[0] or array.shape[1] not in (1, keep.shape[1]):
+        raise ValueError(
+            f"{what} have shape {shape}; expected {keep.shape[:1]} or {keep.shape}, as tokens have."
+        )
+    return np.broadcast_to(array, keep.shape)

@@ -1,0 +1,221 @@
+"""Watch the forward passes of a PyTorch model: their tokens, and where its routers send them."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.routing.recording.layers import RoutedLayer
+
+IDS, MASK = "input_ids", "attention_mask"
+DECODER_IDS, DECODER_MASK = f"decoder_{IDS}", f"decoder_{MASK}"
+Runs = dict[tuple[int, int], tuple[Any, Any]]  # layer, run within a pass -> experts [T, k], weights [T, k]
+
+
+@dataclass
+class Stream:
+    """The tokens of one forward pass that some layers route: all of them, or an encoder's or a decoder's.
+
+    Attributes:
+        name: "encoder", "decoder", or "" where a model has one stream.
+        ids: `[B, N]`.
+        keep: `[B, N]`, False where the attention mask leaves a token out.
+        goes_on: whether the pass continues the rows of the pass before, from a cache.
+        runs: the choices of every run of every layer that ran.
+    """
+
+    name: str
+    ids: Any
+    keep: NDArray[np.bool_]
+    goes_on: bool
+    runs: Runs = field(default_factory=dict)
+
+
+@dataclass
+class _Tokens:
+    """Tokens that a module was called with, their mask, and the cache of those before."""
+
+    ids: Any
+    mask: Any
+    cache: Any
+
+
+class Watcher:
+    """Hooks on a model that hand every finished forward pass to a function.
+
+    Args:
+        model: a `torch.nn.Module`, wrapped or not.
+        layers: its routed layers.
+        finish: called with the streams of each pass. A pass is one call of the outermost module that is
+            called with tokens; what runs outside of it, such as recomputation for gradients, is ignored.
+    """
+
+    def __init__(self, model: Any, layers: list[RoutedLayer], finish: Callable[[list[Stream]], None]):
+        self.layers, self.finish, self.paused = layers, finish, False
+        above = {path for layer in layers for path in _above(layer.path)}
+        modules = {path: module for path, module in model.named_modules() if path in above}
+        known = {path: inspect.signature(module.forward) for path, module in modules.items()}
+        self.signatures = {
+            path: known[path] for path in known if {IDS, DECODER_IDS} & set(known[path].parameters)
+        } or {"": known[""]}
+        self.modules = {path: modules[path] for path in self.signatures}
+        self._has_decoder = any(DECODER_IDS in one.parameters for one in self.signatures.values())
+        self._root: str | None = None  # of the pass that runs
+        self._given: dict[str, tuple[_Tokens | None, _Tokens | None]] = {}  # path -> tokens, decoder's tokens
+        self._runs: dict[int, list[tuple[Any, Any]]] = {}  # layer -> its runs
+        self._images: dict[int, Any] = {}  # id of a block -> which tokens are images
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Keep the hooks while the block runs. Compiled models run uncompiled meanwhile."""
+        import torch
+
+        with ExitStack() as stack:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+            for path, module in self.modules.items():
+                before, after = partial(self._enter, path), partial(self._leave, path)
+                stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+                stack.callback(module.register_forward_hook(after, always_call=True).remove)
+            for number, layer in enumerate(self.layers):
+                if layer.kind == "experts":
+                    hook = partial(self._handed, number)
+                    stack.callback(layer.module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+                else:
+                    stack.callback(layer.module.register_forward_hook(partial(self._put_out, number)).remove)
+            blocks = {id(layer.parts[0]): layer.parts[0] for layer in self.layers if layer.parts}
+            for block in blocks.values():
+                stack.callback(block.register_forward_pre_hook(self._split, with_kwargs=True).remove)
+            yield
+
+    def _enter(self, path: str, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._root in (None, path):
+            self._root, self._given, self._runs, self._images = path, {}, {}, {}
+        self._given[path] = _tokens(self.signatures[path], args, kwargs)
+
+    def _leave(self, path: str, _: Any, args: Any, output: Any) -> None:
+        if path != self._root:
+            return
+        self._root = None
+        if output is not None and not self.paused:  # None: the pass ended with an error
+            self.finish(self._streams())
+
+    def _handed(self, number: int, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        layer = self.layers[number]
+        if self._root is not None and not self.paused:
+            self._note(number, *layer.read_inputs(args, kwargs))
+        return None if layer.off is None else layer.without_off(args, kwargs)
+
+    def _put_out(self, number: int, _: Any, args: Any, output: Any) -> None:
+        layer = self.layers[number]
+        if layer.off is not None:
+            raise ValueError(
+                f"ablate: {layer.name} is a router; leave out ablate, or routers={layer.name!r}."
+            )
+        if self._root is not None and not self.paused:
+            self._note(number, *layer.read_output(output))
+
+    def _note(self, number: int, experts: Any, weights: Any) -> None:
+        parts = self.layers[number].parts
+        images = None if parts is None else self._images.get(id(parts[0]))
+        if parts is not None and images is not None:
+            mine = images.reshape(-1).bool() == parts[1]
+            experts, weights = _spread(experts, mine, -1), _spread(weights, mine, 0)
+        self._runs.setdefault(number, []).append((experts.detach(), weights.detach()))
+
+    def _split(self, block: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        bound = inspect.signature(block.forward).bind_partial(*args, **kwargs).arguments
+        self._images[id(block)] = next(
+            (value for name, value in bound.items() if name.endswith("token_type_ids")), None
+        )
+
+    def _streams(self) -> list[Stream]:
+        """Return the streams of a pass: each layer's tokens are those of the nearest module with tokens."""
+        streams: dict[str, Stream] = {}
+        for number, layer in enumerate(self.layers):
+            tokens = self._of(layer)
+            if tokens is None:
+                if number in self._runs:
+                    raise ValueError(
+                        f"{layer.name} ran without {IDS} [B, N]: call the model with tokens instead of "
+                        "embeddings."
+                    )
+                continue
+            key = layer.side if self._has_decoder else ""
+            if key not in streams:
+                streams[key] = Stream(key, tokens.ids, self._keep(tokens), _goes_on(tokens))
+            stream = streams[key]
+            for run, (experts, weights) in enumerate(self._runs.get(number, [])):
+                if len(experts) != stream.keep.size:
+                    raise ValueError(
+                        f"{layer.name} routed {len(experts)} tokens of a pass with {stream.keep.size}: it "
+                        "does not route the tokens one after the other. Leave it out by routers='PATTERN'."
+                    )
+                stream.runs[number, run] = experts, weights
+        return [stream for stream in streams.values() if stream.runs]
+
+    def _of(self, layer: RoutedLayer) -> _Tokens | None:
+        for path in _above(layer.path):
+            own, decoder = self._given.get(path, (None, None))
+            takes_both = path in self.signatures and DECODER_IDS in self.signatures[path].parameters
+            found = decoder if takes_both and layer.side == "decoder" else own
+            if found is not None:
+                return found
+        return None
+
+    def _keep(self, tokens: _Tokens) -> NDArray[np.bool_]:
+        """Return which tokens count, `[B, N]`, by the mask that came with them here or further out."""
+        rows, length = tokens.ids.shape
+        given = [one for both in self._given.values() for one in both if one is not None]
+        masks = [one.mask for one in given if one.mask is not None and self._same(one.ids, tokens.ids)]
+        for mask in masks:
+            if getattr(mask, "ndim", 0) == 2 and len(mask) == rows and mask.shape[1] >= length:
+                return np.asarray(mask.detach()[:, -length:].cpu().numpy() != 0)
+        if masks:
+            raise ValueError(f"{MASK} is not [B, N], so that padding cannot be left out; pass it as [B, N].")
+        return np.ones((rows, length), bool)
+
+    def _same(self, one: Any, other: Any) -> bool:
+        if one is other or one.shape != other.shape:
+            return one is other
+        return one.data_ptr() == other.data_ptr() or (not self._has_decoder and bool((one == other).all()))
+
+
+def _above(path: str) -> list[str]:
+    """Return the paths of the modules that hold a module, from its own to the outermost, ""."""
+    parts = path.split(".") if path else []
+    return [".".join(parts[:depth]) for depth in range(len(parts), -1, -1)]
+
+
+def _tokens(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[_Tokens | None, _Tokens | None]:
+    """Return the tokens among the arguments of a module, and those for its decoder."""
+    import torch
+
+    named = dict(signature.bind_partial(*args, **kwargs).arguments)
+    for name, parameter in signature.parameters.items():
+        if parameter.kind == parameter.VAR_KEYWORD:
+            named |= named.pop(name, {})
+    ids, decoder = named.get(IDS), named.get(DECODER_IDS)
+    if not {IDS, DECODER_IDS} & set(signature.parameters) and ids is None:
+        tensors = [one for one in (*args, *named.values()) if torch.is_tensor(one) and one.ndim == 2]
+        ids = next((one for one in tensors if not one.is_floating_point()), None)
+    cache = named.get("past_key_values")
+    own = None if ids is None else _Tokens(ids, named.get(MASK), cache)
+    return own, None if decoder is None else _Tokens(decoder, named.get(DECODER_MASK), cache)
+
+
+def _goes_on(tokens: _Tokens) -> bool:
+    if getattr(tokens.mask, "ndim", 0) == 2 and tokens.mask.shape[1] > tokens.ids.shape[1]:
+        return True
+    return tokens.cache is not None and bool(tokens.cache.get_seq_length())
+
+
+def _spread(values: Any, mine: Any, rest: int) -> Any:
+    """Return `[T, k]` with the values of some tokens, and `rest` for the others."""
+    whole = values.new_full((len(mine), values.shape[-1]), rest)
+    whole[mine] = values
+    return whole
