@@ -10,7 +10,7 @@ from typing import Any
 from modtf.files import write_table
 from modtf.routing.recording.ablation import Ablation
 from modtf.routing.recording.folder import check_new_folder, new_folder
-from modtf.routing.recording.record import Recorder
+from modtf.routing.recording.record import Recorder, check_model
 from modtf.routing.recording.watch import DECODER_IDS, IDS
 
 Batch = Mapping[str, Any]
@@ -60,8 +60,7 @@ def collect(
         >>> model = AutoModelForCausalLM.from_pretrained("allenai/OLMoE-1B-7B-0924")  # doctest: +SKIP
         >>> modtf.collect(model, batches, "routing", labels="domain")  # doctest: +SKIP
     """
-    import torch
-
+    torch = check_model(model)
     folder = check_new_folder(out)
     folder.parent.mkdir(parents=True, exist_ok=True)
     recorder = Recorder(model, routers, top_k, scratch=folder.parent)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from modtf.extras import need
 from modtf.files import scratch_folder
 from modtf.routing.measuring import LayerMeasures, measure_activations
 from modtf.routing.recording.folder import TokenArrays, new_folder
@@ -28,6 +29,7 @@ class Recorder:
     """
 
     def __init__(self, model: Any, routers: Any = None, top_k: int | None = None, scratch: Any = None):
+        check_model(model)
         self.layers = find_layers(model, routers, top_k)
         self.watcher = Watcher(model, self.layers, self._finish)
         self.last: dict[str, tuple[NDArray[np.bool_], dict[str, NDArray[Any]], dict[Any, Any]]] = {}
@@ -229,6 +231,20 @@ def _labels(labels: Any, found: Mapping[str, NDArray[Any]], others: Mapping[str,
             "one a token."
         )
     return array[documents] if len(array) == number else array
+
+
+def check_model(model: Any) -> Any:
+    """Return PyTorch; raise `ValueError` where it is missing, or a model cannot be recorded."""
+    torch = need("torch", "hf", "Recording a model")
+    if not isinstance(model, torch.nn.Module):
+        raise ValueError(f"model is a {type(model).__name__}; expected a torch.nn.Module.")
+    for module in model.modules():
+        if isinstance(module, torch.nn.DataParallel) and len(module.device_ids) > 1:
+            raise ValueError(
+                "A DataParallel model with several devices cannot be recorded: its copies run in threads. "
+                "Pass model.module, or use DistributedDataParallel."
+            )
+    return torch
 
 
 def _ends(model: Any) -> list[int]:

@@ -211,7 +211,10 @@ def _tokens(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[_Toke
 def _goes_on(tokens: _Tokens) -> bool:
     if getattr(tokens.mask, "ndim", 0) == 2 and tokens.mask.shape[1] > tokens.ids.shape[1]:
         return True
-    return tokens.cache is not None and bool(tokens.cache.get_seq_length())
+    try:
+        return tokens.cache is not None and bool(tokens.cache.get_seq_length())
+    except ValueError:  # a cache of linear attention alone does not know it
+        return False
 
 
 def _spread(values: Any, mine: Any, rest: int) -> Any:

@@ -7,7 +7,7 @@ from small_models import torch
 
 import modtf
 
-pytestmark = pytest.mark.slow
+FAST = ("doge", "inkling2_loop", "jetmoe", "llama4", "nllb_moe", "switch_transformers")  # unlike the others
 #: rule by which routers choose -> families, each with its number of routed layers
 TABLE = {
     "logits":
@@ -147,7 +147,9 @@ def expected_of(family, model):
     return found
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(one, marks=() if one in FAST else pytest.mark.slow) for one in FAMILIES]
+)
 def test_experts_equal_a_recomputation(family, tmp_path):
     model = make_family(family)
     expected = expected_of(family, model)
@@ -167,6 +169,32 @@ def test_experts_equal_a_recomputation(family, tmp_path):
             assert len(np.unique(found)) > 3
         tokens = DECODER_IDS if side == "decoder" else IDS
         np.testing.assert_array_equal(np.load(part / "tokens.npy"), tokens[mask])
+
+
+@pytest.mark.parametrize(
+    ("family", "routers"),
+    [
+        ("doge", "*.router_gate"), ("dbrx", "*.router"), ("llama4", "*.router"), ("mixtral", "*.experts"),
+        ("nllb_moe", "*.router"), ("switch_transformers", "*.router"),
+    ],
+)  # fmt: skip
+def test_named_routers_are_read_like_what_is_found(family, routers, tmp_path):
+    model = make_family(family)
+    batch = {"input_ids": IDS, **({"decoder_input_ids": DECODER_IDS} if "_" in family else {})}
+    modtf.collect(model, [batch], tmp_path / "x")
+    modtf.collect(model, [batch], tmp_path / "y", routers=routers, top_k=2 if family == "dbrx" else None)
+    for path in tmp_path.glob("x/**/experts.npy"):
+        other = tmp_path / "y" / path.relative_to(tmp_path / "x")
+        np.testing.assert_array_equal(np.load(path), np.load(other))
+
+
+def test_tokens_of_images_go_to_their_own_experts(tmp_path):
+    model = make_family("ernie4_5_vl_moe").bfloat16()
+    images = IDS % 3 == 0
+    batch = {"input_ids": IDS, "attention_mask": MASK, "moe_mm_token_type_ids": images.int()}
+    experts = np.load(modtf.collect(model, [batch], tmp_path / "x") / "experts.npy")
+    for layer, mine in zip(experts, (~images, images), strict=True):
+        np.testing.assert_array_equal((layer >= 0).all(axis=-1), mine[MASK.bool()])
 
 
 def test_the_table_has_every_family():

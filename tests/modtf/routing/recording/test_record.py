@@ -1,0 +1,144 @@
+"""Forward passes of any kind are recorded token by token: generation, training, wrapped models."""
+
+import sys
+
+import numpy as np
+import pytest
+from small_models import make, torch
+
+import modtf
+
+TOKENS = torch.randint(3, 40, (3, 6), generator=torch.Generator().manual_seed(0))
+MASK = torch.ones_like(TOKENS)
+MASK[1, :2] = 0
+END, PAD = 7, 0
+
+
+class Wrapper(torch.nn.Module):
+    """A model inside another one that hands on what it gets, as PEFT does."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.base_model = torch.nn.Module()
+        self.base_model.model = model
+
+    def forward(self, *args, **kwargs):
+        return self.base_model.model(*args, **kwargs)
+
+
+def compiled(model):
+    return torch.compile(model, backend="eager")
+
+
+def read(folder):
+    return {path.stem: np.load(path) for path in folder.glob("*.npy")}
+
+
+def test_prefill_and_decoding_are_one_pass_over_all_tokens(tmp_path):
+    """What is recorded token by token equals one forward pass over what was generated."""
+    model = make("Mixtral").eval()
+    model.generation_config.eos_token_id, model.generation_config.pad_token_id = END, PAD
+    following = iter([[20, END, 22], [21, 9, 23], [END, 9, 24], [30, 31, 32]])  # steps x rows
+
+    def choose(ids, scores):
+        return torch.nn.functional.one_hot(torch.tensor(next(following)), scores.shape[-1]) * 100.0
+
+    with modtf.record(model) as recorder:
+        recorder.next(labels=["law", "code", "law"])
+        whole = model.generate(TOKENS, attention_mask=MASK, max_new_tokens=4, logits_processor=[choose])
+    found = read(recorder.save(tmp_path / "x"))
+    fed = whole[:, :-1]  # the last token is never fed
+    keep = torch.cat([MASK, torch.ones(3, 3)], 1).bool()
+    keep[1, 7:] = False  # ended with its first new token
+    with modtf.record(model) as recorder:
+        model(fed, attention_mask=torch.cat([MASK, torch.ones(3, 3, dtype=torch.long)], 1))
+    once = read(recorder.save(tmp_path / "y"))
+    everything = torch.cat([MASK, torch.ones(3, 3)], 1).bool()
+    rows = keep[everything].numpy()
+    np.testing.assert_array_equal(found["tokens"], fed[keep])
+    np.testing.assert_array_equal(found["documents"], np.repeat(np.arange(3), keep.sum(1)))
+    np.testing.assert_array_equal(found["experts"], once["experts"][:, rows])
+    np.testing.assert_array_equal(found["positions"], once["positions"][rows])
+    assert (
+        found["label_names"][found["labels"]].tolist()
+        == np.repeat(["law", "code", "law"], keep.sum(1)).tolist()
+    )
+
+
+def test_a_training_loop_is_recorded_once_a_step(tmp_path):
+    """Not what activation checkpointing runs once more."""
+    model = make("Olmoe").train()
+    model.activation_checkpointing_enable()
+    with modtf.record(model) as recorder:
+        for _ in range(2):
+            model(TOKENS, labels=TOKENS).loss.backward()
+    found = read(recorder.save(tmp_path / "x"))
+    assert found["experts"].shape == (2, 2 * TOKENS.numel(), 2)
+    assert found["documents"].max() == 5
+
+
+@pytest.mark.parametrize(
+    "wrap", [Wrapper, compiled, torch.nn.DataParallel, lambda model: Wrapper(compiled(model))]
+)
+def test_wrapped_models_are_recorded_like_bare_ones(wrap, tmp_path):
+    model = make("Mixtral")
+    bare = read(modtf.collect(model, [{"input_ids": TOKENS, "attention_mask": MASK}], tmp_path / "x"))
+    wrapped = read(
+        modtf.collect(wrap(model), [{"input_ids": TOKENS, "attention_mask": MASK}], tmp_path / "y")
+    )
+    for name, values in bare.items():
+        np.testing.assert_array_equal(values, wrapped[name])
+
+
+class Positional(torch.nn.Module):
+    """A model with another name for its tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.router = torch.nn.Embedding(40, 4), torch.nn.Linear(4, 5)
+
+    def forward(self, idx, targets=None):
+        return self.router(self.embed(idx))
+
+
+def test_a_model_with_another_name_for_its_tokens(tmp_path):
+    found = read(modtf.collect(Positional(), [TOKENS], tmp_path / "x", routers="router", top_k=1))
+    np.testing.assert_array_equal(found["tokens"], TOKENS.flatten())
+
+
+def test_labels_of_documents_are_measured():
+    model = make("Mixtral")
+    with modtf.record(model) as recorder, torch.inference_mode():
+        model(TOKENS, attention_mask=MASK)
+        model(TOKENS.flip(1))
+    by_document = recorder.measure(labels=["a", "b", "a", "b", "a", "b"], permutations=3)
+    lengths = [*MASK.sum(1).tolist(), 6, 6, 6]
+    by_token = recorder.measure(labels=np.repeat(list("ababab"), lengths), permutations=3)
+    values = [layers[0].hard.values["inverse_mutual_information"].value for layers in (by_document, by_token)]
+    assert values[0] == values[1] < 1
+    with pytest.raises(ValueError, match=r"expected \(6,\), one a document, or \(34,\)"):
+        recorder.measure(labels=[0, 1])
+
+
+def test_labels_come_with_all_passes_or_none():
+    model = make("Mixtral")
+    with modtf.record(model) as recorder:
+        recorder.next(labels=[0, 1, 0])
+        model(TOKENS)
+        with pytest.raises(ValueError, match="some have none"):
+            model(TOKENS)
+
+
+def test_masks_that_hide_the_padding_are_refused():
+    model = make("Mixtral")
+    mask = torch.ones(3, 1, 6, 6, dtype=torch.bool)
+    with modtf.record(model), pytest.raises(ValueError, match=r"attention_mask is not \[B, N\]"):
+        model(TOKENS, attention_mask=mask)
+
+
+def test_what_is_no_model_is_named_and_without_pytorch_so_is_the_extra(monkeypatch, tmp_path):
+    with pytest.raises(ValueError, match=r"model is a str; expected a torch.nn.Module"):
+        modtf.record("allenai/OLMoE")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ValueError, match=r"needs torch.*pip install 'modtf\[hf\]'"):
+        modtf.collect("allenai/OLMoE", [], tmp_path / "x")
