@@ -60,7 +60,7 @@ def collect(
         >>> model = AutoModelForCausalLM.from_pretrained("allenai/OLMoE-1B-7B-0924")  # doctest: +SKIP
         >>> modtf.collect(model, batches, "routing", labels="domain")  # doctest: +SKIP
     """
-    torch = check_model(model)
+    torch = check_model(model, "modtf.collect")
     folder = check_new_folder(out)
     folder.parent.mkdir(parents=True, exist_ok=True)
     recorder = Recorder(model, routers, top_k, scratch=folder.parent)

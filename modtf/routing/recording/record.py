@@ -29,7 +29,7 @@ class Recorder:
     """
 
     def __init__(self, model: Any, routers: Any = None, top_k: int | None = None, scratch: Any = None):
-        check_model(model)
+        check_model(model, "modtf.record")
         self.layers = find_layers(model, routers, top_k)
         self.watcher = Watcher(model, self.layers, self._finish)
         self.last: dict[str, tuple[NDArray[np.bool_], dict[str, NDArray[Any]], dict[Any, Any]]] = {}
@@ -233,9 +233,14 @@ def _labels(labels: Any, found: Mapping[str, NDArray[Any]], others: Mapping[str,
     return array[documents] if len(array) == number else array
 
 
-def check_model(model: Any) -> Any:
-    """Return PyTorch; raise `ValueError` where it is missing, or a model cannot be recorded."""
-    torch = need("torch", "hf", "Recording a model")
+def check_model(model: Any, what: str) -> Any:
+    """Return PyTorch; raise `ValueError` where it is missing, or a model cannot be recorded.
+
+    Args:
+        model: what a user passed.
+        what: what needs PyTorch, for the error.
+    """
+    torch = need("torch", "hf", what)
     if not isinstance(model, torch.nn.Module):
         raise ValueError(f"model is a {type(model).__name__}; expected a torch.nn.Module.")
     for module in model.modules():
