@@ -111,7 +111,7 @@ def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | No
         if kind is not None:
             number = top_k or _own_top_k(module, parent) or configured
             layer = RoutedLayer(name, path, module, parent, kind, _num_experts(kind, module, parent), number)
-            block = modules.get(parent_path.rpartition(".")[0])
+            block = modules[parent_path.rpartition(".")[0]]
             if hasattr(block, "text_moe") and hasattr(block, "vision_moe"):
                 layer.parts = block, parent is block.vision_moe
             found.append(layer)

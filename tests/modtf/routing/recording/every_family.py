@@ -108,7 +108,7 @@ def _classes(family: str, module: Any) -> tuple[Any, Any]:
 
     if family in CLASSES:
         return getattr(module, CLASSES[family][0]), CLASSES[family][1]
-    configs = [
+    configs: list[Any] = [
         one for one in vars(module).values()
         if isinstance(one, type) and issubclass(one, transformers.PreTrainedConfig)
         and one.__module__ == module.__name__
