@@ -58,10 +58,13 @@ def test_the_study():
     assert round(cells[2].trainer["longer"] * 1_090) == 150 + 6 * 310 + 36 * 62
 
 
-def test_what_is_committed_is_of_the_study():
-    with ZipFile(ROOT / "docs" / "study" / "corruptions.zip") as archive:
+@pytest.mark.parametrize(
+    ("name", "study"), [("corruptions", "corruptions_quick"), ("corruptions_rates",) * 2]
+)
+def test_what_is_committed_is_of_the_study(name, study):
+    with ZipFile(ROOT / "docs" / "study" / f"{name}.zip") as archive:
         committed = {name.partition("/")[0] for name in archive.namelist()}
-    assert committed <= {cell.folder for cell in load_study("corruptions_quick").cells}
+    assert committed <= {cell.folder for cell in load_study(study).cells}
 
 
 @pytest.fixture(scope="module")
