@@ -18,13 +18,14 @@ class Arrays(Mapping[str, NDArray[Any]]):
     Args:
         thing: a path, or an object in memory.
         format: the name of a registered format; None: the first that recognises the content.
+        top_k: how many experts a token is sent to, for the formats that do not say so.
 
     Raises:
         ValueError: if no format recognises it, or it is damaged.
     """
 
-    def __init__(self, thing: Any, format: str | None = None):
-        self.source = Source(thing)
+    def __init__(self, thing: Any, format: str | None = None, top_k: int | None = None):
+        self.source = Source(thing, top_k)
         self.format = format if format is not None else _detected(self.source)
         reader = FORMATS[self.format]
         with explained(f"{self.source} cannot be read as {self.format}"):
@@ -45,7 +46,7 @@ class Arrays(Mapping[str, NDArray[Any]]):
 
 def _detected(source: Source) -> str:
     for name, reader in FORMATS.items():
-        with explained(f"{source} cannot be read as {name}"):
+        with explained(f"{source} cannot be read"):
             if reader.detect(source):
                 return name
     raise ValueError(

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.json_lines import ENDING, Record, check_fields, first_record, records
 from modtf.routing.formats.registry import FORMATS, Format, Found
-from modtf.routing.formats.source import Source
+from modtf.routing.formats.source import JSON_LINES, Source, check_fields, json_lines
 from modtf.routing.measuring.checks import BFLOAT16
 
 FIELDS = ("block", "layer", "num_tokens", "top_indices")
@@ -31,7 +30,7 @@ class Trace:
     step: int
     layer: Layer
     experts: NDArray[np.int32]
-    record: Record
+    record: dict[str, Any]
     folder: Path
 
     def same(self, other: "Trace") -> bool:
@@ -45,11 +44,11 @@ class MegatronCore(Format):
 
     @classmethod
     def detect(cls, source: Source) -> bool:
-        return "top_indices" in first_record(source)
+        return source.first_has("top_indices", "block")
 
     @classmethod
     def read(cls, source: Source) -> Found:
-        ranks = [_without_repeats(_traces(file), file.name) for file in source.files(ENDING)]
+        ranks = [_without_repeats(_traces(file), file.name) for file in source.files(JSON_LINES)]
         layers: dict[Layer, list[Trace]] = {}
         for traces in _without_copies(ranks):
             for trace in traces:
@@ -68,7 +67,7 @@ class MegatronCore(Format):
 
 def _traces(file: Path) -> list[Trace]:
     found = []
-    for place, record in records(file):
+    for place, record in json_lines(file):
         check_fields(place, record, *FIELDS)
         try:
             experts = np.asarray(record["top_indices"], np.int32)

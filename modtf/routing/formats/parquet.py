@@ -27,16 +27,17 @@ class Parquet(Format):
         names = parquet.read_schema(path).names
         if len(set(names)) < len(names):
             raise ValueError(f"its columns are called {', '.join(names)}; expected different names")
-        return {name: partial(_column, path, name) for name in names}
+        return {name: partial(column, path, name) for name in names}
 
 
-def _column(path: Path, name: str) -> NDArray[Any]:
+def column(path: Path, name: str) -> NDArray[Any]:
+    """Return one column as an array."""
     from pyarrow import parquet
 
-    column = parquet.read_table(path, columns=[name])[name]
-    if len(column) == 0:
+    values = parquet.read_table(path, columns=[name])[name]
+    if len(values) == 0:
         raise ValueError("the file has no rows")
-    array = rectangular(column)
+    array = rectangular(values)
     return np.moveaxis(array, 1, 0) if array.ndim == 3 else array  # tokens were first
 
 

@@ -27,11 +27,15 @@ class Format:
         raise NotImplementedError
 
 
-#: in the order in which `detect` is called
+#: in the order in which `detect` is called: special layouts before the files that hold any arrays
 FORMATS: Registry[type[Format]] = Registry(
     "format",
     {
         name: f"modtf.routing.formats.{name}"
-        for name in ("npz", "npy", "safetensors", "parquet", "megatron_core")
+        for name in (
+            "npz", "npy", "safetensors", "flame", "parquet", "megatron_core", "vllm", "sglang",
+            "sglang_recorder", "verl", "router_logits", "transformer_lens", "moe_atlas", "router_layers",
+            "layer_counts", "llama_csv", "imatrix",
+        )
     },
-)
+)  # fmt: skip

@@ -1,12 +1,17 @@
 """Where routing is read from: a file, a folder, or an object in memory."""
 
+import json
+import pickle
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from modtf.results.schema import UNREADABLE
+
+JSON_LINES = ".jsonl"
 
 
 class Source:
@@ -14,14 +19,17 @@ class Source:
 
     Args:
         thing: a path, or an object that holds routing.
+        top_k: how many experts a token is sent to, for the formats that do not say so.
 
     Raises:
         ValueError: if a path does not exist, or is neither a file nor a folder.
     """
 
-    def __init__(self, thing: Any):
+    def __init__(self, thing: Any, top_k: int | None = None):
         self.path = Path(thing) if isinstance(thing, str | Path) else None
         self.thing = thing
+        self.top_k = top_k
+        self._loaded: dict[Path, Any] = {}
         if self.path is not None:
             _check_path(self.path)
 
@@ -40,7 +48,72 @@ class Source:
         files = self.files(ending)
         if len(files) > 1:
             raise ValueError(f"it holds {len(files)} {ending} files; name one, such as {files[0].name}")
+        if not files:
+            raise ValueError(f"it holds no {ending} file")
         return files[0]
+
+    def contents(self) -> Iterator[tuple[str, Any]]:
+        """Yield each object and where it stands: the object in memory, or what .jsonl, .json and .pt files
+        hold. A list counts as its elements."""
+        if self.path is None:
+            yield from _each(str(self), self.thing)
+        for file in self.files(JSON_LINES):
+            yield from json_lines(file)
+        for ending, load in LOADERS.items():
+            for file in self.files(ending):
+                if file not in self._loaded:
+                    with explained(f"{file} cannot be read"):
+                        self._loaded[file] = load(file)
+                yield from _each(file.name, self._loaded[file])
+
+    @cached_property
+    def first(self) -> Any:
+        """The first object, or None."""
+        return next((content for _, content in self.contents()), None)
+
+    def first_has(self, *fields: str) -> bool:
+        """Return whether the first object is a mapping with these fields."""
+        return isinstance(self.first, Mapping) and all(field in self.first for field in fields)
+
+
+def _each(place: str, content: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(content, list):
+        yield from ((f"element {number} of {place}", one) for number, one in enumerate(content))
+    else:
+        yield place, content
+
+
+def json_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where each object stands, and the object; `ValueError` on a line that is not a JSON object."""
+    with file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            place = f"line {number} of {file.name}"
+            if not line.strip():
+                continue
+            with explained(f"{place} is not valid JSON"):
+                record = json.loads(line)
+            if not isinstance(record, dict):
+                raise ValueError(f"{place} is a {type(record).__name__}; expected an object")
+            yield place, record
+
+
+def check_fields(place: str, record: Mapping[str, Any], *fields: str) -> None:
+    """Raise `ValueError` unless the record has these fields."""
+    if missing := [name for name in fields if name not in record]:
+        raise ValueError(f"{place} lacks {', '.join(missing)}")
+
+
+def _load_torch(file: Path) -> Any:
+    import torch
+
+    return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _load_json(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+LOADERS = {".json": _load_json, ".pt": _load_torch, ".pth": _load_torch}
 
 
 def by_number(path: Path) -> list[tuple[int, str]]:
@@ -68,6 +141,11 @@ def explained(what: str) -> Iterator[None]:
         raise ValueError(f"{what}: {error}. Install it: {_install(error)}") from error
     except RecursionError as error:
         raise ValueError(f"{what}: it is nested too deeply") from error
+    except pickle.UnpicklingError as error:
+        raise ValueError(
+            f"{what}: it holds more than tensors, numbers and texts, and nothing is unpickled. Save a dict "
+            "of tensors by torch.save(dict(...), file)."
+        ) from error
     except (*UNREADABLE, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         raise ValueError(f"{what}: {_first_line(error)}") from error
 

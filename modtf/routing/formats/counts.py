@@ -1,0 +1,60 @@
+"""Counts: how often the tokens of each document chose each expert, `[documents, layers, experts]`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.routing.formats.joined import as_found, warn, whole_number
+from modtf.routing.formats.registry import Found
+
+
+def found_counts(
+    counts: NDArray[Any],
+    names: Sequence[str] | None = None,
+    layer_names: Sequence[str] | None = None,
+    top_k: int | None = None,
+    warn_of_copies: bool = False,
+) -> Found:
+    """Return the arrays of counts.
+
+    Args:
+        counts: `[documents, layers, experts]`.
+        names: of the documents, or None.
+        layer_names: of the layers, or None.
+        top_k: how many experts a token is sent to, or None if that is not known.
+        warn_of_copies: whether counts that all are multiples of one number are divided by it: copies of
+            ranks that were added up.
+    """
+    values = whole_number(counts, "it")
+    if values.ndim != 3 or 0 in values.shape:
+        raise ValueError(f"its counts have shape {values.shape}; expected [documents, layers, experts]")
+    common = int(np.gcd.reduce(values, axis=None)) if warn_of_copies else 1
+    if common > 1:
+        warn(
+            f"All counts are multiples of {common}, as where ranks with the same tokens are added up: divided."
+        )
+        values = values // common
+    arrays: dict[str, Any] = {"counts": values}
+    if names is not None:
+        arrays["document_names"] = np.array(names)
+    if layer_names is not None:
+        arrays["layer_names"] = np.array(layer_names)
+    if top_k is not None:
+        arrays["top_k"] = np.array(top_k)
+    return as_found(arrays)
+
+
+def stacked(parts: Sequence[tuple[str, dict[int, dict[int, int]]]], num_experts: int | None = None) -> Found:
+    """Return counts of documents that are given as layer -> expert -> count, each with its name."""
+    layers = sorted({layer for _, one in parts for layer in one})
+    highest = max((expert for _, one in parts for layer in one.values() for expert in layer), default=-1)
+    counts = np.zeros((len(parts), len(layers), max(highest + 1, num_experts or 0)), np.int64)
+    for document, (name, one) in enumerate(parts):
+        if missing := [layer for layer in layers if layer not in one]:
+            raise ValueError(f"{name} has no layer {missing[0]}; expected the same layers in all documents")
+        for place, layer in enumerate(layers):
+            for expert, count in one[layer].items():
+                counts[document, place, expert] += count
+    return found_counts(counts, [name for name, _ in parts], [str(layer) for layer in layers])

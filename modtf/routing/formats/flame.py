@@ -1,0 +1,79 @@
+"""The layout of FLAME-MoE's traces: a folder with one parquet file a layer, `indices` and `scores` of each row.
+
+Row i is a token, the same in all layers and in the files of the folder `samples`, which stands beside the
+folder `actives` and has the column `token_id`. Source: the card of the data set CMU-FLAME/FLAME-MoE-Traces.
+"""
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.routing.formats.joined import warn
+from modtf.routing.formats.parquet import column
+from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.source import Source, by_number
+
+ENDING, INDICES, SCORES, TOKEN = ".parquet", "indices", "scores", "token_id"
+LAYER = re.compile(r"layer_?(\d+)")
+
+
+@FORMATS.register("flame")
+class Flame(Format):
+    """A folder such as actives/iter_5473, or files of the same columns and rows, one a layer."""
+
+    @classmethod
+    def detect(cls, source: Source) -> bool:
+        files = source.files(ENDING)
+        return bool(files) and {INDICES, SCORES} <= set(_names(files[0]))
+
+    @classmethod
+    def read(cls, source: Source) -> Found:
+        from pyarrow import parquet
+
+        files = source.files(ENDING)
+        rows = {file: parquet.read_metadata(file).num_rows for file in files}
+        names = [match[1] if (match := LAYER.fullmatch(file.stem)) else file.stem for file in files]
+        for file in files:
+            if lacking := {INDICES, SCORES} - set(_names(file)):
+                raise ValueError(f"{file.name} lacks {', '.join(sorted(lacking))}")
+            if rows[file] != rows[files[0]]:
+                raise ValueError(f"{file.name} has {rows[file]} rows, {files[0].name} {rows[files[0]]}")
+        found: Found = {
+            "experts": partial(_stacked, files, INDICES),
+            "weights": partial(_stacked, files, SCORES),
+            "layer_names": lambda: np.array(names),
+        }
+        samples = _samples(files[0].parent)
+        if samples:
+            num_samples = sum(parquet.read_metadata(file).num_rows for file in samples)
+            if num_samples == rows[files[0]]:
+                found["tokens"] = lambda: np.concatenate([column(file, TOKEN) for file in samples])
+            else:
+                warn(
+                    f"{samples[0].parent} has {num_samples} tokens for {rows[files[0]]} rows. They are not read."
+                )
+        return found
+
+
+def _names(file: Path) -> list[str]:
+    from pyarrow import parquet
+
+    return list(parquet.read_schema(file).names)
+
+
+def _samples(folder: Path) -> list[Path]:
+    """Return the files of tokens: those of ../../samples, as the data set has them."""
+    files = sorted((folder.absolute().parent.parent / "samples").glob(f"*{ENDING}"), key=by_number)
+    return [file for file in files if TOKEN in _names(file)]
+
+
+def _stacked(files: list[Path], name: str) -> NDArray[Any]:
+    layers = [column(file, name) for file in files]
+    shapes = {layer.shape for layer in layers}
+    if len(shapes) > 1 or layers[0].ndim != 2:
+        raise ValueError(f"the files have {name} of the shapes {sorted(shapes)}; expected [tokens, k] in all")
+    return np.stack(layers)

@@ -1,0 +1,148 @@
+"""Documents joined into the arrays of a routing: what the formats of single requests share."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from modtf.routing.formats.registry import Found
+
+NONE = -1  # in place of an expert
+
+
+@dataclass(frozen=True)
+class Document:
+    """The routing of one document, and what is known of its tokens.
+
+    Attributes:
+        place: where it stands, for errors.
+        experts: `[tokens, layers, k]`; -1 where there is none.
+        weights: the same shape, or `[tokens, layers, E]`; None if they are not known.
+        tokens: the numbers of tokens `[tokens]`, or None.
+        label: the document's label, or None.
+    """
+
+    place: str
+    experts: NDArray[Any]
+    weights: NDArray[Any] | None = None
+    tokens: NDArray[Any] | None = None
+    label: str | None = None
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """Return a tensor of any precision, an array or nested lists as an array."""
+    if hasattr(values, "detach"):  # of PyTorch
+        values = values.detach().cpu()
+        values = (values.float() if values.is_floating_point() else values).numpy()
+    return np.asarray(values)
+
+
+def as_experts(values: Any, place: str, axes: str = "[tokens, layers, k]") -> NDArray[np.int32]:
+    """Return experts as int32 with -1 for unwritten ones; `ValueError` unless they have three axes."""
+    array = as_array(values)
+    if array.ndim != 3 or array.dtype.kind not in "iu" or 0 in array.shape[1:]:
+        raise ValueError(
+            f"{place} has experts of shape {array.shape} and type {array.dtype}; expected integers {axes}"
+        )
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = np.where(array == np.iinfo(array.dtype).max, NONE, array.astype(np.int64))
+    return array.astype(np.int32)
+
+
+def joined(
+    documents: Sequence[Document], layer_names: Sequence[str] | None = None, num_experts: int | None = None
+) -> Found:
+    """Return the arrays of documents, one after the other: experts, weights, tokens, documents, labels.
+
+    Rows and columns without any expert are padding and are left out, with a warning.
+
+    Raises:
+        ValueError: if documents differ in layers, in experts a token, or in what is known of them.
+    """
+    if not documents:
+        raise ValueError("it holds no tokens")
+    first = documents[0]
+    for one in documents:
+        if one.experts.shape[1:] != first.experts.shape[1:]:
+            raise ValueError(
+                f"{one.place} has experts of shape {one.experts.shape}, {first.place} of {first.experts.shape}; "
+                "expected [tokens, layers, k] with the same layers and k"
+            )
+        for name in ("weights", "tokens", "label"):
+            if (getattr(one, name) is None) != (getattr(first, name) is None):
+                raise ValueError(f"{one.place} and {first.place} differ: one has {name}, the other has none")
+        _check_length(one)
+    experts = np.concatenate([one.experts for one in documents])
+    sizes = [len(one.experts) for one in documents]
+    arrays = {"documents": np.repeat(np.arange(len(documents)), sizes)}
+    if first.weights is not None:
+        arrays["weights"] = np.concatenate([as_array(one.weights) for one in documents])
+    if first.tokens is not None:
+        arrays["tokens"] = np.concatenate([as_array(one.tokens) for one in documents])
+    if first.label is not None:
+        arrays["labels"] = np.repeat([str(one.label) for one in documents], sizes)
+    return _without_padding(experts, arrays, layer_names, num_experts)
+
+
+def _check_length(one: Document) -> None:
+    for name in ("weights", "tokens"):
+        values = getattr(one, name)
+        if values is not None and len(values) != len(one.experts):
+            raise ValueError(
+                f"{one.place} has {len(one.experts)} rows of experts and {len(values)} {name}; expected as many"
+            )
+
+
+def _without_padding(
+    experts: NDArray[np.int32],
+    arrays: dict[str, NDArray[Any]],
+    layer_names: Sequence[str] | None,
+    num_experts: int | None,
+) -> Found:
+    empty = (experts == NONE).all(axis=(1, 2)) | _is_repeated(experts)
+    if empty.any():
+        warn(f"{int(empty.sum())} of {len(experts)} rows hold no choice of an expert. They are left out.")
+        experts, arrays = experts[~empty], {name: values[~empty] for name, values in arrays.items()}
+    if not len(experts):
+        raise ValueError("it holds no tokens")
+    used = (experts != NONE).any(axis=(0, 1))
+    weights = arrays.get("weights")
+    if weights is not None:
+        arrays["weights"] = weights[..., used] if weights.shape == experts.shape else weights
+    arrays["experts"] = experts[..., used]
+    if num_experts is not None:
+        arrays["num_experts"] = np.array(num_experts)
+    if layer_names is not None:
+        arrays["layer_names"] = np.array(layer_names)
+    by_layer = {"experts", "weights"}
+    return as_found({n: np.moveaxis(a, 1, 0) if n in by_layer else a for n, a in arrays.items()})
+
+
+def _is_repeated(experts: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which rows are the same expert in all layers and choices, as padding with zeros is."""
+    if experts.shape[2] == 1:
+        return np.zeros(len(experts), bool)
+    return (experts == 0).all(axis=(1, 2))
+
+
+def as_found(arrays: dict[str, NDArray[Any]]) -> Found:
+    """Return readers of arrays that are in memory."""
+    return {name: (lambda values=values: values) for name, values in arrays.items()}
+
+
+def warn(text: str) -> None:
+    """Warn of something that was left out or assumed."""
+    warnings.warn(text, stacklevel=2)
+
+
+def whole_number(values: ArrayLike, place: str) -> NDArray[np.int64]:
+    """Return counts as integers; `ValueError` unless they are numbers from 0 without a fraction."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf" or not (np.isfinite(array).all() and (array >= 0).all()):
+        raise ValueError(f"{place} holds counts that are not numbers from 0")
+    if (array != np.round(array)).any():
+        raise ValueError(f"{place} holds counts with fractions; expected how often each expert was chosen")
+    return array.astype(np.int64)

@@ -1,0 +1,47 @@
+"""JSON files of one document each, with `layers: [{"layer": 0, "counts": [...]}]`.
+
+Tools that read llama.cpp's imatrix write such files; see github.com/avifenesh/gemma-expert-atlas.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from modtf.routing.formats.counts import found_counts
+from modtf.routing.formats.joined import whole_number
+from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.source import Source
+
+
+@FORMATS.register("layer_counts")
+class LayerCounts(Format):
+    """One file, or a folder of them; a document is named by its field `label`."""
+
+    @classmethod
+    def detect(cls, source: Source) -> bool:
+        layers = source.first.get("layers") if source.first_has("layers") else None
+        return isinstance(layers, list) and bool(layers) and {"layer", "counts"} <= set(layers[0])
+
+    @classmethod
+    def read(cls, source: Source) -> Found:
+        documents = [(place, content, _counts(place, content)) for place, content in source.contents()]
+        first_place, first, expected = documents[0]
+        for place, _, one in documents:
+            if {layer: len(counts) for layer, counts in one.items()} != {
+                n: len(c) for n, c in expected.items()
+            }:
+                raise ValueError(f"{place} has other layers or experts than {first_place}")
+        layers = sorted(expected)
+        counts = np.stack([[one[layer] for layer in layers] for *_, one in documents])
+        names = [str(content.get("label", place)) for place, content, _ in documents]
+        top_k = first.get("model", {}).get("top_k_experts")
+        return found_counts(counts, names, [str(layer) for layer in layers], top_k)
+
+
+def _counts(place: str, content: Any) -> dict[int, Any]:
+    counts = {int(one["layer"]): whole_number(one["counts"], place) for one in content["layers"]}
+    if len(counts) < len(content["layers"]):
+        raise ValueError(f"{place} has a layer twice")
+    if len({len(one) for one in counts.values()}) > 1:
+        raise ValueError(f"{place} has layers with different numbers of experts")
+    return counts

@@ -1,0 +1,103 @@
+"""Tables of llama.cpp's expert tracers: .csv files with the columns `layer` and `expert`.
+
+With a column `token` a row is one choice of a token (and `weight`, if there is one, what it weighs). With a
+column `count`, or neither, rows are counts of a document, and each file is a document. Other columns are not
+read. llama.cpp has no tracer of its own; forks write `layer,expert,count` and `token,layer,expert`.
+"""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from modtf.routing.formats.counts import stacked
+from modtf.routing.formats.joined import NONE, Document, joined, warn
+from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.source import Source
+
+ENDING = ".csv"
+
+
+@FORMATS.register("llama_csv")
+class LlamaCsv(Format):
+    """One .csv file, or a folder of them, a document each."""
+
+    @classmethod
+    def detect(cls, source: Source) -> bool:
+        files = source.files(ENDING)
+        return bool(files) and {"layer", "expert"} <= set(_header(files[0]))
+
+    @classmethod
+    def read(cls, source: Source) -> Found:
+        files = source.files(ENDING)
+        headers = {_header(file) for file in files}
+        if len(headers) > 1:
+            raise ValueError(
+                f"its files have the columns {' and '.join(map(str, sorted(headers)))}; expected the same"
+            )
+        (header,) = headers
+        if "token" in header:
+            return joined([_document(file, "weight" in header) for file in files])
+        return stacked([(file.stem, _counts(file)) for file in files])
+
+
+def _header(file: Path) -> tuple[str, ...]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = csv.reader(line for line in lines if not line.startswith("#"))
+        return tuple(name.strip() for name in next(rows, []))
+
+
+def _rows(file: Path, *columns: str) -> list[list[float]]:
+    """Return these columns as numbers, without lines that begin with #."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        kept = [line for line in lines if line.strip() and not line.startswith("#")]
+    reader = csv.DictReader(kept, skipinitialspace=True)
+    found = []
+    for number, row in enumerate(reader, start=1):
+        try:
+            found.append([float(row[name]) for name in columns])
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"row {number} of {file.name} is {dict(row)}; expected numbers") from error
+    return found
+
+
+def _counts(file: Path) -> dict[int, dict[int, int]]:
+    with_count = "count" in _header(file)
+    counts: dict[int, dict[int, int]] = {}
+    shared = 0
+    for row in _rows(file, "layer", "expert", *["count"] * with_count):
+        layer, expert, count = int(row[0]), int(row[1]), row[2] if with_count else 1.0
+        if count < 0 or count != int(count):
+            raise ValueError(
+                f"{file.name} counts {count:g} for expert {expert}; expected a whole number from 0"
+            )
+        if expert == NONE:
+            shared += 1
+            continue
+        of_layer = counts.setdefault(layer, {})
+        if with_count and expert in of_layer:
+            raise ValueError(f"{file.name} counts expert {expert} of layer {layer} twice")
+        of_layer[expert] = of_layer.get(expert, 0) + int(count)
+    if shared:
+        warn(f"{shared} rows of {file.name} have the expert -1, which is shared or none. They are left out.")
+    return counts
+
+
+def _document(file: Path, with_weight: bool) -> Document:
+    rows = np.array(_rows(file, "token", "layer", "expert", *["weight"] * with_weight))
+    if not len(rows):
+        raise ValueError(f"{file.name} has no rows")
+    choices = rows[:, :3].astype(np.int64)
+    if (choices != rows[:, :3]).any() or choices.min() < 0:
+        raise ValueError(f"{file.name} holds tokens, layers or experts that are not whole numbers from 0")
+    order = np.lexsort((np.arange(len(rows)), choices[:, 1], choices[:, 0]))
+    cells, sizes = np.unique(choices[:, :2], axis=0, return_counts=True)
+    tokens, layers = np.unique(cells[:, 0]), np.unique(cells[:, 1])
+    if len(set(sizes.tolist())) > 1 or len(cells) != len(tokens) * len(layers):
+        raise ValueError(
+            f"{file.name} has between {sizes.min()} and {sizes.max()} experts for a token and layer, and "
+            f"{len(cells)} of {len(tokens)} x {len(layers)} tokens and layers; expected the same number for each"
+        )
+    shape = (len(tokens), len(layers), int(sizes[0]))
+    weights = rows[order, 3].reshape(shape) if with_weight else None
+    return Document(file.name, choices[order, 2].reshape(shape).astype(np.int32), weights)

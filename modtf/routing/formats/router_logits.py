@@ -1,0 +1,93 @@
+"""Outputs of Hugging Face's models with `output_router_logits=True`: a tuple of logits, one a layer.
+
+A layer has `[batch * length, E]` or `[batch, length, E]`. The output does not say which tokens are padding: add
+the batch's `attention_mask` (and `input_ids`) to it, as `dict(router_logits=output.router_logits, **batch)`.
+Source: `transformers.modeling_outputs` of github.com/huggingface/transformers.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.routing.formats.joined import as_array, as_found
+from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.source import Source
+
+LOGITS, MASK, IDS = "router_logits", "attention_mask", "input_ids"
+SIDES = ("encoder_router_logits", "decoder_router_logits")
+
+
+@FORMATS.register("router_logits")
+class RouterLogits(Format):
+    """A model's output, a tuple of layers, or a dict with both, in memory or in a .pt file.
+
+    The array is "activations": measure it as logits (`from_logits=True`, `--logits`).
+    """
+
+    @classmethod
+    def detect(cls, source: Source) -> bool:
+        return _layers(source.first) is not None or any(
+            _get(source.first, side) is not None for side in SIDES
+        )
+
+    @classmethod
+    def read(cls, source: Source) -> Found:
+        parts = [_batch(place, content) for place, content in source.contents()]
+        starts = np.cumsum([0, *(int(one["documents"].max()) + 1 for one in parts if "documents" in one)])
+        for one, start in zip(parts, starts[:-1], strict=False):
+            one["documents"] = one["documents"] + start
+        names = set.intersection(*(set(one) for one in parts))
+        if any(set(one) != names for one in parts):
+            raise ValueError(
+                "its batches know different things; give attention_mask and input_ids with all or none"
+            )
+        axis = {"activations": 1}
+        return as_found(
+            {n: np.concatenate([one[n] for one in parts], axis=axis.get(n, 0)) for n in sorted(names)}
+        )
+
+
+def _get(thing: Any, name: str) -> Any:
+    return thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
+
+
+def _layers(content: Any) -> tuple[Any, ...] | None:
+    layers = (
+        content if isinstance(content, tuple) and not hasattr(content, "_fields") else _get(content, LOGITS)
+    )
+    if not isinstance(layers, tuple | list) or not layers:
+        return None
+    return tuple(layers) if all(len(np.shape(layer)) in (2, 3) for layer in layers) else None
+
+
+def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
+    """Return the logits `[layers, tokens, E]` of one batch, its documents and tokens."""
+    layers = _layers(content)
+    if layers is None:
+        raise ValueError(
+            f"{place} has no {LOGITS}, one [tokens, E] or [batch, length, E] for each layer. Of encoders and decoders "
+            "give one tuple at a time, such as output.encoder_router_logits"
+        )
+    shapes = {np.shape(layer) for layer in layers}
+    if len(shapes) > 1:
+        raise ValueError(f"{place} has layers of the shapes {sorted(shapes)}; expected the same for all")
+    logits = np.stack([as_array(layer) for layer in layers])
+    batch = logits.shape[1:-1]
+    logits = logits.reshape(len(layers), -1, logits.shape[-1])
+    if (mask := _get(content, MASK)) is None and (ids := _get(content, IDS)) is not None:
+        mask = np.ones(np.shape(ids))
+    found = {"activations": logits}
+    if mask is not None:
+        keep = as_array(mask).astype(bool)
+        if keep.ndim != 2 or keep.size != logits.shape[1] or (len(batch) == 2 and keep.shape != batch):
+            raise ValueError(f"{place} has {MASK} of shape {keep.shape} for logits {logits.shape[1:]}")
+        found["activations"] = logits[:, keep.ravel()]
+        found["documents"] = np.nonzero(keep)[0]
+        if (ids := _get(content, IDS)) is not None:
+            if np.shape(ids) != keep.shape:
+                raise ValueError(f"{place} has {IDS} of shape {np.shape(ids)}; expected {keep.shape}")
+            found["tokens"] = as_array(ids)[keep]
+    elif len(batch) == 2:
+        found["documents"] = np.repeat(np.arange(batch[0]), batch[1])
+    return found

@@ -1,0 +1,70 @@
+"""Batches of verl with `routed_experts` `[batch, length, layers, k]`.
+
+Rows are padded with zeros on both sides; `attention_mask` `[batch, length]` says which tokens count. The last
+token of a row is not routed. Source: `verl/experimental/agent_loop/agent_loop.py` of github.com/volcengine/verl.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from modtf.routing.formats.joined import Document, as_array, as_experts, joined
+from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.source import Source
+
+ROUTED, MASK, IDS = "routed_experts", "attention_mask", "input_ids"
+
+
+@FORMATS.register("verl")
+class Verl(Format):
+    """A `DataProto`, its batch, or a .pt file with a dict of tensors; several in a list or a folder."""
+
+    @classmethod
+    def detect(cls, source: Source) -> bool:
+        batch = _batch(source.first)
+        return batch is not None and len(np.shape(batch[ROUTED])) == 4
+
+    @classmethod
+    def read(cls, source: Source) -> Found:
+        return joined([one for place, content in source.contents() for one in _documents(place, content)])
+
+
+def _batch(content: Any) -> Mapping[str, Any] | None:
+    """Return the batch of tensors of a `DataProto`, or the tensors themselves."""
+    batch = getattr(content, "batch", content)
+    if not hasattr(batch, "keys") or ROUTED not in batch.keys():  # noqa: SIM118  a TensorDict is no mapping
+        return None
+    return {name: batch[name] for name in batch.keys()}  # noqa: SIM118
+
+
+def _documents(place: str, content: Any) -> list[Document]:
+    batch = _batch(content)
+    if batch is None or MASK not in batch:
+        raise ValueError(
+            f"{place} has no {ROUTED} and {MASK} [batch, length]; without it padding looks routed"
+        )
+    routed, mask = as_array(batch[ROUTED]), as_array(batch[MASK]).astype(bool)
+    if routed.ndim != 4 or mask.shape != routed.shape[:2]:
+        raise ValueError(
+            f"{place} has {ROUTED} of shape {routed.shape} and {MASK} of {mask.shape}; expected [batch, length, "
+            "layers, k] and [batch, length]"
+        )
+    ids = as_array(batch[IDS]) if IDS in batch else None
+    if ids is not None and ids.shape != mask.shape:
+        raise ValueError(f"{place} has {IDS} of shape {ids.shape}; expected {mask.shape}")
+    found = []
+    for number, keep in enumerate(mask):
+        where = f"row {number} of {place}"
+        kept = np.flatnonzero(keep)
+        experts = as_experts(routed[number, kept], where)
+        if len(kept) and not experts[-1].any():  # the last token is not routed
+            kept, experts = kept[:-1], experts[:-1]
+        if experts.shape[2] > 1 and (empty := ~experts.any(axis=(1, 2))).any():
+            raise ValueError(
+                f"{where} has {int(empty.sum())} tokens without experts where {MASK} is 1; expected padding "
+                "where it is 0, and a last token at most"
+            )
+        if len(kept):
+            found.append(Document(where, experts, tokens=None if ids is None else ids[number, kept]))
+    return found

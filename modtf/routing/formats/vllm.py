@@ -1,0 +1,101 @@
+"""Responses of vLLM with `routed_experts` (`--enable-return-routed-experts`).
+
+Each choice holds `[tokens, layers, k]`: as an array in `RequestOutput`, over HTTP as base64 of an .npy file.
+It covers prompt and completion but for the last token, which is not routed. Some versions return the prompt's
+part as `prompt_routed_experts`. Source: `vllm/outputs.py`, `tests/entrypoints/openai/
+test_return_routed_experts.py` of github.com/vllm-project/vllm.
+"""
+
+import base64
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.routing.formats.joined import NONE, Document, as_array, as_experts, joined, warn
+from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.source import Source
+
+ROUTED, PROMPT = "routed_experts", "prompt_routed_experts"
+
+
+@FORMATS.register("vllm")
+class Vllm(Format):
+    """Responses in JSON, in JSON lines, or as objects: each choice is a document."""
+
+    @classmethod
+    def detect(cls, source: Source) -> bool:
+        choices = _choices(source.first)
+        return bool(choices) and _get(choices[0], ROUTED) is not None
+
+    @classmethod
+    def read(cls, source: Source) -> Found:
+        return joined([one for place, response in source.contents() for one in _documents(place, response)])
+
+
+def _get(thing: Any, name: str, default: Any = None) -> Any:
+    """Return a field of a mapping, or an attribute of an object."""
+    value = thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
+    return default if value is None else value
+
+
+def _choices(response: Any) -> list[Any]:
+    found = _get(response, "choices") or _get(response, "outputs")
+    return list(found) if isinstance(found, list | tuple) else []
+
+
+def _documents(place: str, response: Any) -> Iterator[Document]:
+    for number, choice in enumerate(_choices(response)):
+        where = f"choice {number} of {place}"
+        prompt, completion = _token_ids(where, response, choice)
+        routed = decoded(_get(choice, ROUTED), where)
+        ahead = _get(response, PROMPT)
+        if ahead is not None:
+            before = decoded(ahead, where)
+            if len(before) != len(prompt):
+                raise ValueError(f"{where} routes {len(before)} tokens of a prompt of {len(prompt)}")
+            routed = np.concatenate([before, routed])
+        num_tokens = len(prompt) + len(completion)
+        if len(routed) not in (num_tokens, num_tokens - 1):
+            raise ValueError(
+                f"{where} has routed_experts of shape {routed.shape} for {len(prompt)} tokens of the prompt and "
+                f"{len(completion)} of the completion; expected [{num_tokens - 1}, layers, k]: all but the last"
+            )
+        tokens = np.array([*prompt, *completion])[: len(routed)]
+        start = len(prompt) if number else 0  # the prompt is the same for all choices
+        if number == 1:
+            warn(f"{place} has several choices. The tokens of its prompt count once.")
+        known = bool((tokens >= 0).all())
+        yield Document(where, routed[start:], tokens=tokens[start:] if known else None)
+
+
+def _token_ids(place: str, response: Any, choice: Any) -> tuple[list[int], list[int]]:
+    """Return the tokens of prompt and completion; -1 for each if only their numbers are known."""
+    prompt = _get(response, "prompt_token_ids", _get(choice, "prompt_token_ids"))
+    completion, usage = _get(choice, "token_ids"), _get(response, "usage")
+    several = len(_choices(response)) > 1
+    if prompt is None and usage is not None:
+        prompt = [NONE] * _get(usage, "prompt_tokens", 0)
+    if completion is None and usage is not None and not several:
+        completion = [NONE] * _get(usage, "completion_tokens", 0)
+    if prompt is None or completion is None:
+        raise ValueError(
+            f"{place} does not say its tokens. Ask for them with return_token_ids=True, so that the rows of "
+            "routed_experts can be aligned"
+        )
+    return list(prompt), list(completion)
+
+
+def decoded(value: Any, place: str) -> NDArray[np.int32]:
+    """Return experts `[tokens, layers, k]` from an array, nested lists, or base64 of an .npy file."""
+    if isinstance(value, str):
+        with io.BytesIO(base64.b64decode(value, validate=True)) as file:
+            value = np.load(file, allow_pickle=False)
+    elif isinstance(value, dict):
+        if value.get("encoding", "base64") != "base64" or not {"data", "shape", "dtype"} <= set(value):
+            raise ValueError(f"{place} has routed_experts with {', '.join(value)}; expected base64")
+        data = base64.b64decode(value["data"], validate=True)
+        value = np.frombuffer(data, value["dtype"]).reshape(value["shape"])
+    return as_experts(as_array(value), place)
