@@ -108,6 +108,7 @@ def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) ->
         routing = Routing.read(
             path, given.array, given.labels, given.documents, given.label_names, given.layer_names,
             given.experts, given.weights, given.num_experts, list(map(int, given.shared)), given.format,
+            given.top_k,
         )  # fmt: skip
     for note in notes:
         print(f"Warning: {path}: {note.message}")

@@ -40,6 +40,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.routing.measuring import measure_activations as measure_activations
     from modtf.routing.recording.collect import collect as collect
     from modtf.routing.recording.record import record as record
+    from modtf.routing.routing import read_routing as read_routing
     from modtf.task import Task as Task
     from modtf.training.train import load_model as load_model
     from modtf.training.train import train as train

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.checks import check_integer
+from modtf.routing.counted import Counted
 from modtf.routing.formats.arrays import Arrays
+from modtf.routing.formats.joined import whole_number
 from modtf.routing.measuring import Experts
 from modtf.routing.measuring.checks import BFLOAT16, Ints, check_labels
+from modtf.routing.measuring.experts import MOST_EXPERTS
 
-MOST_EXPERTS = 2**16
+ARRAYS = ("npz", "npy", "safetensors", "mapping")  # formats whose axes anyone may have chosen
 TOKEN = "tokens"
 FREQUENT = 999  # tokens that are labels of their own
 FACTORS = (("token", TOKEN), ("position", "positions"), ("label", "labels"))
@@ -49,13 +52,29 @@ class Classes:
 def routed(
     arrays: Arrays, activations: str, experts: str | None, weights: str | None, num_experts: int | None,
     shared: Sequence[int],
-) -> NDArray[Any] | Sent:  # fmt: skip
-    """Return gates, logits or experts; experts where they are asked for, or there is nothing else."""
-    if experts is None and activations not in arrays and "experts" in arrays:
-        experts = "experts"
+) -> NDArray[Any] | Sent | Counted:  # fmt: skip
+    """Return gates, logits, experts or counts: what is asked for, or what there is, in this order."""
+    if experts is None and activations not in arrays:
+        if "experts" in arrays:
+            experts = "experts"
+        elif "counts" in arrays:
+            return counted(arrays, shared)
     if experts is None:
         return gates(arrays, activations)
     return sent(arrays, experts, weights, num_experts, shared)
+
+
+def counted(arrays: Arrays, shared: Sequence[int]) -> Counted:
+    """Return counts `[documents, layers, experts]`; `[layers, experts]` are those of one document."""
+    values = arrays["counts"]
+    counts = whole_number(values[np.newaxis] if values.ndim == 2 else values, f"{arrays.source}")
+    if counts.ndim != 3 or 0 in counts.shape:
+        raise ValueError(
+            f"The array 'counts' of {arrays.source} has shape {values.shape}; expected [documents, layers, "
+            "experts]."
+        )
+    top_k = arrays.source.top_k if "top_k" not in arrays else int(arrays["top_k"])
+    return Counted(counts, top_k, shared)
 
 
 def gates(arrays: Arrays, name: str) -> NDArray[Any]:
@@ -65,7 +84,13 @@ def gates(arrays: Arrays, name: str) -> NDArray[Any]:
         raise ValueError(
             f"The array {name!r} of {arrays.source} is of type {values.dtype}; expected numbers."
         )
-    return by_layer(arrays, name, values, "modules")
+    layers = by_layer(arrays, name, values, "modules")
+    if layers.shape[2] > layers.shape[1]:
+        raise ValueError(
+            f"The array {name!r} of {arrays.source} has shape {values.shape}: fewer tokens than modules. "
+            "Transpose it if these axes are swapped; else measure more tokens."
+        )
+    return layers
 
 
 def sent(
@@ -87,6 +112,15 @@ def sent(
         tuple(shared),
     )
     found[:, :0]  # refuses other types and shapes
+    layers, tokens, k = found.experts.shape
+    if k > found.num_experts or (arrays.format in ARRAYS and tokens < layers):
+        raise ValueError(
+            f"The array {experts!r} of {arrays.source} has {layers} layers, {tokens} tokens and {k} choices "
+            "of "
+            f"{found.num_experts} experts. Transpose it if axes are swapped, to [layers, tokens, k]; vLLM "
+            "and "
+            "others have [tokens, layers, k]."
+        )
     return found
 
 
@@ -103,8 +137,13 @@ def by_layer(arrays: Arrays, name: str, values: NDArray[Any], last: str) -> NDAr
     return layers
 
 
-def documents_of(arrays: Arrays, name: str | None, num_tokens: int) -> Classes | None:
+def documents_of(
+    arrays: Arrays, name: str | None, activations: NDArray[Any] | Sent | Counted
+) -> Classes | None:
     """Return the document of every token, or None if the file does not say."""
+    if isinstance(activations, Counted):
+        return Classes(activations.documents, None)
+    num_tokens = activations.shape[1]
     values = optional_array(arrays, "documents", name)
     return None if values is None else numbered(values, num_tokens, "documents", None)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing import reading
+from modtf.routing.counted import Counted
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.measuring import Experts
 from modtf.routing.measuring.checks import Ints, from_bfloat16
@@ -22,7 +23,7 @@ class Routing:
     """What a router did with tokens, and what is known of these tokens.
 
     Attributes:
-        activations: gates or logits `[layers, tokens, M]`, or the experts of tokens.
+        activations: gates or logits `[layers, tokens, M]`, or the experts of tokens, or counts of these.
         labels: the label of every token `[tokens]`; None if the file has neither labels nor tokens.
         documents: the document of every token `[tokens]`, or None.
         names: the names of labels and layers.
@@ -35,7 +36,7 @@ class Routing:
         >>> write_routing_report(layers, "folder", routing.names)  # doctest: +SKIP
     """
 
-    activations: NDArray[Any] | Sent
+    activations: NDArray[Any] | Sent | Counted
     labels: Ints | None
     documents: Ints | None
     names: Names
@@ -56,6 +57,7 @@ class Routing:
         num_experts: int | None = None,
         shared: Sequence[int] = (),
         format: str | None = None,
+        top_k: int | None = None,
     ) -> "Routing":
         """Read all but the activations, and check the shapes of these.
 
@@ -75,14 +77,15 @@ class Routing:
             num_experts: E; None: as the array "num_experts" says.
             shared: experts that every token goes to, which are left out.
             format: the name of the format; None: the first that recognises the content.
+            top_k: how many experts a token is sent to, for the formats that do not say so.
 
         Raises:
             ValueError: if one is missing or does not fit the others.
         """
-        arrays = Arrays(path, format)
+        arrays = Arrays(path, format, top_k)
         routed = reading.routed(arrays, activations, experts, weights, num_experts, shared)
         num_layers, num_tokens, _ = routed.shape
-        of_tokens = reading.documents_of(arrays, documents, num_tokens)
+        of_tokens = reading.documents_of(arrays, documents, routed)
         classes, factors = reading.labels_and_factors(arrays, labels, label_names, num_tokens, of_tokens)
         return cls(
             routed,
@@ -117,6 +120,14 @@ class Routing:
             raise ValueError(f"label_probs sum to {sum(probs):.6g}; expected numbers from 0 that sum to 1.")
 
     @property
+    def has_tokens(self) -> bool:
+        """Whether single tokens are known, and not only counts of each document.
+
+        Co-activation, repetition, caches, comparisons and what routing follows need tokens.
+        """
+        return not isinstance(self.activations, Counted)
+
+    @property
     def num_tokens(self) -> int:
         """The number of tokens."""
         return self.activations.shape[1]
@@ -132,3 +143,27 @@ class Routing:
             part = slice(start, start + CHUNK)
             labels, ids = (None if one is None else one[part] for one in (self.labels, self.documents))
             yield self._of(part), labels, ids
+
+
+def read_routing(path_or_object: Any, format: str | None = None, **names: Any) -> Routing:
+    """Read what a router did: a file or folder of any known format, or an object in memory.
+
+    Args:
+        path_or_object: a path; or a dict of arrays, responses of vLLM, router logits, ...: see the table of
+            formats in docs/measure.md.
+        format: the name of the format; None: the first that recognises the content.
+        **names: of `Routing.read`: the names of arrays, `num_experts`, `top_k`, `shared`.
+
+    Returns:
+        The routing; `measure_activations(routing.chunks())` measures it.
+
+    Raises:
+        ValueError: if no format recognises it, it is damaged, or its arrays do not fit each other.
+
+    Example:
+        >>> import numpy as np
+        >>> routing = read_routing({"experts": np.arange(8).reshape(4, 2) % 5, "num_experts": 5})
+        >>> routing.num_tokens, routing.activations.shape
+        (4, (1, 4, 5))
+    """
+    return Routing.read(path_or_object, format=format, **names)

@@ -49,6 +49,8 @@ def _detected(source: Source) -> str:
         with explained(f"{source} cannot be read"):
             if reader.detect(source):
                 return name
+    if source.files(".npy"):
+        return "npy"
     raise ValueError(
         f"{source} is of no known format: {', '.join(FORMATS)}. Write arrays with numpy.savez('x.npz', "
         "activations=..., labels=...), or each with numpy.save into one folder."

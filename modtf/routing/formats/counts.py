@@ -33,7 +33,8 @@ def found_counts(
     common = int(np.gcd.reduce(values, axis=None)) if warn_of_copies else 1
     if common > 1:
         warn(
-            f"All counts are multiples of {common}, as where ranks with the same tokens are added up: divided."
+            f"All counts are multiples of {common}, as where ranks with the same tokens are added up: "
+            "divided."
         )
         values = values // common
     arrays: dict[str, Any] = {"counts": values}

@@ -1,10 +1,11 @@
-"""The layout of FLAME-MoE's traces: a folder with one parquet file a layer, `indices` and `scores` of each row.
+"""The layout of FLAME-MoE's traces: a folder with one parquet file a layer, rows of `indices` and `scores`.
 
 Row i is a token, the same in all layers and in the files of the folder `samples`, which stands beside the
 folder `actives` and has the column `token_id`. Source: the card of the data set CMU-FLAME/FLAME-MoE-Traces.
 """
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ class Flame(Format):
                 found["tokens"] = lambda: np.concatenate([column(file, TOKEN) for file in samples])
             else:
                 warn(
-                    f"{samples[0].parent} has {num_samples} tokens for {rows[files[0]]} rows. They are not read."
+                    f"{samples[0].parent} has {num_samples} tokens for {rows[files[0]]} rows. They are not "
+                    "read."
                 )
         return found
 
@@ -71,7 +73,7 @@ def _samples(folder: Path) -> list[Path]:
     return [file for file in files if TOKEN in _names(file)]
 
 
-def _stacked(files: list[Path], name: str) -> NDArray[Any]:
+def _stacked(files: Sequence[Path], name: str) -> NDArray[Any]:
     layers = [column(file, name) for file in files]
     shapes = {layer.shape for layer in layers}
     if len(shapes) > 1 or layers[0].ndim != 2:

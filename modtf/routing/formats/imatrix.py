@@ -1,8 +1,8 @@
 """Importance matrices of llama.cpp (`llama-imatrix`), GGUF files: how often each expert was chosen.
 
-The tensor `blk.N.ffn_down_exps.weight.counts` holds a count for each expert of layer N, summed over the chunks
-of the text. Each file is a document. Source: `tools/imatrix/imatrix.cpp` and `docs/gguf.md` of
-github.com/ggml-org/llama.cpp and ggml.
+The tensor `blk.N.ffn_down_exps.weight.counts` holds a count for each expert of layer N, summed over the
+chunks of the text. Each file is a document. Source: `tools/imatrix/imatrix.cpp` of
+github.com/ggml-org/llama.cpp and `docs/gguf.md` of github.com/ggml-org/ggml.
 """
 
 import re
@@ -37,9 +37,10 @@ class Imatrix(Format):
         files = source.files(ENDING)
         each = [_counts(file) for file in files]
         layers = sorted(each[0])
-        for file, counts in zip(files, each, strict=True):
-            shapes = {(layer, len(values)) for layer, values in counts.items()}
-            if shapes != {(layer, len(values)) for layer, values in each[0].items()}:
+        for file, one in zip(files, each, strict=True):
+            if {layer: len(values) for layer, values in one.items()} != {
+                n: len(v) for n, v in each[0].items()
+            }:
                 raise ValueError(f"{file.name} has other layers or experts than {files[0].name}")
         if len({len(values) for values in each[0].values()}) > 1:
             raise ValueError("its layers have different numbers of experts")

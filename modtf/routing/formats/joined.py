@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ def joined(
     for one in documents:
         if one.experts.shape[1:] != first.experts.shape[1:]:
             raise ValueError(
-                f"{one.place} has experts of shape {one.experts.shape}, {first.place} of {first.experts.shape}; "
+                f"{one.place} has experts of shape {one.experts.shape}, {first.place} of "
+                f"{first.experts.shape}; "
                 "expected [tokens, layers, k] with the same layers and k"
             )
         for name in ("weights", "tokens", "label"):
@@ -92,7 +94,8 @@ def _check_length(one: Document) -> None:
         values = getattr(one, name)
         if values is not None and len(values) != len(one.experts):
             raise ValueError(
-                f"{one.place} has {len(one.experts)} rows of experts and {len(values)} {name}; expected as many"
+                f"{one.place} has {len(one.experts)} rows of experts and {len(values)} {name}; expected as "
+                "many"
             )
 
 
@@ -130,7 +133,11 @@ def _is_repeated(experts: NDArray[np.int32]) -> NDArray[np.bool_]:
 
 def as_found(arrays: dict[str, NDArray[Any]]) -> Found:
     """Return readers of arrays that are in memory."""
-    return {name: (lambda values=values: values) for name, values in arrays.items()}
+    return {name: partial(_same, values) for name, values in arrays.items()}
+
+
+def _same(values: NDArray[Any]) -> NDArray[Any]:
+    return values
 
 
 def warn(text: str) -> None:

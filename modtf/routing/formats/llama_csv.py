@@ -96,7 +96,8 @@ def _document(file: Path, with_weight: bool) -> Document:
     if len(set(sizes.tolist())) > 1 or len(cells) != len(tokens) * len(layers):
         raise ValueError(
             f"{file.name} has between {sizes.min()} and {sizes.max()} experts for a token and layer, and "
-            f"{len(cells)} of {len(tokens)} x {len(layers)} tokens and layers; expected the same number for each"
+            f"{len(cells)} of {len(tokens)} x {len(layers)} tokens and layers; expected the same number for "
+            "each"
         )
     shape = (len(tokens), len(layers), int(sizes[0]))
     weights = rows[order, 3].reshape(shape) if with_weight else None

@@ -59,7 +59,8 @@ def _document(place: str, trace: dict[str, Any], layers: list[int], labelled: bo
     expected = np.repeat([[token, layer] for token in range(num_tokens) for layer in layers], k, axis=0)
     if num_layers != len(layers) or not np.array_equal(cells, expected):
         raise ValueError(
-            f"{place} has {len(rows)} activations; expected {k} for each of {num_tokens} tokens and {num_layers} layers"
+            f"{place} has {len(rows)} activations; expected {k} for each of {num_tokens} tokens and "
+            f"{num_layers} layers"
         )
     experts, weights = rows[order, 2].astype(np.int32).reshape(shape), rows[order, 3].reshape(shape)
     label = str(trace["domain"]) if labelled else None

@@ -7,7 +7,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.registry import FORMATS, ROUTED, Format, Found
 from modtf.routing.formats.source import Source
 
 
@@ -16,6 +16,12 @@ class Npy(Format):
     """A folder of .npy files, by their names, or one file, by the name "activations"."""
 
     ending = ".npy"
+
+    @classmethod
+    def detect(cls, source: Source) -> bool:
+        """Return whether it is a file, or a folder with routing by the usual name, beside whatever else."""
+        is_file = source.path is not None and source.path.is_file()
+        return any(is_file or file.stem in ROUTED for file in source.files(cls.ending))
 
     @classmethod
     def read(cls, source: Source) -> Found:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from modtf.registry import Registry
 from modtf.routing.formats.source import Source
 
+ROUTED = ("activations", "experts", "counts")  # usual names of arrays
 Found = dict[str, Callable[[], NDArray[Any]]]  # name of an array -> the function that reads it
 
 
@@ -35,7 +36,7 @@ FORMATS: Registry[type[Format]] = Registry(
         for name in (
             "npz", "npy", "safetensors", "flame", "parquet", "megatron_core", "vllm", "sglang",
             "sglang_recorder", "verl", "router_logits", "transformer_lens", "moe_atlas", "router_layers",
-            "layer_counts", "llama_csv", "imatrix",
+            "layer_counts", "llama_csv", "imatrix", "mapping",
         )
     },
 )  # fmt: skip

@@ -72,7 +72,8 @@ def _line(place: str, record: dict[str, Any], names: list[int], sizes: set[int])
         or record.get("top_k", experts.shape[-1]) != experts.shape[-1]
     ):
         raise ValueError(
-            f"{place} has topk_experts {experts.shape} and topk_probs {weights.shape}; expected [layers, k] both"
+            f"{place} has topk_experts {experts.shape} and topk_probs {weights.shape}; expected [layers, k] "
+            "both"
         )
     return place, {name: record.get(name) for name in (*DOCUMENT, INDEX, ID, "domain")}, experts, weights
 

@@ -1,7 +1,7 @@
 """Outputs of Hugging Face's models with `output_router_logits=True`: a tuple of logits, one a layer.
 
-A layer has `[batch * length, E]` or `[batch, length, E]`. The output does not say which tokens are padding: add
-the batch's `attention_mask` (and `input_ids`) to it, as `dict(router_logits=output.router_logits, **batch)`.
+A layer has `[batch * length, E]` or `[batch, length, E]`. The output does not say which tokens are padding:
+add the batch's `attention_mask` and `input_ids`, as `dict(router_logits=output.router_logits, **batch)`.
 Source: `transformers.modeling_outputs` of github.com/huggingface/transformers.
 """
 
@@ -66,7 +66,8 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
     layers = _layers(content)
     if layers is None:
         raise ValueError(
-            f"{place} has no {LOGITS}, one [tokens, E] or [batch, length, E] for each layer. Of encoders and decoders "
+            f"{place} has no {LOGITS}, one [tokens, E] or [batch, length, E] for each layer. Of encoders and "
+            "decoders "
             "give one tuple at a time, such as output.encoder_router_logits"
         )
     shapes = {np.shape(layer) for layer in layers}
@@ -77,7 +78,7 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
     logits = logits.reshape(len(layers), -1, logits.shape[-1])
     if (mask := _get(content, MASK)) is None and (ids := _get(content, IDS)) is not None:
         mask = np.ones(np.shape(ids))
-    found = {"activations": logits}
+    found: dict[str, NDArray[Any]] = {"activations": logits}
     if mask is not None:
         keep = as_array(mask).astype(bool)
         if keep.ndim != 2 or keep.size != logits.shape[1] or (len(batch) == 2 and keep.shape != batch):

@@ -71,7 +71,8 @@ def _check_top_k(experts: NDArray[np.int32], top_k: int) -> None:
         warn(f"There are too few tokens to check that k is {top_k}.")
     elif not _repeats(pairs).any(axis=0).all():
         raise ValueError(
-            f"with k = {top_k} two neighbouring layers never choose the same expert number, as if they were one "
+            f"with k = {top_k} two neighbouring layers never choose the same expert number, as if they were "
+            "one "
             "layer; expected a larger --top_k"
         )
 

@@ -63,7 +63,8 @@ class _Pass:
         num_tokens = len(record["input_ids"])
         if physical.shape[:2] != (len(mapping), num_tokens):
             raise ValueError(
-                f"{place} has {TOKENS} of shape {physical.shape}; expected [{len(mapping)} layers, {num_tokens} "
+                f"{place} has {TOKENS} of shape {physical.shape}; expected [{len(mapping)} layers, "
+                f"{num_tokens} "
                 "tokens, k]"
             )
         self.place, self.tokens = place, np.asarray(record["input_ids"])
@@ -103,7 +104,8 @@ def _logical_counts(physical: NDArray[Any], mapping: NDArray[Any]) -> NDArray[An
         )
     logical = np.zeros((*physical.shape[:2], int(mapping.max()) + 1), np.int64)
     for layer, experts in enumerate(mapping):
-        np.add.at(logical[:, layer], (slice(None), experts), physical[:, layer])
+        for expert, counts in zip(experts, physical[:, layer].T, strict=True):
+            logical[:, layer, expert] += counts
     return logical
 
 
@@ -119,7 +121,8 @@ def _without_copies(ranks: Sequence[list[_Pass]]) -> list[_Pass]:
         kept.setdefault(tuple(np.ascontiguousarray(part).tobytes() for part in parts), passes)
     if len(kept) < len(ranks):
         warn(
-            f"{len(ranks) - len(kept)} of {len(ranks)} dumps hold the same routing as another, as tensor-parallel "
+            f"{len(ranks) - len(kept)} of {len(ranks)} dumps hold the same routing as another, as "
+            "tensor-parallel "
             "ranks do. They are left out."
         )
     return [one for passes in kept.values() for one in passes]

@@ -46,7 +46,8 @@ class TransformerLens(Format):
             k, last = experts.shape[-1], weights.shape[-1]
             if weights.shape[:2] != arrays["experts"].shape[:2] or last < k:
                 raise ValueError(
-                    f"{place} has weights {weights.shape} for indices {arrays['experts'].shape} [layers, tokens, k]"
+                    f"{place} has weights {weights.shape} for indices {arrays['experts'].shape} [layers, "
+                    "tokens, k]"
                 )
             arrays["weights"] = weights
             if last > k:
@@ -58,7 +59,7 @@ class TransformerLens(Format):
 def _hooks(cache: Any) -> dict[int, dict[str, str]]:
     """Return block -> "indices" or "weights" -> key."""
     found: dict[int, dict[str, str]] = {}
-    for key in cache.keys() if hasattr(cache, "keys") else ():  # noqa: SIM118  an ActivationCache is no mapping
+    for key in cache.keys() if hasattr(cache, "keys") else ():
         if match := KEY.fullmatch(str(key)):
             found.setdefault(int(match[1]), {})[match[2]] = key
     return found

@@ -1,7 +1,8 @@
 """Batches of verl with `routed_experts` `[batch, length, layers, k]`.
 
-Rows are padded with zeros on both sides; `attention_mask` `[batch, length]` says which tokens count. The last
-token of a row is not routed. Source: `verl/experimental/agent_loop/agent_loop.py` of github.com/volcengine/verl.
+Rows are padded with zeros on both sides; `attention_mask` `[batch, length]` says which tokens count. The
+last token of a row is not routed. Source: `verl/experimental/agent_loop/agent_loop.py` of
+github.com/volcengine/verl.
 """
 
 from collections.abc import Mapping
@@ -47,7 +48,8 @@ def _documents(place: str, content: Any) -> list[Document]:
     routed, mask = as_array(batch[ROUTED]), as_array(batch[MASK]).astype(bool)
     if routed.ndim != 4 or mask.shape != routed.shape[:2]:
         raise ValueError(
-            f"{place} has {ROUTED} of shape {routed.shape} and {MASK} of {mask.shape}; expected [batch, length, "
+            f"{place} has {ROUTED} of shape {routed.shape} and {MASK} of {mask.shape}; expected [batch, "
+            "length, "
             "layers, k] and [batch, length]"
         )
     ids = as_array(batch[IDS]) if IDS in batch else None

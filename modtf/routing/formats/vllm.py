@@ -60,8 +60,10 @@ def _documents(place: str, response: Any) -> Iterator[Document]:
         num_tokens = len(prompt) + len(completion)
         if len(routed) not in (num_tokens, num_tokens - 1):
             raise ValueError(
-                f"{where} has routed_experts of shape {routed.shape} for {len(prompt)} tokens of the prompt and "
-                f"{len(completion)} of the completion; expected [{num_tokens - 1}, layers, k]: all but the last"
+                f"{where} has routed_experts of shape {routed.shape} for {len(prompt)} tokens of the prompt "
+                "and "
+                f"{len(completion)} of the completion; expected [{num_tokens - 1}, layers, k]: all but the "
+                "last"
             )
         tokens = np.array([*prompt, *completion])[: len(routed)]
         start = len(prompt) if number else 0  # the prompt is the same for all choices

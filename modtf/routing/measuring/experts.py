@@ -11,6 +11,7 @@ from modtf.metrics.distributions import Array
 from modtf.routing.measuring.checks import BFLOAT16, Ints, from_bfloat16
 from modtf.routing.measuring.gates import Tokens, shares
 
+MOST_EXPERTS = 2**16
 NONE = -1  # in place of an expert: this choice of the token was dropped
 
 
@@ -49,7 +50,7 @@ class Experts:
     ):
         if num_experts is None:
             raise ValueError("Give num_experts: those that no token was sent to cannot be seen in experts.")
-        number = check_integer("num_experts", num_experts, 1)
+        number = check_integer("num_experts", num_experts, 1, MOST_EXPERTS)
         ids = _array("experts", experts, "iu")
         if ids.ndim not in (2, 3) or ids.shape[-1] == 0:
             raise ValueError(

@@ -95,7 +95,7 @@ def test_a_shorter_layer_that_predicts_several_tokens_is_left_out(tmp_path):
     [
         ("{", "line 2 of t.jsonl is not valid JSON"),
         ("3", "line 2 of t.jsonl is a int; expected an object"),
-        ("[" * 100_000, "line 2 of t.jsonl is nested too deeply"),
+        ("[" * 100_000, "line 2 of t.jsonl is not valid JSON: it is nested too deeply"),
         ('{"block": "decoder"}', "line 2 of t.jsonl lacks layer, num_tokens, top_indices"),
         (json.dumps(record(chosen(0), 0) | {"num_tokens": 5}), r"shape \(6, 2\); expected \(5, 2\)"),
         (json.dumps(record(chosen(0), 0) | {"top_indices": [[1], [2, 3]]}), "is not a record of a trace"),

@@ -1,0 +1,151 @@
+"""Every format, on a small file as its writer makes it: the same routing from each."""
+
+import format_writers as writers
+import numpy as np
+import pytest
+import torch
+
+import modtf
+from modtf.routing import Experts
+from modtf.routing.counted import Counted
+from modtf.routing.formats.arrays import Arrays
+from modtf.routing.reading import Sent
+
+GIVEN = {"sglang": {"top_k": writers.K}}  # what a format does not say
+BY_TOKEN = {
+    "vllm": "vllm", "vllm_objects": "vllm", "vllm_split": "vllm", "sglang": "sglang", "verl": "verl",
+    "sglang_recorder": "sglang_recorder", "transformer_lens": "transformer_lens", "flame": "flame",
+    "llama_csv": "llama_csv", "moe_atlas": "moe_atlas", "router_layers": "router_layers",
+    "megatron_core": "megatron_core",
+}  # fmt: skip
+COUNTED = {
+    "sglang_per_pass": "sglang_recorder", "sglang_stat": "sglang_recorder", "llama_counts": "llama_csv",
+    "imatrix": "imatrix", "layer_counts": "layer_counts",
+}  # fmt: skip
+KNOW_NO_DOCUMENTS = {"flame", "megatron_core", "transformer_lens"}  # the test's cache is one text
+KNOW_TOKENS = {"vllm", "vllm_objects", "vllm_split", "sglang_recorder", "verl", "flame"}
+KNOW_TOKENS |= {"moe_atlas", "router_layers"}
+KNOW_WEIGHTS = {"moe_atlas", "router_layers", "flame", "transformer_lens"}
+
+
+@pytest.mark.parametrize("name", BY_TOKEN)
+def test_tokens(name, tmp_path):
+    thing = getattr(writers, name)(tmp_path)
+    assert Arrays(thing, **GIVEN.get(name, {})).format == BY_TOKEN[name]
+    routing = modtf.read_routing(thing, num_experts=writers.EXPERTS, **GIVEN.get(name, {}))
+    assert isinstance(routing.activations, Sent)
+    np.testing.assert_array_equal(routing.activations.experts, writers.CHOSEN)
+    if name not in KNOW_NO_DOCUMENTS:
+        np.testing.assert_array_equal(routing.documents, writers.DOCUMENTS)
+    assert ("token" in routing.factors) == (name in KNOW_TOKENS)
+    if name in KNOW_TOKENS:
+        np.testing.assert_array_equal(routing.factors["token"], writers.TOKENS)
+    assert len(modtf.measure_activations(routing.chunks(), permutations=0)) == writers.LAYERS
+    assert (routing.activations.weights is not None) == (name in KNOW_WEIGHTS)
+    if name in KNOW_WEIGHTS:
+        mass = routing.activations[:, :].layers[0].read(slice(None))[0].weights
+        expected = writers.WEIGHTS[0] / writers.WEIGHTS[0].sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(mass, expected, rtol=2e-3)  # FLAME has float16
+
+
+@pytest.mark.parametrize("name", ["moe_atlas", "router_layers"])
+def test_domains_are_labels(name, tmp_path):
+    routing = modtf.read_routing(getattr(writers, name)(tmp_path))
+    assert routing.names.labels == ("code", "law")
+    np.testing.assert_array_equal(routing.labels, np.array([0, 1, 0])[writers.DOCUMENTS])
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_counts(name, tmp_path):
+    thing = getattr(writers, name)(tmp_path)
+    assert Arrays(thing).format == COUNTED[name]
+    np.save(tmp_path / "labels.npy", [0, 1, 0])
+    routing = modtf.read_routing(thing, labels=str(tmp_path / "labels.npy"))
+    assert isinstance(routing.activations, Counted)
+    assert not routing.has_tokens
+    np.testing.assert_array_equal(routing.activations.counts, writers.COUNTS)
+
+
+@pytest.mark.parametrize("top_k", [None, writers.K])
+def test_counts_give_the_measures_of_their_tokens(top_k):
+    counts = {"counts": writers.COUNTS, "labels": np.array([0, 1, 0]), "num_experts": writers.EXPERTS}
+    experts = {
+        "experts": writers.CHOSEN, "labels": np.array([0, 1, 0]), "documents": writers.DOCUMENTS,
+        "num_experts": writers.EXPERTS,
+    }  # fmt: skip
+    both = [modtf.read_routing(one, top_k=top_k) for one in (counts, experts)]
+    one, other = (modtf.measure_activations(routing.chunks(), permutations=3) for routing in both)
+    for layer, expected in zip(one, other, strict=True):
+        np.testing.assert_allclose(layer.hard.activation, expected.hard.activation, atol=1e-12)
+        value = layer.hard.values["adjusted_mutual_information"].value
+        assert value == pytest.approx(expected.hard.values["adjusted_mutual_information"].value, abs=0.05)
+
+
+def test_counted_tokens_never_choose_an_expert_twice(monkeypatch):
+    monkeypatch.setattr("modtf.routing.routing.CHUNK", 9)  # chunks that cut documents
+    routing = modtf.read_routing({"counts": writers.COUNTS}, top_k=writers.K)
+    chunks = [chunk.layers[0].experts for chunk, *_ in routing.chunks() if isinstance(chunk, Experts)]
+    assert [len(chunk) for chunk in chunks] == [9] * 8 + [5]
+    experts = np.concatenate(chunks)
+    assert (experts[:, 0] != experts[:, 1]).all()
+    found = [
+        np.bincount(experts[d == writers.DOCUMENTS].ravel(), minlength=writers.EXPERTS) for d in range(3)
+    ]
+    np.testing.assert_array_equal(found, writers.COUNTS[:, 0])
+
+
+def test_router_logits(tmp_path):
+    output = writers.router_logits(tmp_path)
+    routing = modtf.read_routing(output)
+    assert isinstance(routing.activations, np.ndarray)
+    np.testing.assert_allclose(routing.activations, np.log(writers.SCORES), rtol=1e-6)
+    np.testing.assert_array_equal(routing.documents, writers.DOCUMENTS)
+    np.testing.assert_array_equal(routing.factors["token"], writers.TOKENS)
+    bare = modtf.read_routing(tuple(layer[:20].bfloat16() for layer in output["router_logits"]))
+    assert isinstance(bare.activations, np.ndarray)
+    np.testing.assert_allclose(bare.activations, np.log(writers.SCORES)[:, :20], rtol=1e-2)
+
+
+def test_several_choices_share_a_prompt(tmp_path):
+    (experts, _, tokens), *_ = writers.documents()
+    response = writers.vllm_response(experts, tokens)
+    response["choices"].append(response["choices"][0])
+    with pytest.warns(UserWarning, match="has several choices. The tokens of its prompt count once"):
+        routing = modtf.read_routing(response, num_experts=writers.EXPERTS)
+    np.testing.assert_array_equal(routing.factors["token"], [*tokens, *tokens[6:]])
+
+
+def test_copies_of_ranks(tmp_path):
+    """Tensor-parallel ranks dump the same tokens, and their counts are added up."""
+    path = writers.sglang_recorder(tmp_path)
+    (tmp_path / "expert_distribution_recorder_1.5_1.pt").write_bytes(path.read_bytes())
+    with pytest.warns(UserWarning, match="1 of 2 dumps hold the same routing as another"):
+        routing = modtf.read_routing(tmp_path)
+    assert routing.num_tokens == len(writers.TOKENS)
+    torch.save({"rank": 0, "logical_count": torch.tensor(8 * writers.COUNTS)}, tmp_path / "x.pt")
+    with pytest.warns(UserWarning, match="All counts are multiples of 8, .*: divided"):
+        routing = modtf.read_routing(tmp_path / "x.pt")
+    assert routing.num_tokens == writers.K * len(writers.TOKENS)
+
+
+def test_generated_tokens_have_no_documents(tmp_path):
+    """A pass that decodes holds a token of each request, and does not say which."""
+    dump = torch.load(writers.sglang_recorder(tmp_path), weights_only=True)
+    dump["records"][1]["forward_mode"] = 2
+    with pytest.warns(UserWarning, match="There are no documents"):
+        assert modtf.read_routing(dump).documents is None
+
+
+def test_nothing_is_unpickled(tmp_path):
+    torch.save({"routed_experts": tmp_path}, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match=r"x\.pt cannot be read: .*nothing is unpickled"):
+        modtf.read_routing(tmp_path / "x.pt")
+
+
+def test_a_format_can_be_asked_for(tmp_path):
+    path = writers.router_layers(tmp_path)
+    assert modtf.read_routing(path, format="router_layers").num_tokens == len(writers.TOKENS)
+    with pytest.raises(ValueError, match="cannot be read as vllm: it holds no tokens"):
+        modtf.read_routing(path, format="vllm")
+    with pytest.raises(ValueError, match=r"Unknown format: 'text'\. Known: npz, npy"):
+        modtf.read_routing(path, format="text")
