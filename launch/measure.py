@@ -79,6 +79,8 @@ def main(given: flags.FlagValues) -> None:
     names = run_names(given.activations)
     routings = [read(path, given, probs) for path in given.activations]
     for path, routing in zip(given.activations, routings, strict=True):
+        if len(routings) > 1 and not routing.has_tokens:
+            raise ValueError(f"{path} holds counts; expected tokens: models are compared token by token.")
         check_same_tokens(routing, routings[0], path, given.activations[0])
     runs: list[Run] = []
     for name, routing in zip(names, routings, strict=True):
@@ -88,9 +90,9 @@ def main(given: flags.FlagValues) -> None:
         bar = partial(progress_bar, desc="what they follow", unit="layer")
         more = followed_sections(routing, folder, given.logits, given.top_k, given.seed, bar)
         print(f"Wrote {write_routing_report(layers, folder, routing.names, more=more)}")
-        routed = layers_of(routing.whole(), given.logits, given.top_k)
-        runs.append(Run(name, sums, layers, routed))
-    if len(runs) > 1:
+        if len(routings) > 1:
+            runs.append(Run(name, sums, layers, layers_of(routing.whole(), given.logits, given.top_k)))
+    if runs:
         bar = partial(progress_bar, desc="compared", unit="layer")
         compared = compare_runs(runs, routings[0].documents, probs, given.confidence, given.seed, bar)
         print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names)}")
@@ -123,7 +125,8 @@ def measured(
 ) -> tuple[list[LayerMeasures], ActivationAccumulator]:
     """Its layers, and the sums that they come from."""
     try:
-        sums = ActivationAccumulator(from_logits=given.logits, top_k=given.top_k)
+        top_k = given.top_k if routing.has_tokens else None
+        sums = ActivationAccumulator(from_logits=given.logits, top_k=top_k)
         for chunk in progress_bar(routing.chunks(), desc="tokens", total=routing.num_chunks, unit="chunk"):
             sums.update(*chunk)
         layers = sums.result(

@@ -34,7 +34,9 @@ def followed_sections(
     routing: Routing, out: Path, from_logits: bool, top_k: int | None, seed: int, progress: Progress
 ) -> list[page.Section]:
     """Sections on what routing follows, as far as the file knows; writes their tables and picture."""
-    sections = []
+    sections: list[page.Section] = []
+    if not routing.has_tokens:
+        return sections
     activations = routing.whole()
     if len(routing.factors) > 1:
         rows = measure_factors(
