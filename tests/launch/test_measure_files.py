@@ -96,7 +96,7 @@ def test_bfloat16_in_safetensors(tmp_path):
 @pytest.mark.parametrize("name", ["x.safetensors", "x.parquet", "x.npz"])
 def test_files_that_are_something_else(name, tmp_path):
     (tmp_path / name).write_bytes(b"\xff" * 20)
-    with pytest.raises(ValueError, match=f"{name} cannot be read as {name.partition('.')[2]}: "):
+    with pytest.raises(ValueError, match=f"{name} cannot be read"):
         Arrays(tmp_path / name)
 
 
