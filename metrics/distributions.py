@@ -13,23 +13,6 @@ TOLERANCE = 1e-3
 NO_NUMBERS = {"c": "complex", "S": "text", "U": "text", "M": "dates", "m": "times"}
 
 
-class Checked(np.ndarray):
-    """Distributions that were checked, so that nine measures need not: those of a layer are taken hundreds of
-    times. Of arrays made of one nothing is known."""
-
-    is_checked = False
-
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        return np.asarray(array)[() if return_scalar else ...]
-
-
-def as_checked(values: Array) -> Array:
-    """Return a view that marks the result of `check_distributions` as checked."""
-    view = values.view(Checked)
-    view.is_checked = True
-    return view
-
-
 def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -> Array:
     """Return `values [..., K]` as float64, every row along the last axis divided by its sum.
 
@@ -41,8 +24,6 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
     array = as_numbers(values, name)
     if array.ndim == 0 or (ndim is not None and array.ndim != ndim):
         raise ValueError(f"{name} has shape {array.shape}; expected {ndim or 'at least 1'} dimension(s).")
-    if isinstance(array, Checked) and array.is_checked:
-        return array.view(np.ndarray)
     if array.size == 0:
         raise ValueError(f"{name} is empty: its shape is {array.shape}.")
     rounding = array.shape[-1] * np.finfo(np.float64).eps
@@ -74,7 +55,7 @@ def entropy(p: Array) -> Array:
 
 def as_numbers(values: ArrayLike, name: str) -> Array:
     """Return the values as float64; raise `ValueError` if they are ragged or not numbers."""
-    if (isinstance(values, Checked) or type(values) is np.ndarray) and values.dtype == np.float64:
+    if type(values) is np.ndarray and values.dtype == np.float64:
         return values
     try:
         return real(values).astype(np.float64, copy=False)

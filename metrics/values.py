@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import check_activation_matrix, check_rule_probs
-from modtf.metrics.distributions import Array, as_checked, as_numbers, check_distributions
+from modtf.metrics.distributions import Array, as_numbers, check_distributions
 from modtf.metrics.measure import MAIN_GROUPS
 from modtf.metrics.registry import activation_measures
 
@@ -44,9 +44,9 @@ def measure_all(
         >>> measure_all([[1, 0], [0, 1]])["alignment"]
         0.0
     """
-    A = as_checked(check_activation_matrix(A))
+    A = check_activation_matrix(A)
     if rule_probs is not None:
-        rule_probs = as_checked(check_rule_probs(rule_probs, len(A)))
+        rule_probs = check_rule_probs(rule_probs, len(A))
     given = {"usage": usage, "rule_probs": rule_probs, "rule_frequencies": rule_frequencies}
     values: dict[str, float] = {}
     for measure in activation_measures(groups):

@@ -150,15 +150,20 @@ def write_text(path: str | Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_csv(path: str | Path, frame: Any) -> None:
+    """Write a data frame as a CSV file, atomically."""
+    write_text(path, frame.to_csv(index=False))
+
+
 def write_table(path: str | Path, frame: Any) -> None:
-    """Write a data frame as a CSV file, atomically.
+    """Write a data frame with texts from outside, such as labels of tokens, as a CSV file, atomically.
 
     Texts, also of the header, that a spreadsheet would take for a formula stand behind an apostrophe;
     numbers, also as texts, stay as they are.
     """
     texts = [name for name in frame if frame[name].dtype.kind not in "biufcmM"]
     safe = frame.assign(**{name: frame[name].astype(object).map(_as_text) for name in texts})
-    write_text(path, safe.rename(columns=_as_text).to_csv(index=False))
+    write_csv(path, safe.rename(columns=_as_text))
 
 
 def _as_text(value: Any) -> Any:

@@ -4,7 +4,6 @@ Needs are counted from below: only what is certainly held at one time. So what w
 what is a little too large is not noticed here.
 """
 
-import contextlib
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -18,24 +17,16 @@ from modtf.task import Task
 
 FLOAT = 4  # bytes of a number
 ACCELERATOR = 192 << 30  # bytes of the largest accelerator there is; its own are known only to TensorFlow
-#: the limit of a container, as seen inside
-CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 MEMBER = 200  # bytes of Python that stand for a member, whatever its model
 HELD = 4  # numbers per parameter while training: value, two moments, the best so far
 
 
 @cache
 def memory_here() -> int:
-    """Bytes that a process may take here: of this machine, less where a container is allowed less.
-
-    What other processes hold just now is not subtracted. Where there are accelerators, theirs count too.
-    """
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in CONTAINER:
-        with contextlib.suppress(OSError, ValueError):  # no container, or "max"
-            found.append(int(Path(limit).read_text(encoding="utf-8")))
+    """Return the bytes of this machine's memory and of its accelerators', whoever holds them now."""
+    own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     accelerators = len([*Path("/dev").glob("nvidia[0-9]*"), *Path("/dev").glob("accel[0-9]*")])
-    return min(found) + accelerators * ACCELERATOR
+    return own + accelerators * ACCELERATOR
 
 
 def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:

@@ -20,9 +20,6 @@ from modtf.results.schema import PRIVATE
 
 PATIENCE = 0.3  # seconds that a lock is waited for: others take it for less, to see whether they can
 UNKNOWN = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # a file system that has no locks
-#: options and types of file systems whose locks hold on one machine alone
-LOCAL = {"nolock", "local_lock=all", "local_lock=flock", "localflock", "nobrl"}
-LOCAL_TYPES = {"9p", "fuse.rclone", "fuse.sshfs", "vboxsf"}
 NO_LOCKS = "{} is on a file system where files cannot be locked, so that two processes might run one cell. "
 NO_LOCKS += "Choose a folder on another as --out."
 
@@ -87,21 +84,3 @@ def remove_left(out: str | Path, name: str = "*") -> None:
 def this_process() -> str:
     """Its number and machine, for people to read."""
     return f"process {os.getpid()} on {socket.gethostname()}"
-
-
-def one_machine_only(out: str | Path, mounts: str | Path = "/proc/self/mounts") -> str | None:
-    """Says so where two machines would not exclude each other, as the table of mounts tells; else None."""
-    try:
-        rows = [line.split() for line in Path(mounts).read_text(encoding="utf-8").splitlines()]
-    except OSError:  # not Linux
-        return None
-    above = {str(path) for path in (Path(out).resolve(), *Path(out).resolve().parents)}
-    found = [row for row in rows if row[1].encode().decode("unicode_escape") in above]
-    _, place, kind, options, *_ = max(found, key=lambda row: len(row[1]), default=["", "", "", ""])
-    local = sorted(LOCAL & set(options.split(","))) + [kind] * (kind in LOCAL_TYPES)
-    if not local:
-        return None
-    return (
-        f"{place} is mounted with {local[0]}: its locks hold on one machine alone, and two machines would "
-        "run the same cells. Give each machine cells of its own (--shard=i/n), or use --engine=ray."
-    )

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from modtf.cell import Cell
-from modtf.engines.lock import is_held, one_machine_only
+from modtf.engines.lock import is_held
 from modtf.engines.state import State, state_of, write_asked
 from modtf.engines.work import Engine, Event, Outcome, Work, nothing_to_do
 from modtf.progress import progress_bar
@@ -46,9 +46,8 @@ def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool 
     A failed cell does not end the study; a full disk does.
     """
     states = {cell.folder: state_of(cell, work.out) for cell in cells}
-    for line in [*remarks(states, work), one_machine_only(work.out) if engine.is_here else None]:
-        if line is not None:
-            print(line)
+    for line in remarks(states, work):
+        print(line)
     done = {name: nothing_to_do(state, work) for name, state in states.items()}
     summary = Summary({name: outcome for name, outcome in done.items() if outcome})
     todo = [cell for cell in cells if cell.folder not in summary.outcomes]

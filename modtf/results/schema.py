@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from modtf.cell import VARIANTS as VARIANTS
-from modtf.files import atomic_path, check_ratio, write_table
+from modtf.files import atomic_path, check_ratio, write_csv
 from modtf.observed import at_place
 
 RESULTS = "results.csv"
@@ -132,7 +132,7 @@ def write_history(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
 
 
 def _write(path: Path, frame: pd.DataFrame, columns: Mapping[str, str]) -> Path:
-    write_table(path, conform(frame, columns, str(path)))
+    write_csv(path, conform(frame, columns, str(path)))
     return path
 
 

@@ -2,8 +2,6 @@ import numpy as np
 import pytest
 
 from modtf.metrics import adaptation, collapse_worst, measure_all, measure_population, rule_distributions
-from modtf.metrics.activation_matrix import check_activation_matrix
-from modtf.metrics.distributions import as_checked
 
 
 @pytest.fixture
@@ -70,12 +68,3 @@ def test_monolithic_population():
 def test_population_rejects(population, arguments, message):
     with pytest.raises(ValueError, match=message):
         measure_population(**({"A": population} | arguments))
-
-
-def test_what_is_made_of_a_checked_matrix_is_checked_again():
-    A = as_checked(np.array([[0.5, 0.5], [1.0, 0.0]]))
-    assert type(check_activation_matrix(A)) is np.ndarray
-    for wrong in (A.T, 2 * A, A - 1, A[0]):
-        with pytest.raises(ValueError, match=r"must hold probabilities|cannot be negative|expected 2 dim"):
-            check_activation_matrix(wrong)
-    assert check_activation_matrix(A == [[0.5, 0], [1, 2]]).dtype == np.float64

@@ -27,15 +27,6 @@ def machine(tmp_path, monkeypatch):
     return here
 
 
-@pytest.mark.parametrize("place", memory.CONTAINER)
-@pytest.mark.parametrize(
-    ("limit", "expected"), [(str(2 * GB), 2), ("max", 8), (str(1 << 63), 8), (str(9 * GB), 8)]
-)
-def test_a_machine_and_its_containers(machine, place, limit, expected):
-    assert machine({}) == 8 * GB
-    assert machine({place: f"{limit}\n"}) == expected * GB
-
-
 def test_accelerators_bring_memory(machine):
     files = {"/dev/nvidia0": "", "/dev/nvidia1": "", "/dev/nvidiactl": ""}
     assert machine(files) == 8 * GB + 2 * ACCELERATOR

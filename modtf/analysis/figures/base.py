@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from modtf.files import atomic_path, write_table
+from modtf.files import atomic_path, write_csv
 
 PNG_DPI = 150
 #: formats without pixels -> what is written into the file about it
@@ -93,5 +93,5 @@ def save(picture: Picture, figures: Path, tables: Path, vector: Sequence[str] = 
         for name in vector:
             with atomic_path(figures / f"{picture.name}.{name}") as temporary:
                 picture.figure.savefig(temporary, metadata=VECTOR[name])
-    write_table(tables / f"{picture.name}.csv", picture.table)
+    write_csv(tables / f"{picture.name}.csv", picture.table)
     return png

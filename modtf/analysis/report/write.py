@@ -15,7 +15,7 @@ from modtf.analysis.pairs import SAME, compare_pairs
 from modtf.analysis.report import page
 from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_choice
-from modtf.files import write_table, write_text
+from modtf.files import write_csv, write_text
 
 PAGE = "report.html"
 FOLDERS = ("figures", "tables")  # beside it
@@ -65,7 +65,7 @@ def write_report(
     }
     tables |= {"missing": study.missing} if study.cells else {}
     for name, frame in tables.items():
-        write_table(out / "tables" / f"{name}.csv", frame)
+        write_csv(out / "tables" / f"{name}.csv", frame)
     written = {f"tables/{name}.csv" for name in tables}
     drawn, undrawn = [], []
     for name in progress(list(figures or FIGURES)):

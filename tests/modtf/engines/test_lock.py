@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import re
 import threading
 from unittest.mock import Mock
 
@@ -16,7 +15,6 @@ from modtf.engines.lock import (
     NoLocksError,
     held,
     is_held,
-    one_machine_only,
     remove_left,
 )
 from modtf.engines.state import state_of
@@ -75,21 +73,3 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch, code):
             held(tmp_path, "cell").__enter__()
     with held(tmp_path, "cell"):
         pass
-
-
-@pytest.mark.parametrize(
-    ("mount", "said"),
-    [
-        ("server:/home {} nfs4 rw,local_lock=none,addr=1.2.3.4 0 0", None),
-        ("server:/home {} nfs rw,nolock,addr=1.2.3.4 0 0", "mounted with nolock: its locks hold on one mach"),
-        ("me@server: {} fuse.sshfs rw 0 0", r"fuse.sshfs: .* \(--shard=i/n\), or use --engine=ray"),
-        ("server:/home {}/elsewhere nfs rw,nolock 0 0", None),
-    ],
-)
-def test_where_two_machines_do_not_exclude_each_other(tmp_path, mount, said):
-    table, folder = tmp_path / "mounts", tmp_path / "a b"
-    escaped = str(folder).replace(" ", r"\040")
-    table.write_text(f"/dev/sda / ext4 rw 0 0\n{mount.format(escaped)}\n")
-    found = one_machine_only(folder / "out", table)
-    assert found is None if said is None else re.search(said, found or "")
-    assert one_machine_only(tmp_path / "out", tmp_path / "there is none") is None

@@ -20,7 +20,7 @@ from modtf.analysis.table import table_cells, table_note
 from modtf.experiments.modarch.given import GIVEN, WAYS
 from modtf.experiments.modarch.scorecard import compare
 from modtf.experiments.modarch.studies.scorecard import ORACLE
-from modtf.files import write_table, write_text
+from modtf.files import write_csv, write_text
 from modtf.routing.report.write import shown
 
 PAGE, DIFFERENCES = "scorecard.html", "differences.csv"
@@ -54,7 +54,7 @@ def write_page(
     """
     differences, places = compare.differences(study, newcomer), compare.places(study)
     short, learned = compare.in_short(study, newcomer, differences, places), without_given(study)
-    write_table(out / DIFFERENCES, differences)
+    write_csv(out / DIFFERENCES, differences)
     rows, tables = [], []
     for kind in study.kinds:
         name, part = kind_label(*kind), learned.of_kind(*kind)
