@@ -14,7 +14,7 @@ from modtf.datasets.random import check_rule_probs, shuffled
 from modtf.memory import check_batches
 from modtf.population import Population
 from modtf.randomness import random_key
-from modtf.task import SPLITS
+from modtf.task import SPLITS, Task
 
 NUMBERS_PER_BLOCK = 1 << 16  # random numbers a member draws at once: enough to hide the cost of a call
 LARGEST_SCALE = float(np.finfo(np.float32).max)
@@ -61,10 +61,7 @@ class StreamPlan:
         check_integer("batch_size", batch_size, 1)
         if not is_number(scale) or not 0.0 < scale <= LARGEST_SCALE:
             raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0, in float32.")
-        if seq_len is not None and not family.is_sequence:
-            raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")
-        num_tokens = family.num_tokens(task) if seq_len is None else seq_len
-        num_tokens = check_integer("seq_len", num_tokens, family.min_tokens)
+        num_tokens = _num_tokens(task, seq_len)
         check_batches(population, batch_size, num_tokens)
         data = data_class(family)(population.tasks)
         data.ops, data.split = ops, split
@@ -76,13 +73,7 @@ class StreamPlan:
         purposes = [(split, *length, f) for f in STEP_FIELDS] + [(split, f) for f in INDEX_FIELDS]
         keys = [[random_key(*member, *purpose) for purpose in purposes] for member in population.members]
         given = {**(options or {}), **({} if scale == 1.0 else {"scale": float(scale)})}
-        try:
-            inspect.signature(data.examples).bind(None, None, None, **given)
-        except TypeError as error:
-            raise ValueError(
-                f"{type(data).__name__}.examples, of the family {family.name!r}, received the options "
-                f"{', '.join(given) or 'none'}: {error}. Give those that it has."
-            ) from error
+        _check_options(data, family.name, given)
         numbers = data.num_uniforms(num_tokens)
         if type(data).examples is not RuleData.examples:
             numbers = max(numbers, *map(math.prod, task.example_shapes(num_tokens).values()))
@@ -132,3 +123,23 @@ class StreamPlan:
         dtype."""
         stacked = self.data.stacked.items()
         return {n: v.astype(self.dtype) if np.issubdtype(v.dtype, np.floating) else v for n, v in stacked}
+
+
+def _num_tokens(task: Task, seq_len: int | None) -> int:
+    """Return the tokens of an example; raise `ValueError` on an invalid length."""
+    family = task.family
+    if seq_len is not None and not family.is_sequence:
+        raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")
+    num_tokens = family.num_tokens(task) if seq_len is None else seq_len
+    return check_integer("seq_len", num_tokens, family.min_tokens)
+
+
+def _check_options(data: RuleData, family: str, given: Mapping[str, Any]) -> None:
+    """Raise `ValueError` on options that `RuleData.examples` does not have."""
+    try:
+        inspect.signature(data.examples).bind(None, None, None, **given)
+    except TypeError as error:
+        raise ValueError(
+            f"{type(data).__name__}.examples, of the family {family!r}, received the options "
+            f"{', '.join(given) or 'none'}: {error}. Give those that it has."
+        ) from error

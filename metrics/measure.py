@@ -52,6 +52,17 @@ class Measure:
             yield f"smaller_is_better={smaller!r}; expected True, False or None."
         if self.group not in GROUPS:
             yield f"group {self.group!r} is not in {', '.join(GROUPS)}."
+        yield from self._faults_of_values()
+        if (function is None) != (self.group == "performance"):
+            yield (
+                f"group {self.group!r} and function={function!r}; expected a function of the activation "
+                "matrix in every group but 'performance', and none there."
+            )
+        if function is not None:
+            yield from self._faults_of(function)
+
+    def _faults_of_values(self) -> Iterator[str]:
+        smaller, perfect = self.smaller_is_better, self.perfect
         low, high = self.range
         if not low < high:
             yield f"range {self.range} is not (low, high) with low < high."
@@ -66,13 +77,6 @@ class Measure:
                 f"perfect is {perfect}, but with smaller_is_better={smaller} and range {self.range} the best "
                 f"value is {best}."
             )
-        if (function is None) != (self.group == "performance"):
-            yield (
-                f"group {self.group!r} and function={function!r}; expected a function of the activation "
-                "matrix in every group but 'performance', and none there."
-            )
-        if function is not None:
-            yield from self._faults_of(function)
 
     def _faults_of(self, function: Callable[..., float]) -> Iterator[str]:
         if not callable(function):

@@ -234,6 +234,11 @@ def check_family(name: str, family: Any) -> None:
     if lacking:
         raise ValueError(f"The family {name!r} lacks {', '.join(lacking)}; see modtf.Family.")
     _check_kinds(name, family)
+    _check_conditions(name, family)
+
+
+def _check_conditions(name: str, family: Family) -> None:
+    """Raise `ValueError` where conditions, groups and headline do not fit together."""
     names = (*family.condition_names, *family.groups)
     if names[0] != IID or family.headline not in names:
         raise ValueError(

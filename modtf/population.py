@@ -52,6 +52,11 @@ class Population:
             if isinstance(seed, Iterable):
                 raise ValueError(f"One task was given with seed={seed!r}; give one seed, or lists of both.")
             return cls((task,), (check_integer("seed", 0 if seed is None else seed, 0),), False)
+        return cls._of_list(task, seed)
+
+    @classmethod
+    def _of_list(cls, task: Any, seed: Any) -> "Population":
+        """Read a list of tasks and one of seeds."""
         tasks = tuple(task) if isinstance(task, Iterable) else (task,)
         if not all(isinstance(t, Task) for t in tasks):
             raise ValueError(f"Expected a modtf.Task or a list of them, received {task!r}.")

@@ -84,18 +84,16 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
         if common["evaluation"]:
             models = (build_cell(cell, population) for cell in cells)
             return [programs.evaluation_costs(model, training, clock) for model in models]
-
-        def opened_step(model: ModularModel) -> tuple[Any, Run]:
-            program = opened.enter_context(programs.step_program(model, training, data, clock))
-            return program, run_of(clock, program.call, program.steps)
-
         for cell in cells:
             variant, model = cell.variant, build_cell(cell, population)
-            program, runs[f"{variant} step"] = opened_step(model)
+            program = opened.enter_context(programs.step_program(model, training, data, clock))
+            runs[f"{variant} step"] = run_of(clock, program.call, program.steps)
             costs = _fixed_costs(model, program, training.steps)
             if data == MEMORY:
                 if len(population) > 1:
-                    _, runs[f"{variant} alone"] = opened_step(build_cell(cell, population.alone(0)))
+                    alone = build_cell(cell, population.alone(0))
+                    one = opened.enter_context(programs.step_program(alone, training, data, clock))
+                    runs[f"{variant} alone"] = run_of(clock, one.call, one.steps)
                 if common["backend"] == "tensorflow":
                     is_plain = not (cell.router or cell.model)
                     costs |= _add_training(model, clock, common["baseline"], is_plain, runs, others)
@@ -105,13 +103,18 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
         if data == MEMORY:
             runs["data"] = programs.data_run(population, clock)
         samples = interleave({**runs, **others}, common["repeats"], common["seconds"])
-        rows = cells_of(request)
-        for row, costs in zip(rows, found, strict=True):
+        for row, costs in zip(cells_of(request), found, strict=True):
             costs |= costs_of(row, costs, samples, 2 * size**3)
-        for row in rows if common["profile"] else ():
-            with programs.trace(str(Path(common["profile"], label_of(row)))):
-                program.call(PROFILED)
+        if common["profile"]:
+            _write_traces(programs, program, request, common["profile"])
     return found
+
+
+def _write_traces(programs: Any, program: Any, request: Request, folder: str) -> None:
+    """Write a trace of the last program, for every row of a request."""
+    for row in cells_of(request):
+        with programs.trace(str(Path(folder, label_of(row)))):
+            program.call(PROFILED)
 
 
 def _fixed_costs(model: ModularModel, program: Any, published_steps: int) -> Costs:

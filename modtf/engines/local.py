@@ -57,14 +57,15 @@ class LocalEngine:
         logs = (Path(f"{driver}-{n}.log") for n in itertools.count())
         try:
             while waiting or any(worker.cell for worker in workers):
-                while len(workers) < size and len(waiting) > sum(worker.cell is None for worker in workers):
-                    workers.append(LocalWorker(work, threads, next(logs)))
-                for worker in workers:
-                    if worker.cell is None and waiting:
-                        worker.give(waiting.popleft())
-                ready = wait([worker.connection for worker in workers])
-                for worker in [worker for worker in workers if worker.connection in ready]:
-                    yield from self._hear(worker, workers, waiting, work)
+                idle = [worker for worker in workers if worker.cell is None]
+                for _ in range(min(size - len(workers), len(waiting) - len(idle))):
+                    idle.append(LocalWorker(work, threads, next(logs)))
+                    workers.append(idle[-1])
+                for worker in idle[: len(waiting)]:
+                    worker.give(waiting.popleft())
+                by_connection = {worker.connection: worker for worker in workers}
+                for connection in wait(list(by_connection)):
+                    yield from self._hear(by_connection[connection], workers, waiting, work)
         except BaseException:
             for worker in workers:
                 worker.process.terminate()  # it leaves its cell; `dismiss` waits for that

@@ -70,13 +70,7 @@ def conform(
             f"{source} does not have the columns of modtf's results: missing {', '.join(missing) or 'none'}; "
             f"unknown {', '.join(map(str, unknown)) or 'none'}. Expected {', '.join(columns)}."
         )
-    frame = frame[list(columns)].reset_index(drop=True)
-    empty = [name for name in ("task_options", "model_options", "place") if name in columns]
-    frame = frame.assign(**{name: frame[name].astype(object).fillna("") for name in empty})
-    try:
-        frame = frame.astype(dict(columns))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{source} holds a value of the wrong kind: {error}") from error
+    frame = _with_dtypes(frame[list(columns)].reset_index(drop=True), columns, source)
     key = [c for c in columns if c not in NOT_KEYS]
     repeated = frame[frame.duplicated(key)]
     if len(repeated):
@@ -85,6 +79,16 @@ def conform(
             "Every member and measure may stand there once."
         )
     return frame
+
+
+def _with_dtypes(frame: pd.DataFrame, columns: Mapping[str, str], source: str) -> pd.DataFrame:
+    """Return the columns with their dtypes; missing options are ""."""
+    empty = [name for name in ("task_options", "model_options", "place") if name in columns]
+    frame = frame.assign(**{name: frame[name].astype(object).fillna("") for name in empty})
+    try:
+        return frame.astype(dict(columns))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{source} holds a value of the wrong kind: {error}") from error
 
 
 def with_place(frame: pd.DataFrame) -> pd.DataFrame:

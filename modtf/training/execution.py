@@ -209,12 +209,16 @@ def in_shares(
         for ours, *its in zip(training_variables(model), *map(training_variables, parts), strict=True):
             same = ours.shape == its[0].shape
             ours.assign(its[0].value if same else tf.concat([share.value for share in its], axis=0))
-        # each share has the mean loss of its members, whatever it counted
-        for ours, *its in zip(model.metrics, *(part.metrics for part in parts), strict=True):
-            counted = sum(mean.count.value for mean in its)
-            means = [mean.total.value / mean.count.value for mean in its]
-            sums = [part.num_members * mean for part, mean in zip(parts, means, strict=True)]
-            ours.total.assign_add(counted * sum(sums) / model.num_members)
-            ours.count.assign_add(counted)
+        _add_means(model, parts)
 
     return receive, train, hand_back
+
+
+def _add_means(model: ModularModel, parts: Sequence[ModularModel]) -> None:
+    """Add to a model's mean losses those of its shares, whatever each counted: means over their members."""
+    for whole, *of_parts in zip(model.metrics, *(part.metrics for part in parts), strict=True):
+        counted = sum(mean.count.value for mean in of_parts)
+        means = [mean.total.value / mean.count.value for mean in of_parts]
+        sums = [part.num_members * mean for part, mean in zip(parts, means, strict=True)]
+        whole.total.assign_add(counted * sum(sums) / model.num_members)
+        whole.count.assign_add(counted)

@@ -27,19 +27,12 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
             raise ValueError(f"--space {text}: {error}") from error
         if path in found:
             raise ValueError(f"--space {text}: {path} is given twice.")
-        namespace, dot, name = path.partition(".")
+        namespace, _, name = path.partition(".")
         if path == LEARNING_RATE:
             if not all(isinstance(rate, int | float) and 0 < rate < 1 for rate in axis.ends):
                 raise ValueError(f"--space {text}: learning rates must lie between 0 and 1.")
-        elif namespace in OPTIONS and dot and name:
-            if any(name in getattr(cell, namespace) for cell in cells):
-                raise ValueError(f"--space {path} and --set {path} cannot both be given. Leave one out.")
-            known = dict.fromkeys(known for cell in cells for known in known_options(cell, namespace))
-            if name not in known:
-                variants = " and ".join(cell.variant for cell in cells)
-                raise ValueError(
-                    f"--space {path} is not known. The options of {variants}: {', '.join(known) or 'none'}."
-                )
+        elif namespace in OPTIONS and name:
+            _check_option(path, cells)
         else:
             raise ValueError(
                 f"--space {text}: {path!r} cannot be tuned; expected {LEARNING_RATE}, router.NAME, "
@@ -47,6 +40,19 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
             )
         found[path] = axis
     return found
+
+
+def _check_option(path: str, cells: Collection[Cell]) -> None:
+    """Raise `ValueError` where no cell knows an option, or one has it set."""
+    namespace, _, name = path.partition(".")
+    if any(name in getattr(cell, namespace) for cell in cells):
+        raise ValueError(f"--space {path} and --set {path} cannot both be given. Leave one out.")
+    known = dict.fromkeys(known for cell in cells for known in known_options(cell, namespace))
+    if name not in known:
+        variants = " and ".join(cell.variant for cell in cells)
+        raise ValueError(
+            f"--space {path} is not known. The options of {variants}: {', '.join(known) or 'none'}."
+        )
 
 
 def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = False) -> dict[str, Axis]:

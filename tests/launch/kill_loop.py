@@ -149,19 +149,26 @@ def kills(loop: Loop, command: str, chance: random.Random) -> None:
             loop.lasted[command] = min(lasts, time.monotonic() - begun)
         status = 1 if found is None else found
         said = Path(f"{out}.log").read_text() if Path(f"{out}.log").exists() else ""
-        last = "\n".join(said.splitlines()[-4:])
-        if status == 1 and "was renamed or copied. Move it away" in last:
-            shutil.rmtree(last.split("error: ")[-1].split(" holds ")[0])
-            loop.counts["refused, and moved away"] += 1
-        elif status == 1 and "is the checkpoint of another training" in last:
-            stray = Path(last.split(" is the checkpoint of")[0].split(" ")[-1])
-            for path in stray.parent.glob("checkpoint*"):
-                path.unlink()
-            loop.counts["refused, and deleted"] += 1
-        elif status not in expected:
+        if status not in expected and not (status == 1 and obeyed(said, loop)):
             loop.problem("wrong", f"{command} ended with {status}: {said[-1500:]}")
             return
     loop.judge(command, out, f"{command} {loop.counts['runs']}")
+
+
+def obeyed(said: str, loop: Loop) -> bool:
+    """Move or delete what an error says is to go; return whether there was such an error."""
+    last = "\n".join(said.splitlines()[-4:])
+    if "was renamed or copied. Move it away" in last:
+        shutil.rmtree(last.split("error: ")[-1].split(" holds ")[0])
+        loop.counts["refused, and moved away"] += 1
+    elif "is the checkpoint of another training" in last:
+        stray = Path(last.split(" is the checkpoint of")[0].split(" ")[-1])
+        for path in stray.parent.glob("checkpoint*"):
+            path.unlink()
+        loop.counts["refused, and deleted"] += 1
+    else:
+        return False
+    return True
 
 
 def full_disk(loop: Loop, command: str, chance: random.Random) -> None:
