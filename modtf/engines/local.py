@@ -63,7 +63,7 @@ class LocalEngine:
                     workers.append(idle[-1])
                 for worker in idle[: len(waiting)]:
                     worker.give(waiting.popleft())
-                by_connection = {worker.connection: worker for worker in workers}
+                by_connection: dict[Any, LocalWorker] = {worker.connection: worker for worker in workers}
                 for connection in wait(list(by_connection)):
                     yield from self._hear(by_connection[connection], workers, waiting, work)
         except BaseException:
