@@ -49,7 +49,9 @@ def register_measure(
 
     Args:
         name: lower-case letters, digits and underscores.
-        group: "collapse", "specialisation", or "diagnostic", which is shown only where it is asked for.
+        group: "collapse" or "specialisation", of which claims speak, or "diagnostic": what else is worth a
+            look. Tables and figures show it whatever its group; of modtf's own measures they show the first
+            two groups.
         range: smallest and largest possible value; the largest may be infinite.
         perfect: the end of the range that is the best, or None for a diagnostic without one (or whose best
             value depends on the number of modules).
@@ -97,12 +99,12 @@ def register_measure(
     return add
 
 
-def activation_measures(groups: Iterable[str] = MAIN_GROUPS) -> tuple[Measure, ...]:
+def activation_measures(groups: Iterable[str] | None = None) -> tuple[Measure, ...]:
     """Return the measures that are computed from an activation matrix, in the registry's order.
 
     Args:
-        groups: those of these groups; by default collapse and specialisation, that is the five published
-            ones and what users register there. `groups=GROUPS` gives the diagnostics too.
+        groups: those of these groups; by default what tables and figures show, that is the five published
+            ones and all that users register. `groups=GROUPS` gives modtf's diagnostics too.
 
     Raises:
         ValueError: if a group is unknown.
@@ -111,10 +113,12 @@ def activation_measures(groups: Iterable[str] = MAIN_GROUPS) -> tuple[Measure, .
         >>> [measure.name for measure in activation_measures()][:3]
         ['collapse_avg', 'collapse_worst', 'alignment']
     """
-    wanted = (groups,) if isinstance(groups, str) else tuple(groups)
+    own = MEASURES.outside if groups is None else []
+    wanted = (groups,) if isinstance(groups, str) else tuple(MAIN_GROUPS if groups is None else groups)
     for group in wanted:
         check_choice("group", group, GROUPS)
-    return tuple(m for m in MEASURES.values() if m.group in wanted and m.function is not None)
+    shown = (m for m in MEASURES.values() if m.group in wanted or m.name in own)
+    return tuple(m for m in shown if m.function is not None)
 
 
 def smaller_is_better(name: str) -> bool:

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 from modtf.metrics.activation_matrix import check_activation_matrix, check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers, check_distributions
-from modtf.metrics.measure import MAIN_GROUPS
 from modtf.metrics.registry import activation_measures
 
 
@@ -18,7 +17,7 @@ def measure_all(
     rule_probs: ArrayLike | None = None,
     *,
     rule_frequencies: ArrayLike | None = None,
-    groups: Iterable[str] = MAIN_GROUPS,
+    groups: Iterable[str] | None = None,
 ) -> dict[str, float]:
     """Every registered measure of an activation matrix.
 
@@ -29,8 +28,8 @@ def measure_all(
         rule_probs: p(r) `[R]`, uniform by default. `adaptation` does not depend on it.
         rule_frequencies: `[K, R]`, how often each rule occurred among the very tokens `usage` was measured
             on.
-        groups: the groups of measures; by default collapse and specialisation. `groups=GROUPS` computes the
-            diagnostics too.
+        groups: the groups of measures; by default collapse, specialisation and all that users register.
+            `groups=GROUPS` computes modtf's diagnostics too.
 
     Returns:
         name -> value, in the order of the registry. All NaN for one module (the monolithic model) or one
@@ -65,7 +64,7 @@ def measure_population(
     rule_probs: ArrayLike | None = None,
     *,
     rule_frequencies: ArrayLike | None = None,
-    groups: Iterable[str] = MAIN_GROUPS,
+    groups: Iterable[str] | None = None,
 ) -> dict[str, Array]:
     """`measure_all` of every member of a population.
 

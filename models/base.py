@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import keras
@@ -17,6 +17,18 @@ from modtf.models.routers.base import shared_loss, whole_batch
 from modtf.population import Population
 from modtf.task import Task
 from modtf.xla.switches import is_traced
+
+
+@contextlib.contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Within, Keras adds nothing to the errors of a call."""
+    filtered = keras.config.is_traceback_filtering_enabled()
+    keras.config.disable_traceback_filtering()
+    try:
+        yield
+    finally:
+        if filtered:
+            keras.config.enable_traceback_filtering()
 
 
 class ModularModel(RoutedModel):
@@ -51,8 +63,9 @@ class ModularModel(RoutedModel):
     `is_sequence`, `tasks`, `population`, and `initial`, which every layer with weights takes.
 
     With `has_members_axis = False` it is made of layers of Keras: `forward(inputs, rule)` gets the inputs
-    [B, ...] of examples as they are, in the model's own dtype, and rules int [B, N], and returns the outputs
-    by name, "target" [B, ...] among them. `self.route` then speaks [B, N, M], too.
+    [B, ...] of examples as they are, in the model's own dtype, and rules int [B, N] ([B, 1] where examples
+    are no sequences), and returns the outputs by name, "target" [B, ...] among them. `self.route` then speaks
+    [B, N, M], too.
 
     Several routed layers each have a router, `make_router(..., place=NAME)`, and p by the name of the place.
 
@@ -123,7 +136,7 @@ class ModularModel(RoutedModel):
                 f"{self.population.describe()}. Build one model per task, or run a modtf.Cell, whose members "
                 "then train one after the other."
             )
-        with reproducible(self.tasks[0], self.seeds[0]):
+        with reproducible(self.tasks[0], self.seeds[0]), _plain_errors():
             self.make_layers(**options)
             self.built = True
             self(blank_examples(self.tasks[0]))

@@ -1,9 +1,15 @@
 """From what users speak, [B, (P,) (N,) F], to what models compute with, [P, F, N, B], and back."""
 
+import inspect
+
 from keras import ops
 
 from modtf.observed import at_place
+from modtf.plugins import line_in
 from modtf.population import Population
+from modtf.xla.switches import is_traced
+
+LONGEST = 300  # characters of somebody else's error
 
 
 def read(features, population: Population, dtype):
@@ -65,10 +71,35 @@ def answer(model, features):
     return outputs, activation, scores
 
 
+def _explained(model, inputs, rule):
+    """Return the outputs of `forward`, which gets inputs [B, ...] and rules [B, N]; N is 1 where examples are
+    no sequences. `ValueError`, in one line with these shapes, where it fails or returns something else."""
+    came = f"inputs {tuple(inputs.shape)} {model.compute_dtype} and rule {tuple(rule.shape)} int32 [B, N]"
+    made = f"{type(model).__name__}.forward, given {came},"
+    try:
+        outputs = dict(model.forward(inputs, rule))
+    except Exception as error:
+        words = " ".join(str(error).split())[:LONGEST]
+        raise ValueError(f"{made} failed{_place(model, error)}: {type(error).__name__}: {words}") from error
+    if "target" not in outputs:
+        raise ValueError(f"{made} returned {', '.join(map(str, outputs))}; expected a target among them.")
+    for place in model.routers:
+        name = at_place("activation", place)
+        if name in outputs and len(shape := tuple(outputs[name].shape)) != 3:
+            raise ValueError(f"{made} returned {name} {shape}; expected what self.route gives, [B, N, M].")
+    return outputs
+
+
+def _place(model, error):
+    """Return where in the file of a model's class it failed: " in line 12"."""
+    return line_in(error, inspect.getsourcefile(type(model)) or "")
+
+
 def _answer_of_one(model, features):
     inputs, rule = (ops.convert_to_tensor(features[name]) for name in ("inputs", "rule"))
     sequence = model.population.task.is_sequence
-    outputs = dict(model.forward(ops.cast(inputs, model.compute_dtype), rule if sequence else rule[:, None]))
+    inputs, rule = ops.cast(inputs, model.compute_dtype), rule if sequence else rule[:, None]
+    outputs = dict(model.forward(inputs, rule)) if is_traced(rule) else _explained(model, inputs, rule)
     found = {
         what: {
             place: by_module(outputs[at_place(what, place)])

@@ -18,7 +18,7 @@ from modtf.analysis.rows import (
 from modtf.analysis.text import listing, plural, text_table
 from modtf.cell import Cell
 from modtf.families import FAMILIES
-from modtf.metrics import activation_measures, smaller_is_better
+from modtf.metrics import MEASURES, activation_measures
 from modtf.protocol import TRAINING_FACTOR, Protocol
 from modtf.results.schema import KIND
 from modtf.training.arithmetic import epochs_of
@@ -97,7 +97,7 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
     else:
         said = f"mean over {plural(models, 'model')} of one task; other tasks may differ, so no interval"
     names = [_performance_measure(frame), *map(str, _measured(frame)["measure"].unique())]
-    larger = [name for name in names if not smaller_is_better(name)]
+    larger = [name for name in names if MEASURES[name].smaller_is_better is False]
     better = f"smaller is better, but for {', '.join(larger)}" if larger else "smaller is better everywhere"
     outside, checkpoint = headline_label(frame["arch"].iloc[0]), listing(frame["checkpoint"])
     meant = f"checkpoint {checkpoint}: {CHECKPOINT_WORDS[checkpoint]}"

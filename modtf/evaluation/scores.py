@@ -72,7 +72,7 @@ def rates(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def measure_members(
-    activation: np.ndarray, *, groups: Iterable[str] = metrics.MAIN_GROUPS, **sampled: np.ndarray
+    activation: np.ndarray, *, groups: Iterable[str] | None = None, **sampled: np.ndarray
 ) -> dict[str, np.ndarray]:
     """`metrics.measure_population`, NaN for members that have diverged."""
     matrices = {"A": activation, **sampled}

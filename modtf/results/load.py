@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from modtf.checks import check_choice
 from modtf.evaluation.scores import measure_members
 from modtf.families import FAMILIES
-from modtf.metrics import GROUPS, MAIN_GROUPS, MEASURES, activation_measures
+from modtf.metrics import GROUPS, MEASURES, activation_measures
 from modtf.protocol import tail_length
 from modtf.results.cells import CellFolder, Source, find_cells
 from modtf.results.check import read_matrices
@@ -90,7 +90,7 @@ def _new_rows(cell: CellFolder, frame: pd.DataFrame, new: Sequence[str]) -> Iter
             members = pd.MultiIndex.from_arrays([found.data_seeds, found.seeds])
             for checkpoint, some in rows.groupby("checkpoint", observed=True):
                 index = members.get_indexer(pd.MultiIndex.from_frame(some[["data_seed", "seed"]]))
-                values = found.measured(str(checkpoint), MAIN_GROUPS)
+                values = found.measured(str(checkpoint), None)
                 for name in new:
                     measure = pd.Categorical([name] * len(some), dtype=frame["measure"].dtype)
                     yield some.assign(measure=measure, value=values[name][index])
@@ -143,7 +143,9 @@ class Activations:
             return np.stack([self.last, self.best])
         return (self.last if checkpoint == "last" else self.best)[None]
 
-    def measured(self, checkpoint: str, groups: Iterable[str] = GROUPS) -> dict[str, NDArray[np.float64]]:
+    def measured(
+        self, checkpoint: str, groups: Iterable[str] | None = GROUPS
+    ) -> dict[str, NDArray[np.float64]]:
         """Measure of some groups -> values `[P]`: the mean over a checkpoint's evaluations."""
         matrices = self.evaluations(checkpoint)
         found = measure_members(matrices.reshape(-1, *matrices.shape[2:]), groups=groups)

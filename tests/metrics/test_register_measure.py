@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modtf.metrics import GROUPS, MEASURES, Measure, measure_all, register_measure, smaller_is_better
+from modtf.metrics import (
+    GROUPS,
+    MAIN_GROUPS,
+    MEASURES,
+    Measure,
+    measure_all,
+    register_measure,
+    smaller_is_better,
+)
 from modtf.registry import Registry
 
 FACTS: dict[str, Any] = {"group": "collapse", "range": (0.0, 1.0), "perfect": 0.0}
@@ -34,12 +42,13 @@ def test_a_new_measure_is_a_decorated_function(registry):
     assert measure_all(A) == {"alignment": 0.25, "dead_modules": 0.25}
 
 
-def test_a_diagnostic_is_computed_where_it_is_asked_for(registry):
+def test_a_diagnostic_of_a_user_is_shown(registry):
     @register_measure("largest", **(FACTS | {"group": "diagnostic", "perfect": None}), smaller_is_better=None)
     def largest(A):
         return A.max()
 
-    assert list(measure_all(np.eye(2))) == ["alignment"]
+    assert list(measure_all(np.eye(2), groups=MAIN_GROUPS)) == ["alignment"]
+    assert list(measure_all(np.eye(2))) == ["alignment", "largest"], "a user's measure is shown"
     assert measure_all(np.eye(2), groups=GROUPS) == {"alignment": 0, "largest": 1}
     assert measure_all(np.eye(2), groups=["diagnostic"]) == {"largest": 1}
     assert measure_all(np.eye(2), groups="diagnostic") == {"largest": 1}

@@ -138,3 +138,52 @@ def test_it_begins_from_task_and_seed_and_is_read_back(task, features, tmp_path)
 def test_a_population_is_refused(task):
     with pytest.raises(ValueError, match=r"no members axis, received a list of 2 tasks"):
         build([task, task.replace(data_seed=1)], "scored", 8)
+
+
+def rules_without_an_axis(self, inputs, rule):
+    seen = ops.concatenate([ops.mean(inputs, axis=(1, 2)), ops.one_hot(rule, R)], axis=1)
+    return {"target": seen}
+
+
+def activation_without_an_axis(self, inputs, rule):
+    p = self.route(rule, None, lambda: ops.zeros([rule.shape[0], 1, R]), "")
+    return {"target": ops.zeros([rule.shape[0], CLASSES]), "activation": p[:, 0]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (rules_without_an_axis, "failed in line .*: .*"),
+        (
+            activation_without_an_axis,
+            r"returned activation \(2, 3\); expected what self.route gives, \[B, N, M\]",
+        ),
+        (lambda self, inputs, rule: {"answer": inputs}, "returned answer; expected a target among them"),
+    ],
+)
+def test_a_wrong_assumption_about_shapes_is_one_line(wrong, words):
+    """An example that is no sequence has rules [B, 1] all the same."""
+
+    class Mistaken(ModularModel):
+        has_members_axis = False
+
+        def make_layers(self):
+            self.router = self.make_router(self.num_rules)
+
+        def forward(self, inputs, rule):
+            return wrong(self, inputs, rule)
+
+    with forgotten(FAMILIES, ARCHITECTURES):
+        modtf.register_architecture("mistaken")(Mistaken)
+
+        class Single(type(FAMILIES["little_images"])):
+            is_sequence, architecture, inputs_by_token, target_by_token = False, "mistaken", True, True
+
+            def places(self, task):
+                return None
+
+        modtf.register_family("single_images")(Single)
+        came = r"Mistaken.forward, given inputs \(2, 6, 6, 1\) float32 and rule \(2, 1\) int32 \[B, N\], "
+        with pytest.raises(ValueError, match=f"^{came}{words}") as caught:
+            build(Task("single_images", num_rules=R), "scored")
+    assert "\n" not in str(caught.value)

@@ -51,17 +51,25 @@ def test_texts_are_in_the_order_of_tables(small_study):
     assert frame["measure"].cat.categories[:3].tolist() == ["loss", "error", "collapse_avg"]
 
 
-def test_a_measure_registered_after_training_is_computed_from_stored_activations(small_study):
+BARS = "collapse_and_specialisation_bars"
+
+
+@pytest.mark.parametrize("group", ["specialisation", "diagnostic"])
+def test_a_measure_registered_after_training_is_computed_from_stored_activations(small_study, group):
+    diagnostic = group == "diagnostic"
     said: dict = {
+        "group": group,
         "range": (0.0, 1.0),
-        "perfect": 0.0,
+        "perfect": None if diagnostic else 0.0,
+        "smaller_is_better": None if diagnostic else True,
         "description": "Alignment, again.",
         "axis_label": "Again",
     }
     with forgotten(MEASURES):
-        modtf.register_measure("again", group="specialisation", **said)(lambda A: alignment(A))
+        modtf.register_measure("again", **said)(lambda A: alignment(A))
         study = modtf.Study.read(small_study)
         assert "again" in study.table().splitlines()[2]
+        assert all("again" in set(picture.table["measure"]) for picture in study.figure(BARS))
         frame = load_results(small_study)
     assert frame["measure"].dtype == "category"
     names, key = ["alignment", "again"], ["folder", "checkpoint", "data_seed", "seed"]
