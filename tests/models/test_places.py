@@ -176,13 +176,10 @@ def test_a_wrong_assumption_about_shapes_is_one_line(wrong, words):
     with forgotten(FAMILIES, ARCHITECTURES):
         modtf.register_architecture("mistaken")(Mistaken)
 
-        class Single(type(FAMILIES["little_images"])):
-            is_sequence, architecture, inputs_by_token, target_by_token = False, "mistaken", True, True
-
-            def places(self, task):
-                return None
-
-        modtf.register_family("single_images")(Single)
+        own = {"is_sequence": False, "architecture": "mistaken", "places": lambda self, task: None}
+        own |= {"inputs_by_token": True, "target_by_token": True}
+        single = type("Single", (type(FAMILIES["little_images"]),), own)
+        modtf.register_family("single_images")(single)
         came = r"Mistaken.forward, given inputs \(2, 6, 6, 1\) float32 and rule \(2, 1\) int32 \[B, N\], "
         with pytest.raises(ValueError, match=f"^{came}{words}") as caught:
             build(Task("single_images", num_rules=R), "scored")
