@@ -1,0 +1,202 @@
+"""Write the findings of docs/findings.md from the archives in docs/study.
+
+    python docs/scripts/draw_findings.py
+
+Each finding is a paragraph whose numbers come from the results.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from draw_cross import RULES, WRONG, cross
+from draw_prices import ranks
+from draw_prices import read as read_factors
+
+import modtf
+from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis.claims import mean_evidence
+from modtf.analysis.tracking import BY_RULES
+from modtf.experiments.modarch.given import times, with_doses
+
+DOCS = Path(__file__).parents[1]
+NUM_RULES = 8
+LEARNED = ("modular", "modular_op")
+MLP, RNN = kind_label("mlp", "regression"), kind_label("rnn", "regression")
+
+
+class Studies(NamedTuple):
+    """The studies that the findings come from: variants, fixed routing, routers."""
+
+    first: modtf.Study
+    misrouting: modtf.Study
+    factors: modtf.Study
+
+
+def read() -> Studies:
+    """Read the three archives."""
+    first, misrouting = (modtf.Study.read(DOCS / "study" / f"{name}.zip") for name in ("first", "misrouting"))
+    return Studies(first, misrouting, read_factors())
+
+
+def knowing_the_rule(studies: Studies) -> str:
+    """Return what the oracle saves against learned routing."""
+    parts = _by_kind(studies.first)
+    ratios = {kind: _against(parts[kind].performance, "gt_modular", "modular") for kind in (MLP, RNN)}
+    models = [_models(parts[kind], "gt_modular", "modular") for kind in (MLP, RNN)]
+    return f"""\
+## 1. Knowing the rule helps
+
+Modules that are told which rule applies have {ratios[MLP]} times the loss of learned routing in the MLP, and {ratios[RNN]}
+times in the RNN (95% CIs; R = {NUM_RULES}, regression, in distribution; {models[0]} and {models[1]}).
+
+*Caveat*: one width, and one constant learning rate for both variants. Evidence: [a small study](study.md).
+"""
+
+
+def networks_seldom_find_the_rules(studies: Studies) -> str:
+    """Return the alignment of learned routing beside that of random routing."""
+    parts = _by_kind(studies.first)
+    found = {
+        (kind, variant): _mean(parts[kind], variant, "alignment")
+        for kind in (MLP, RNN)
+        for variant in LEARNED
+    }
+    models = [_models(parts[kind], *LEARNED) for kind in (MLP, RNN)]
+    return f"""\
+## 2. Networks seldom find the rules
+
+The alignment of `modular` is {found[MLP, "modular"]} in the MLP and {found[RNN, "modular"]} in the RNN, where 0 is one
+module per rule and random routing has {1 - 1 / NUM_RULES:.3f}. A router that sees the rule alone, `modular_op`, has
+{found[MLP, "modular_op"]} in the MLP and {found[RNN, "modular_op"]} in the RNN (95% CIs; {models[0]} and {models[1]}).
+
+![Activation matrices of three variants](images/activation.png)
+
+*Caveat*: small networks with {NUM_RULES} rules and {NUM_RULES} modules. Evidence: [a small study](study.md).
+"""
+
+
+def sampling_costs_weighting_forgives(studies: Studies) -> str:
+    """Return the prices of half of the weight, and of a tenth of the tokens, on wrong modules."""
+    part = _by_kind(studies.misrouting)[MLP]
+    half, tenth = (_price(part, *which) for which in (("spread", 0.5, False), ("spread", 0.1, True)))
+    return f"""\
+## 3. A mixture forgives, a wrong choice does not
+
+With half of every token's weight on wrong modules, an MLP has {half} times the loss of perfect routing. With a tenth of
+its tokens sent to a wrong module, it has {tenth} times (95% CIs; regression, in distribution; fixed routing; {_models(part)}).
+
+*Caveat*: the multiples depend on the learning rate, here constant at 3e-4. Evidence: [what misrouting costs](misrouting.md).
+"""
+
+
+def training_against_asking(studies: Studies) -> str:
+    """Return the cross of trained and asked routing."""
+    table = cross(studies.misrouting).set_index(["kind", "distribution", "trained", "asked"])
+
+    def ratio(trained: str, asked: str) -> str:
+        row = table.loc[(MLP, IN, trained, asked)]
+        return f"{row['mean']:.1f} ({row.low:.1f} to {row.high:.1f})"
+
+    return f"""\
+## 4. Wrong routing costs more when asked than when trained
+
+MLP modules trained with a tenth of their tokens misrouted, and then asked by the rules, have {ratio(WRONG, RULES)} times the
+loss of perfect routing. Modules trained by the rules, and then asked with a tenth misrouted, have {ratio(RULES, WRONG)} times
+(95% CIs; regression, in distribution; ten tasks).
+
+![Loss of modules trained and asked by the rules or with a tenth of the tokens misrouted](images/misrouting_cross.png)
+
+*Caveat*: last weights of one seed per task. Evidence: [what misrouting costs](misrouting.md).
+"""
+
+
+def alignment_and_price(studies: Studies) -> str:
+    """Return two matrices of equal alignment, and how alignment ranks those that routers reach."""
+    part = _by_kind(studies.misrouting)[MLP]
+    spread, block = (_price(part, *which, where=OUT) for which in (("spread", 0.5, False), ("block", 2, False)))
+    rows = [row.split("|") for row in ranks(studies.factors).splitlines() if "weighted" in row]
+    least, *_, most = sorted(row[3].strip().split()[0] for row in rows)
+    return f"""\
+## 5. Equal alignment can hide very different prices
+
+Two fixed routings with an alignment of .5 cost {spread} and {block} times the loss of perfect routing out of
+distribution (95% CIs; MLP regression, weighted). Among the matrices that trained routers reach, alignment does rank prices:
+Spearman's correlation within a task lies between {least} and {most} in distribution (weighted; {len(rows)} task types).
+
+*Caveat*: the first two matrices were made by hand. Evidence: [what misrouting costs](misrouting.md).
+"""
+
+
+def balance_is_not_specialisation(studies: Studies) -> str:
+    """Return the load and the alignment of random routing beside those of a collapsing router."""
+    table = studies.factors.judged_measures
+    same = (table["measure"] == "load_variation") & (table["over"] == BY_RULES)
+    rows = table[same].set_index("kind").loc[[MLP, RNN]].itertuples()
+    numbers = {row.Index: f"{row.correlation:+.2f} ({row.low:+.2f} to {row.high:+.2f})" for row in rows}
+    return f"""\
+## 6. Balance is not specialisation
+
+Over trained routers, even load has a rank correlation with alignment of {numbers[MLP]} in MLP regression, and of
+{numbers[RNN]} in RNN regression (95% CIs over routers and tasks). Random routing is perfectly balanced and knows no rule.
+
+*Caveat*: ten routers in the MLP, five in the RNN. Evidence: [which measures track specialisation](measures.md).
+"""
+
+
+FINDINGS: tuple[Callable[[Studies], str], ...] = (
+    knowing_the_rule,
+    networks_seldom_find_the_rules,
+    sampling_costs_weighting_forgives,
+    training_against_asking,
+    alignment_and_price,
+    balance_is_not_specialisation,
+)
+
+
+def texts(studies: Studies) -> dict[str, list[str]]:
+    """Return the findings as the page has them."""
+    return {"findings.md": [finding(studies) for finding in FINDINGS]}
+
+
+def draw(studies: Studies, folder: Path = DOCS / "images") -> list[Path]:
+    """Draw nothing: the pictures are those of other pages."""
+    return []
+
+
+def _by_kind(study: modtf.Study) -> dict[str, modtf.Study]:
+    return {kind_label(*part.kinds[0][:2]): part for part in study.by_kind if part.kinds[0][0] != "mha"}
+
+
+def _against(performance: pd.DataFrame, variant: str, other: str) -> str:
+    rows = performance[(performance["distribution"] == IN) & (performance["num_rules"] == NUM_RULES)]
+    return times(rows[rows["variant"] == variant], rows[rows["variant"] == other])
+
+
+def _price(part: modtf.Study, matrix: str, amount: float, sampled: bool, where: str = IN) -> str:
+    rows = with_doses(part)
+    rows = rows[rows["distribution"] == where]
+    same = (rows["matrix"] == matrix) & (rows["amount"] == amount) & (rows["drawn"] == sampled)
+    perfect = (rows["matrix"] == "spread") & (rows["amount"] == 0)
+    return times(rows[same], rows[perfect])
+
+
+def _mean(part: modtf.Study, variant: str, measure: str) -> str:
+    rows = part.results
+    same = (rows["variant"] == variant) & (rows["measure"] == measure) & (rows["num_rules"] == NUM_RULES)
+    rows = rows[same]
+    found = mean_evidence(rows, "value", "", level=part.level)
+    low, high = found.interval
+    return f"{found.value:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _models(part: modtf.Study, *variants: str) -> str:
+    rows = part.performance[part.performance["num_rules"] == NUM_RULES]
+    rows = rows[rows["variant"].isin(variants)] if variants else rows
+    rows = rows.drop_duplicates(["variant", "model_options", "data_seed", "seed"])
+    return f"{len(rows)} models of {rows['data_seed'].nunique()} tasks"
+
+
+if __name__ == "__main__":
+    print("\n".join(texts(read())["findings.md"]))
