@@ -12,7 +12,12 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 SCRIPTS = [path for path in sorted((DOCS / "scripts").glob("draw_*.py")) if "def texts(" in path.read_text()]
 assert SCRIPTS
-LONG = ("draw_study", "draw_misrouting", "draw_routers")  # of hundreds of models, up to a minute
+LONG = (
+    "draw_findings",
+    "draw_study",
+    "draw_misrouting",
+    "draw_routers",
+)  # of hundreds of models, up to a minute
 
 MARKED = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in LONG)) for path in SCRIPTS
@@ -48,7 +53,8 @@ def test_the_pages_show_what_is_drawn(drawn, study, tmp_path):
 
 
 def test_no_cell_is_missing_and_no_model_diverged(study):
-    for part in study.by_kind:
+    studies = study if isinstance(study, tuple) else (study,)
+    for part in (part for each in studies for part in each.by_kind):
         assert len(part.results)
         assert part.missing.empty
         assert part.diverged.empty

@@ -49,7 +49,8 @@ def knowing_the_rule(studies: Studies) -> str:
 ## 1. Knowing the rule helps
 
 Modules that are told which rule applies have {ratios[MLP]} times the loss of learned routing in the MLP, and {ratios[RNN]}
-times in the RNN (95% CIs; R = {NUM_RULES}, regression, in distribution; {models[0]} and {models[1]}).
+times in the RNN. These are ratios on the same tasks with 95% CIs: R = {NUM_RULES}, regression, in distribution, {models[0]}
+and {models[1]}.
 
 *Caveat*: one width, and one constant learning rate for both variants. Evidence: [a small study](study.md).
 """
@@ -85,7 +86,8 @@ def sampling_costs_weighting_forgives(studies: Studies) -> str:
 ## 3. A mixture forgives, a wrong choice does not
 
 With half of every token's weight on wrong modules, an MLP has {half} times the loss of perfect routing. With a tenth of
-its tokens sent to a wrong module, it has {tenth} times (95% CIs; regression, in distribution; fixed routing; {_models(part)}).
+its tokens sent to a wrong module, it has {tenth} times. Both are ratios with 95% CIs under fixed routing: regression, in
+distribution, {_models(part)}.
 
 *Caveat*: the multiples depend on the learning rate, here constant at 3e-4. Evidence: [what misrouting costs](misrouting.md).
 """
@@ -103,8 +105,8 @@ def training_against_asking(studies: Studies) -> str:
 ## 4. Wrong routing costs more when asked than when trained
 
 MLP modules trained with a tenth of their tokens misrouted, and then asked by the rules, have {ratio(WRONG, RULES)} times the
-loss of perfect routing. Modules trained by the rules, and then asked with a tenth misrouted, have {ratio(RULES, WRONG)} times
-(95% CIs; regression, in distribution; ten tasks).
+loss of perfect routing. Modules trained by the rules, and then asked with a tenth misrouted, have {ratio(RULES, WRONG)} times.
+95% CIs over ten tasks; regression, in distribution.
 
 ![Loss of modules trained and asked by the rules or with a tenth of the tokens misrouted](images/misrouting_cross.png)
 
@@ -115,7 +117,9 @@ loss of perfect routing. Modules trained by the rules, and then asked with a ten
 def alignment_and_price(studies: Studies) -> str:
     """Return two matrices of equal alignment, and how alignment ranks those that routers reach."""
     part = _by_kind(studies.misrouting)[MLP]
-    spread, block = (_price(part, *which, where=OUT) for which in (("spread", 0.5, False), ("block", 2, False)))
+    spread, block = (
+        _price(part, *which, where=OUT) for which in (("spread", 0.5, False), ("block", 2, False))
+    )
     rows = [row.split("|") for row in ranks(studies.factors).splitlines() if "weighted" in row]
     least, *_, most = sorted(row[3].strip().split()[0] for row in rows)
     return f"""\
