@@ -49,7 +49,7 @@ def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     if not can_specialise(A):
         return float("nan")
     # A row and a one-hot row differ by 2 (1 - the row's entry at the one).
-    matched = A[np.arange(len(A)), _match(A, probs)]
+    matched = A[np.arange(len(A)), match_rules(A, probs)]
     return float(np.clip(probs @ (1.0 - matched), 0.0, 1.0))
 
 
@@ -63,7 +63,7 @@ def best_match(A: ArrayLike, rule_probs: ArrayLike | None = None) -> NDArray[np.
         >>> best_match([[0, 1, 0], [0.2, 0, 0.8]]).tolist()
         [1, 2]
     """
-    return _match(*checked(A, rule_probs))
+    return match_rules(*checked(A, rule_probs))
 
 
 def best_permutation(A: ArrayLike) -> NDArray[np.intp]:
@@ -84,7 +84,7 @@ def best_permutation(A: ArrayLike) -> NDArray[np.intp]:
     return np.array(list(dict.fromkeys(matched + list(range(A.shape[1])))), dtype=np.intp)
 
 
-def _match(A: Array, probs: Array) -> NDArray[np.intp]:
+def match_rules(A: Array, probs: Array) -> NDArray[np.intp]:
     """Solves the assignment of R rules to M modules, or to floor(R/M) or ceil(R/M) places at each."""
     from scipy.optimize import linear_sum_assignment  # slow to import
 

@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 
 from modtf.checks import check_integer, check_number
 from modtf.metrics.measure import GROUPS
-from modtf.routing.measuring.checks import Ints, Numbers, mismatch
+from modtf.routing.measuring.checks import Ints, Numbers, as_counts, check_labels_fit, layer_sizes, mismatch
 from modtf.routing.measuring.choices import Layer, layers_of
 from modtf.routing.measuring.describe import assumed, how_measured
-from modtf.routing.measuring.documents import Documents, Pairs
+from modtf.routing.measuring.documents import Documents
 from modtf.routing.measuring.estimates import count_within, deal, group_documents
 from modtf.routing.measuring.experts import Experts
-from modtf.routing.measuring.gates import Tokens
+from modtf.routing.measuring.gates import Tokens, sum_rows
 from modtf.routing.measuring.layer import ALL_TOKENS, LayerMeasures
 from modtf.routing.measuring.summarise import (
     NUM_PERMUTATIONS,
@@ -23,13 +23,12 @@ from modtf.routing.measuring.summarise import (
     check_permutations,
     measure_layer,
 )
+from modtf.routing.measuring.units import Last, Units
 from modtf.routing.measuring.watch import Watch, left_out
 
 NUM_GROUPS = 32
 SLICE = 2**14  # tokens worked on at a time: with 64 modules their gates take 8 MiB
-MOST_LABELS = 2**14
-MOST_BYTES = 2**31
-KEPT = 2**22  # sums of documents that are kept, of all layers and modules: of so few labels are permuted
+KEPT = 2**24  # numbers for documents, and for runs, that are kept of all layers and modules: 128 MiB a view
 
 
 class ActivationAccumulator:
@@ -56,7 +55,7 @@ class ActivationAccumulator:
         self.from_logits = from_logits
         self.top_k = None if top_k is None else check_integer("top_k", top_k, 1)
         self.num_groups = check_integer("num_groups", num_groups, 2)
-        self.are_chosen = False  # experts, and no gates
+        self.are_chosen = self.are_counts = False  # experts or counts, and no gates
         self.groups: list[np.ndarray] = []  # of every layer [2, groups, R, M], activations added up
         self.documents: list[Documents] = []
         self.counts = np.zeros(0, np.int64)  # [R], tokens
@@ -65,23 +64,25 @@ class ActivationAccumulator:
         self.has_documents: bool | None = None
         self.num_documents = 0
         self.came_back = 0  # documents that went on after others
-        self._labels, self._ids = Numbers("labels"), Numbers("documents")
+        self._labels, self._ids, self._spans = Numbers("labels"), Numbers("documents"), Numbers("spans")
+        self._has_spans: bool | None = None
         self._seen: set[int] = set()  # documents
-        self._open: tuple[int, Ints] = -1, np.zeros(0, np.int64)  # the last document, and its labels
+        self._last: Last | None = None  # document, label and span of the last token
 
     def update(
         self,
         activations: ArrayLike | Experts,
         labels: ArrayLike | None = None,
         documents: ArrayLike | None = None,
+        spans: ArrayLike | None = None,
     ) -> None:
         """Add a chunk of tokens, of any length.
 
         Args:
             activations: gates or logits `[tokens, M]` or `[layers, tokens, M]`; or a list of `[tokens, M]`,
                 one a layer, where M differs; or `Experts`.
-            labels, documents: integers from 0, or names, `[tokens]`; see `measure_activations`. Give labels
-                for all chunks or for none.
+            labels, documents, spans: integers from 0, or names, `[tokens]`; see `measure_activations`. Give
+                each of them for all chunks or for none.
 
         Raises:
             ValueError: if these are not what they should be, or of another size than the chunks before. Part
@@ -97,10 +98,9 @@ class ActivationAccumulator:
             classes = self._labels.of(labels, num_tokens, hint)
         if num_tokens == 0:
             return
-        if self.has_labels not in (None, labels is not None):
-            raise ValueError("Some chunks came with labels and some without; give them for all or none.")
-        self.has_labels = labels is not None
-        self._make_room([layer.num_modules for layer in layers], int(classes.max()) + 1, ids is not None)
+        self._begin(labels is not None, documents is not None, spans is not None)
+        self._make_room([layer.num_modules for layer in layers], int(classes.max()) + 1)
+        pieces = None if spans is None else self._spans.of(spans, num_tokens)
         order = slice(None) if ids is None else self._in_pieces(ids)
         before = int(self.counts.sum())  # errors count tokens from the first of all chunks
         for start in range(0, num_tokens, SLICE):
@@ -109,7 +109,34 @@ class ActivationAccumulator:
             for watch, layer in zip(self.watches, layers, strict=True):
                 watch.add(layer, some, before + start)
             views = [layer.read(some, before + start) for layer in layers]
-            self._add(views, classes[some], None if ids is None else ids[some])
+            self._add(views, classes[some], *(None if one is None else one[some] for one in (ids, pieces)))
+
+    def update_counts(self, counts: ArrayLike, labels: ArrayLike | None = None) -> None:
+        """Add documents of which only the sums over tokens are known; see `measure_activations`.
+
+        Args:
+            counts: `[documents, layers, experts]`, or `[documents, experts]` of one layer.
+            labels: integers from 0, or names, `[documents]`.
+
+        Raises:
+            ValueError: as `update`.
+        """
+        sums = as_counts(counts)
+        number, _, num_modules = sums.shape
+        hint = "Counts have one label for each document."
+        classes = np.zeros(number, np.int64) if labels is None else self._labels.of(labels, number, hint)
+        self._begin(labels is not None, True, False)
+        self._make_room([num_modules] * sums.shape[1], int(classes.max()) + 1)
+        group = group_documents(self.num_documents + np.arange(number), self.num_groups)
+        cell, size = group * len(self.counts) + classes, self.num_groups * len(self.counts)
+        tokens = sums.sum(axis=2).max(axis=1) / (self.top_k or 1)
+        self.counts += np.rint(np.bincount(classes, tokens, len(self.counts))).astype(np.int64)
+        self.num_documents, self.are_counts = self.num_documents + number, True
+        for place, layer in enumerate(self.documents):
+            some = sums[:, place] / (self.top_k or 1)
+            self.groups[place] += sum_rows(some, cell, size).reshape(self.groups[place].shape[1:])
+            took = some.any(axis=1)
+            layer.add_whole(np.stack([some[took]] * 2), classes[took])
 
     def _layers(self, activations: ArrayLike | Experts) -> Sequence[Layer]:
         """The layers of a chunk, each to be read by parts."""
@@ -123,32 +150,32 @@ class ActivationAccumulator:
             self.top_k, self.are_chosen = known, True
         return layers_of(activations, self.from_logits, self.top_k)
 
-    def _make_room(self, sizes: list[int], num_labels: int, has_documents: bool) -> None:
-        """Makes the sums of the first chunk; adds rows for labels that were not seen before."""
-        if num_labels > MOST_LABELS:
+    def _begin(self, has_labels: bool, has_documents: bool, has_spans: bool) -> None:
+        """Raise `ValueError` unless all chunks come with the same things."""
+        if has_spans and not (has_labels and has_documents):
             raise ValueError(
-                f"labels hold {num_labels - 1}; expected class numbers below {MOST_LABELS}. Map them to "
-                "fewer classes (tokens of a vocabulary to token classes, documents to domains)."
+                "spans cut documents into runs that keep their label: give labels and documents."
             )
+        before = self.has_labels, self.has_documents, self._has_spans
+        now = has_labels, has_documents, has_spans
+        for what, had, has in zip(("labels", "documents", "spans"), before, now, strict=True):
+            if had not in (None, has):
+                raise ValueError(f"Some chunks came with {what} and some without; give them for all or none.")
+        self.has_labels, self.has_documents, self._has_spans = now
+
+    def _make_room(self, sizes: list[int], num_labels: int) -> None:
+        """Make the sums of the first chunk; add rows for labels that were not seen before."""
         if not self.groups:
-            self.has_documents = has_documents
             self.watches = [Watch(number) for number in range(len(sizes))]
             self.groups = [np.zeros((2, self.num_groups, 0, size)) for size in sizes]
             self.documents = [Documents(size, KEPT // sum(sizes)) for size in sizes]
         known = [sums.shape[-1] for sums in self.groups]
         if sizes != known:
-            raise ValueError(f"The chunk has {_sizes(sizes)}; those before had {_sizes(known)}.")
-        if has_documents != self.has_documents:
-            raise ValueError("Some chunks came with documents and some without; give them for all or none.")
+            raise ValueError(f"The chunk has {layer_sizes(sizes)}; those before had {layer_sizes(known)}.")
         missing = num_labels - len(self.counts)
         if missing <= 0:
             return
-        num_bytes = 16 * sum(sizes) * self.num_groups * num_labels
-        if num_bytes > MOST_BYTES:
-            raise ValueError(
-                f"{num_labels} labels x {_sizes(sizes)} x {self.num_groups} groups would need "
-                f"{num_bytes / 2**30:.1f} GiB. Map labels to fewer classes, or hand in some layers at a time."
-            )
+        check_labels_fit(num_labels, sizes, self.num_groups)
         self.counts = np.pad(self.counts, (0, missing))
         self.groups = [np.pad(sums, ((0, 0), (0, 0), (0, missing), (0, 0))) for sums in self.groups]
         for layer in self.documents:
@@ -158,13 +185,15 @@ class ActivationAccumulator:
         """An order of a chunk's tokens in which documents are in one piece; counts those seen before."""
         starts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
         found = set(ids[starts].tolist())
-        goes_on, _ = self._open
+        goes_on = self._last[0] if self._last else -1
         self.came_back += len(found & self._seen - {goes_on})
         self._seen |= found
         return slice(None) if len(found) == len(starts) else np.lexsort((ids, ids != goes_on))
 
-    def _add(self, views: list[tuple[Tokens, Tokens]], labels: Ints, documents: Ints | None) -> None:
-        """Adds tokens, of every layer, whose documents are in one piece."""
+    def _add(
+        self, views: list[tuple[Tokens, Tokens]], labels: Ints, documents: Ints | None, spans: Ints | None
+    ) -> None:
+        """Add tokens, of every layer, whose documents are in one piece."""
         if documents is None:
             group = deal(count_within(labels, self.counts), self.num_groups)
             documents = labels
@@ -172,20 +201,14 @@ class ActivationAccumulator:
             group = group_documents(documents, self.num_groups)
         cell = group * len(self.counts) + labels
         self.counts += np.bincount(labels, minlength=len(self.counts))
-        new = np.diff(documents, prepend=documents[0]) != 0
-        last, before = self._open
-        if last != documents[0]:
-            for layer in self.documents:
-                layer.close(before)
-            before = before[:0]
-        pairs = Pairs(np.cumsum(new), labels, before)
-        self.num_documents += pairs.num_documents - bool(before.size)
-        self._open = int(documents[-1]), pairs.label[pairs.document == pairs.num_documents - 1]
+        units = Units(documents, labels, spans, self._last)
+        self.num_documents += int(units.document[-1]) + (not units.same_document)
+        self._last = units.last
         for sums, layer, both in zip(self.groups, self.documents, views, strict=True):
             for by, tokens in enumerate(both):
                 shape = sums.shape[1:]
                 sums[by] += tokens.sums(cell, shape[0] * shape[1]).reshape(shape)
-            layer.add(both, pairs)
+            layer.add(both, units)
 
     def result(
         self,
@@ -217,12 +240,7 @@ class ActivationAccumulator:
         )
         documents = deepcopy(self.documents)  # tokens may follow
         for layer in documents:
-            layer.close(self._open[1])
+            layer.close()
         out = left_out(self.watches)
         rest = [i for i in range(len(documents)) if i not in out]
         return [measure_layer(i, self.groups[i], documents[i], self.counts, options) for i in progress(rest)]
-
-
-def _sizes(sizes: list[int]) -> str:
-    alike = f"{sizes[0]} modules" if len(set(sizes)) == 1 else f"{sizes} modules"
-    return f"{len(sizes)} layer(s) and {alike}"

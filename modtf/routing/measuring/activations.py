@@ -20,11 +20,13 @@ def measure_activations(
     labels: ArrayLike | None = None,
     *,
     activation_matrix: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
     experts: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     num_experts: int | None = None,
     shared: Sequence[int] = (),
     documents: ArrayLike | None = None,
+    spans: ArrayLike | None = None,
     from_logits: bool = False,
     top_k: int | None = None,
     label_probs: ArrayLike | None = None,
@@ -53,9 +55,9 @@ def measure_activations(
     `modtf.routing.measuring.estimates`): look at the chance level there.
 
     The chance level is what permuted labels give: what the measure is if modules know nothing of labels,
-    given as many tokens, labels and modules, and as unequal. Documents of one label exchange theirs as a
-    whole, since their tokens are alike whatever modules know; in a document of several its tokens do. Without
-    `documents` tokens of one label in a row are taken for one, and a warning says so.
+    given as many tokens, labels and modules, and as unequal. Neighbouring tokens are alike whatever modules
+    know. So documents of one label exchange theirs as a whole; in a document of several labels runs of one
+    label do. Without `documents` tokens of one label in a row are taken for one, and a warning says so.
 
     Args:
         activations: one of
@@ -67,12 +69,18 @@ def measure_activations(
             - chunks (activations, labels) or (activations, labels, documents), of any lengths, in a list or
               any iterable: of any number of tokens, in memory that does not grow with it. Labels may be None.
         labels: integers from 0, or names, `[tokens]`; or `[documents]`, if `documents` are their numbers.
+        counts: in place of activations: how often the tokens of each document chose each expert, `[documents,
+            layers, experts]`, with labels `[documents]`. A token makes `top_k` choices (1 for None). Both
+            views are those of the choices.
         activation_matrix: in place of activations: `[R, M]` or `[layers, R, M]`, rows p(module | label). It
             has no tokens, so there is no interval and no chance level.
         experts, weights, num_experts, shared: in place of activations: which experts every token was sent to,
             `[tokens, k]` or `[layers, tokens, k]`, and what these weigh, see `Experts`. A layer in which all
             tokens have the same row (a placeholder) is left out with a warning.
-        documents: the same: which tokens belong together. They should stand one after the other.
+        documents: integers or names `[tokens]`: which tokens belong together. They should stand one after the
+            other.
+        spans: the same: runs of one label within documents, such as chat turns, that keep their label when
+            labels are permuted. By default tokens of one label in a row are a run.
         from_logits: whether activations are logits, before the softmax.
         top_k: the number of modules that a token is sent to. Only these gates count then, renormalised.
         label_probs: p(label) `[R]`, of the labels that occur; "uniform"; or None, as observed (of a bare
@@ -105,31 +113,38 @@ def measure_activations(
         >>> round(layer.mass.values["alignment"].value, 3), layer.hard.values["alignment"].value
         (0.3, 0.0)
     """
-    if sum(one is not None for one in (activations, experts, activation_matrix)) != 1:
-        raise ValueError("Give one of activations, experts (with num_experts) and activation_matrix.")
+    if sum(one is not None for one in (activations, experts, counts, activation_matrix)) != 1:
+        raise ValueError("Give one of activations, experts (with num_experts), counts and activation_matrix.")
     if experts is not None:
         activations = Experts(experts, num_experts, weights, shared)
     elif weights is not None or num_experts is not None or len(shared):
         raise ValueError("weights, num_experts and shared belong to experts; give these, too.")
     if activation_matrix is not None:
-        if labels is not None or documents is not None or from_logits or top_k is not None:
+        if any(one is not None for one in (labels, documents, spans, top_k)) or from_logits:
             raise ValueError(
-                "labels, documents, from_logits and top_k do not apply to an activation_matrix, whose rows "
-                "are p(module | label). Give the tokens' gates as activations."
+                "labels, documents, spans, from_logits and top_k do not apply to an activation_matrix, whose "
+                "rows are p(module | label). Give the tokens' gates as activations."
             )
         matrices = [check_activation_matrix(A) for A in as_layers(activation_matrix)]
         return [measure_matrix(A, i, label_probs, groups) for i, A in enumerate(matrices)]
     accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k, num_groups=num_groups)
-    if labels is None and _is_stream(activations):
-        if documents is not None:
-            raise ValueError("Hand in documents with the chunks: (activations, labels, documents).")
+    if counts is not None:
+        if documents is not None or spans is not None or from_logits:
+            raise ValueError(
+                "documents, spans and from_logits do not apply to counts, which are sums over documents: "
+                "[documents, layers, experts]."
+            )
+        accumulator.update_counts(counts, labels)
+    elif labels is None and _is_stream(activations):
+        if documents is not None or spans is not None:
+            raise ValueError("Hand in documents with the chunks: (activations, labels, documents, spans).")
         for chunk in _chunks_of(activations):
             accumulator.update(*chunk)
     else:
         if labels is not None and documents is not None:
             num_tokens = len(layers_of(activations, from_logits, top_k)[0])
             labels = spread_labels(labels, documents, num_tokens)
-        accumulator.update(activations, labels, documents)
+        accumulator.update(activations, labels, documents, spans)
     return accumulator.result(
         label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed,
         progress=progress,
@@ -140,14 +155,16 @@ def _is_stream(activations: Any) -> bool:
     """Whether these are chunks to iterate over, and not arrays or nested lists of numbers."""
     if isinstance(activations, list | tuple):
         first = activations[0] if activations else None
-        return isinstance(first, list | tuple) and len(first) in (2, 3) and dimensions(first[0]) not in (0, 1)
+        return (
+            isinstance(first, list | tuple) and len(first) in (2, 3, 4) and dimensions(first[0]) not in (0, 1)
+        )
     return not hasattr(activations, "__array__") and isinstance(activations, Iterable)
 
 
 def _chunks_of(stream: Iterable[Any]) -> Iterator[Any]:
     """The chunks of an iterable of (activations, labels) or (activations, labels, documents)."""
     for number, chunk in enumerate(stream):
-        if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3):
+        if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3, 4):
             raise ValueError(
                 f"Chunk {number} is {_describe(chunk)}; expected (activations, labels) or (activations, "
                 "labels, documents). To hand in arrays at once, give labels=... as well."

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from modtf.metrics.distributions import real
 
 Ints = NDArray[np.int64]
+MOST_LABELS = 2**14
+MOST_BYTES = 2**31
 BFLOAT16 = np.dtype("V2")  # files do not know it: they say two bytes
 
 
@@ -32,6 +34,20 @@ def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
     return layers
 
 
+def as_counts(counts: ArrayLike) -> NDArray[np.float64]:
+    """Return counts `[documents, layers, experts]`; `ValueError` if they are none."""
+    array = _numbers(counts, "counts")
+    array = array[:, np.newaxis] if array.ndim == 2 else array
+    if array.ndim != 3 or 0 in array.shape:
+        raise ValueError(
+            f"counts have shape {np.shape(counts)}; expected [documents, layers, experts] or [documents, "
+            "experts]."
+        )
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(f"counts hold {array.min():g}; expected finite numbers from 0.")
+    return array.astype(np.float64)
+
+
 def dimensions(thing: Any) -> int:
     """How many dimensions an array, or nested lists, have; -1 if they are ragged."""
     try:
@@ -47,13 +63,13 @@ def from_bfloat16(values: NDArray[Any]) -> NDArray[Any]:
     return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
-def _numbers(values: ArrayLike) -> NDArray[Any]:
+def _numbers(values: ArrayLike, name: str = "activations") -> NDArray[Any]:
     try:
         array = real(values)
         if array.dtype.kind not in "fiub":  # lists of tensors, bfloat16 of ml_dtypes, ...
             array = array.astype(np.float64 if array.dtype.kind == "O" else np.float32)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"activations must be a rectangular array of numbers: {error}") from error
+        raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from error
     return array
 
 
@@ -117,6 +133,27 @@ def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels", hint:
     return array.astype(np.int64, copy=False)
 
 
+def check_labels_fit(num_labels: int, sizes: Sequence[int], num_groups: int) -> None:
+    """Raise `ValueError` if sums of so many labels do not fit into memory, for layers of these sizes."""
+    if num_labels > MOST_LABELS:
+        raise ValueError(
+            f"labels hold {num_labels - 1}; expected class numbers below {MOST_LABELS}. Map them to "
+            "fewer classes (tokens of a vocabulary to token classes, documents to domains)."
+        )
+    num_bytes = 16 * sum(sizes) * num_groups * num_labels
+    if num_bytes > MOST_BYTES:
+        raise ValueError(
+            f"{num_labels} labels x {layer_sizes(sizes)} x {num_groups} groups would need "
+            f"{num_bytes / 2**30:.1f} GiB. Map labels to fewer classes, or hand in some layers at a time."
+        )
+
+
+def layer_sizes(sizes: Sequence[int]) -> str:
+    """Return the numbers of layers and modules, in words."""
+    alike = f"{sizes[0]} modules" if len(set(sizes)) == 1 else f"{sizes} modules"
+    return f"{len(sizes)} layer(s) and {alike}"
+
+
 class Numbers:
     """Numbers for names, in the order in which chunks bring them; integers stay as they are.
 
@@ -135,6 +172,10 @@ class Numbers:
         self.what = what
         self.names: dict[str, int] = {}
         self._named: bool | None = None
+
+    def name(self, number: int) -> str:
+        """Return what a number stands for."""
+        return next((name for name, one in self.names.items() if one == number), str(number))
 
     def of(self, values: ArrayLike, num_tokens: int, hint: str = "") -> Ints:
         """Return `[tokens]`; raises `ValueError` where these are neither, or chunks differ in it."""

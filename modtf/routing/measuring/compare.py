@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.metrics.distributions import Array
+from modtf.metrics.measure import GROUPS
+from modtf.metrics.registry import MEASURES
 from modtf.routing.measuring.accumulator import ActivationAccumulator
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.choices import Layer, check_compared, choices_of, layers_of, whole_documents
 from modtf.routing.measuring.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
 from modtf.routing.measuring.layer import Estimate, LayerMeasures
-from modtf.routing.measuring.summarise import BY, NUM_PERMUTATIONS, Progress, measuring
+from modtf.routing.measuring.summarise import BY, NUM_PERMUTATIONS, Progress, measuring, probabilities
 
 SHARED = "shared_routing"
 PERMUTATIONS = 10  # of tokens: what experts matched by chance share
@@ -155,13 +157,14 @@ def _differences(
     measures = []
     for sums, some in zip(groups, counts, strict=True):
         A = sums[view][:, labels].sum(axis=0)
-        measures.append(measuring(A / A.sum(axis=1, keepdims=True), some[:, labels].sum(axis=0), label_probs))
+        probs = probabilities(label_probs, some[:, labels].sum(axis=0))
+        measures.append(measuring(A / A.sum(axis=1, keepdims=True), probs, GROUPS))
 
-    def change(C: Array) -> dict[str, float]:
-        """Of the rows of both side by side."""
+    def change(C: Array) -> dict[str, Array]:
+        """Return the differences of matrices `[N, R, M + M']`, which have the rows of both side by side."""
         told = []
-        for measure, A, known in zip(measures, (C[:, :cut], C[:, cut:]), values, strict=True):
-            one = measure(A / A.sum(axis=1, keepdims=True))
+        for measure, A, known in zip(measures, (C[..., :cut], C[..., cut:]), values, strict=True):
+            one = measure(A / A.sum(axis=-1, keepdims=True))
             if INVERSE in one:  # there are labels
                 scale = known[INVERSE].chance  # 1 - what is told by chance
                 one |= {ADJUSTED: (scale - one[INVERSE]) / scale}
@@ -174,7 +177,10 @@ def _differences(
     for name, (centre, half) in intervals.items():
         value = values[1][name].value - values[0][name].value
         middle = value if name == ADJUSTED else centre  # the bias of which is gone already
-        estimates[name] = Estimate(value, min(middle - half, value), max(middle + half, value))
+        low, high = MEASURES[name].range if name != ADJUSTED else (-1.0, 1.0)
+        most = max(high - low, abs(value))  # a difference cannot be larger
+        ends = min(middle - half, value), max(middle + half, value)
+        estimates[name] = Estimate(value, *np.clip(ends, -most, most).tolist())
     return estimates
 
 

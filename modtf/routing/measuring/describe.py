@@ -15,6 +15,7 @@ class Sums(Protocol):
     from_logits: bool
     top_k: int | None
     are_chosen: bool
+    are_counts: bool
     watches: list[Watch]
     has_labels: bool | None
     has_documents: bool | None
@@ -26,7 +27,9 @@ def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -
     """Return what was measured, and what intervals and chance levels are."""
     probs = "observed" if label_probs is None else label_probs
     what = "Experts" if sums.are_chosen else "Logits" if sums.from_logits else "Gates"
-    if sums.top_k:
+    if sums.are_counts:
+        what = f"Counts of choices, {sums.top_k or 1} a token"
+    elif sums.top_k:
         what += f", the {sums.top_k} largest of each token"
     if not sums.has_labels:
         return f"{what}. No labels. Intervals: {confidence:.0%}."

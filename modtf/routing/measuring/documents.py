@@ -1,15 +1,22 @@
-"""What would be measured if modules knew nothing of labels: the same documents, their labels permuted.
+"""What would be measured if modules knew nothing of labels: the same tokens with permuted labels.
 
-Tokens of a document are alike, so they cannot change labels one by one. Documents of one label exchange
-theirs; in a document of several its tokens do. Of documents of one label the sums of their activations are
-kept while they are few, and labels are permuted. Of more, and within documents, the sums under permuted
-labels are drawn from their limit. The D_r documents of a label are a sample without replacement from all D,
-so their sum S_r [M] has the mean D_r a and covariances (D_r [r = r'] - D_r D_r' / D) D/(D-1) C, with a and C
-the mean and the covariance of all documents' sums; a sum of many is normal. The same holds for the n_r tokens
-of a label among the n of a document, and sums over independent documents add up their means and variances.
+Neighbouring tokens are alike, so they cannot change labels one by one. What changes labels is a unit:
+
+- a document, where all of its tokens have one label: such documents exchange labels among each other;
+- a run of tokens of one label (a chat turn, a code block, a single token) in a document of several labels:
+  runs exchange labels within their document, since documents differ. `spans` cut runs further.
+
+The sums of a unit's activations are all that is needed. They are kept for up to `most` units of either kind,
+and the sums under permuted labels are one product of permuted labels with them. For more units these sums are
+drawn from their limit. The D_r documents of a label are a sample without replacement from all D, so their
+sum S_r [M] has the mean D_r a and covariances (D_r [r = r'] - D_r D_r' / D) D/(D-1) C, with a and C the mean
+and the covariance of all documents' sums; a sum of many is normal. The same holds for the runs of a label
+within a document, and sums over independent documents add up their means and variances.
+
+If labels differ in the length of their documents or runs, the band of chance is rather too wide.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,171 +24,224 @@ from numpy.typing import NDArray
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.gates import Tokens, sum_rows
+from modtf.routing.measuring.limit import draw_from_limit
+from modtf.routing.measuring.units import Units
 
-SAMPLE = 2**11  # tokens of a chunk that say how modules go together within documents
+SAMPLE = 2**11  # runs of a chunk that say how modules go together within documents
+Sums = NDArray[np.float32]
 
 
 class Documents:
-    """What one layer did in documents, by either view: gate mass and hard assignment. Of up to `most`
-    documents of one label sums are kept; of more their moments are."""
+    """What one layer did in documents, by each view: gate mass and hard assignment.
 
-    def __init__(self, num_modules: int, most: int):
-        self.most = most
-        self.kept: list[tuple[Array, Ints]] | None = []  # sums [2, documents, M] and labels
-        self.counts = np.zeros(0, np.int64)  # [R], documents of one label
-        self.total = np.zeros((2, num_modules))  # what they add up to
-        self.squares = np.zeros((2, num_modules, num_modules))
-        # Of documents of several labels: mean and variance of the sums under permuted labels, [2, R, M].
-        self.mean = np.zeros((2, 0, num_modules))
-        self.variance = np.zeros((2, 0, num_modules))
-        self.within = np.zeros((2, num_modules, num_modules))
-        self.open: tuple[Array, Array, Array] | None = None  # of the document that may go on
+    Args:
+        num_modules: M.
+        most: units of either kind whose sums are kept.
+        num_views: V.
+    """
+
+    def __init__(self, num_modules: int, most: int, num_views: int = 2):
+        self.most, self.num_labels = most, 0
+        self.whole: list[tuple[Sums, Ints]] | None = []  # sums [V, D, M] and labels of documents of one label
+        self.runs: list[tuple[Sums, Ints, Ints]] = []  # and of runs, with the number of their document
+        self.num_whole = self.num_runs = self.num_several = 0
+        self.is_full = False  # of runs
+        shape = num_views, num_modules
+        # Of documents of one label that are not kept: how many [R], what they add up to, and their squares.
+        self.counts = np.zeros(0, np.int64)
+        self.total, self.squares = np.zeros(shape), np.zeros((*shape, num_modules))
+        # Of runs that are not kept: mean and variance of the sums under permuted labels, [V, R, M].
+        self.mean, self.variance = (np.zeros((num_views, 0, num_modules)) for _ in range(2))
+        self.within = np.zeros((*shape, num_modules))
+        self.open: tuple[Array, Ints] | None = None  # units of the document that may go on
+        # Of a document of very many runs: its labels, their runs, and the sum and squares of these so far.
+        self.long: tuple[Ints, Array, Array] | None = None
 
     def make_room(self, num_labels: int) -> None:
-        """Adds rows for labels below `num_labels`."""
-        missing = num_labels - len(self.counts)
+        """Add rows for labels below `num_labels`."""
+        missing = num_labels - self.num_labels
+        self.num_labels = num_labels
         self.counts = np.pad(self.counts, (0, missing))
         self.mean, self.variance = (
             np.pad(a, ((0, 0), (0, missing), (0, 0))) for a in (self.mean, self.variance)
         )
 
-    def add(self, views: tuple[Tokens, Tokens], pairs: "Pairs") -> None:
-        """Adds tokens of some documents, of which the first may go on from before, the last hereafter."""
-        size = pairs.num_documents
-        took = views[1].weights.sum(axis=1)  # 0 for a token that no module took
-        counts: NDArray[Any] = np.bincount(pairs.of_token, took, len(pairs.document))
-        sums, squares = (np.stack([v.sums(pairs.index, size, power) for v in views]) for power in (1, 2))
-        if len(pairs.document) > size:
-            self._correlate(views, pairs.index)
-        if self.open is not None:
-            counts[pairs.before] += self.open[0]
-            sums[:, 0] += self.open[1]
-            squares[:, 0] += self.open[2]
-        last = pairs.document == size - 1
-        self.open = counts[last], sums[:, -1], squares[:, -1]
-        self._close(pairs.document[~last], pairs.label[~last], counts[~last], sums[:, :-1], squares[:, :-1])
+    def add(self, views: Sequence[Tokens], units: Units) -> None:
+        """Add tokens, of which the first may go on from before and the last hereafter."""
+        label, document = units.label, units.document
+        sums = np.stack([v.sums(units.index, len(label)) for v in views])
+        if self.open is not None and units.same_document:
+            before, of_before = self.open
+            if units.same_unit:
+                sums[:, 0] += before[:, -1]
+                before, of_before = before[:, :-1], of_before[:-1]
+            sums, label = np.concatenate([before, sums], axis=1), np.concatenate([of_before, label])
+            document = np.concatenate([np.zeros(len(of_before), np.int64), document])
+        else:
+            self.close()
+        cut = int(document.searchsorted(document[-1]))
+        if cut:
+            self.open = sums[:, : int(document.searchsorted(1))], label[: int(document.searchsorted(1))]
+            first = len(self.open[1])
+            self.close()
+            self._close(sums[:, first:cut], label[first:cut], document[first:cut] - 1)
+        self.open = sums[:, cut:].copy(), label[cut:]
+        if len(self.open[1]) > self.most + 1:
+            self._shorten(len(self.open[1]) - 1)
 
-    def close(self, labels: Ints) -> None:
-        """Ends the document that may have gone on, of these labels."""
-        if self.open is not None:
-            counts, sums, squares = self.open
-            self.open = None
-            self._close(np.zeros(len(labels), np.int64), labels, counts, sums[:, None], squares[:, None])
+    def close(self) -> None:
+        """End the document that may have gone on."""
+        if self.open is None:
+            return
+        if self.long is not None:
+            self._shorten(len(self.open[1]))
+            runs, total, squares = self.long
+            label = np.flatnonzero(runs)
+            self._add_limit(
+                np.zeros(len(label), np.int64), label, runs[label], total[:, None], squares[:, None]
+            )
+            self.num_several, self.is_full, self.long = self.num_several + 1, True, None
+        else:
+            self._close(*self.open, np.zeros(len(self.open[1]), np.int64))
+        self.open = None
 
-    def _close(self, document: Ints, label: Ints, counts: Array, sums: Array, squares: Array) -> None:
-        size = sums.shape[1]
-        several = np.bincount(document, minlength=size) > 1
-        one = ~several[document]
-        if one.any():
-            self._add_of_one_label(sums[:, document[one]], label[one])
+    def _shorten(self, number: int) -> None:
+        """Add up the first runs of the open document, which has too many to be kept."""
+        assert self.open is not None
+        sums, label = self.open
+        took = sums[-1, :number].any(axis=1)
+        some, which = sums[:, :number][:, took], label[:number][took]
+        runs, total, squares = self.long or (np.zeros(0, np.int64), np.zeros(1), np.zeros(1))
+        found = np.bincount(which, minlength=self.num_labels)
+        found[: len(runs)] += runs
+        self.long = found, total + some.sum(axis=1), squares + (some**2).sum(axis=1)
+        self._correlate(some, np.zeros(len(which), np.int64))
+        self.open = sums[:, number:], label[number:]
+
+    def _close(self, sums: Array, label: Ints, document: Ints) -> None:
+        """Add units of documents that are complete, numbered from 0 or 1."""
+        took = sums[-1].any(axis=1)  # else no module took any token
+        if not took.all():
+            sums, label, document = sums[:, took], label[took], document[took]
+        if not len(label):
+            return
+        document = np.cumsum(np.diff(document, prepend=document[0]) != 0)
+        ends = np.append(np.flatnonzero(np.diff(document)), len(label) - 1)
+        differ = np.concatenate([[0], np.cumsum(np.diff(label) != 0)])
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        several = differ[ends] > differ[starts]
+        if not several.all():
+            one = ~several[document]
+            merged = document[one]  # spans of a document of one label are no units
+            merged = np.cumsum(np.diff(merged, prepend=merged[0]) != 0)
+            size = int(merged[-1]) + 1
+            rows = (
+                np.stack([sum_rows(view[one], merged, size) for view in sums])
+                if size < one.sum()
+                else sums[:, one]
+            )
+            self.add_whole(rows, label[starts[~several]])
         if several.any():
-            document, label, counts = document[~one], label[~one], counts[~one]
-            tokens = np.bincount(document, counts, size)[:, np.newaxis]
-            n = np.maximum(tokens, 1.0)
-            mean = sums / n
-            spread = np.maximum(squares / n - mean**2, 0.0) / np.maximum(tokens - 1.0, 1.0)
-            for view in range(2):
-                expected = counts[:, np.newaxis] * mean[view][document]
-                between = counts[:, np.newaxis] * (tokens[document] - counts[:, np.newaxis])
-                self.mean[view] += sum_rows(expected, label, len(self.counts))
-                self.variance[view] += sum_rows(between * spread[view][document], label, len(self.counts))
+            of = several[document]
+            self._add_runs(sums[:, of], label[of], np.unique(document[of], return_inverse=True)[1])
 
-    def _add_of_one_label(self, sums: Array, labels: Ints) -> None:
+    def add_whole(self, sums: Array, labels: Ints) -> None:
+        """Add documents of one label each: sums `[V, D, M]` and labels `[D]`."""
+        self.num_whole += len(labels)
         self.counts += np.bincount(labels, minlength=len(self.counts))
         self.total += sums.sum(axis=1)
-        if self.kept is not None:
-            self.kept.append((sums, labels))
-            if self.counts.sum() <= self.most:
+        if self.whole is not None:
+            self.whole.append((sums.astype(np.float32), labels))
+            if self.num_whole <= self.most:
                 return
-            sums, self.kept = np.concatenate([some for some, _ in self.kept], axis=1), None
+            sums, self.whole = np.concatenate([some for some, _ in self.whole], axis=1), None
+        sums = sums.astype(np.float64)
         self.squares += sums.transpose(0, 2, 1) @ sums
 
-    def _correlate(self, views: tuple[Tokens, Tokens], index: Ints) -> None:
-        index = index[:SAMPLE]
-        tokens = np.bincount(index)[:, np.newaxis]
-        for view, some in enumerate(views):
-            few = some.head(len(index))
-            rows = few.sums(np.arange(len(index)), len(index))
-            sums = few.sums(index, len(tokens))
-            self.within[view] += rows.T @ rows - sums.T @ (sums / tokens)
+    def _add_runs(self, sums: Array, label: Ints, document: Ints) -> None:
+        number = np.bincount(document)
+        fits = int((self.num_runs + number.cumsum() <= self.most).sum()) if not self.is_full else 0
+        cut = int(number[:fits].sum())
+        if cut:
+            self.runs.append(
+                (sums[:, :cut].astype(np.float32), label[:cut], document[:cut] + self.num_several)
+            )
+        self.num_runs, self.num_several = self.num_runs + cut, self.num_several + len(number)
+        if cut == len(label):
+            return
+        self.is_full = True
+        sums, label, document = sums[:, cut:], label[cut:], document[cut:] - fits
+        size = len(number) - fits
+        total, squares = (np.stack([sum_rows(v, document, size) for v in some]) for some in (sums, sums**2))
+        pairs, runs = np.unique(document * self.num_labels + label, return_counts=True)
+        self._correlate(sums, document)
+        self._add_limit(*np.divmod(pairs, self.num_labels), runs, total, squares)
 
-    def permuted(self, view: int, labels: Ints, permutations: int, seed: int) -> Array:
-        """The sums of the activations of labels `[R]` under permuted labels, `[permutations, R, M]`, by view
-        0 (gate mass) or 1 (hard assignment). A seed permutes all layers and views alike."""
-        generator = np.random.default_rng(seed)
-        counts, total = self.counts[labels], self.total[view]
-        num = counts.sum()
-        found = np.zeros((permutations, len(labels), len(total)))
-        if self.kept:
-            sums = np.concatenate([some[view] for some, _ in self.kept])
-            of_label = np.searchsorted(labels, np.concatenate([some for _, some in self.kept]))
-            for number in range(permutations):
-                found[number] = sum_rows(sums, generator.permutation(of_label), len(labels))
-        elif num:
-            covariance = (self.squares[view] - np.outer(total, total / num)) / max(num - 1, 1)
-            variance = np.outer(counts * (1 - counts / num), np.maximum(np.diag(covariance), 0.0))
-            mean = np.outer(counts, total) / num
-            found += _from_limit(mean, variance, covariance, counts, False, permutations, generator)
-        mean, variance = self.mean[view][labels], self.variance[view][labels]
-        if variance.any():
-            weights = variance.sum(axis=1)
-            found += _from_limit(mean, variance, self.within[view], weights, True, permutations, generator)
-        else:
-            found += mean
+    def _add_limit(self, document: Ints, label: Ints, runs: Ints, total: Array, squares: Array) -> None:
+        """Add documents, of which each label of each has so many runs, from the sums over all their runs."""
+        number = np.bincount(document, runs)[:, np.newaxis]
+        mean = total / number
+        spread = np.maximum(squares / number - mean**2, 0.0) / np.maximum(number - 1.0, 1.0)
+        for view in range(len(total)):
+            expected = runs[:, np.newaxis] * mean[view][document]
+            between = runs[:, np.newaxis] * (number[document] - runs[:, np.newaxis])
+            self.mean[view] += sum_rows(expected, label, self.num_labels)
+            self.variance[view] += sum_rows(between * spread[view][document], label, self.num_labels)
+
+    def _correlate(self, sums: Array, document: Ints) -> None:
+        document = document[:SAMPLE]
+        number = np.bincount(document)[:, np.newaxis]
+        for view, rows in enumerate(sums[:, :SAMPLE]):
+            total = sum_rows(rows, document, len(number))
+            self.within[view] += rows.T @ rows - total.T @ (total / number)
+
+    def permuted(self, labels: Ints, permutations: int, seed: int) -> Array:
+        """Return the sums of labels `[R]` under permuted labels, `[V, permutations, R, M]`; a seed permutes
+        all layers and views alike."""
+        num_views, num_modules = self.total.shape
+        shape = num_views, permutations, len(labels), num_modules
+        found = self._exchanged(labels, permutations, seed).reshape(shape)
+        for view in range(num_views):
+            generator = np.random.default_rng(seed)
+            if self.whole is None:
+                counts, total = self.counts[labels], self.total[view]
+                num = counts.sum()
+                covariance = (self.squares[view] - np.outer(total, total / num)) / max(num - 1, 1)
+                variance = np.outer(counts * (1 - counts / num), np.maximum(np.diag(covariance), 0.0))
+                mean = np.outer(counts, total) / num
+                found[view] += draw_from_limit(mean, variance, covariance, counts, permutations, generator)
+            mean, variance = self.mean[view][labels], self.variance[view][labels]
+            if variance.any():
+                weights = variance.sum(axis=1)
+                found[view] += draw_from_limit(
+                    mean, variance, self.within[view], weights, permutations, generator
+                )
+            else:
+                found[view] += mean
         return found
 
+    def _exchanged(self, labels: Ints, permutations: int, seed: int) -> Array:
+        """Return the sums of the units that are kept: permuted labels times their sums."""
+        from scipy.sparse import coo_array  # slow to import
 
-class Pairs:
-    """Which labels stand in which of some documents, in a row: `document` and `label` of every pair that
-    occurs, sorted; of tokens the document `index` `[T]` and the pair `of_token` `[T]`; and the pairs of the
-    labels that stood in the first document `before`."""
-
-    def __init__(self, index: Ints, labels: Ints, before: Ints):
-        self.index, self.num_documents = index, int(index[-1]) + 1
-        base = max(int(labels.max()), int(before.max(initial=0))) + 1
-        found, of = np.unique(np.concatenate([before, index * base + labels]), return_inverse=True)
-        self.document, self.label = np.divmod(found, base)
-        self.before, self.of_token = np.split(of, [len(before)])
-
-
-def _from_limit(
-    mean: Array, variance: Array, covariance: Array, weights: Array | Ints, keep: bool, permutations: int,
-    generator: np.random.Generator,
-) -> Array:  # fmt: skip
-    """Draws `[permutations, R, M]` of the limit in the module's docstring.
-
-    Sums of independent normal Z_r have too much freedom: they must add up to that of all tokens, so each
-    label gives back its share of what they exceed it by. A cell whose mean is less than four standard
-    deviations is not normal: few tokens make it up. There it is a Poisson number of steps, as large as gives
-    it its variance, and rows and columns are scaled to their sums again. With two tokens a cell the mutual
-    information by chance is right to a few percent for hard assignment, and to a seventh for very unequal
-    gate mass. `covariance` `[M, M]` says how modules go together, in proportion to the labels' `weights`;
-    where it gives another variance, cells are scaled. With `keep` a row always has the sum of its mean."""
-    values, vectors = np.linalg.eigh(covariance)
-    root: NDArray[Any] = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
-    share = weights / weights.sum()
-    singles: list[NDArray[Any]] = [a.astype(np.float32) for a in (mean, variance, share, weights)]
-    mean, variance, share, weights = singles
-    noise = generator.standard_normal((permutations, *mean.shape), np.float32) @ root.T
-    noise *= np.sqrt(weights)[:, np.newaxis]
-    noise -= share[:, np.newaxis] * noise.sum(axis=1, keepdims=True)
-    had = np.outer(weights * (1.0 - share), np.maximum(np.diag(covariance), 0.0)).astype(np.float32)
-    noise *= np.sqrt(np.divide(variance, had, out=np.zeros_like(had), where=had > 0))
-    rows = mean.sum(axis=1, keepdims=True)
-    rows = np.maximum(rows + (0.0 if keep else noise.sum(axis=2, keepdims=True)), 0.0)
-    noise += mean
-    few = (mean**2 < 16.0 * variance) & (mean > 0)
-    free = variance / np.maximum(1.0 - share, 1e-9)[:, np.newaxis]  # what scaling columns takes away again
-    step = free[few] / mean[few]
-    for one in noise:  # all at once would be slow for the memory they take
-        one[few] = step * generator.poisson(mean[few] / step)
-    drawn = np.maximum(noise, 0.0, out=noise)
-    columns = mean.sum(axis=0, keepdims=True)
-    for _ in range(4):
-        for axis, wanted in ((1, columns), (2, rows)):
-            sums = drawn.sum(axis=axis, keepdims=True)
-            if not (sums > 0).all():  # a row or column without any event: as expected
-                drawn = np.where(sums > 0, drawn, mean)
-                sums = drawn.sum(axis=axis, keepdims=True)
-            drawn *= np.divide(wanted, sums, out=np.ones_like(sums), where=sums > 0)
-    return drawn
+        generator = np.random.default_rng(seed)
+        kept, permuted = [], []
+        if self.whole:
+            of_label = labels.searchsorted(np.concatenate([some for _, some in self.whole]))
+            kept += [sums for sums, _ in self.whole]
+            permuted.append(np.array([generator.permutation(of_label) for _ in range(permutations)]))
+        if self.runs:
+            of_label = labels.searchsorted(np.concatenate([some for _, some, _ in self.runs]))
+            document = np.concatenate([some for *_, some in self.runs])  # in order
+            kept += [sums for sums, *_ in self.runs]
+            orders = (np.lexsort((generator.random(len(document)), document)) for _ in range(permutations))
+            permuted.append(np.array([of_label[order] for order in orders]))
+        if not kept or not permutations:
+            return np.zeros((len(self.total), permutations, len(labels), self.total.shape[1]), np.float32)
+        sums = np.concatenate(kept, axis=1)
+        unit_label = np.concatenate(permuted, axis=1)
+        cell = (np.arange(permutations)[:, np.newaxis] * len(labels) + unit_label).ravel()
+        unit = np.tile(np.arange(sums.shape[1]), permutations)
+        shape = permutations * len(labels), sums.shape[1]
+        ones = coo_array((np.ones(len(cell), np.float32), (cell, unit)), shape=shape).tocsr()
+        return np.stack([ones @ view for view in sums])

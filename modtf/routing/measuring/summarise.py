@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,17 @@ from modtf.checks import check_integer
 from modtf.memory import check_fits
 from modtf.metrics.activation_matrix import check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers
-from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import MEASURES
-from modtf.metrics.values import measure_all
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.documents import Documents
 from modtf.routing.measuring.estimates import estimates, mean_and_range
 from modtf.routing.measuring.layer import TOKENS_PER_LABEL, Estimate, LayerMeasures, View
+from modtf.routing.measuring.stacked import measure_stack
 
 BY = ("mass", "hard")
 ENTROPY = "routing_entropy"  # of one label: of the load, which needs no labels
 NUM_PERMUTATIONS = 100
+TINY = np.finfo(np.float32).tiny
 MOST_PERMUTATIONS = 1_000_000  # they tell a chance level to a thousandth of its spread
 Progress = Callable[[Any], Iterable[Any]]
 
@@ -54,35 +53,38 @@ def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
 def measure_layer(
     layer: int, groups: Array, documents: Documents, seen: Ints, options: Options
 ) -> LayerMeasures:
-    """What the sums of a layer say: `groups` `[2, groups, R, M]`, activations added up in the order of BY;
-    `documents` of the same tokens; `seen` `[R]`, tokens of each label, with those that no module took."""
-    counts = np.rint(groups[1].sum(axis=-1)).astype(np.int64)
+    """Return what the sums of a layer say.
+
+    Args:
+        layer: its number.
+        groups: `[2, groups, R, M]`, activations added up in the order of BY.
+        documents: of the same tokens.
+        seen: `[R]`, tokens of each label, with those that no module took.
+        options: how to measure.
+    """
+    counts = np.rint(groups[-1].sum(axis=-1)).astype(np.int64)
     labels = np.flatnonzero(counts.sum(axis=0))
     if not labels.size:
         raise ValueError(f"No module of layer {layer} took any token: all its gates are 0.")
     counts, label_counts = counts[:, labels], counts.sum(axis=0)[labels]
     probs = _label_probs(options.label_probs, label_counts, labels, np.flatnonzero(seen))
-    tokens = np.rint(groups[1].sum(axis=(0, 1)) * (options.top_k or 1)).astype(np.int64)
+    tokens = np.rint(groups[-1].sum(axis=(0, 1)) * (options.top_k or 1)).astype(np.int64)
     too_few = tokens < TOKENS_PER_LABEL * len(labels)
     views = []
-    for by, name in enumerate(BY):
-        per_group = groups[by][:, labels]
+    permutations = options.permutations if len(labels) > 1 else 0  # one label cannot be permuted
+    chances = documents.permuted(labels, permutations, options.seed)
+    for name, sums, chance in zip(BY, groups, chances, strict=True):
+        if views and np.array_equal(groups[0], groups[1]):  # counts, and experts without weights
+            views.append(replace(views[0], by=name))
+            continue
+        per_group = sums[:, labels]
         A = per_group.sum(axis=0) / label_counts[:, np.newaxis]
-        permutations = options.permutations if len(labels) > 1 else 0  # one label cannot be permuted
-        chance = documents.permuted(by, labels, permutations, options.seed)
-        under = chance.sum(axis=2)  # documents differ in length, so labels are as frequent as it happens
-        chance /= np.where(under > 0, under, 1.0)[..., np.newaxis]
-        if options.label_probs is None:
-            chance_probs = under / label_counts.sum()
-        else:
-            chance_probs = np.broadcast_to(probs, under.shape)
-        order = _order(A, probs)
-        found = estimates(
-            partial(_measured, order, options.groups),
-            per_group, counts, probs, chance, chance_probs, options.confidence,
-        )  # fmt: skip
-        views.append(_view(name, A, probs, labels, found, chance, chance_probs, too_few))
-    few_documents = labels[documents.counts[labels] == 1] if not documents.mean.any() else labels[:0]
+        # Units differ in length. Labels stay as frequent as they are, or rare ones would look frequent.
+        chance /= np.maximum(chance.sum(axis=2, keepdims=True), TINY)
+        measure = measuring(A, probs, options.groups)
+        found = estimates(measure, per_group, counts, chance, options.confidence)
+        views.append(_view(name, A, probs, labels, found, chance, too_few))
+    few_documents = labels[documents.counts[labels] == 1] if not documents.num_several else labels[:0]
     notes = (*options.warnings, *_warnings(tokens, too_few, labels, counts, few_documents))
     return LayerMeasures(
         layer, labels, label_counts, tokens, too_few, tuple(views), notes, options.names,
@@ -97,40 +99,45 @@ def measure_matrix(
     num_rules, num_modules = A.shape
     labels = np.arange(num_rules)
     probs = _label_probs(label_probs, np.ones(num_rules, np.int64), labels, labels)
-    order = _order(A, probs)
-    values = {name: Estimate(value) for name, value in _measured(order, groups, A, probs).items()}
-    nothing = np.zeros((0, num_rules, num_modules)), np.zeros((0, num_rules))
-    view = _view(BY[0], A, probs, labels, values, *nothing, np.zeros(num_modules, bool))
+    found = measuring(A, probs, groups)(A[np.newaxis])
+    values = {name: Estimate(float(value)) for name, (value,) in found.items()}
+    nothing = np.zeros((0, num_rules, num_modules))
+    view = _view(BY[0], A, probs, labels, values, nothing, np.zeros(num_modules, bool))
     note = "An activation matrix alone: no intervals, no chance level, no hard assignment, no token counts."
     return LayerMeasures(layer, labels, None, None, None, (view,), (note,))
 
 
-def measuring(A: Array, counts: Ints, label_probs: ArrayLike | None) -> Callable[[Array], dict[str, float]]:
-    """What measures matrices like `A [R, M]`, whose labels have these tokens."""
-    labels = np.arange(len(A))
-    probs = _label_probs(label_probs, counts, labels, labels)
-    return partial(_measured, _order(A, probs), GROUPS, probs=probs)
+def measuring(A: Array, probs: Array, groups: Iterable[str]) -> Callable[[Array], dict[str, Array]]:
+    """Return what measures matrices `[N, R, M]` like `A [R, M]`, with p(label) `[R]`.
+
+    Of a single label it gives the measures that need no labels.
+    """
+    order, names = _order(A, probs), tuple(groups)
+
+    def measure(matrices: Array) -> dict[str, Array]:
+        if len(probs) > 1:
+            return measure_stack(matrices[:, order], probs[order], names)
+        twice = measure_stack(np.repeat(matrices, 2, axis=1), np.full(2, 0.5), names)  # served alike
+        return {name: v for name, v in twice.items() if not MEASURES[name].needs_labels or name == ENTROPY}
+
+    return measure
 
 
-def _measured(order: Ints, groups: Iterable[str], A: Array, probs: Array) -> dict[str, float]:
-    """Return all measures; of a single label those that need no labels."""
-    if len(A) > 1:
-        return measure_all(A[order], rule_probs=probs[order], groups=groups)
-    values = measure_all(np.concatenate([A, A]), groups=groups)  # two labels that are served alike
-    return {
-        name: value for name, value in values.items() if not MEASURES[name].needs_labels or name == ENTROPY
-    }
+def probabilities(label_probs: ArrayLike | None, counts: Ints) -> Array:
+    """Return p(label) `[R]` of labels with these counts, all of which occur."""
+    labels = np.arange(len(counts))
+    return _label_probs(label_probs, counts, labels, labels)
 
 
 def _view(
     by: str, A: Array, probs: Array, labels: Ints, values: Mapping[str, Estimate], chance: Array,
-    chance_probs: Array, too_few: NDArray[np.bool_],
+    too_few: NDArray[np.bool_],
 ) -> View:  # fmt: skip
-    """A view from its matrix, and the matrices under permuted labels, `[permutations, R, M]`."""
+    """Return a view from its matrix, and the matrices under permuted labels, `[permutations, R, M]`."""
     share = _shares(A, probs)
     excess, largest = np.full(A.shape, np.nan), np.full(len(chance), np.nan)
-    both = list(zip(chance, chance_probs, strict=True))  # one by one: they fit into the processor's cache
-    shares = np.array([_shares(*one) for one in both]).reshape(chance.shape)
+    # One by one: they fit into the processor's cache.
+    shares = np.array([_shares(one, probs) for one in chance]).reshape(chance.shape)
     top_by_chance = np.ma.masked_invalid(shares.max(axis=1)).mean(axis=0)  # of modules that are active
     if len(chance) > 1 and not too_few.all():
         centre, spread = shares.mean(axis=0), shares.std(axis=0)
@@ -151,7 +158,9 @@ def _view(
         excess=excess,
         largest_excess_by_chance=largest,
         bits=_bits(A, probs),
-        bits_by_chance=mean_and_range(np.array([_bits(*one) for one in both]).reshape(chance.shape[:2])),
+        bits_by_chance=mean_and_range(
+            np.array([_bits(one, probs) for one in chance]).reshape(chance.shape[:2])
+        ),
         shuffled=chance[0] if len(chance) else None,
     )
 

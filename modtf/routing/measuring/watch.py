@@ -40,25 +40,24 @@ class Watch:
         was_alike, first = self.alike, self._first
         self.alike = was_alike and bool((rows[:FEW] == first).all() and (rows == first).all())
         if isinstance(layer, ChosenExperts) and not self.alike:
-            k = layer.experts.shape[1]
             if was_alike:  # nothing was said of a placeholder
-                self._refuse_repeated(first[:, :k], 0)
-            self._refuse_repeated(rows[:, :k], first_token)
+                self._refuse_repeated(first[:, : layer.experts.shape[1]], 0)
+            self._refuse_repeated(layer.experts[some], first_token)
         if self.softmaxed:
             logits = isinstance(layer, Gates) and layer.from_logits
             self.softmaxed = logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
         self.num_tokens += len(rows)
 
     def _refuse_repeated(self, experts: NDArray[Any], first_token: int) -> None:
-        ordered = np.sort(experts, axis=1)
-        again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-        if again.any():
-            token = int(np.argmax(again.any(axis=1)))
-            expert = int(ordered[token, 1:][again[token]][0])
-            raise ValueError(
-                f"Token {first_token + token} of layer {self.number} was sent to expert {expert} twice; "
-                "expected k different experts (-1 for a choice that was dropped)."
-            )
+        for step in range(1, experts.shape[1]):  # far faster than sorting rows
+            again = (experts[:, step:] == experts[:, :-step]) & (experts[:, step:] >= 0)
+            if again.any():
+                token, place = np.argwhere(again)[0]
+                raise ValueError(
+                    f"Token {first_token + token} of layer {self.number} was sent to expert "
+                    f"{experts[token, place]:g} twice; expected k different experts (-1 for a choice "
+                    "that was dropped)."
+                )
 
 
 def left_out(watches: Sequence[Watch]) -> list[int]:

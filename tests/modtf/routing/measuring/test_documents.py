@@ -21,8 +21,7 @@ def documents_of(gates, labels, documents, kept=2**22, **options):
         for part in np.array_split(np.arange(len(labels)), 3):
             accumulator.update(gates[part], labels[part], documents[part])
     (found,) = accumulator.documents
-    assert accumulator._open is not None
-    found.close(accumulator._open[1])
+    found.close()
     return found
 
 
@@ -37,17 +36,18 @@ def information(sums):
 
 
 def by_hand(gates, labels, documents, permutations, seed=0):
-    """Labels permuted as the documents say, token by token."""
+    """Labels permuted as the documents say, run by run."""
     generator, found = np.random.default_rng(seed), []
     of = [np.flatnonzero(documents == number) for number in np.unique(documents)]
     one = [tokens for tokens in of if len(set(labels[tokens])) == 1]
+    others = [tokens for tokens in of if len(set(labels[tokens])) > 1]
+    runs = [np.split(tokens, np.flatnonzero(np.diff(labels[tokens])) + 1) for tokens in others]
     for _ in range(permutations):
         permuted = labels.copy()
-        for tokens, label in zip(one, generator.permutation([labels[t[0]] for t in one]), strict=True):
-            permuted[tokens] = label
-        for tokens in of:
-            if len(set(labels[tokens])) > 1:
-                permuted[tokens] = generator.permutation(labels[tokens])
+        for exchanging in (one, *runs):
+            dealt = generator.permutation([labels[tokens[0]] for tokens in exchanging])
+            for tokens, label in zip(exchanging, dealt, strict=True):
+                permuted[tokens] = label
         found.append([gates[permuted == label].sum(axis=0) for label in np.unique(labels)])
     return np.array(found)
 
@@ -83,7 +83,7 @@ def test_sums_are_those_of_permuted_labels(draw, kept, view):
     """Same mean, same spread of every entry, same information by chance, as permuted by hand."""
     hard, labels, documents = draw(0)
     soft = soften(hard, seed=1)[0]
-    found = documents_of(soft, labels, documents, kept, top_k=2).permuted(view, np.arange(3), 300, seed=0)
+    found = documents_of(soft, labels, documents, kept, top_k=2).permuted(np.arange(3), 300, seed=0)[view]
     largest = np.sort(soft, axis=1)[:, -2:-1]
     gates = np.where(soft >= largest, 0.5 if view else soft, 0.0)
     gates /= gates.sum(axis=1, keepdims=True)
@@ -91,7 +91,9 @@ def test_sums_are_those_of_permuted_labels(draw, kept, view):
     np.testing.assert_allclose(found.sum(axis=1), np.tile(gates.sum(axis=0), (300, 1)), rtol=0.02)
     np.testing.assert_allclose(found.mean(axis=0), expected.mean(axis=0), atol=0.02 * len(labels) / 12)
     np.testing.assert_allclose(found.std(axis=0), expected.std(axis=0), rtol=0.25)
-    np.testing.assert_allclose(found.sum(axis=2).std(axis=0), expected.sum(axis=2).std(axis=0), atol=1)
+    np.testing.assert_allclose(
+        found.sum(axis=2).std(axis=0), expected.sum(axis=2).std(axis=0), rtol=0.2, atol=1
+    )
     some, others = information(found), information(expected)
     assert abs(some.mean() - others.mean()) < 0.35 * others.std()
     assert some.std() == pytest.approx(others.std(), rel=0.3)
@@ -108,7 +110,7 @@ def test_the_limit_holds_where_cells_have_few_tokens(top_k):
         limit = documents_of(logits, labels, documents, 0, **options)
         exact = documents_of(logits, labels, np.arange(1500), **options)
         for view in range(2):
-            told = [information(d.permuted(view, np.unique(labels), 60, seed=0)) for d in (exact, limit)]
+            told = [information(d.permuted(np.unique(labels), 60, seed=0)[view]) for d in (exact, limit)]
             assert told[1].mean() == pytest.approx(told[0].mean(), rel=0.03 if view else 0.15)
             assert 0.5 < told[1].std() / told[0].std() < 2, "rather too wide than too narrow"
 
@@ -126,7 +128,7 @@ def test_the_band_of_chance_holds_documents_that_know_nothing(num_documents, kep
         counts = np.stack([gates[labels == label].sum(axis=0) for label in range(4)])
         (value,) = information(counts[np.newaxis])
         for i, of in enumerate((documents, np.arange(len(labels)))):
-            sums = documents_of(gates, labels, of, kept).permuted(1, np.arange(4), 60, seed)
+            sums = documents_of(gates, labels, of, kept).permuted(np.arange(4), 60, seed)[1]
             low, high = np.quantile(information(sums), [0.025, 0.975])
             hits[i] += low - 1e-12 <= value <= high + 1e-12
     assert 178 <= hits[0] <= 199
@@ -200,7 +202,7 @@ def test_excess_beyond_chance():
             assert beyond[range(3), range(3)].all()
             assert not beyond[1, [0, 2, 3]].any()
         assert view.shuffled is not None
-        np.testing.assert_allclose(view.shuffled.sum(axis=1), 1)
+        np.testing.assert_allclose(view.shuffled.sum(axis=1), 1, rtol=1e-6)
 
 
 def test_no_permutations_and_the_seed():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from activation_tokens import QUICK, SPECIALISED, assert_same, draw_tokens, soft_tokens, softmax
 
-from modtf.routing.measuring import measure_activations
+from modtf.routing.measuring import ActivationAccumulator, measure_activations
 
 WITHOUT_LABELS = {"collapse_avg", "collapse_worst", "load_variation", "effective_experts"}
 
@@ -74,3 +74,60 @@ def test_labels_of_documents():
         for labels in (of_document, of_document[documents])
     )
     assert_same(found, expected)
+
+
+def test_counts_of_documents_say_what_tokens_do():
+    """All measures and their null need sums over documents alone."""
+    generator = np.random.default_rng(0)
+    documents, of_document = np.arange(900) // 30, np.arange(30) % 3
+    experts = generator.permuted(np.tile(np.arange(5), (2, 900, 1)), axis=2)[..., :2]
+    counts = np.zeros((30, 2, 5))
+    for layer in range(2):
+        np.add.at(counts, (documents[:, np.newaxis], layer, experts[layer]), 1)
+    names = np.array(["verse", "code", "law"])[of_document]
+    found = measure_activations(counts=counts, labels=names, top_k=2, permutations=20)
+    expected = measure_activations(
+        labels=names, experts=experts, num_experts=5, documents=documents, permutations=20
+    )
+    for layer, other in zip(found, expected, strict=True):
+        assert layer.label_names == other.label_names
+        np.testing.assert_array_equal(layer.label_counts, other.label_counts)
+        np.testing.assert_array_equal(layer.module_tokens, other.module_tokens)
+        for row, same in zip(layer.to_rows(), other.to_rows(), strict=True):
+            assert row == pytest.approx(same, nan_ok=True, abs=1e-6)
+    assert "Counts of choices, 2 a token" in found[0].how
+    (load, _) = measure_activations(counts=counts)
+    assert load.hard.values["effective_experts"].value == pytest.approx(5, abs=0.01)
+    for wrong, words in (
+        ({"counts": counts[0, 0]}, r"counts have shape \(5,\); expected \[documents, layers, experts\]"),
+        ({"counts": -counts}, "expected finite numbers from 0"),
+        (
+            {"counts": counts, "labels": names[:9]},
+            r"expected \(30,\).*Counts have one label for each document",
+        ),
+        ({"counts": counts, "documents": [0]}, "do not apply to counts"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            measure_activations(**wrong)
+
+
+def test_spans_keep_their_label_as_a_whole():
+    """Two turns in a row of one speaker are one run by labels, and two by spans."""
+    generator = np.random.default_rng(0)
+    gates, documents = np.eye(3)[generator.integers(3, size=600)], np.arange(600) // 60
+    spans = np.arange(600) // 10
+    labels = generator.permutation(np.arange(60) % 2)[spans]
+    sums = ActivationAccumulator()
+    for part in (slice(0, 95), slice(95, 600)):  # in the middle of a span
+        sums.update(gates[part], labels[part], documents[part], spans[part])
+    (kept,) = sums.documents
+    kept.close()
+    assert sum(len(label) for _, label, _ in kept.runs) == 60
+    assert_same(
+        sums.result(permutations=5),
+        measure_activations(gates, labels, documents=documents, spans=spans, permutations=5),
+    )
+    with pytest.raises(ValueError, match="The label changes within span 0; expected spans of one label"):
+        measure_activations(gates, np.arange(600) % 2, documents=documents, spans=spans)
+    with pytest.raises(ValueError, match="give labels and documents"):
+        measure_activations(gates, labels, spans=spans)

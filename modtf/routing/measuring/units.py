@@ -1,0 +1,45 @@
+"""Units of tokens: what keeps its label when labels are permuted."""
+
+import numpy as np
+
+from modtf.routing.measuring.checks import Ints
+
+Last = tuple[int, int, int]
+
+
+class Units:
+    """The units of some tokens, in a row.
+
+    Attributes:
+        index: `[T]`, the unit of each token.
+        label, document: `[U]`, of each unit; documents count from 0.
+        same_document, same_unit: whether the first goes on the last one before these tokens.
+        last: document, label and span of the last token.
+
+    Args:
+        documents, labels, spans: of tokens, `[T]`.
+        before: document, label and span of the last token before.
+
+    Raises:
+        ValueError: if the label changes within a span.
+    """
+
+    def __init__(self, documents: Ints, labels: Ints, spans: Ints | None, before: Last | None):
+        keys = documents, labels, labels if spans is None else spans
+        document, label, span = (
+            np.diff(key, prepend=one) != 0
+            for key, one in zip(keys, before or [int(key[0]) for key in keys], strict=True)
+        )
+        wrong = label & ~span & ~document
+        if wrong.any():
+            raise ValueError(
+                f"The label changes within span {keys[2][np.argmax(wrong)]}; expected spans of one label, "
+                "such as chat turns or code blocks."
+            )
+        self.same_document = before is not None and not document[0]
+        self.same_unit = self.same_document and not span[0]
+        document[0], span[0] = False, True
+        new = document | label | span
+        self.index = np.cumsum(new) - 1
+        self.label, self.document = labels[new], np.cumsum(document)[new]
+        self.last: Last = int(keys[0][-1]), int(keys[1][-1]), int(keys[2][-1])

@@ -1,0 +1,79 @@
+"""Routers that know nothing of labels lie inside the band of chance in 95% of draws, however labels come."""
+
+import numpy as np
+import pytest
+
+from modtf.routing.measuring import measure_activations
+
+MODULES = 6
+NAME = "adjusted_mutual_information"
+
+
+def draw(setting, seed):
+    """Return experts, labels, documents and spans of tokens: each document and each run has its own taste."""
+    generator = np.random.default_rng(seed)
+    documents, labels, lengths = [], [], []
+    for document in range(40):
+        runs = {"documents": 1, "unequal documents": 1, "tokens": 24}.get(
+            setting, int(generator.integers(2, 8))
+        )
+        if setting in ("documents", "unequal documents"):
+            of = [document % 4]
+        elif setting in ("turns", "turns, spans"):
+            of = (np.arange(runs) % 2).tolist()
+        else:
+            of = generator.choice(4, size=runs, p=[0.4, 0.3, 0.2, 0.1]).tolist()
+        documents += [document] * runs
+        labels += of
+        if setting == "tokens":
+            lengths += [1] * runs
+        elif setting == "documents":
+            lengths += [20] * runs
+        else:
+            lengths += np.ceil(generator.lognormal(2.5, 0.8, size=runs)).astype(int).tolist()
+    order = generator.permutation(40) if setting.endswith("documents") else np.arange(40)
+    document, label = np.array(documents), np.array(labels)
+    label = label[order] if len(label) == 40 else label
+    base = generator.dirichlet(np.full(MODULES, 3.0))
+    taste = generator.dirichlet(20 * base, size=40)[document]
+    if setting != "tokens":
+        taste = np.array([generator.dirichlet(20 * one + 1e-3) for one in taste])
+    run = np.repeat(np.arange(len(label)), lengths)
+    levels = generator.random((len(run), 1))
+    experts = (taste[run].cumsum(axis=1) < levels).sum(axis=1).clip(max=MODULES - 1)
+    spans = run if setting.endswith("spans") else None
+    return experts[:, np.newaxis], label[run], document[run], spans
+
+
+def inside(setting, number, monkeypatch):
+    """Return the share of routers inside the band, and that of those above it."""
+    if setting.startswith("limit, "):
+        monkeypatch.setattr("modtf.routing.measuring.accumulator.KEPT", 0)
+    hits = []
+    for seed in range(number):
+        experts, labels, documents, spans = draw(setting.removeprefix("limit, "), seed)
+        (layer,) = measure_activations(
+            labels=labels, experts=experts, num_experts=MODULES, documents=documents, spans=spans,
+            groups=["specialisation"], num_groups=2, seed=seed,
+        )  # fmt: skip
+        found = layer.hard.values[NAME]
+        hits.append((found.chance_low <= found.value <= found.chance_high, found.value > found.chance_high))
+    return np.mean(hits, axis=0)
+
+
+@pytest.mark.parametrize("setting", ["unequal documents", "turns"])
+def test_the_band_holds_routers_that_know_nothing(setting, monkeypatch):
+    """95% of 100: fewer than 88 would come up twice in a thousand times."""
+    share, _ = inside(setting, 100, monkeypatch)
+    assert share >= 0.88
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "setting",
+    ["documents", "unequal documents", "turns", "turns, spans", "blocks", "blocks, spans", "tokens",
+     "limit, documents", "limit, turns", "limit, blocks", "limit, tokens"],
+)  # fmt: skip
+def test_the_band_holds_95_in_100(setting, monkeypatch):
+    share, above = inside(setting, 1000, monkeypatch)
+    assert 0.93 <= share <= 0.97, (share, above)

@@ -1,0 +1,33 @@
+"""Measures of many matrices at once are the registered measures, one by one."""
+
+import numpy as np
+import pytest
+
+from modtf.metrics import GROUPS, MEASURES, measure_all
+from modtf.routing.measuring.stacked import STACKED, measure_stack
+
+
+@pytest.mark.parametrize(("labels", "modules"), [(3, 7), (7, 3), (4, 4), (1, 4), (4, 1)])
+def test_they_are_those_of_each_matrix(labels, modules):
+    generator = np.random.default_rng(labels)
+    A = generator.dirichlet(np.full(modules, 0.3), size=(20, labels))
+    if modules > 2:
+        A[3:6, :, 0] = 0  # a dead module
+        A[5] = np.eye(modules)[np.ones(labels, int)]  # one module does everything
+        A /= A.sum(axis=2, keepdims=True)
+    probs = generator.dirichlet(np.full(labels, 3.0))
+    found = measure_stack(A, probs, GROUPS)
+    for row, one in enumerate(A):
+        expected = measure_all(one, rule_probs=probs, groups=GROUPS)
+        assert {name: values[row] for name, values in found.items()} == pytest.approx(
+            expected, nan_ok=True, abs=1e-7
+        )
+
+
+def test_every_measure_of_the_house_has_its_form():
+    house = {
+        name
+        for name, one in MEASURES.items()
+        if one.function and one.function.__module__.startswith("modtf.")
+    }
+    assert set(STACKED) == house
