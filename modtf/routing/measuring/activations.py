@@ -119,40 +119,49 @@ def measure_activations(
         activations = Experts(experts, num_experts, weights, shared)
     elif weights is not None or num_experts is not None or len(shared):
         raise ValueError("weights, num_experts and shared belong to experts; give these, too.")
+    of_tokens = any(one is not None for one in (documents, spans)) or from_logits
     if activation_matrix is not None:
-        if any(one is not None for one in (labels, documents, spans, top_k)) or from_logits:
+        if of_tokens or labels is not None or top_k is not None:
             raise ValueError(
                 "labels, documents, spans, from_logits and top_k do not apply to an activation_matrix, whose "
                 "rows are p(module | label). Give the tokens' gates as activations."
             )
         matrices = [check_activation_matrix(A) for A in as_layers(activation_matrix)]
         return [measure_matrix(A, i, label_probs, groups) for i, A in enumerate(matrices)]
+    if counts is not None and of_tokens:
+        raise ValueError(
+            "documents, spans and from_logits do not apply to counts, which are sums over documents: "
+            "[documents, layers, experts]."
+        )
     accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k, num_groups=num_groups)
     if counts is not None:
-        if documents is not None or spans is not None or from_logits:
-            raise ValueError(
-                "documents, spans and from_logits do not apply to counts, which are sums over documents: "
-                "[documents, layers, experts]."
-            )
         accumulator.update_counts(counts, labels)
-    elif labels is None and _is_stream(activations):
-        if documents is not None or spans is not None:
-            raise ValueError("Hand in documents with the chunks: (activations, labels, documents, spans).")
-        for chunk in _chunks_of(activations):
-            accumulator.update(*chunk)
     else:
-        if labels is not None and documents is not None:
-            num_tokens = len(layers_of(activations, from_logits, top_k)[0])
-            labels = spread_labels(labels, documents, num_tokens)
-        accumulator.update(activations, labels, documents, spans)
+        _add(accumulator, activations, labels, documents, spans)
     return accumulator.result(
         label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed,
         progress=progress,
     )  # fmt: skip
 
 
+def _add(
+    accumulator: ActivationAccumulator, activations: Any, labels: Any, documents: Any, spans: Any
+) -> None:
+    """Add all tokens, at once or chunk by chunk."""
+    if labels is None and _is_stream(activations):
+        if documents is not None or spans is not None:
+            raise ValueError("Hand in documents with the chunks: (activations, labels, documents, spans).")
+        for chunk in _chunks_of(activations):
+            accumulator.update(*chunk)
+        return
+    if labels is not None and documents is not None:
+        layers = layers_of(activations, accumulator.from_logits, accumulator.top_k)
+        labels = spread_labels(labels, documents, len(layers[0]))
+    accumulator.update(activations, labels, documents, spans)
+
+
 def _is_stream(activations: Any) -> bool:
-    """Whether these are chunks to iterate over, and not arrays or nested lists of numbers."""
+    """Return whether these are chunks to iterate over, and not arrays or nested lists of numbers."""
     if isinstance(activations, list | tuple):
         first = activations[0] if activations else None
         return (
@@ -162,7 +171,7 @@ def _is_stream(activations: Any) -> bool:
 
 
 def _chunks_of(stream: Iterable[Any]) -> Iterator[Any]:
-    """The chunks of an iterable of (activations, labels) or (activations, labels, documents)."""
+    """Yield the chunks of an iterable: (activations, labels), then documents and spans, if there are any."""
     for number, chunk in enumerate(stream):
         if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3, 4):
             raise ValueError(

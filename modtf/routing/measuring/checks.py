@@ -98,7 +98,7 @@ def mismatch(
 
 def spread_labels(labels: Any, documents: Any, num_tokens: int) -> Any:
     """Return labels `[tokens]` from labels `[documents]`, where documents are their numbers; others stay."""
-    if labels is None or documents is None or len(labels) == num_tokens:
+    if dimensions(labels) != 1 or len(labels) == num_tokens:
         return labels
     numbers = np.asarray(documents)
     fits = numbers.shape == (num_tokens,) and numbers.dtype.kind in "iu" and num_tokens > 0
