@@ -70,7 +70,7 @@ def measure_layer(
     probs = _label_probs(options.label_probs, label_counts, labels, np.flatnonzero(seen))
     tokens = np.rint(groups[-1].sum(axis=(0, 1)) * (options.top_k or 1)).astype(np.int64)
     too_few = tokens < TOKENS_PER_LABEL * len(labels)
-    views = []
+    views: list[View] = []
     permutations = options.permutations if len(labels) > 1 else 0  # one label cannot be permuted
     chances = documents.permuted(labels, permutations, options.seed)
     for name, sums, chance in zip(BY, groups, chances, strict=True):

@@ -13,17 +13,17 @@ def draw(setting, seed):
     """Return experts, labels, documents and spans of tokens: each document and each run has its own taste."""
     generator = np.random.default_rng(seed)
     documents, labels, lengths = [], [], []
-    for document in range(40):
+    for number in range(40):
         runs = {"documents": 1, "unequal documents": 1, "tokens": 24}.get(
             setting, int(generator.integers(2, 8))
         )
         if setting in ("documents", "unequal documents"):
-            of = [document % 4]
+            of = [number % 4]
         elif setting in ("turns", "turns, spans"):
             of = (np.arange(runs) % 2).tolist()
         else:
             of = generator.choice(4, size=runs, p=[0.4, 0.3, 0.2, 0.1]).tolist()
-        documents += [document] * runs
+        documents += [number] * runs
         labels += of
         if setting == "tokens":
             lengths += [1] * runs

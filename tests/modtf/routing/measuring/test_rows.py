@@ -82,8 +82,9 @@ def test_counts_of_documents_say_what_tokens_do():
     documents, of_document = np.arange(900) // 30, np.arange(30) % 3
     experts = generator.permuted(np.tile(np.arange(5), (2, 900, 1)), axis=2)[..., :2]
     counts = np.zeros((30, 2, 5))
-    for layer in range(2):
-        np.add.at(counts, (documents[:, np.newaxis], layer, experts[layer]), 1)
+    for document, of_layers in zip(documents, experts.transpose(1, 0, 2), strict=True):
+        for place, chosen in enumerate(of_layers):
+            counts[document, place, chosen] += 1
     names = np.array(["verse", "code", "law"])[of_document]
     found = measure_activations(counts=counts, labels=names, top_k=2, permutations=20)
     expected = measure_activations(
