@@ -51,7 +51,7 @@ from modtf.words import plural
 
 
 def define_flags(values: flags.FlagValues) -> None:
-    """Adds the flags of this command."""
+    """Add the flags of this command."""
     define = Definer(values)
     define.list("arch", [next(iter(FAMILIES))], "Families of tasks, separated by commas.")
     define.list("rules", ["2", "32"], "Numbers of rules R.")

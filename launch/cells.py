@@ -33,7 +33,7 @@ CHOOSES: dict[str, Callable[[Cell], Any]] = {
 
 
 def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
-    """Adds --arch and --variant; where there may be several, --arch takes a list, and nothing by default."""
+    """Add --arch and --variant; with `several`, --arch takes a list and has no default."""
     words = "Family of tasks, and the network made for it."
     _define(values, "arch", words, list(FAMILIES), several, next(iter(FAMILIES)))
     words = f"Variants, separated by commas; default those with a *. {_variants_by_family()}"
@@ -54,7 +54,7 @@ def _variants_by_family() -> str:
 
 
 def define_cell_flags(values: flags.FlagValues, out: str | None = None, several: bool = False) -> None:
-    """Adds what else a cell is made of; `out` are the words about --out, if the command has none."""
+    """Add the other flags of a cell; `out` is the help of --out, if the command has none."""
     settings = dict.fromkeys(name for family in FAMILIES.values() for name in family.settings)
     words = "quick: minutes on two cores, not the paper's protocol. paper: as published, many hours."
     _define(values, "preset", words, list(PRESETS), default="quick")
@@ -74,21 +74,24 @@ def define_cell_flags(values: flags.FlagValues, out: str | None = None, several:
 
 
 def define_models(values: flags.FlagValues) -> None:
-    """Adds --model."""
+    """Add --model."""
     words = "Registered keras.Models of your own to stand beside them, separated by commas; see --plugin."
     flags.DEFINE_list("model", [], words, flag_values=values)
 
 
 def define_study(values: flags.FlagValues) -> None:
-    """Adds --study."""
+    """Add --study."""
     words = f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). "
     words += f"{', '.join(f'--{name}' for name in CHOOSES)} then choose among its cells."
     flags.DEFINE_string("study", None, words, flag_values=values)
 
 
 def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
-    """The cells that the flags ask for: of every kind one per variant, then one per model of the user's. An
-    option goes to those that know it; `ValueError` on values that have no meaning, or none together."""
+    """Return the cells that the flags ask for:
+
+    of every kind one per variant, then one per model of the user's. An option goes to those that know it.
+    Raise `ValueError` on values that have no meaning, or none together.
+    """
     archs = listed(given.arch or [])
     if not archs:
         raise ValueError("Give --study=NAME, or say at least --arch=..., such as --arch=mlp,mha --rules=2,8.")
@@ -114,7 +117,7 @@ def _sized(point: Point) -> Point:
 
 
 def cells_given(given: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
-    """A name, the cells of --study or else of the flags, and the plug-ins that make them known.
+    """Return a name, the cells of --study or else of the flags, and the plug-ins that they need.
 
     `ValueError` if no cell of a study agrees with the flags, or one would change its cells.
     """
@@ -129,8 +132,8 @@ def cells_given(given: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
 
 
 def choose_cells(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
-    """Those of a study's cells that agree with the flags; `ValueError` if none does, or a flag would change
-    the cells."""
+    """Return the cells of a study that agree with the flags; raise `ValueError` if none does, or a flag would
+    change the cells."""
     others = [name for name in (*NUMBERS, *WORDS, "learning_rate", "model", "set") if name in given]
     changed = [name for name in others if name not in CHOOSES and given[name].present]
     changed += settings_given(given)["task"]
@@ -157,7 +160,7 @@ def _define(
     several: bool = False,
     default: str | None = None,
 ) -> None:
-    """Adds a flag: of a list, of one of some choices, or of a whole number."""
+    """Add a flag: a list, one of some choices, or a whole number."""
     if several:
         words += f" Some of {', '.join(choices)}." if choices else " Several, commas between."
         flags.DEFINE_list(name, None, words, flag_values=values)

@@ -1,4 +1,4 @@
-"""What all commands share: plug-ins, `--help`, errors in one line."""
+"""The common parts of all commands: plug-ins, `--help`, errors in one line."""
 
 import re
 import sys
@@ -90,7 +90,7 @@ def _run(
 
 
 def _parsed(given: flags.FlagValues, arguments: list[str]) -> list[str]:
-    """The arguments that are no flags; of a flag that there is not, the error says what there is instead."""
+    """Return the arguments that are not flags; the error on an unknown flag says what exists instead."""
     try:
         return given(arguments)
     except flags.IllegalFlagValueError as error:
@@ -130,13 +130,13 @@ class Definer:
 
 
 def define_plugin(values: flags.FlagValues) -> None:
-    """Adds --plugin."""
+    """Add --plugin."""
     words = "File or module that registers families, architectures, routers, models, measures or figures; "
     flags.DEFINE_multi_string("plugin", [], f"{words}repeatable.", flag_values=values)
 
 
 def plugins_given(arguments: Sequence[str]) -> list[str]:
-    """The values of --plugin, which count before the other flags are known."""
+    """Return the values of --plugin, which count before the other flags are known."""
     values = flags.FlagValues()
     define_plugin(values)
     values(["command", *arguments], known_only=True)

@@ -100,7 +100,7 @@ def known_variants(family: Family) -> list[str]:
 
 
 def _shared_axes(given: flags.FlagValues) -> dict[str, list[Any]]:
-    """What all flags but --arch, --variant, --model and --set say."""
+    """Return the axes of all flags except --arch, --variant, --model and --set."""
     axes: dict[str, list[Any]] = {}
     for name, (path, least) in NUMBERS.items():
         if given[name].value is not None:
@@ -121,7 +121,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def whole_numbers(name: str, given: flags.FlagValues) -> list[int]:
-    """The whole numbers of a flag."""
+    """Return the whole numbers of a flag."""
     values = listed(given[name].value)
     try:
         return [int(value) for value in values]

@@ -43,7 +43,7 @@ def usage() -> str:
 
 
 def main() -> None:
-    """Runs the command that the first argument names; without one, prints the commands."""
+    """Run the command that the first argument names; without one, print the commands."""
     name, *rest = sys.argv[1:] or ["--help"]
     if name in COMMANDS:
         sys.argv = [f"modtf {name}", *rest]

@@ -38,7 +38,7 @@ FLAGS = {
 
 
 def define_flags(values: flags.FlagValues) -> None:
-    """Adds the flags of this command."""
+    """Add the flags of this command."""
     define = Definer(values)
     words = "A file or folder with routing, of any format that docs/measure.md lists. Repeat it to compare "
     define.multi_string("activations", None, f"{words}models by the same tokens.")
@@ -68,7 +68,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Reads, measures, prints and writes; `OSError` or `ValueError`, in one line, if it cannot."""
+    """Read, measure, print and write; raise `OSError` or `ValueError` with one line if it cannot."""
     if not given.activations or not given.out:
         raise ValueError(
             "Give --activations=x.npz, with arrays `activations` and `labels`, and --out=DIR, where to write."
@@ -142,7 +142,7 @@ def measured(
 
 
 def run_names(paths: list[str]) -> list[str]:
-    """What files are called: their own names, or if these are the same with the folder's before."""
+    """Return the names of files: their own, or if these are equal with the folder's before."""
     names = [Path(path).stem for path in paths]
     if len(set(names)) < len(names):
         names = [f"{Path(path).parent.name}_{Path(path).stem}" for path in paths]
@@ -159,7 +159,7 @@ def in_flags(text: str) -> str:
 
 
 def label_probs(text: str) -> str | list[float] | None:
-    """What `--label_probs` means to `modtf.measure_activations`."""
+    """Return the argument of `modtf.measure_activations` that `--label_probs` stands for."""
     if text in (OBSERVED, UNIFORM):
         return None if text == OBSERVED else text
     try:

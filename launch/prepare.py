@@ -21,7 +21,7 @@ from modtf.launch.cli import Definer, run_command
 
 
 def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
-    """The configurations that names and patterns stand for, each once; none is a `ValueError`."""
+    """Return the configurations of names and patterns, each once; raise `ValueError` if there is none."""
     chosen: dict[str, RulesConfig] = {}
     for pattern in patterns:
         names = fnmatch.filter(CONFIGS, pattern)
@@ -36,7 +36,7 @@ def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
 
 
 def prepare(config: RulesConfig, data_dir: str | None, file_format: str) -> str:
-    """Prepares one configuration under a progress bar and says where."""
+    """Prepare one configuration under a progress bar and say where."""
     builder = tfds.builder("modarch_rules", config=config, data_dir=data_dir, file_format=file_format)
     with contextlib.redirect_stdout(io.StringIO()):  # TFDS speaks of downloads
         builder.download_and_prepare()
@@ -44,7 +44,7 @@ def prepare(config: RulesConfig, data_dir: str | None, file_format: str) -> str:
 
 
 def define_flags(values: flags.FlagValues) -> None:
-    """Adds the flags of this command."""
+    """Add the flags of this command."""
     define = Definer(values)
     define.list("configs", [], "Names of tasks, or patterns over the published: 'mlp_*'.")
     define.string("data_dir", None, "Where to write; default TFDS_DATA_DIR or ~/tensorflow_datasets.")
@@ -53,7 +53,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Prepares one configuration after the other."""
+    """Prepare one configuration after the other."""
     configs = choose_configs(given.configs)
     data_dir = given.data_dir or tfds.core.constants.DATA_DIR
     if "://" not in str(data_dir):

@@ -27,7 +27,7 @@ from modtf.results.archive import check_archive_name, write_archive
 
 
 def define_flags(values: flags.FlagValues) -> None:
-    """Adds the flags of this command."""
+    """Add the flags of this command."""
     define = Definer(values)
     words = "A folder that training wrote, or an archive of one; repeat it or separate several by commas."
     define.multi_string("results", None, words)

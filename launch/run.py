@@ -40,7 +40,7 @@ RUN = "run.json"
 
 
 def define_flags(values: flags.FlagValues) -> None:
-    """Adds the flags of this command."""
+    """Add the flags of this command."""
     define_kind_flags(values)
     define_cell_flags(values, "Folder to write to; default runs/LABEL.")
     define_models(values)
@@ -59,8 +59,8 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
-    """What `run.json` holds of these cells, without what tuning, in the folder `best`, found for each; raises
-    `ValueError` if the one in `out` says otherwise."""
+    """Return the text of `run.json` for these cells, without what tuning, in the folder `best`, found for
+    each; raise `ValueError` if the one in `out` differs."""
     configuration = shared_cell(cells).to_dict()
     for name in ("variant", "router"):
         del configuration["cell"][name]  # variants may be added later
@@ -73,13 +73,13 @@ def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
 
 
 def shared_cell(cells: list[Cell]) -> Cell:
-    """A cell that stands for what all share: models of the user's may be added to the others later."""
+    """Return a cell that stands for what all share: models of the user's may be added to the others later."""
     return next((cell for cell in cells if cell.runs not in MODELS), replace(cells[0], model={}))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the flags ask for, before anything was looked up on disk."""
+    """The cells that the flags ask for, before anything was looked up on disk."""
 
     cells: list[Cell]  # one per variant; with --best as tuning found them
     plain: list[Cell]  # as the flags alone say

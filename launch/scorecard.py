@@ -35,7 +35,7 @@ SMOKE_WORDS = "SMOKE: a few steps, to see that all of it works. No number here m
 
 
 def define_flags(values: flags.FlagValues) -> None:
-    """Adds the flags of this command."""
+    """Add the flags of this command."""
     define = Definer(values)
     define.string("variant", None, "The newcomer: a registered router, or model; see --plugin.")
     words = (
@@ -101,7 +101,7 @@ def main(given: flags.FlagValues) -> None:
 
 
 def others_given(given: Sequence[str]) -> dict[str, Path]:
-    """What cards are called -> their files: the file's name, or its folder's where that is `CARD`."""
+    """Return the cards to compare with by name: the file's name, or its folder's if that is `CARD`."""
     paths = [Path(part) for item in given for part in item.split(",") if part]
     named = {path.absolute().parent.name if path.name == CARD else path.stem: path for path in paths}
     if len(named) < len(paths):

@@ -26,7 +26,7 @@ class _OptionFlag(flags.Flag[str]):
 
 
 def define_settings(values: flags.FlagValues) -> None:
-    """Adds --set, and a flag for every option of every family; call it after the command's own flags."""
+    """Add --set, and a flag for every option of every family; call it after the command's own flags."""
     words = f"NAMESPACE.NAME=VALUE, the namespace one of {', '.join(ALL)}: {EXAMPLE}. Repeatable. A router's "
     words += "option goes to the variants that know it."
     flags.DEFINE_multi_string("set", [], words, flag_values=values)
@@ -38,8 +38,10 @@ def define_settings(values: flags.FlagValues) -> None:
 
 
 def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
-    """What --set and the families' own flags say; `several` where commas stand between values to combine.
-    `ValueError` on any other text, and on an option or a field that there is not."""
+    """Parse --set and the families' own flags; with `several`, commas separate values to combine.
+
+    Raise `ValueError` on any other text, and on unknown options and fields.
+    """
     own = {name: values[name] for name in _family_options() if name in values}
     texts = [
         f"task.{k}={f.value}" for k, f in own.items() if isinstance(f, _OptionFlag) and f.value is not None
@@ -58,7 +60,7 @@ def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
 
 
 def check_known(namespace: str, given: Iterable[str], known: Iterable[str], whose: str) -> None:
-    """Raises `ValueError` where a setting of the namespace is none of those known."""
+    """Raise `ValueError` if a setting of the namespace is unknown."""
     for name in given:
         if name not in known:
             raise ValueError(
@@ -68,19 +70,22 @@ def check_known(namespace: str, given: Iterable[str], known: Iterable[str], whos
 
 
 def says_learning_rate(given: flags.FlagValues) -> bool:
-    """Whether --learning_rate or --set says it."""
+    """Return whether --learning_rate or --set gives the learning rate."""
     return given.learning_rate is not None or "learning_rate" in settings_given(given)["training"]
 
 
 def define_best(values: flags.FlagValues) -> None:
-    """Adds --best."""
+    """Add --best."""
     words = "Folder of launch/tune.py: every variant has the learning rate and options found there for it."
     flags.DEFINE_string("best", None, words, flag_values=values)
 
 
 def with_best(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
-    """The cells, if --best is given with what was found for them, which is printed; `FileNotFoundError` or
-    `ValueError` where there is no search, nothing was found, or --learning_rate says otherwise."""
+    """Return the cells; with --best, use what was found for them and print it.
+
+    Raise `FileNotFoundError` or `ValueError` if there is no search, nothing was found, or --learning_rate
+    says otherwise.
+    """
     if given.best is None:
         return list(cells)
     from modtf.tuning import use_best  # pandas takes time
@@ -96,7 +101,7 @@ def with_best(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
 
 
 def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:
-    """The values that a text lists."""
+    """Return the values that a text lists."""
     texts = text.split(",") if several and text[:1] not in ("(", "[", "{") else [text]
     if namespace == "task":
         options = _family_options()

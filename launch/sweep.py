@@ -50,7 +50,7 @@ YEAR = 24 * 365  # hours
 
 
 def define_flags(values: flags.FlagValues) -> None:
-    """Adds the flags of this command."""
+    """Add the flags of this command."""
     define = Definer(values)
     define_study(values)
     define.string("out", None, "Folder to write to; default runs/STUDY.")
@@ -64,7 +64,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def define_engines(values: flags.FlagValues) -> None:
-    """Adds who runs the cells, and which of them."""
+    """Add the flags that choose the engine, and its cells."""
     define = Definer(values)
     define.enum("engine", "local", list(ENGINES), "Who runs the cells.")
     words = "local: processes; default one per processor, or one where there is a GPU."
@@ -93,7 +93,7 @@ def main(given: flags.FlagValues) -> None:
 def engine_of(
     cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues
 ) -> tuple["Work", "Engine"]:
-    """Where and how cells are run, and who runs them; `ValueError` where one does not fit into memory."""
+    """Return the work and its engine; raise `ValueError` if a cell does not fit into memory."""
     from modtf.engines.state import state_of
     from modtf.engines.work import Work
     from modtf.plugins import load_plugin
@@ -127,7 +127,7 @@ def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.
 
 
 def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
-    """Prints every cell with its models, steps, estimated cost and state, then sums."""
+    """Print every cell with its models, steps, estimated cost and state, then sums."""
     from modtf.engines.state import state_of
     from modtf.studies.estimate import estimate
 
@@ -169,7 +169,7 @@ def _print_sum(left: "Sequence[Estimate]", workers: int | None) -> None:
 
 
 def _accuracy(done: "Sequence[tuple[Cell, Estimate]]", out: Path) -> str:
-    """How far off the estimates of training are, on the cells that were trained."""
+    """Return how far off the estimates were for the cells that were trained."""
     from modtf.results.schema import RESULTS, read_values
 
     ratios = []

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def define_flags(values: flags.FlagValues) -> None:
-    """Adds the flags of this command."""
+    """Add the flags of this command."""
     define = Definer(values)
     define_study(values)
     define_kind_flags(values)
@@ -136,7 +136,7 @@ def print_trials(searches: "Sequence[Search]", out: Path, given: flags.FlagValue
 
 
 def _use(given: flags.FlagValues, out: Path) -> str:
-    """The command that trains the variants with what was found: what was given that it knows, too."""
+    """Return the command that trains the variants with what was found, with the flags that it knows."""
     known, trains = flags.FlagValues(), sweep if given.study else run
     trains.define_flags(known)
     define_plugin(known)

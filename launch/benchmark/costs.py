@@ -71,7 +71,10 @@ def population_of(cell: Cell) -> Population:
 
 
 def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[Costs]:
-    """What each variant of a request costs, by a backend's programs; `common`: `requests.how_measured`."""
+    """Measure the cost of each variant of a request with a backend's programs; `common`:
+
+    `requests.how_measured`.
+    """
     clock, data = CLOCKS[common["clock"]], request["data"]
     cells = [cell_of_row(row) for row in cells_of(request)]
     population, training = population_of(cells[0]), cells[0].protocol.training
@@ -135,8 +138,11 @@ def _fixed_costs(model: ModularModel, program: Any, published_steps: int) -> Cos
 def _add_training(
     model: ModularModel, clock: Clock, baseline: bool, is_plain: bool, runs: Runs, others: Runs
 ) -> Costs:
-    """Adds what is measured beside a step: `fit` where it shows; apart, on the stream and that of baselines,
-    which know no options of models. Returns which of those there are."""
+    """Add the measurements beside a step:
+
+    `fit` where it shows; separately, the stream and the training of baselines, which have no options of
+    models. Return the baselines that exist.
+    """
     from modtf.launch.benchmark import tensorflow_programs
 
     variant, found = model.variant, Costs()
@@ -152,7 +158,8 @@ def _add_training(
 
 
 def costs_of(cell: Request, known: Costs, samples: Mapping[str, list[float]], product_flops: int) -> Costs:
-    """What the measurements (seconds by what was timed) say about one cell; ratios are of the same round.
+    """Return the costs of one cell from its measurements, in seconds by item; ratios are taken within a
+    round.
 
     `product_flops` are the operations of the product whose speed is the peak.
     """

@@ -20,8 +20,8 @@ NO_END = 1e6  # seconds
 
 
 def answer(request: Request, common: Mapping[str, Any], seconds: float) -> list[Row]:
-    """The rows that a process measures, stopped after so many seconds; where something breaks it, they say so
-    ("failed"). `OSError` where it cannot begin, `subprocess.TimeoutExpired` where it was stopped."""
+    """Return the rows that a process measures, stopped after `seconds`; rows of a broken measurement say so
+    ("failed"). Raise `OSError` if it cannot begin, `subprocess.TimeoutExpired` if it was stopped."""
     streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(COMMAND, text=True, env=environment(common), **streams) as process:
         try:
@@ -65,11 +65,11 @@ class Rows:
         return iter(self._rows.values())
 
     def has(self, request: Request) -> bool:
-        """Whether a request is measured; one whose measurement failed is not."""
+        """Return whether a request is measured; a failed one is not."""
         return all("failed" not in self._rows.get(key_of(cell), {"failed": ""}) for cell in cells_of(request))
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Adds rows, or replaces those of the same cells; `ValueError` where others are of another device."""
+        """Add rows, or replace those of the same cells; raise `ValueError` on rows of another device."""
         here = {row["device"] for row in rows if "device" in row}
         others = {row["device"] for row in self if here and row.get("device") not in (*here, None)}
         if others:
@@ -83,7 +83,7 @@ class Rows:
 
 
 def read_rows(path: str | Path) -> list[Row]:
-    """The rows of a file; `ValueError` where it holds anything else."""
+    """Return the rows of a file; raise `ValueError` if it holds anything else."""
     try:
         rows = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError:

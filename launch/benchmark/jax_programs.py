@@ -1,4 +1,4 @@
-"""What is timed with the JAX backend, where nothing needs TensorFlow, nor imports it.
+"""The programs timed with the JAX backend, which neither need nor import TensorFlow.
 
 A program takes the training step of Keras several times, by `jax.lax.scan`. Its batches lie in memory (data
 "memory"), are made inside it ("device"), or by the same functions on the host's processor, and handed over
@@ -30,7 +30,7 @@ trace = jax.profiler.trace  #: writes the profiler's trace of what runs within i
 
 
 def find_device(kind: str) -> str:
-    """The name of the device that programs run on; `ValueError` where there is none of this kind."""
+    """Return the device that programs run on; raise `ValueError` if there is none of this kind."""
     try:
         (device, *_) = jax.devices(kind)
     except RuntimeError:
@@ -43,7 +43,8 @@ def find_device(kind: str) -> str:
 
 
 def training_steps(model: ModularModel) -> Any:
-    """A compiled function (state, batches [K, ...]) -> state that takes a compiled model's step K times."""
+    """Return a compiled function (state, batches [K, ...]) -> state that takes a compiled model's step K
+    times."""
 
     def step(state: Any, batch: Any) -> tuple[Any, None]:
         _, state = model.train_step(state, batch)
@@ -53,7 +54,7 @@ def training_steps(model: ModularModel) -> Any:
 
 
 def training_state(model: ModularModel) -> Any:
-    """What the training step of Keras's JAX trainer carries on; copies, as a compiled step consumes them."""
+    """Return a copy of the state of Keras's JAX trainer, since a compiled step consumes it."""
     model.optimizer.build(model.trainable_variables)
     groups = (
         model.trainable_variables,
@@ -66,7 +67,7 @@ def training_state(model: ModularModel) -> Any:
 
 @contextlib.contextmanager
 def step_program(model: ModularModel, training: Training, data: str, clock: Clock) -> Iterator[StepProgram]:
-    """A model's training on data of "memory", "device" or "host"; the clock says what compiling it takes."""
+    """Return a model's training on data of "memory", "device" or "host"; the clock times compilation."""
     compile_model(model, model.population, training)
     stream = DeviceStream(model.population, BATCH_SIZE)
     count = steps_that_fit(stream.bytes_per_step, STEPS_PER_PROGRAM)
@@ -86,7 +87,7 @@ def step_program(model: ModularModel, training: Training, data: str, clock: Cloc
         steps = jax.jit(make_and_take, donate_argnums=0)
 
     def given(first: Any) -> Any:
-        """What a program is handed to take its steps from `first` on."""
+        """Return the input of a program that takes its steps from `first` on."""
         if data != "host":
             return first if kept is None else kept
         with jax.default_device(jax.devices("cpu")[0]):
@@ -111,7 +112,7 @@ def step_program(model: ModularModel, training: Training, data: str, clock: Cloc
 
 
 def data_run(population: Population, clock: Clock) -> Run:
-    """Making the training data by a compiled program."""
+    """Return a run that makes the training data by a compiled program."""
     stream = DeviceStream(population, BATCH_SIZE)
 
     @jax.jit

@@ -1,4 +1,4 @@
-"""What is measured: the flags of `launch/bench.py`, and the table of a device, as requests.
+"""The requests to measure: from the flags of `launch/bench.py`, or the table of a device.
 
 A request is JSON-able, as it is handed to a process of its own: a cell with its options, and the variants of
 it that are measured together.
@@ -75,7 +75,7 @@ KEY = ("arch", "num_rules", "width", "variant", "members", "precision", "data", 
 
 
 def combinations(table: Table, device: str, given: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """What is measured of a table, each once, families varying fastest; `given` replaces axes of every
+    """Return the combinations of a table, each once, families varying fastest; `given` replaces axes of every
     part."""
     own, other = KERNELS if device == "cpu" else reversed(KERNELS)
     names = {OWN: own, OTHER: other}
@@ -89,8 +89,8 @@ def combinations(table: Table, device: str, given: Mapping[str, Sequence[Any]]) 
 
 
 def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
-    """What the flags ask for: on a device a request per cell; in CPU time one per (architecture, R, e),
-    whose variants take turns. Raises `ValueError` on values that have no meaning, before anything runs.
+    """Return the requests of the flags: on a device one per cell; in CPU time one per (architecture, R, e),
+    whose variants take turns. Raise `ValueError` on meaningless values before anything runs.
     """
     _check_flags(given)
     on_device, chosen, settings = given.device is not None, _axes(given), settings_given(given)
@@ -118,7 +118,7 @@ def _axes(given: flags.FlagValues) -> dict[str, list[Any]]:
 
 
 def _check_flags(given: flags.FlagValues) -> None:
-    """Raises `ValueError` where a flag belongs to the other table, or says nothing that can be done."""
+    """Raise `ValueError` if a flag belongs to the other table, or asks for something impossible."""
     wrong = [name for name in (CORE_FLAGS if given.device else DEVICE_FLAGS) if given[name].present]
     if wrong and given.device:
         raise ValueError(f"--{wrong[0]} belongs to the table of CPU time: leave it or --device out.")
@@ -129,7 +129,7 @@ def _check_flags(given: flags.FlagValues) -> None:
 
 
 def _values(given: flags.FlagValues, flag: str) -> list[Any]:
-    """What a flag lists, as values of its axis."""
+    """Return the values of a flag's list, as values of its axis."""
     values = given[flag].value
     if not values:
         raise ValueError(f"--{flag} is empty; expected values separated by commas.")
@@ -150,7 +150,7 @@ def _values(given: flags.FlagValues, flag: str) -> list[Any]:
 
 
 def how_measured(given: flags.FlagValues) -> dict[str, Any]:
-    """What all requests share, for the process that measures them."""
+    """Return the settings that all requests share, for the process that measures them."""
     shared = ("backend", "repeats", "seconds", "baseline", "evaluation", "profile")
     return {
         **{name: getattr(given, name) for name in shared},
@@ -161,7 +161,8 @@ def how_measured(given: flags.FlagValues) -> dict[str, Any]:
 
 
 def _request(cell: Mapping[str, Any], settings: Settings, backend: str) -> dict[str, Any]:
-    """A combination with all that its process must know; `ValueError` where it cannot be built, or fit."""
+    """Return a combination with everything that its process must know; raise `ValueError` if it cannot be
+    built or fit."""
     variants, members = cell["variants"], cell["members"]
     check_members(members, f"--members={members}")
     given = {part: {name: value for name, (value,) in settings[part].items()} for part in OPTIONS}
@@ -181,7 +182,7 @@ def _request(cell: Mapping[str, Any], settings: Settings, backend: str) -> dict[
 
 
 def cell_of_row(row: Request) -> Cell:
-    """The cell that a row speaks of: data seeds vary faster than seeds."""
+    """Return the cell of a row: data seeds vary faster than seeds."""
     options = {"router": row["router"][row["variant"]], "model": row["model"]}
     return cell_of(
         {
@@ -195,7 +196,7 @@ def cell_of_row(row: Request) -> Cell:
 
 
 def cells_of(request: Request) -> list[Row]:
-    """What the rows of a request say of what was measured."""
+    """Return the description of what was measured, for the rows of a request."""
     shared = {name: value for name, value in request.items() if name not in ("variants", "router")}
     return [
         {**shared, "variant": variant, "router": {variant: request["router"][variant]}}
@@ -204,17 +205,20 @@ def cells_of(request: Request) -> list[Row]:
 
 
 def key_of(row: Request) -> str:
-    """What a row is known by."""
+    """Return the key of a row."""
     return json.dumps([row.get(name) for name in KEY], sort_keys=True)
 
 
 def label_of(row: Request) -> str:
-    """What a reader, or a folder, calls it: "mlp_r8_e32_modular_p25_tf32_device_accelerator_jax"."""
+    """Return the label of a row: "mlp_r8_e32_modular_p25_tf32_device_accelerator_jax"."""
     size = "{arch}_r{num_rules}_e{width}_{variant}_p{members}".format_map(row)
     return f"{size}_{row['precision']}_{row['data']}_{row['kernels']}_{row['backend']}"
 
 
 def expected_seconds(request: Request, rows: Iterable[Request] = ()) -> float:
-    """What measuring takes: the mean of the requests of its architecture, or a guess before there are any."""
+    """Return the expected seconds:
+
+    the mean of the requests of its architecture, or a guess before there are any.
+    """
     known = [row["wall_s"] for row in rows if row["arch"] == request["arch"] and "wall_s" in row]
     return sum(known) / len(known) if known else GUESS

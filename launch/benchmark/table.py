@@ -64,7 +64,7 @@ _but_members = itemgetter(*SHAPE, "precision", "data", "kernels", "backend")
 
 
 def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
-    """Prints the rows of one table, the peaks, and what failed; `released` are those of
+    """Print the rows of one table, the peaks, and the failures; `released` are rows of
     docs/accelerator/released_speed.py."""
     measured: Sequence[Row] = [row for row in rows if "failed" not in row]
     if measured and measured[0]["data"] == MEMORY:
@@ -80,7 +80,7 @@ def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
 
 
 def cost_table(rows: Sequence[Row], columns: Columns) -> str:
-    """A table in plain text; columns without a value are left out."""
+    """Return a table in plain text; columns without a value are left out."""
 
     def filled(fill: str | Callable[[Row], str], row: Row) -> str:
         try:
@@ -94,7 +94,7 @@ def cost_table(rows: Sequence[Row], columns: Columns) -> str:
 
 
 def core_columns() -> Columns:
-    """The columns of CPU time, with those of the baselines that plug-ins registered."""
+    """Return the columns of CPU time, with those of the baselines that plug-ins registered."""
     columns = dict(COST)
     for name in BASELINES:
         columns |= {f"{name} ms": f"{{{name}_ms:.1f}}", f"{name}/ours": _over_ours(name)}
@@ -102,7 +102,8 @@ def core_columns() -> Columns:
 
 
 def core_lines(rows: Sequence[Row]) -> list[str]:
-    """The matrix peak of the core, if it was measured; and what the table leaves empty, and why."""
+    """Return the matrix peak of the core, if it was measured, and the empty parts of the table with the
+    reason."""
     lines = []
     if peaks := [row["peak_gflops"] for row in rows if "peak_gflops" in row]:
         between = f"{min(peaks):.0f} to {max(peaks):.0f}"
@@ -114,7 +115,7 @@ def core_lines(rows: Sequence[Row]) -> list[str]:
 
 
 def device_lines(rows: Sequence[Row]) -> list[str]:
-    """The device's matrix peak in every precision, as measured beside the cells."""
+    """Return the device's matrix peak in every precision, as measured beside the cells."""
     lines = [f"Wall time on {rows[0]['device']}; {rows[0]['software']}."]
     for precision in dict.fromkeys(row["precision"] for row in rows):
         peaks = [row["peak_tflops"] for row in rows if row["precision"] == precision]
@@ -123,7 +124,7 @@ def device_lines(rows: Sequence[Row]) -> list[str]:
 
 
 def compared(rows: Sequence[Row], released: Sequence[Row] = ()) -> list[dict[str, Any]]:
-    """The rows with what compares them: with 25 members, and with the best of the released code."""
+    """Return the rows with their comparisons: with 25 members, and with the best of the released code."""
     many = {_but_members(row): row for row in rows if row["members"] == PUBLISHED_MEMBERS}
     speed = itemgetter("models_per_hour")
     best = {_shape(row): speed(row) for row in sorted(released, key=speed)}  # the last of a shape counts

@@ -1,4 +1,4 @@
-"""What is timed with TensorFlow: training programs as `fit` calls them, `fit`, the stream, an evaluation."""
+"""The programs timed with TensorFlow: training as `fit` calls it, `fit`, the stream, an evaluation."""
 
 import contextlib
 import os
@@ -42,7 +42,7 @@ def report_memory(folder: str) -> None:
 
 
 def find_device(kind: str) -> str:
-    """The name of the device that programs run on; `ValueError` where there is none of this kind."""
+    """Return the device that programs run on; raise `ValueError` if there is none of this kind."""
     if kind == "cpu":
         return processor_name()
     if not tf.config.list_physical_devices(kind.upper()):
@@ -55,7 +55,7 @@ def find_device(kind: str) -> str:
 
 @contextlib.contextmanager
 def step_program(model: ModularModel, training: Training, data: str, clock: Clock) -> Iterator[StepProgram]:
-    """A model's training: with data of "memory" the step alone, else what `fit` calls with each."""
+    """Return a model's training: with data of "memory" the step alone, else as `fit` calls it."""
     compile_model(model, model.population, training)
     model.optimizer.build(model.trainable_variables)
     call, count = _from_memory(model) if data == "memory" else _as_fit_does(model, data)
@@ -113,7 +113,7 @@ def _largest_program() -> int | None:
 
 
 def data_run(population: Population, clock: Clock) -> Run:
-    """The stream alone: its batches are taken and dropped.
+    """Return a run of the stream alone: its batches are taken and dropped.
 
     It works ahead in the background, and the last batches it made are not taken: so every measurement
     starts and ends a stream of its own, long enough for that to be little.

@@ -40,14 +40,14 @@ class StepProgram:
 
 
 def timed(clock: Clock, action: Callable[[], object]) -> float:
-    """What the clock says of an action that returns when all that it began is done."""
+    """Return the clock's time of an action that returns when all its work is done."""
     began = clock()
     action()
     return clock() - began
 
 
 def run_of(clock: Clock, call: Callable[[int], object], steps: int = 1) -> Run:
-    """What is timed of a function that does something so many times, `steps` steps each, and waits for it."""
+    """Return a timed run of a function that takes `steps` steps per call, and waits for the last."""
 
     def run(wanted: int) -> float:
         times = -(-wanted // steps)
@@ -57,7 +57,7 @@ def run_of(clock: Clock, call: Callable[[int], object], steps: int = 1) -> Run:
 
 
 def calibrate(run: Run, seconds: float) -> int:
-    """How many steps take about `seconds`; at least 1."""
+    """Return the number of steps that take about `seconds`; at least 1."""
     run(1)  # the first time may compile
     steps = 1
     while True:
@@ -92,5 +92,5 @@ def interleave(runs: Mapping[str, Run], repeats: int, seconds: float) -> dict[st
 
 
 def paired_ratio(above: Sequence[float], below: Sequence[float]) -> float:
-    """The median over rounds of above / below, each of one round: what disturbs a round cancels."""
+    """Return the median over rounds of above / below: disturbances of a round cancel."""
     return median(a / b for a, b in zip(above, below, strict=False))

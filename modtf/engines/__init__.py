@@ -1,4 +1,4 @@
-"""Who runs the cells of a study. One file and one line here adds an engine; nothing else knows them."""
+"""The engines that run the cells of a study. One file and one line here adds an engine."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def check_engine(name: str, engine: Any) -> None:
-    """Raises `ValueError` where an engine lacks what a study asks of it."""
+    """Raise `ValueError` if an engine lacks something that a study requires."""
     if not callable(getattr(engine, "run", None)):
         raise ValueError(f"The engine {name!r} lacks run(cells, work); see modtf.engines.work.Engine.")
 

@@ -58,7 +58,7 @@ def run_cell(
     wait: bool = False,
     state: State | None = None,
 ) -> Path:
-    """Runs a cell, or finishes one that was killed, or finds it finished.
+    """Run a cell, or finish one that was killed, or find it finished.
 
     Args:
         cell: what to run.
@@ -152,8 +152,10 @@ def _begun(cell: Cell, folder: Path, strategy: Any = None) -> Iterator[None]:
 
 
 def check_builds(cell: Cell) -> None:
-    """Raises `ValueError` where a cell's model cannot be built, or returns something else; of two members,
-    which a router must not mix."""
+    """Raise `ValueError` if a cell's model cannot be built, or returns something else.
+
+    It is built for two members, which a router must not mix.
+    """
     model = _model(replace(cell, members=cell.members[:2]))
     if isinstance(model, ModularModel):
         model.check_routers()
@@ -173,8 +175,10 @@ def _scope(strategy: Any) -> contextlib.AbstractContextManager:
 
 
 def make_member(cell: Cell, population: Population) -> keras.Model:
-    """The model of one member, tried on a few examples under every condition; `ValueError` where it fails,
-    returns something else than it must, or cannot be saved."""
+    """Return the model of one member, tried on a few examples under every condition.
+
+    Raise `ValueError` if it fails, returns something else than it must, or cannot be saved.
+    """
     model = build_cell(cell, population)
     try:
         find_outputs(model, population)

@@ -77,7 +77,7 @@ class LocalEngine:
     def _hear(
         self, worker: "LocalWorker", workers: "list[LocalWorker]", waiting: deque[Cell], work: Work
     ) -> Iterator[Event]:
-        """A worker's news; one that has died or done its share is removed."""
+        """Yield a worker's news; remove a worker that has died or done its share."""
         cell, news = worker.cell, worker.news()
         if news is None:
             workers.remove(worker)
@@ -135,12 +135,12 @@ class LocalWorker:
         self._send(work)
 
     def give(self, cell: Cell) -> None:
-        """Gives it a cell to work on."""
+        """Give the worker a cell."""
         self.cell, self.count = cell, self.count + 1
         self._send(cell.to_dict())
 
     def news(self) -> int | Outcome | None:
-        """Steps that it has done of its cell, the outcome, or None if the process has ended."""
+        """Return the steps done of the cell, the outcome, or None if the process has ended."""
         try:
             return self.connection.recv()
         except (EOFError, OSError):
@@ -173,7 +173,7 @@ class LocalWorker:
 
 
 def main(handle: int, driver: int) -> None:
-    """Serves the driver that started this process; where that is killed it ends at once.
+    """Serve the driver that started this process; end at once if the driver is killed.
 
     Its cell then goes on from its checkpoint in the next run.
     """

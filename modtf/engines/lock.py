@@ -66,7 +66,7 @@ def held(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
 
 
 def is_held(out: str | Path, name: str) -> bool:
-    """Whether somebody works on a cell."""
+    """Return whether a process works on a cell."""
     try:
         with held(out, name):
             return False

@@ -77,8 +77,8 @@ class RayEngine:
 
 
 def start(ray: Any) -> None:
-    """Joins the cluster of `$RAY_ADDRESS` (`ConnectionError` where it is not there), or the one this machine
-    belongs to; where there is none, starts one that listens on the loopback address alone."""
+    """Join the cluster of `$RAY_ADDRESS` (raise `ConnectionError` if it is absent), or the one this machine
+    belongs to; else start one that listens on the loopback address only."""
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         ray.init(address="auto", **quiet)
@@ -91,5 +91,5 @@ def start(ray: Any) -> None:
 
 
 def _work_on(config: dict[str, Any], work: Work) -> Outcome:
-    """What a worker of the cluster does."""
+    """Run one cell in a worker of the cluster."""
     return work_on(Cell.from_dict(config), work, work.prepare())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -15,6 +15,7 @@ def default_workers() -> int:
 
 
 def thread_variables(threads: int) -> dict[str, str]:
-    """The environment that keeps TensorFlow and what it calls to so many threads, if set before it loads."""
+    """Return the environment that limits TensorFlow and its libraries to `threads` threads, if set before it
+    loads."""
     names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return dict.fromkeys(names, str(threads))

@@ -20,7 +20,7 @@ SMALL = 32  # width below which a token costs about the same whatever the width
 
 @dataclass
 class Summary:
-    """How a study ended: folder of the cell -> outcome."""
+    """The end of a study: folder of the cell -> outcome."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     stopped: str = ""  # why it could not go on
@@ -36,12 +36,12 @@ class Summary:
 
     @property
     def is_good(self) -> bool:
-        """Whether every cell is finished."""
+        """Return whether every cell is finished."""
         return not self.stopped and set(self.counts) <= {"finished", "skipped"}
 
 
 def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool = True) -> Summary:
-    """Runs all cells of a study, or a shard of it, that are not finished; waits for those of other processes.
+    """Run all unfinished cells of a study, or of a shard of it; wait for those of other processes.
 
     A failed cell does not end the study; a full disk does.
     """
@@ -68,7 +68,7 @@ def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool 
 
 
 def remarks(states: dict[str, State], work: Work) -> list[str]:
-    """What a reader should know of what is on disk already."""
+    """Return what a reader should know about the cells on disk."""
     other = Counter(s.version for s in states.values() if s.name == "finished" and s.is_of_another_version)
     found = [
         f"{plural(count, 'cell')} finished by modtf {version}, whose numbers may differ: kept, not run "
@@ -87,7 +87,7 @@ def remarks(states: dict[str, State], work: Work) -> list[str]:
 def _one_round(
     todo: Sequence[Cell], work: Work, engine: Engine, progress: "StudyProgress", summary: Summary
 ) -> list[Cell]:
-    """Gives the cells to the engine; returns those to look at again."""
+    """Give the cells to the engine; return those to look at again."""
     again: list[Cell] = []
     with closing(engine.run(todo, work)) as events:
         for event in events:
@@ -123,7 +123,7 @@ class StudyProgress:
         self.say, self.close = self._bar.write, self._bar.close
 
     def __call__(self, event: Event) -> None:
-        """Takes news in."""
+        """Show news of a cell."""
         cell, known = event.cell, self._steps[event.cell.folder]
         steps = max(known, event.steps)
         if event.outcome is not None:
@@ -148,5 +148,5 @@ class StudyProgress:
 
 
 def _step_work(cell: Cell) -> int:
-    """What a step of all members costs, about, in units of its own; no model has to be built for it."""
+    """Return the approximate cost of a step of all members, in units of its own; no model is built for it."""
     return len(cell.members) * cell.step_tokens * (cell.width**2 + SMALL**2)

@@ -1,4 +1,4 @@
-"""How far a cell of a study is, as the disk tells it: unfinished until its manifest is written, last."""
+"""The state of a cell on disk: it is unfinished until its manifest is written, last."""
 
 import contextlib
 import itertools
@@ -25,26 +25,28 @@ SOURCE = "source"  # in the config: what the file of a registered model said
 
 @dataclass(frozen=True)
 class State:
-    """What is known of a cell: "finished", "failed", "damaged" or "open" (unfinished or not begun)."""
+    """The state of a cell: "finished", "failed", "damaged" or "open" (unfinished or not begun)."""
 
     name: str
     reason: str = ""  # of a failure or a damage, in one line
     version: str = __version__  # of modtf that finished it
 
     def remark(self, name: str) -> str:
-        """What a reader should know of the cell `name` before it is run; empty where nothing."""
+        """Return what a reader should know about the cell `name` before it runs; "" if nothing."""
         damaged = f"{name} is damaged: {self.reason}. It is set aside, and run again."
         return damaged if self.name == "damaged" else ""
 
     @property
     def is_of_another_version(self) -> bool:
-        """Whether its numbers may differ from those of this version: they may where major.minor do."""
+        """Return whether major.minor of the cell's version differ, so that its numbers may."""
         return self.version.split(".")[:2] != __version__.split(".")[:2]
 
 
 def state_of(cell: Cell, out: str | Path) -> State:
-    """How far a cell is; of a finished one what a kill just after its manifest left is removed. `ValueError`
-    where the folder of its name is another cell's, or its model's file has changed since."""
+    """Return the state of a cell; remove what a kill right after a finished cell's manifest left.
+
+    Raise `ValueError` if the folder of its name belongs to another cell, or its model's file has changed.
+    """
     folder = Path(out, cell.folder)
     finished = is_finished(folder)
     damage, config = damage_in(folder) if finished else "", dict[str, Any]()
@@ -69,7 +71,7 @@ def state_of(cell: Cell, out: str | Path) -> State:
 
 
 def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
-    """Raises `ValueError` unless the config in a folder is the cell's, whatever the folder's name says."""
+    """Raise `ValueError` unless the config in a folder is the cell's, whatever the folder's name says."""
     if not config:
         raise checkpoint_file.DamagedError(f"{folder / CONFIG} describes no cell.")
     found = Cell.from_dict(config)
@@ -87,18 +89,18 @@ def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
 
 
 def recorded_source(cell: Cell) -> dict[str, Any]:
-    """What is recorded beside the cell of a registered model, whose name alone does not say what it was."""
+    """Return the source to record for the cell of a registered model: a name does not identify it."""
     return {SOURCE: source_of(cell.runs)} if cell.runs in MODELS else {}
 
 
 def write_config(cell: Cell, folder: Path, **more: Any) -> None:
-    """Writes what a cell is, and that it will have a manifest: without it, it is unfinished."""
+    """Write a cell's config, which says that a manifest will follow: without one, it is unfinished."""
     record = {**cell.to_dict(), "version": __version__, HAS_MANIFEST: True, **recorded_source(cell), **more}
     write_text(folder / CONFIG, json.dumps(record, indent=1))
 
 
 def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
-    """Writes the config of every cell that has no folder, so that reports know what was asked for."""
+    """Write the config of every cell without a folder, so that reports know what was requested."""
     for cell in cells:
         with contextlib.suppress(OSError):  # it has one, or the disk is full, as the cell will say
             (folder := Path(out, cell.folder)).mkdir(parents=True)  # of two commands one makes it
@@ -133,5 +135,5 @@ def finishing(cell: Cell, out: str | Path, state: State) -> Iterator[Path]:
 
 
 def write_error(folder: Path, record: dict[str, Any]) -> None:
-    """Records why a cell failed."""
+    """Record why a cell failed."""
     write_text(folder / ERROR, json.dumps({**record, "version": __version__}, indent=1))

@@ -121,7 +121,7 @@ def _history(context: TrainerContext, cell: Cell) -> pd.DataFrame:
 
 
 def _settings(cell: Cell) -> dict[str, Any]:
-    """What TensorBoard's HParams compares cells by; numbers that are tuned stay numbers."""
+    """Return the settings by which TensorBoard's HParams compares cells; tuned numbers stay numbers."""
     given = {"router": cell.router, "model": cell.model, "trainer": cell.trainer}
     options = {f"{space}.{name}": value for space, some in given.items() for name, value in some.items()}
     return {
@@ -132,7 +132,7 @@ def _settings(cell: Cell) -> dict[str, Any]:
 
 
 def _save(model: keras.Model, folder: Path, name: str) -> None:
-    """Writes `NAME.keras`, or of a registered model the weights: the function that makes it loads them."""
+    """Write `NAME.keras`, or the weights of a registered model, which its function loads."""
     whole = isinstance(model, ModularModel)
     with atomic_path(folder / f"{name}.{'keras' if whole else 'weights.h5'}") as temporary:
         (model.save if whole else model.save_weights)(temporary)

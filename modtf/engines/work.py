@@ -1,4 +1,4 @@
-"""What every engine is told, does for a cell, and tells of it, wherever it does it."""
+"""The contract of engines: what they are told, do for a cell, and report, wherever they run."""
 
 import traceback
 from collections.abc import Callable, Generator, Sequence
@@ -21,7 +21,7 @@ CellFunction = Callable[[Cell, Path, Report], Any]
 
 @dataclass(frozen=True)
 class Work:
-    """What every engine is told beside the cells; picklable, for other processes and machines."""
+    """The work that every engine is given beside the cells; picklable, for other processes and machines."""
 
     out: str  # the folder of the study
     function: str = "modtf.engines.cell:train_and_report"  # reference to a `CellFunction`
@@ -29,7 +29,7 @@ class Work:
     retry_failed: bool = False
 
     def prepare(self) -> CellFunction:
-        """The function, in a process of its own: plug-ins are loaded first."""
+        """Return the function to call in a process of its own, after loading plug-ins."""
         for plugin in self.plugins:
             load_plugin(plugin)
         return resolve(self.function)
@@ -37,7 +37,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the work on a cell ended.
+    """The end of the work on a cell.
 
     `status`: "finished"; "skipped", it was finished already; "failed"; "busy", another process works on it;
     "stopped", the study cannot go on.
@@ -62,12 +62,14 @@ class Engine(Protocol):
     is_here: bool  # whether all cells run on this machine, and must fit into its memory
 
     def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
-        """Yields news as it comes; for every cell exactly one event with an outcome. Closing the generator
-        early stops the work, and leaves no process behind."""
+        """Yield news as it comes; for every cell exactly one event with an outcome.
+
+        Closing the generator early stops the work, and leaves no process behind.
+        """
 
 
 def work_on(cell: Cell, work: Work, function: CellFunction, report: Report = lambda steps: None) -> Outcome:
-    """Runs a cell, unless it is finished or another process works on it; never raises on a cell's failure.
+    """Run a cell, unless it is finished or another process works on it; never raise on a cell's failure.
 
     A failure is recorded in the cell's folder, beside its checkpoint, with the traceback.
     """
@@ -91,7 +93,7 @@ def work_on(cell: Cell, work: Work, function: CellFunction, report: Report = lam
 
 
 def _is_disk_full(error: BaseException | None) -> bool:
-    """Whether an error, or what led to it, is that nothing more can be written."""
+    """Return whether an error, or its cause, is a full disk."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in FULL:
             return True
@@ -100,7 +102,7 @@ def _is_disk_full(error: BaseException | None) -> bool:
 
 
 def nothing_to_do(state: State, work: Work) -> Outcome | None:
-    """The outcome for a cell that is not to be run; None for one that is."""
+    """Return the outcome of a cell that is not to be run; None for one that is."""
     if state.name == "finished":
         return Outcome("skipped")
     if state.name == "failed" and not work.retry_failed:

@@ -52,7 +52,7 @@ class Accumulator:
         return Outputs(self.model, self.parts)  # only now: by its first use the model is compiled
 
     def run(self, source: Source, steps: int, number: int = 0, of: int = 1) -> Iterator[State]:
-        """What the metrics hold after `steps` batches of each of a source's datasets: see `Source.share`."""
+        """Return the metrics after `steps` batches of each of a source's datasets: see `Source.share`."""
         with programs_of(self._outputs), source.share(steps, number, of) as iterator:
             if source.program not in self._readers:
                 self._readers[source.program] = self._reader(source.make)
@@ -65,7 +65,7 @@ class Accumulator:
                 yield {name: _state(metric) for name, metric in self.metrics.items()}
 
     def _reader(self, make: Callable[[Any], Any] | None) -> Callable[[Any, int], None]:
-        """Reads so many batches from an iterator."""
+        """Return a function that reads batches from an iterator."""
         outputs = self._outputs
 
         def step(element: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where data are made, and what evaluations read, through pipelines that are built once."""
+"""The pipelines that evaluations read, built once, and the place where data are made."""
 
 import contextlib
 import math
@@ -28,7 +28,7 @@ LARGEST_KEPT = 1 << 24  # bytes of a batch; what waits holds a few of them
 
 
 def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
-    """Where the data of a family are made: "host" or "device".
+    """Return where the data of a family are made: "host" or "device".
 
     "auto" is the device on an accelerator, which no host can feed, and the host on a CPU, where numbers are
     made several times faster outside XLA. `why_not` says what else keeps a compiled program from making them.
@@ -48,7 +48,7 @@ def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
 
 @cache
 def _say(line: str) -> None:
-    """Prints a line once, however many parts of a training ask."""
+    """Print a line once, however many parts of a training ask."""
     print(line)
 
 
@@ -85,7 +85,7 @@ class Source:
 
     @contextlib.contextmanager
     def share(self, steps: int, number: int = 0, of: int = 1) -> Iterator[Any]:
-        """An iterator of which exactly `count * steps` elements must be read: `steps` of each dataset.
+        """Return an iterator of which exactly `count * steps` elements must be read: `steps` of each dataset.
 
         Share 0 of 1 is the first steps, always the same; share n of N the steps n * steps ....
         """
@@ -130,7 +130,8 @@ def make_batches(  # noqa: C901  # host and device side by side
     draws: int | None = None,
     on_device: bool = False,
 ) -> Source:
-    """A source of (features, {output: what its metric needs}) under conditions that are `alike`, in turn.
+    """Return a source of (features, {output: the input of its metric}) under conditions that are `alike`, in
+    turn.
 
     For the output "target" that is the target, for "activation" rule + R * draw of every token: batches
     follow so many rule distributions in turn, by default the uniform one. On a device the source says which

@@ -36,7 +36,7 @@ def wrong_class(target, logits):
 
 
 def loss_of(setting: str) -> Callable[[Any, Any], Any]:
-    """The elementwise loss of a setting."""
+    """Return the elementwise loss of a setting."""
     return resolve(SETTINGS[setting].loss)
 
 

@@ -148,11 +148,12 @@ class Evaluator:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What it reads, JSON-able."""
+        """Return what the evaluator reads, JSON-able."""
         return {"split": self.split, "seeds": self.population.seeds, **asdict(self.evaluation)}
 
     def run(self, number: int = 0, of: int = 1) -> Scores:
-        """Performance by condition and group, activation matrices and their measures, penalties, probes.
+        """Measure performance by condition and group, activation matrices and their measures, penalties,
+        probes.
 
         Of the streams, share `number` from 0 of so many is read: each begins where the one before it ended.
         """
@@ -165,7 +166,7 @@ class Evaluator:
         return Scores(rows, {place: known * matrix for place, matrix in activation.items()})
 
     def _is_finite(self) -> bool:
-        """Whether a member's weights are numbers, if it is alone: on a CPU ReLU and pooling hide NaN."""
+        """Return whether a lone member's weights are finite: on a CPU, ReLU and pooling hide NaN."""
         if len(self.population) > 1:  # compiled by XLA, which does not
             return True
         return all(np.isfinite(keras.ops.convert_to_numpy(w)).all() for w in self.model.trainable_weights)
@@ -194,7 +195,7 @@ class Evaluator:
         return rows
 
     def _activation(self) -> tuple[dict[str, np.ndarray], Rows]:
-        """A [P, R, M] of every place, float64, NaN for a member that has diverged; and its measures."""
+        """Return A [P, R, M] of every place, float64, NaN for diverged members; and its measures."""
         rows: Rows = {}
         if not self.says_activation:
             shape = [len(self.population), self.population.task.num_rules, 1]
@@ -212,7 +213,8 @@ class Evaluator:
         return matrices, rows
 
     def _usage(self) -> dict[str, np.ndarray]:
-        """Module use [P, K, M] under each of K rule distributions, and how often the rules came [P, K, R]."""
+        """Return module use [P, K, M] under each of K rule distributions, and the rules' frequencies [P, K,
+        R]."""
         draws, iid = self.evaluation.draws, [self.population.family.condition(IID)]
         steps = draws * self._steps(self.evaluation.tokens_per_draw)
         (state,) = self._read(self._of_activation, "activation", steps, iid, draws)
@@ -228,7 +230,7 @@ class Evaluator:
     def _read(
         self, accumulator: Accumulator, output: str, steps: int, conditions: Any, draws: int | None = None
     ) -> Iterator[State]:
-        """What metrics hold after `steps` batches under each of conditions that are alike."""
+        """Return the metrics after `steps` batches under each of conditions that are alike."""
         sizes = self.evaluation
         batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
         which = (self.population, output, batch_size, self.split, tuple(conditions), draws, self._on_device)

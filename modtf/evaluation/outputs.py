@@ -1,4 +1,7 @@
-"""What a model must return: `{"target": [B, ...], "activation": [B, ..., M]}`; activation may be left out."""
+"""The outputs that a model must return:
+
+`{"target": [B, ...], "activation": [B, ..., M]}`; activation is optional.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -21,7 +24,7 @@ LONGEST = 300  # characters of somebody else's error
 
 
 def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
-    """Outputs of a model -> last axes, which a user's model tells, and is built by, on two examples.
+    """Return outputs of a model -> last axes; a user's model shows them, and is built, on two examples.
 
     A model that says nothing of activation, or has no such place, has no such output. Raises `ValueError` if
     it is none, is of another task, or does not return what it must.
@@ -45,8 +48,8 @@ def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
 
 
 def check_conditions(model: keras.Model, population: Population, evaluation: Evaluation) -> None:
-    """Raises `ValueError` where a user's model does not return what it must under a condition of evaluation,
-    such as sequences of another length."""
+    """Raise `ValueError` if a user's model does not return what it must under a condition of evaluation, such
+    as sequences of another length."""
     family = population.family
     for condition, *_ in alike([family.condition(name) for name in evaluation.names(family)]):
         try:
@@ -133,7 +136,7 @@ def _check_activation(output: Any, rule: tuple[int, ...], place: Place, task: Ta
 
 
 def _numbers(name: str, output: Any) -> np.ndarray:
-    """An output as float64; raises `ValueError` unless it is a tensor of finite real numbers."""
+    """Return an output as float64; raise `ValueError` unless it is a tensor of finite real numbers."""
     try:
         if not hasattr(output, "dtype"):
             raise TypeError("it is no tensor")

@@ -1,4 +1,5 @@
-"""What is compiled once and used again, by evaluation and training: who keeps it, and when it is released.
+"""Everything that is compiled once and reused by evaluation and training: who keeps it, and when it is
+released.
 
 | what is kept | for | released |
 |---|---|---|
@@ -40,7 +41,7 @@ atexit.register(_iterators.clear)  # TensorFlow waits for their threads, in vain
 
 @dataclass(eq=False)
 class Compiled:
-    """How a model was compiled for training, and its training functions by what tells them apart.
+    """The compilation settings of a model, and its training functions by their keys.
 
     It is an attribute of the model, since functions hold the model: so both are released together.
     """

@@ -1,4 +1,4 @@
-"""What an evaluation found, of members of which some may have diverged."""
+"""The results of an evaluation, of members of which some may have diverged."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Scores:
     activation: Mapping[str, np.ndarray]  # place -> the activation matrices [P, R, M] there, float64
 
     def named(self) -> dict[str, np.ndarray]:
-        """The rows by names: "loss", "loss_scale2", "alignment", "alignment_root", ..."""
+        """Return the rows by name: "loss", "loss_scale2", "alignment", "alignment_root", ..."""
         return {row_name(*key): values for key, values in self.rows.items()}
 
     def member(self, index: int) -> dict[str, float]:
@@ -30,12 +30,12 @@ class Scores:
 
 
 def row_name(measure: str, condition: str = IID, place: str = "") -> str:
-    """What a row is called where it stands by itself."""
+    """Return the name of a row that stands by itself."""
     return at_place(measure if condition == IID else f"{measure}_{condition}", place)
 
 
 def mean_scores(found: Sequence[Scores]) -> Scores:
-    """The mean of several evaluations of the same sizes."""
+    """Return the mean of several evaluations of the same sizes."""
     return Scores(
         {key: np.mean([scores.rows[key] for scores in found], axis=0) for key in found[0].rows},
         {k: np.mean([scores.activation[k] for scores in found], axis=0) for k in found[0].activation},
@@ -52,7 +52,7 @@ def to_arrays(found: Sequence[Scores]) -> dict[str, np.ndarray]:
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> list[Scores]:
-    """What `to_arrays` was given; other names are left out."""
+    """Return the scores that `to_arrays` wrote; other names are left out."""
     keys = {name: tuple(name.split("|")) for name in arrays if "|" in name}
     count = max((len(arrays[name]) for name in keys), default=0)
     return [

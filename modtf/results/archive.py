@@ -35,8 +35,8 @@ TIME = (1980, 1, 1, 0, 0, 0)  # of every file, so that the same results are the 
 
 
 def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
-    """Writes the results, histories and activation matrices of finished cells as one ".zip"; `ValueError` on
-    another suffix, if no cell is finished, or if matrices cannot be read.
+    """Write the results, histories and activation matrices of finished cells as one ".zip". Raise
+    `ValueError` on another suffix, if no cell is finished, or if matrices cannot be read.
 
     Matrices are rounded to whole 2048ths, which makes them six times as small: see `apportion`.
     """
@@ -59,7 +59,7 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
 
 
 def _contents(cell: "CellFolder") -> dict[str, bytes]:
-    """What of a cell is archived, by file, and a manifest of just that."""
+    """Return the archived files of a cell, and a manifest of just those."""
     with scratch_folder() as folder:
         for name in READ:
             if name == ACTIVATION and cell.has_activation:
@@ -71,19 +71,21 @@ def _contents(cell: "CellFolder") -> dict[str, bytes]:
 
 
 def check_archive_name(name: str, path: str | Path) -> None:
-    """Raises `ValueError` unless a path is named as archives are."""
+    """Raise `ValueError` unless a path has the suffix of archives."""
     if Path(path).suffix != SUFFIX:
         raise ValueError(f"{name}={str(path)!r} is not valid; expected a file's name that ends in {SUFFIX}.")
 
 
 def is_archive(path: str | Path) -> bool:
-    """Whether a path is that of an archive, sound or not."""
+    """Return whether a path is that of an archive, sound or not."""
     return Path(path).suffix == SUFFIX and os.path.isfile(path)
 
 
 def unpacked(path: str | Path) -> Path:
-    """A folder with the cells of an archive, which is there as long as this process; `ValueError` if the file
-    is no archive of results, or of more than eight gigabytes."""
+    """Return a folder with the cells of an archive, which exists as long as this process.
+
+    Raise `ValueError` if the file is not an archive of results, or unpacks to more than eight gigabytes.
+    """
     found = os.stat(path)
     return _unpack(os.path.realpath(path), found.st_mtime_ns, found.st_size)
 
@@ -114,8 +116,8 @@ def _unpack(path: str, *version: int) -> Path:
 
 
 def apportion(shares: ArrayLike, parts: int = PARTS) -> NDArray[np.float64]:
-    """Rounds shares `[..., M]` of sum 1 to whole parts whose sum stays: by largest remainders, Hamilton's way
-    of sharing seats. What was rounded before stays as it is, and so do NaN."""
+    """Round shares `[..., M]` of sum 1 to whole parts whose sum stays, by largest remainders (Hamilton's
+    method). Rounded shares and NaN stay as they are."""
     exact = np.asarray(shares, np.float64) * parts
     whole = np.floor(exact)
     missing = parts - whole.sum(axis=-1, keepdims=True)
@@ -124,7 +126,8 @@ def apportion(shares: ArrayLike, parts: int = PARTS) -> NDArray[np.float64]:
 
 
 def compact(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The arrays of `activation.npz` as such a file, not compressed, with matrices rounded by `apportion`."""
+    """Return the arrays of `activation.npz` as such a file, not compressed, with matrices rounded by
+    `apportion`."""
     file = io.BytesIO()
     rounded = {
         name: apportion(array).astype(np.float16) if np.issubdtype(array.dtype, np.floating) else array

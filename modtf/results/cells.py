@@ -59,7 +59,7 @@ class CellFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is trained to its end, and nothing of it is damaged."""
+        """Return whether the cell is trained to its end, and nothing of it is damaged."""
         return not self.damage and is_finished(self.path)
 
     @property
@@ -127,8 +127,11 @@ def _config_files(folder: Path) -> Iterable[Path]:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """What `config.json` says; empty where it is another program's. `DamagedError` where it cannot be read,
-    or describes no cell of this version; `ValueError` where nobody has registered the cell's family."""
+    """Return the contents of `config.json`; empty if it belongs to another program.
+
+    Raise `DamagedError` if it cannot be read, or describes no cell of this version; `ValueError` if the
+    cell's family is not registered.
+    """
     path = folder / CONFIG
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -154,7 +157,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def damage_in(folder: Path, weights: bool = True) -> str:
-    """What is damaged of a finished cell, in one line: see `modtf.results.manifest`; "" where nothing is.
+    """Return the damage of a finished cell in one line: see `modtf.results.manifest`; "" if there is none.
 
     Without a manifest, where its config promises none, its files must be what training writes.
     """
@@ -174,7 +177,7 @@ def damage_in(folder: Path, weights: bool = True) -> str:
 
 
 def _read(path: Path) -> CellFolder | None:
-    """The cell whose config, if all is well, lies at `path`; None where it is another program's."""
+    """Return the cell whose config lies at `path`; None if it belongs to another program."""
     folder, config = path.parent, dict[str, Any]()
     damage = damage_in(folder, weights=False) if is_finished(folder) else ""
     if not damage.startswith(CONFIG):

@@ -33,7 +33,7 @@ ROUNDED = 1 / 500  # how far from one the sum of a row may be; archives round ev
 
 
 def check_files(folder: Path, cell: Cell) -> None:
-    """Raises `ValueError` unless the tables and matrices in a folder are those of a cell."""
+    """Raise `ValueError` unless the tables and matrices in a folder are those of a cell."""
     results = read_table(folder, RESULTS, cell)
     if (folder / HISTORY).exists():
         read_table(folder, HISTORY, cell)
@@ -92,8 +92,10 @@ def _check_ranges(path: Path, frame: pd.DataFrame) -> None:
 
 
 def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[Any]]:
-    """The arrays of `activation.npz` at a place, by their names there; none if the model lacks it.
-    `ValueError` if they cannot be read, or are not those of the cell."""
+    """Return the arrays of `activation.npz` at a place by name; none if the model lacks it.
+
+    Raise `ValueError` if they cannot be read, or are not the cell's.
+    """
     path, found = folder / ACTIVATION, read_activations(folder)
     names = {name: at_place(name, place.name) for name in (*MATRICES, TAIL)}
     if place.name and names["last"] not in found:

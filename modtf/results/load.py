@@ -97,7 +97,7 @@ def _new_rows(cell: CellFolder, frame: pd.DataFrame, new: Sequence[str]) -> Iter
 
 
 def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
-    """The evaluations during training of all finished cells, with the columns of `CELL` in front.
+    """Return the evaluations during training of all finished cells, with the columns of `CELL` in front.
 
     Returns:
         The columns of `CELL`, then step, data_seed, seed, measure, condition, place, value, protocol, folder.
@@ -127,12 +127,12 @@ class Activations:
     tail: NDArray[np.float64] | None = None  # [E, P, R, M]; None where they are the last of the history
 
     def index(self, data_seed: int, seed: int) -> int | None:
-        """The place of a member, None if the cell does not have it."""
+        """Return the position of a member, None if the cell does not have it."""
         found = np.flatnonzero((self.data_seeds == data_seed) & (self.seeds == seed))
         return int(found[0]) if found.size else None
 
     def evaluations(self, checkpoint: str) -> NDArray[np.float64]:
-        """The matrices `[E, P, R, M]` that a checkpoint is the mean of; `ValueError` if there is none."""
+        """Return the matrices `[E, P, R, M]` whose mean is a checkpoint; raise `ValueError` if absent."""
         check_choice("checkpoint", checkpoint, (*CHECKPOINTS, "pooled"))
         if checkpoint == "tail" and self.tail is not None:
             return self.tail
@@ -152,12 +152,12 @@ class Activations:
         return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in found.items()}
 
     def at(self, checkpoint: str) -> NDArray[np.float64]:
-        """The mean of the matrices of a checkpoint, `[P, R, M]`; `ValueError` if there is none."""
+        """Return the mean matrices `[P, R, M]` of a checkpoint; raise `ValueError` if absent."""
         return np.asarray(self.evaluations(checkpoint).mean(axis=0))
 
 
 def load_activations(directory: Source, place: str = "", **where: Any) -> list[Activations]:
-    """The activation matrices of the finished cells under `directory` that match `where`.
+    """Yield the activation matrices of the finished cells under `directory` that match `where`.
 
     Args:
         directory: one folder or several, or cells that were found before.
@@ -183,7 +183,8 @@ def load_activations(directory: Source, place: str = "", **where: Any) -> list[A
 
 
 def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its columns of text as categories in the order of tables, as `load_results` gives them.
+    """Return the frame with its text columns as categories in the order of tables, as `load_results` gives
+    them.
 
     For results that were kept as one table: `with_categories(pd.read_csv(path, keep_default_na=False))`.
     """
@@ -214,7 +215,7 @@ def _described(
 
 
 def _in_order(name: str, values: pd.Categorical) -> pd.Categorical:
-    """The categories in the order of tables and figures, those that have none sorted behind."""
+    """Return the categories in the order of tables and figures; the others follow, sorted."""
     settings = (setting for family in FAMILIES.values() for setting in family.settings)
     conditions = (c for family in FAMILIES.values() for c in (*family.condition_names, *family.groups))
     orders: dict[str, Iterable[str]] = {

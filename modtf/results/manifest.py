@@ -1,4 +1,4 @@
-"""What the files of a finished cell were when they were written: `manifest.json`, the last of them.
+"""The manifest: checksums and sizes of a finished cell's files, `manifest.json`, written last.
 
 Of tables, matrices and config it holds the checksums, of weights and logs the sizes: weights are checked when
 they are loaded. Cells from before there were manifests have none.
@@ -32,7 +32,7 @@ CHECKSUM, DIGEST = "blake2b", "digest"
 
 
 def write_manifest(folder: Path, but: Iterable[Path] = (), version: str = __version__) -> None:
-    """Records the files of a finished cell, without those in `but`, and its members that diverged."""
+    """Record the files of a finished cell, without those in `but`, and its members that diverged."""
     left_out = {folder / MANIFEST, *but}
     files: dict[str, dict[str, Any]] = {}
     for path in sorted(folder.rglob("*")):
@@ -46,7 +46,7 @@ def write_manifest(folder: Path, but: Iterable[Path] = (), version: str = __vers
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file's dict; empty where there is none, or none that can be read."""
+    """Return a JSON file's dict; empty if the file is absent or unreadable."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -55,7 +55,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def damage_of(folder: Path, weights: bool = True) -> str:
-    """What is not as the manifest says, in a few words; "" where all is.
+    """Return what differs from the manifest, in a few words; "" if nothing does.
 
     What is missing of the logs is no damage, nor, without `weights`, of the weights: some copy without them.
     """
@@ -84,7 +84,7 @@ def damage_of(folder: Path, weights: bool = True) -> str:
 
 
 def diverged(folder: Path) -> list[dict[str, int]]:
-    """The members of a cell whose numbers are none any more: data_seed, seed and step of the first such."""
+    """Return the members of a cell with numbers that are not finite: data_seed, seed and first step."""
     path = folder / HISTORY
     if not path.exists():
         return []

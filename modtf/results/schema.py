@@ -61,8 +61,10 @@ EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _VERSION < (3, 1) e
 def conform(
     frame: pd.DataFrame, columns: Mapping[str, str] = COLUMNS, source: str = "The table"
 ) -> pd.DataFrame:
-    """The frame with exactly `columns`, in their order and with their dtypes; missing options are "".
-    `ValueError` if a column is missing or unknown, a value does not fit, or rows speak of the same thing."""
+    """Return the frame with exactly `columns`, in their order and with their dtypes; missing options are "".
+
+    Raise `ValueError` if a column is missing or unknown, a value does not fit, or rows are duplicates.
+    """
     frame = with_place(frame)
     missing, unknown = [c for c in columns if c not in frame], [c for c in frame if c not in columns]
     if missing or unknown:
@@ -92,7 +94,7 @@ def _with_dtypes(frame: pd.DataFrame, columns: Mapping[str, str], source: str) -
 
 
 def with_place(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with the column `place` before its last; "" where there was none."""
+    """Return the frame with the column `place` before its last; "" if there was none."""
     if "place" in frame or "condition" not in frame:
         return frame
     frame = frame.copy(deep=False)
@@ -103,8 +105,10 @@ def with_place(frame: pd.DataFrame) -> pd.DataFrame:
 def read_values(
     path: str | os.PathLike[str] | TextIO, dtypes: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """A CSV file as it was written, numbers to the last bit; `ValueError` if it is no table of these types,
-    by default those that pandas finds."""
+    """Read a CSV file, numbers to the last bit.
+
+    Raise `ValueError` if it is not a table of these types, by default those that pandas infers.
+    """
     return with_place(
         pd.read_csv(
             path,
@@ -117,7 +121,7 @@ def read_values(
 
 
 def write_results(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
-    """Writes `results.csv`, all at once: a reader sees the whole file or none.
+    """Write `results.csv` atomically: a reader sees the whole file or none.
 
     Args:
         folder: the cell's folder; it must exist.
@@ -131,7 +135,7 @@ def write_results(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
 
 
 def write_history(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
-    """Writes `history.csv` with `HISTORY_COLUMNS`, as `write_results` does."""
+    """Write `history.csv` with `HISTORY_COLUMNS`, like `write_results`."""
     return _write(Path(folder, HISTORY), frame, HISTORY_COLUMNS)
 
 
@@ -151,8 +155,8 @@ def write_activations(
     seeds: Sequence[int],
     tail: Mapping[str, ArrayLike] | None = None,
 ) -> Path:
-    """Writes `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]`, seeds `[P]`; and
-    those of the evaluations of "tail" `[E, P, R, M]`, by place, where they are not among the history.
+    """Write `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]`, seeds `[P]`; and
+    those of the evaluations of "tail" `[E, P, R, M]`, by place, if they are not in the history.
 
     Those of a model with several routed layers are given by place.
     """
@@ -165,7 +169,7 @@ def write_activations(
 
 
 def save_activations(folder: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Path:
-    """Writes arrays by name, as `read_activations` gives them."""
+    """Write arrays by name, as `read_activations` returns them."""
     path = Path(folder, ACTIVATION)
     types = {name: np.int64 if name in NUMBERS else np.float32 for name in arrays}
     typed: dict[str, Any] = {name: np.asarray(values, types[name]) for name, values in arrays.items()}
@@ -175,7 +179,7 @@ def save_activations(folder: str | os.PathLike[str], arrays: Mapping[str, Any]) 
 
 
 def read_activations(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """The arrays that `write_activations` wrote, in whatever precision, or `ValueError`."""
+    """Return the arrays that `write_activations` wrote, in any precision; raise `ValueError` if invalid."""
     path = Path(folder, ACTIVATION)
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:

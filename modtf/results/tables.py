@@ -59,7 +59,7 @@ def _read_together(cells: Iterable[CellFolder], name: str) -> tuple[pd.DataFrame
 
 
 def _are_right(cells: Sequence[CellFolder], name: str, frame: pd.DataFrame, rows: NDArray[np.intp]) -> bool:
-    """Whether every cell's rows are those that its config speaks of: see `read_table`."""
+    """Return whether every cell's rows are those of its config: see `read_table`."""
     cell = np.repeat(np.arange(len(cells)), rows)
     values = frame["value"].to_numpy()
     measures = [

@@ -1,4 +1,4 @@
-"""How much arithmetic training needs, and how many steps a program takes. No Keras, no TensorFlow here."""
+"""The arithmetic of training, and the number of steps of a program. No Keras, no TensorFlow here."""
 
 from modtf.protocol import Training, tail_length
 
@@ -14,12 +14,12 @@ def step_flops(parameters: int, num_tokens: int) -> int:
 
 
 def largest_divisor(number: int, at_most: int) -> int:
-    """The largest divisor of `number` that is not above `at_most`."""
+    """Return the largest divisor of `number` that is at most `at_most`."""
     return next(n for n in range(min(number, at_most), 0, -1) if number % n == 0)
 
 
 def epochs_of(training: Training) -> tuple[int, int, int]:
-    """The equal parts in which a training is run, by whose ends it is evaluated.
+    """Return the equal parts of a training; an evaluation follows each.
 
     Where the checkpoint "tail" has evaluations of its own they are as fine as those need: at least ten times
     as many, if the steps can be divided so.
@@ -41,5 +41,8 @@ def epochs_of(training: Training) -> tuple[int, int, int]:
 
 
 def steps_that_fit(bytes_per_step: int, steps: int) -> int:
-    """How many of the `steps` steps between two returns to Python one program takes: a divisor of `steps`."""
+    """Return how many of the `steps` steps between two returns to Python one program takes:
+
+    a divisor of `steps`.
+    """
     return largest_divisor(steps, max(1, min(STEPS_PER_PROGRAM, BYTES_PER_PROGRAM // bytes_per_step)))

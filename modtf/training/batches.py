@@ -1,4 +1,4 @@
-"""Where the batches of a training program come from: a pipeline of the host, or the program itself."""
+"""The source of a training program's batches: a pipeline of the host, or the program itself."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -20,7 +20,7 @@ class HostBatches:
         self.dataset = dataset if named else dataset.map(_with_names)
 
     def feed(self, per_program: int) -> tf.data.Dataset:
-        """What `fit` iterates over."""
+        """Return the iterable for `fit`."""
         return self.dataset
 
     @property
@@ -39,7 +39,7 @@ class HostBatches:
         return sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
 
     def read(self, iterator: Any, count: int) -> Any:
-        """The next `count` batches, [K, B, ...]."""
+        """Return the next `count` batches, [K, B, ...]."""
         batches = [next(iterator) for _ in range(count)]
         return tf.nest.map_structure(lambda *one_by_one: tf.stack(one_by_one), *batches)
 
@@ -52,7 +52,7 @@ class HostBatches:
         return tf.nest.map_structure(lambda stacked: stacked[:, :, member, None], given)
 
     def share(self, first: int, last: int) -> "HostBatches":
-        """Those of members first ... last - 1, to be given what `cut` makes of what was read."""
+        """Return the batches of members first ... last - 1, to be given the result of `cut`."""
         return self
 
     def cut(self, given: Any, first: int, last: int) -> Any:

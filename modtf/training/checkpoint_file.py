@@ -17,12 +17,12 @@ class DamagedError(ValueError):
 
 
 def previous(path: Path) -> Path:
-    """Where the file before `path` is kept: "checkpoint.previous.npz"."""
+    """Return the path of the file before `path`: "checkpoint.previous.npz"."""
     return path.with_name(f"{path.stem}.previous{path.suffix}")
 
 
 def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes the file, whole and on the disk, before the one that was there moves to `previous(path)`."""
+    """Write the file, whole and on the disk, before the old one moves to `previous(path)`."""
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise ValueError(f"{name} is an array of objects; a checkpoint holds numbers and text alone.")
@@ -35,8 +35,10 @@ def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
-    """The newest arrays that are whole; None where there are none. Damaged files are removed, so that the
-    next to be written is not kept beside one of them, and `say` is told so in one line."""
+    """Return the newest whole arrays; None if there are none.
+
+    Remove damaged files, so that the next file is not kept beside one of them, and tell `say` in one line.
+    """
     older = previous(path)
     if not path.exists() and not older.exists():
         return None

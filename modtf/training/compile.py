@@ -1,4 +1,4 @@
-"""How a model is compiled for training: the same for `modtf.train`, benchmarks and steps on arrays."""
+"""The compilation of a model for training: the same for `modtf.train`, benchmarks and steps on arrays."""
 
 from dataclasses import replace
 from typing import Any
@@ -49,7 +49,7 @@ def compile_model(
     steps_per_execution: int = STEPS_PER_EXECUTION,
     loss: Any = None,
 ) -> None:
-    """Gives a model its optimizer and loss; needs no TensorFlow where Keras has another backend.
+    """Give a model its optimizer and loss; needs no TensorFlow with another backend.
 
     A model that has been compiled so before keeps what was traced: its optimizer begins anew.
 

@@ -1,4 +1,4 @@
-"""What `fit` calls: several training steps in one compiled program, on one device or several.
+"""The training function of `fit`: several steps in one compiled program, on one device or several.
 
 On a CPU a population's members take turns in it; over several devices each trains its share of them.
 """
@@ -29,7 +29,8 @@ def steps_of_seconds(model: keras.Model, num_tokens: int) -> int:
 def _train_function(
     model: keras.Model, batches: Batches, steps: int, per_program: int, devices: Sequence[str]
 ) -> Callable[[Any], dict[str, Any]]:
-    """What `fit` calls with an endless iterator to take `steps` steps, `per_program` at a time."""
+    """Return the function that `fit` calls with an endless iterator to take `steps` steps, `per_program` at a
+    time."""
     receive = hand_back = lambda: None
     if len(devices) > 1:
         receive, program, hand_back = in_shares(model, batches, per_program, devices)
@@ -52,12 +53,12 @@ def _train_function(
 
 
 def can_use_large_programs(model: keras.Model) -> bool:
-    """Whether a compiled model can take several steps per program: on TensorFlow, with XLA."""
+    """Return whether a compiled model can take several steps per program: on TensorFlow, with XLA."""
     return keras.backend.backend() == "tensorflow" and model.jit_compile and not model.run_eagerly
 
 
 def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[str] = ()) -> tf.data.Dataset:
-    """Makes `fit` take several steps per compiled program; returns the endless dataset to call it with.
+    """Make `fit` take several steps per compiled program; return the endless dataset to call it with.
 
     Keras's own starts a program for every step and hands it every weight; for a small model that is a
     fifth of the step. Where it cannot be otherwise (another backend than TensorFlow, no XLA, several
@@ -157,7 +158,10 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
 
 
 def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
-    """A population of members first ... last - 1 of a compiled one, compiled likewise; with new weights."""
+    """Return a population of members first ...
+
+    last - 1 of a compiled one, compiled likewise, with new weights.
+    """
     part = model.some_members(first, last)
     for ours, its in zip(model.variables, part.variables, strict=True):
         its.trainable = ours.trainable  # a trainer may have frozen some
@@ -170,7 +174,8 @@ def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
 
 
 def bounds(num_members: int, num_devices: int) -> list[tuple[int, int]]:
-    """The first and the last member + 1 of every share, as even as can be; no more shares than members."""
+    """Return the first and the last member + 1 of every share, as even as possible; at most one share per
+    member."""
     count = min(num_members, num_devices)
     return list(pairwise(-(-num_members * n // count) for n in range(count + 1)))
 

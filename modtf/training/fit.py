@@ -126,7 +126,10 @@ def training_batches(
     data: str = "auto",
     given: Stream = None,
 ) -> Batches:
-    """The "train" stream from a step on, made where `data` says, for a compiled model; `given`: see `fit`."""
+    """Return the "train" stream from a step on, made where `data` says, for a compiled model; `given`:
+
+    see `fit`.
+    """
     if given is not None:
         return HostBatches(given(start_step) if callable(given) else given.skip(start_step))
     why_not = None if can_use_large_programs(model) else "training runs without XLA"
@@ -136,7 +139,7 @@ def training_batches(
 
 
 def scope_of(model: keras.Model) -> contextlib.AbstractContextManager:
-    """Where the model was built."""
+    """Return the scope in which the model was built."""
     strategy = _strategy(model)
     return contextlib.nullcontext() if strategy is None else strategy.scope()
 

@@ -12,8 +12,7 @@ from modtf.xla.switches import replica_context
 
 
 class MemberOptimizer(keras.optimizers.Optimizer):
-    """What is done to gradients of variables with a leading members axis before one of Keras's own
-    optimizers, the next class in line, gets them.
+    """A mix-in before a Keras optimizer that handles gradients with a leading members axis.
 
     The population's loss is the mean over members, so each member's gradient arrives divided by their
     number; it is multiplied back here. Clipping is by the norm over one member's weights, and under
@@ -132,7 +131,7 @@ class CosineByEpoch(keras.optimizers.schedules.CosineDecay):
 
 
 def make_optimizer(training: Training, num_members: int) -> MemberOptimizer:
-    """The optimizer that a protocol says, for one training from its first step to its last."""
+    """Return the optimizer of a protocol, for one training from its first step to its last."""
     rate: Any = training.learning_rate
     if training.schedule == "cosine":
         rate = keras.optimizers.schedules.CosineDecay(rate, training.steps)
@@ -151,7 +150,7 @@ def make_optimizer(training: Training, num_members: int) -> MemberOptimizer:
 
 
 def _dense(grad):
-    """A gradient with which one can compute: TensorFlow gives an Embedding's as the rows that were read."""
+    """Return a gradient to compute with: TensorFlow gives an Embedding's as the rows that were read."""
     if keras.backend.backend() != "tensorflow":
         return grad
     import tensorflow as tf

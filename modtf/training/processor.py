@@ -1,4 +1,4 @@
-"""What the system says of the processor; no library is needed here."""
+"""The system's description of the processor; no library is needed here."""
 
 import platform
 from pathlib import Path

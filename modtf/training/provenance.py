@@ -19,7 +19,7 @@ def accelerators() -> list[str]:
 
 
 def provenance(precision: str) -> dict[str, Any]:
-    """What results may differ by in their last digits, JSON-able; `precision` is that of matrix products."""
+    """Return what may change the last digits of results, JSON-able; `precision` of matrix products."""
     import keras
     import numpy as np
     import tensorflow as tf

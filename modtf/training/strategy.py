@@ -1,4 +1,4 @@
-"""Where a model trains: one device, or several of this machine, over which members may be split."""
+"""The devices that a model trains on: one, or several of this machine, over which members may be split."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,8 @@ from modtf.protocol import STRATEGIES
 
 
 def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
-    """How several devices share the work; all local GPUs, or all logical CPU devices where there is no GPU.
+    """Return how several devices share the work: all local GPUs, or all logical CPU devices if there is no
+    GPU.
 
     "mirrored": every device takes its part of every batch, whose size must be divisible by their number.
     "members": every device trains some of the members, without a word between them, which suits small models.
@@ -37,7 +38,7 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
 
 
 def check_devices(names: Sequence[str]) -> None:
-    """Raises `ValueError` on a device that is not there; "GPU:0", "/GPU:0" and "/device:GPU:0" are one."""
+    """Raise `ValueError` on an absent device; "GPU:0", "/GPU:0" and "/device:GPU:0" are equal."""
     known = {device.name.removeprefix("/device:") for device in tf.config.list_logical_devices()}
     for name in names:
         if name.removeprefix("/").removeprefix("device:").upper() not in known:
@@ -45,7 +46,7 @@ def check_devices(names: Sequence[str]) -> None:
 
 
 def check_strategy(strategy: Any) -> None:
-    """Raises `ValueError` unless it is what `choose_strategy` gives."""
+    """Raise `ValueError` unless it is a result of `choose_strategy`."""
     if isinstance(strategy, tuple):
         check_devices(check_names("strategy", strategy))
     elif not isinstance(strategy, tf.distribute.Strategy | None):
@@ -55,7 +56,7 @@ def check_strategy(strategy: Any) -> None:
 
 
 def name_of(strategy: Any) -> str:
-    """How a result's provenance names what `choose_strategy` gives."""
+    """Return the name of a result of `choose_strategy` in the provenance."""
     if isinstance(strategy, tuple):
         return f"members on {len(strategy)} devices"
     count = 1 if strategy is None else strategy.num_replicas_in_sync

@@ -149,7 +149,7 @@ def train(
 
 
 def load_model(path: str | Path) -> keras.Model:
-    """Reads a model that `model.save("x.keras")` wrote, whatever has been imported so far.
+    """Read a model that `model.save("x.keras")` wrote, whatever has been imported so far.
 
     `keras.saving.load_model` finds a class only after the module that registers it was imported. This
     imports those of modtf, then calls it; in a process that has built or loaded a model of the same
@@ -194,7 +194,7 @@ def _check_callbacks(callbacks: Any) -> None:
 def _with_seeds(
     model: keras.Model, task: Task | Sequence[Task] | Population, seed: int | Sequence[int] | None
 ) -> Population:
-    """What the model is trained on; by default with the seeds that it was built with."""
+    """Return the population to train on; by default with the seeds that the model was built with."""
     population = Population.of(task, seed)
     given = seed is not None or isinstance(task, Population)
     if given or not isinstance(model, ModularModel) or len(model.population) != len(population):

@@ -1,4 +1,4 @@
-"""How a cell is trained: in one go, or in the stages of its variant's trainer, each resumed where it was."""
+"""The training of a cell: in one go, or in the stages of its variant's trainer, each resumed where it was."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ from modtf.training.fit import fitting
 
 
 class TrainerContext:
-    """What a variant's trainer is called with.
+    """The argument of a variant's trainer.
 
         def first_the_head(context, warm_up=100):  # its options, with defaults
             context.model.body.trainable = False
@@ -171,7 +171,7 @@ class TrainerContext:
         self.best.step += self.steps
 
     def record(self, measure: str, value: Any, condition: str = IID, place: str = "") -> None:
-        """Adds a row to the results of every checkpoint.
+        """Add a row to the results of every checkpoint.
 
         Args:
             measure: its name.
@@ -184,7 +184,7 @@ class TrainerContext:
 
 
 def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
-    """How a cell is trained; raises `ValueError` on options that its trainer or its `check` refuses."""
+    """Return the trainer of a cell; raise `ValueError` on options that it or its `check` refuses."""
     trainer, given = _trainer(cell), _options(cell)
     if check := getattr(trainer, "check", None):
         check(**given)
@@ -192,7 +192,7 @@ def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
 
 
 def checked_by(check: Callable[..., None]) -> Callable[[Any], Any]:
-    """A decorator that gives a trainer a function of its options, called before any work."""
+    """Give a trainer a function that checks its options before any work (a decorator)."""
 
     def add(trainer: Any) -> Any:
         trainer.check = check

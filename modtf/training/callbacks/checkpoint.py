@@ -25,7 +25,7 @@ MAY_DIFFER = ("data", "devices", "jit_compile", "steps_per_execution", "verbose"
 def identity_of(
     model: keras.Model, population: Population, training: Training, **more: Any
 ) -> dict[str, Any]:
-    """What defines a training scientifically, JSON-able, and what `more` tells it from others.
+    """Return the scientific definition of a training, JSON-able; `more` tells it from others.
 
     A model of modtf is known by its architecture, variant, options, width and seeds; another by its name and
     what its class says, comments apart. Shapes of weights are compared besides.
@@ -68,7 +68,7 @@ class CheckpointCallback(keras.callbacks.Callback):
         self._before_its_end: dict[str, np.ndarray] | None = None
 
     def restore(self, model: keras.Model) -> int:
-        """Puts the last whole checkpoint, if any, into a compiled model; returns the epochs already done.
+        """Load the last whole checkpoint, if any, into a compiled model; return the epochs already done.
 
         Raises:
             ValueError: if it is of another training, before anything is loaded; nothing is overwritten.
@@ -129,7 +129,7 @@ class CheckpointCallback(keras.callbacks.Callback):
         self.epochs, self._before_its_end = epoch + 1, None
 
     def save_begun(self) -> None:
-        """Writes what was done of the epoch, wherever in it an exception has interrupted `fit`.
+        """Write the finished part of an epoch, wherever an exception has interrupted `fit`.
 
         Nothing is written where that could not be resumed: with another backend than TensorFlow, whose
         weights are not in the model while it trains, or with callbacks to keep that follow single steps.
@@ -159,13 +159,13 @@ class CheckpointCallback(keras.callbacks.Callback):
 
 
 def _follows_steps(callback: keras.callbacks.Callback) -> bool:
-    """Whether a callback does something at single steps, which a resumed epoch does not repeat."""
+    """Return whether a callback acts at single steps, which a resumed epoch does not repeat."""
     names = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
     return any(getattr(type(callback), name) is not getattr(keras.callbacks.Callback, name) for name in names)
 
 
 def skip_steps(model: keras.Model, steps: int) -> None:
-    """Makes the first calls of the training function, which stand for so many steps, do nothing.
+    """Make the first calls of the training function, which stand for `steps` steps, do nothing.
 
     So `fit` goes on in the middle of an epoch; its data must begin behind those steps. The model is compiled,
     on the TensorFlow backend; its `steps_per_execution` divides `steps`.

@@ -70,7 +70,7 @@ class EvaluateCallback(Clock):
 
     @property
     def latest(self) -> dict[str, np.ndarray]:
-        """What the last evaluation found, values [P] by name."""
+        """Return the results of the last evaluation, values [P] by name."""
         return self.found[-1].named()
 
     def on_train_begin(self, logs=None):
@@ -139,7 +139,7 @@ class BestWeights(keras.callbacks.Callback):
         return self.evaluation.latest[self.evaluation.evaluator.population.task.performance]
 
     def restore(self) -> None:
-        """Gives the model its best weights."""
+        """Give the model its best weights."""
         for variable, value in zip(self.model.weights, self.weights, strict=True):
             variable.assign(value)
 
@@ -168,7 +168,7 @@ class TailCallback(keras.callbacks.Callback):
             self.found.append(self.evaluator.run(*share))
 
     def scores(self) -> Scores:
-        """The mean of what was found; there must have been an evaluation."""
+        """Return the mean of the evaluations; there must have been one."""
         return mean_scores(self.found)
 
     def state(self) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a cell, while it trains and after."""
+"""The TensorBoard logs of a cell, during training and after."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,7 +49,7 @@ class TensorBoardWriter(keras.callbacks.Callback):
             tf.summary.scalar("speed/members_times_steps_per_second", rate * self.num_members)
 
     def final(self, step: int, scores: Mapping[str, float]) -> None:
-        """The final evaluation on the test stream, which HParams shows beside the settings."""
+        """Write the final evaluation on the test stream, which HParams shows beside the settings."""
         with self.writer.as_default(step):
             for name, value in scores.items():
                 if np.isfinite(value):
