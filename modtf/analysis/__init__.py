@@ -1,4 +1,4 @@
-"""What a study shows: summaries, comparisons, rankings, claims, figures, the report. No TensorFlow."""
+"""The analysis of a study: summaries, comparisons, rankings, claims, figures, the report. No TensorFlow."""
 
 from modtf.analysis.contents import find_missing as find_missing
 from modtf.analysis.intervals import data_seed_means as data_seed_means

@@ -1,4 +1,4 @@
-"""What a study holds, what diverged, and what it lacks, so that nobody takes a part for the whole."""
+"""The contents of a study: its models, those that diverged, and those that are missing."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def diverged(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) -> str:
-    """What a notebook shows of a study."""
+    """Return the description that a notebook shows of a study."""
     table = contents(results)
     models, cells = plural(table["models"].sum(), "model"), plural(table["cells"].sum(), "cell")
     lines = [f"Study of {models} in {cells}, checkpoint {checkpoint}"]
@@ -57,8 +57,10 @@ def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) ->
 
 
 def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
-    """What a table of a checkpoint stands on, a line for each family whose protocols agree, such as "mlp:
-    checkpoint tail: mean of 10 evaluations in the last 10% of training, each on 10,000 new ..." """
+    """Return how a checkpoint was measured, a line for each family whose protocols agree:
+
+    "mlp: checkpoint tail: mean of 10 evaluations in the last 10% of training, each on 10,000 new ..."
+    """
     lines: dict[str, list[str]] = {}
     for cell in cells:
         training, sizes = cell.definition.protocol.training, cell.definition.protocol.evaluation
@@ -77,12 +79,12 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
 
 
 def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:
-    """A Markdown table below the lines of `how_measured`, which say what it stands on."""
+    """Return a Markdown table below the lines of `how_measured`."""
     return "\n".join(f"*{line}*  " for line in how_measured(cells, checkpoint)) + f"\n\n{table}"
 
 
 def whole_kinds(cells: Sequence[CellFolder], planned: Sequence[Cell]) -> list[CellFolder]:
-    """The finished cells of those kinds that have as many as were planned, or more."""
+    """Return the finished cells of the task types that have at least as many as planned."""
     wanted = Counter((cell.task.arch, cell.task.setting) for cell in planned)
     finished = [((cell.cell["arch"], cell.cell["setting"]), cell) for cell in cells if cell.is_finished]
     found = Counter(kind for kind, _ in finished)
@@ -90,7 +92,7 @@ def whole_kinds(cells: Sequence[CellFolder], planned: Sequence[Cell]) -> list[Ce
 
 
 def find_missing(directory: Source) -> pd.DataFrame:
-    """The cells that were asked for and are not there: every command writes down all it will run, and then
+    """Return the cells that were requested and are absent: every command writes down its cells before it
     begins.
 
     Returns:

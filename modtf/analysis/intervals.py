@@ -48,7 +48,8 @@ def t_interval(
 
 
 def data_seed_means(frame: pd.DataFrame, by: Sequence[str] = (), value: str = "value") -> pd.DataFrame:
-    """The sample: a `value` per combination of `by` and data seed, over seeds first, then over all else.
+    """Return the sample: a `value` per combination of `by` and data seed, over seeds first, then over all
+    else.
 
     Values that are not finite, such as the loss of a model that diverged, are left out.
     """
@@ -66,7 +67,7 @@ def data_seed_means(frame: pd.DataFrame, by: Sequence[str] = (), value: str = "v
 def intervals(
     frame: pd.DataFrame, by: Sequence[str], value: str = "value", level: float = LEVEL
 ) -> pd.DataFrame:
-    """The mean of `value` for every combination of `by`, with its interval over data seeds.
+    """Return the mean of `value` for every combination of `by`, with its interval over data seeds.
 
     All other columns of a cell are averaged over, their combinations weighing the same within a data seed.
 
@@ -156,7 +157,7 @@ def summarise(
 
 
 def refuse_mixtures(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str]) -> None:
-    """Raises `ValueError` if rows that agree in `by` differ in a column of `IDENTITY` not in `over`."""
+    """Raise `ValueError` if rows that agree in `by` differ in a column of `IDENTITY` not in `over`."""
     checked = [name for name in IDENTITY if name in frame and name not in (*by, *over)]
     for name in (name for name in checked if frame[name].nunique(dropna=False) > 1):
         pairs = frame[[*by, name]].drop_duplicates()

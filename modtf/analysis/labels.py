@@ -1,4 +1,4 @@
-"""What a reader calls the kinds and variants of a study: written here, once."""
+"""The names of task types and variants for readers, written once."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -21,24 +21,24 @@ Key = tuple[str, ...]
 
 
 def variant_label(variant: str, model_options: str = "") -> str:
-    """A variant and its options: "modular", "modular (modules=16)"."""
+    """Return a variant and its options: "modular", "modular (modules=16)"."""
     options = model_options.replace(", ", ",").replace(",", ", ")  # tuples among them have blanks
     return f"{variant} ({options})" if options else variant
 
 
 def at_place(text: str, place: str) -> str:
-    """A measure or a kind of task at one of several routed layers: "alignment, encoder"."""
+    """Return a measure or a task type at one of several routed layers: "alignment, encoder"."""
     return f"{text}, {place}" if place else text
 
 
 def known_variants(archs: Iterable[str] = FAMILIES) -> list[str]:
-    """The variants that families run by default, each family's from least to most informed."""
+    """Return the default variants of families, each family's from least to most informed."""
     variants = (variant for arch in archs for variant in FAMILIES[arch].variants if variant.by_default)
     return list(dict.fromkeys(variant.name for variant in variants))
 
 
 def said_by_families(frame: pd.DataFrame, attribute: str) -> str:
-    """What the families in a table say of their "reference" or "checkpoint"; `ValueError` if they differ."""
+    """Return the "reference" or "checkpoint" of a table's families; raise `ValueError` if they differ."""
     said = {getattr(FAMILIES[arch], attribute) for arch in frame["arch"].unique()}
     if len(said) > 1:
         raise ValueError(f"The families have several {attribute}s: {', '.join(sorted(said))}. Choose one.")
@@ -57,7 +57,7 @@ def parse_options(text: str) -> dict[str, str]:
 
 
 def family_label(arch: str, task_options: str = "") -> str:
-    """A family and the options of its tasks: "MLP", "MHA v2"."""
+    """Return a family and the options of its tasks: "MLP", "MHA v2"."""
     family = FAMILIES[arch]
     read = dict(_options(family, task_options))
     options = parse_options(task_options).items()
@@ -66,13 +66,13 @@ def family_label(arch: str, task_options: str = "") -> str:
 
 
 def task_of(arch: str, setting: str, task_options: str, num_rules: int) -> Task:
-    """A task of a kind, as results name it."""
+    """Return a task of a task type, as results name it."""
     options = {name: value for name, (_, value) in _options(FAMILIES[arch], task_options)}
     return Task(arch, setting=setting, num_rules=num_rules, **options)
 
 
 def _options(family: Family, text: str) -> Iterator[tuple[str, tuple[Option, Any]]]:
-    """The options that a text says; not those that are none, or other choices, in another version."""
+    """Return the options that a text names; not those that are unknown in this version."""
     known = {option.name: option for option in family.options}
     for name, said in parse_options(text).items():
         option = known.get(name)
@@ -83,7 +83,7 @@ def _options(family: Family, text: str) -> Iterator[tuple[str, tuple[Option, Any
 
 
 def kind_label(arch: str, setting: str, task_options: str = "") -> str:
-    """A kind of task: what must not be averaged over unasked.
+    """Return the name of a task type, over which nothing may be averaged without asking.
 
     Example:
         >>> kind_label(*study.kinds[0])  # doctest: +SKIP
@@ -93,14 +93,14 @@ def kind_label(arch: str, setting: str, task_options: str = "") -> str:
 
 
 def with_kinds(frame: pd.DataFrame) -> pd.DataFrame:
-    """Adds `kind`, "MHA v2 regression", a category in the order of the report; rows of a study have it."""
+    """Add `kind`, "MHA v2 regression", a category in the order of the report; rows of a study have it."""
     if "kind" in frame:
         return frame
     return frame.assign(kind=categorise(frame, KIND, kind_label, in_report_order))
 
 
 def with_variants(frame: pd.DataFrame) -> pd.DataFrame:
-    """Moves `variant` to a new column `router`, and names each model by its options too."""
+    """Move `variant` to a new column `router`, and name each model by its options too."""
     names = categorise(frame, ("variant", "model_options"), variant_label, _from_least_informed)
     return frame.assign(router=frame["variant"], variant=names)
 
@@ -111,8 +111,11 @@ def categorise(
     words: Callable[..., str],
     order: Callable[[Iterable[Key]], list[Key]] | None = None,
 ) -> pd.Categorical:
-    """What a reader calls every row: `words` of the values of some columns, as text, in the `order` of these
-    values; by default that of the columns."""
+    """Return a name for every row:
+
+    `words` of the values of some columns, as text, in the `order` of these values; by default the order of
+    the columns.
+    """
     by = list(by)
     keys = frame[by].drop_duplicates()  # as ngroup counts them without sorting: by first appearance
     found, ordered = (

@@ -158,7 +158,8 @@ def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEV
 
 
 def _two_sided(table: pd.DataFrame, level: float) -> np.ndarray:
-    """How probable a mean as far from 0 is, if the true one is 0; NaN of too few tasks for any verdict."""
+    """Return the probability of a mean as far from 0, if the true one is 0; NaN for too few tasks for a
+    verdict."""
     number = table["num_tasks"].to_numpy()
     freedom = np.where(number >= MIN_TASKS, number - 1, np.nan)
     reach = t_interval(0.0, np.sqrt(np.maximum(number, 1)), number, level)[1]  # of the interval, in errors

@@ -52,7 +52,7 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataF
 
 
 def rank(cast: pd.DataFrame, by: Sequence[str] = ("distribution",), level: float = LEVEL) -> pd.DataFrame:
-    """The share of the `votes` of every variant, for each combination of `by`, columns of `UNIT`.
+    """Return the share of the `votes` of every variant, for each combination of `by`, columns of `UNIT`.
 
     Returns:
         The columns of `by`, variant, share (every data seed weighs the same), low, high, num_tasks,
@@ -67,7 +67,7 @@ def rank(cast: pd.DataFrame, by: Sequence[str] = ("distribution",), level: float
 
 
 def share_error(share: pd.Series, num_votes: pd.Series) -> pd.Series:
-    """The least standard error of a share of votes.
+    """Return the smallest standard error of a share of votes.
 
     Three tasks that all vote alike have no spread, yet do not prove that the fourth would. So the error is at
     least that of as many independent votes, with one vote more on each side.

@@ -1,4 +1,4 @@
-"""Which rows of the results say how good a model is, and which how it uses its modules."""
+"""The rows of the results that hold performance, and those that hold module use."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ IN, OUT = "in distribution", "out of distribution"
 
 
 def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
-    """The loss of regression and the error of classification, or what else a family is judged by.
+    """Return the loss of regression and the error of classification, or another performance of a family.
 
     Args:
         frame: as `load_results` or `load_history` gives it.
@@ -39,21 +39,23 @@ def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame
 
 
 def headline_label(arch: str) -> str:
-    """What a reader calls the family's out-of-distribution condition, or group: "inputs x 2, 30 tokens"."""
+    """Return the name of the family's out-of-distribution condition or group: "inputs x 2, 30 tokens"."""
     family = FAMILIES[arch]
     is_group = family.headline in family.groups
     return f"mean over {family.headline}" if is_group else family.condition(family.headline).label
 
 
 def activation_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The registered measures of activation, of the models that have several modules."""
+    """Return the registered measures of activation, of the models with several modules."""
     names = [measure.name for measure in activation_measures()]
     return frame[frame["measure"].isin(names) & (frame["num_modules"] > 1)]
 
 
 def random_at_places(frame: pd.DataFrame) -> pd.DataFrame:
-    """The measures of modules picked at random at the routed layers of models of one kind and R: place,
-    num_modules, measure, value, of every place's own R and every M of the `activation_rows`."""
+    """Return the measures of random routing at the routed layers of models of one task type and R:
+
+    place, num_modules, measure, value, for every place's own R and every M of the `activation_rows`.
+    """
     arch, setting, options = frame[["arch", "setting", "task_options"]].astype(str).iloc[0]
     num_rules = int(frame["num_rules"].iloc[0])
     places = task_of(arch, setting, options, num_rules).places
@@ -68,7 +70,7 @@ def random_at_places(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def random_baseline(num_rules: Iterable[int], num_modules: Iterable[int] | None = None) -> pd.DataFrame:
-    """The measures of modules picked at random, the last row of tables and figures: no training, no seeds.
+    """Return the measures of random routing, the last row of tables and figures: no training, no seeds.
 
     Args:
         num_rules: R of some models.

@@ -53,7 +53,7 @@ class Study(TrainedModels):
         level: float = LEVEL,
         progress: Progress = iter,
     ) -> "Study":
-        """The study of all finished cells in one folder or several; damaged ones are named and left out.
+        """Read all finished cells in one folder or several; name damaged ones and leave them out.
 
         Args:
             folders: where training wrote, or archives of it; cells may lie at any depth.
@@ -98,15 +98,15 @@ class Study(TrainedModels):
         return summarise(frame, by, over, level=self.level)
 
     def table(self) -> str:
-        """The comparison of the variants, cell by cell, as text."""
+        """Return the comparison of the variants, cell by cell, as text."""
         return tables_of(self.results, self.level)
 
     def claims(self, names: Sequence[str] | None = None) -> pd.DataFrame:
-        """The registered claims held against the study, one row per kind and piece of evidence."""
+        """Judge the registered claims, one row per task type and piece of evidence."""
         return judge_all(self, names)
 
     def figure(self, name: str, **choice: Any) -> "list[Picture]":
-        """The pictures of one registered figure.
+        """Draw the pictures of one registered figure.
 
         Args:
             name: of `modtf.analysis.figures.FIGURES`.
@@ -132,7 +132,7 @@ class Study(TrainedModels):
         return drawn
 
     def report(self, out: str | Path, figures: Sequence[str] = (), **choice: Any) -> Path:
-        """Writes report.html, figures/ and tables/ to `out`, see `write_report`; the path of the page."""
+        """Write report.html, figures/ and tables/ to `out`, see `write_report`; return the page's path."""
         from modtf.analysis.report.write import write_report
 
         return write_report(self, Path(out), figures, **choice)

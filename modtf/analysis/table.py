@@ -39,7 +39,8 @@ def results_table(frame: pd.DataFrame, level: float = LEVEL) -> str:
 
 
 def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], list[list[str]]]:
-    """The header of `results_table` and its rows, the last of random activation, for another form of table.
+    """Return the header of `results_table` and its rows, the last for random routing, for another form of
+    table.
 
     Example:
         >>> print(markdown_table(*table_cells(frame)))  # doctest: +SKIP
@@ -82,7 +83,7 @@ def _random_rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[list[str]]
 
 
 def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
-    """What stands below the table: what the numbers are means of, and what the columns are.
+    """Return the note below the table: what the means are over, and what the columns are.
 
     Example:
         >>> table_note(frame)  # doctest: +SKIP
@@ -145,7 +146,7 @@ def _performance_measure(frame: pd.DataFrame) -> str:
 
 
 def _measured(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of measures of activation, in the order of their registry, with `column`: measure, place."""
+    """Return the rows of activation measures, in the registry's order, with `column`: measure, place."""
     order = {measure.name: place for place, measure in enumerate(activation_measures())}
     rows = frame[frame["measure"].isin(list(order))]
     rows = rows.assign(place=rows["place"].astype(str), order=rows["measure"].astype(str).map(order))
@@ -154,7 +155,7 @@ def _measured(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _header(measure: str, columns: Sequence[str]) -> list[str]:
-    """What columns are called; the place of a measure stands below it."""
+    """Return the names of columns; the place of a measure stands below it."""
     unit = f"{measure} %" if measure in PERCENT else measure.replace("_", " ")
     names = {IN: f"{unit} in", OUT: f"{unit} out", **SHORT}
     parts = (column.partition(", ") for column in columns)

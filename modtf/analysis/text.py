@@ -33,7 +33,7 @@ def text_table(header: Sequence[str], rows: Rows) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:
-    """The same for a page in Markdown, `left` columns to the left, the others to the right.
+    """Return a table in Markdown, `left` columns aligned to the left, the others to the right.
 
     Example:
         >>> print(markdown_table(["variant", "loss"], [["modular", "0.012"]]))
@@ -47,5 +47,5 @@ def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:
 
 
 def listing(values: Sequence | pd.Series) -> str:
-    """The distinct values, in order, as text."""
+    """Return the distinct values, in order, as text."""
     return ", ".join(str(value) for value in pd.Series(values).drop_duplicates().sort_values())

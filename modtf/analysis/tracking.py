@@ -1,4 +1,4 @@
-"""Which measures track specialisation: their rank correlation with alignment, where the rules are known.
+"""The correlation of measures with alignment, where the rules are known: which measures track specialisation.
 
 Alignment compares with the truth, so whoever does not know it has other measures. A correlation is computed
 among the models of one data seed, and its mean taken over data seeds. Routers are a sample as data seeds are:
@@ -84,7 +84,7 @@ def rank_correlation(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]
 
 
 def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
-    """Does a measure say of models what alignment says?
+    """Judge whether each measure ranks models as alignment does.
 
     Both are turned so that larger is better (a measure without a better end is left as it is), so that a
     positive correlation tracks specialisation and a negative one misleads. Models of one data seed that
@@ -122,7 +122,7 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
 
 
 def _of_measure(models: pd.DataFrame, name: str, level: float) -> Iterator[dict[str, Any]]:
-    """A row for every kind and `over`."""
+    """Yield a row for every kind and `over`."""
     turned = -1.0 if MEASURES[name].smaller_is_better else 1.0
     for kind, part in models.groupby("kind", observed=True):
         finite = part[np.isfinite(part[[name, TRUTH]].to_numpy(float)).all(axis=1)]
@@ -151,7 +151,7 @@ def _of_measure(models: pd.DataFrame, name: str, level: float) -> Iterator[dict[
 
 
 def _correlations(x: Any, y: Any, chosen: NDArray[np.int64], groups: list[Any]) -> NDArray[np.float64]:
-    """The correlation `[B, tasks]` among chosen points `[B, K]`, -1 for none; over groups their mean."""
+    """Return the correlation `[B, tasks]` among chosen points `[B, K]`, -1 for none; the mean over groups."""
     found = []
     for group in groups:
         left_out = (chosen < 0) | ~group[chosen]
@@ -162,7 +162,7 @@ def _correlations(x: Any, y: Any, chosen: NDArray[np.int64], groups: list[Any]) 
 
 
 def _resampled(x: Any, y: Any, routers: Any, groups: list[Any], level: float) -> NDArray[np.float64]:
-    """The interval over samples of routers and of tasks."""
+    """Return the interval over samples of routers and of tasks."""
     rng, number = np.random.default_rng(0), routers.max() + 1
     of_router = [np.flatnonzero(routers == r) for r in range(number)]
     longest = max(map(len, of_router))
@@ -211,7 +211,7 @@ def judged_cells(judged: pd.DataFrame) -> dict[str, tuple[list[str], list[list[s
 
 
 def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:
-    """The table as text: a block for each `over`, a row per measure, a column per kind; below, what it is."""
+    """Return the table as text: a block for each `over`, a row per measure, a column per kind; a note."""
     if judged.empty:
         return "No model learned how to use several modules, or none has activation matrices."
     blocks = [f"Among {over}:\n{text_table(*table)}" for over, table in judged_cells(judged).items()]

@@ -83,17 +83,18 @@ class TrainedModels:
 
     @property
     def whole(self) -> "TrainedModels":
-        """What it is a part of; itself, where it is none."""
+        """Return the study that this is a part of; itself, if it is whole."""
         return self if self._whole is None else self._whole[0].whole
 
     @cached_property
     def missing(self) -> pd.DataFrame:
-        """What was asked for and is not there, see `find_missing`."""
+        """Return the requested cells that are absent, see `find_missing`."""
         return contents.find_missing(self.cells)
 
     @cached_property
     def judged_measures(self) -> pd.DataFrame:
-        """Which measures track specialisation, see `modtf.analysis.judge_measures`; reads all matrices."""
+        """Return which measures track specialisation, see `modtf.analysis.judge_measures`; reads all
+        matrices."""
         return judge_measures(learned_measures(self), self.level)
 
     @cached_property
@@ -120,12 +121,12 @@ class TrainedModels:
 
     @property
     def checkpoints(self) -> list[str]:
-        """Those that the results hold, "pooled" among them where it can be made."""
+        """Return the checkpoints in the results, "pooled" among them if it can be made."""
         found = {*self._every["checkpoint"].unique(), self.checkpoint}
         return [name for name in CHOICES if name in found or (name == POOLED and found >= {"last", "best"})]
 
     def at(self: Part, checkpoint: str) -> Part:
-        """The same models at another checkpoint; `ValueError` if the results do not hold it."""
+        """Return the same models at another checkpoint; raise `ValueError` if the results do not hold it."""
         if checkpoint == self.checkpoint:
             return self
         if self._whole is not None and self._whole[1]:
@@ -135,7 +136,7 @@ class TrainedModels:
         return other
 
     def of_kind(self: Part, arch: str, setting: str, task_options: str = "") -> Part:
-        """The part of one kind of task."""
+        """Return the part of one task type."""
         return self._part({"arch": [arch], "setting": [setting], "task_options": [task_options]})
 
     @property
@@ -144,11 +145,11 @@ class TrainedModels:
         return [self.of_kind(*kind) for kind in self.kinds]
 
     def of_variants(self: Part, variants: Sequence[str]) -> Part:
-        """The part of some variants, by the names that the study gives them."""
+        """Return the part of some variants, by the names that the study gives them."""
         return self._part({"variant": variants})
 
     def of_families(self: Part, families: Sequence[str]) -> Part:
-        """The part of some families."""
+        """Return the part of some families."""
         return self._part({"arch": families})
 
     def _part(self: Part, wanted: Mapping[str, Sequence[str]]) -> Part:
@@ -161,7 +162,7 @@ class TrainedModels:
         return part
 
     def activations(self, place: str = "", **chosen: Any) -> Iterator[Activations]:
-        """The activation matrices of cells, one after the other.
+        """Yield the activation matrices of cells, one after the other.
 
         Args:
             place: of a model with several routed layers.
@@ -188,9 +189,11 @@ def _keep(frame: pd.DataFrame, wanted: Mapping[str, Sequence[str]]) -> pd.DataFr
 
 
 def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.DataFrame:
-    """The rows of the given protocols, all if none is given. `ValueError` if no cell followed one, or a kind
-    of task was trained in more than one way, so that its models cannot be compared: in more than the learning
-    rate, or one variant of one R and width at several."""
+    """Return the rows of the given protocols, all if none is given.
+
+    Raise `ValueError` if no cell followed one, or a task type was trained in several ways, so that its models
+    cannot be compared: in more than the learning rate, or one variant of one R and width at several rates.
+    """
     for protocol in check_names("protocols", protocols):
         check_choice("protocol", protocol, sorted(frame["protocol"].unique()) or ["(none)"])
     if protocols:
@@ -211,7 +214,8 @@ def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.D
 
 
 def select_checkpoint(frame: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
-    """The rows of one checkpoint, "pooled" the mean of last and best; `ValueError` if there is none."""
+    """Return the rows of one checkpoint, "pooled" the mean of last and best; raise `ValueError` if there is
+    none."""
     check_choice("checkpoint", checkpoint, CHOICES)
     found = [str(name) for name in frame["checkpoint"].unique()]
     wanted = ("last", "best") if checkpoint == POOLED else (checkpoint,)

@@ -46,7 +46,7 @@ class Evidence:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there are enough tasks for a verdict."""
+        """Return whether there are enough tasks for a verdict."""
         return self.num_tasks >= MIN_TASKS and math.isfinite(self.value) and math.isfinite(self.error)
 
     @cached_property
@@ -60,7 +60,7 @@ class Evidence:
 
     @property
     def supports(self) -> bool:
-        """Whether the whole interval lies where the claim says."""
+        """Return whether the whole interval lies on the claimed side."""
         low, high = self.interval
         if self.within is not None:
             return self.is_enough and -self.within < low and high < self.within
@@ -73,7 +73,7 @@ class Evidence:
 
     @property
     def p_against(self) -> float:
-        """How probable a number so far off the claimed side is, if the claim holds by a hair; or NaN."""
+        """Return the probability of a number so far off the claimed side, if the claim just holds; or NaN."""
         if not self.is_enough:
             return math.nan
         if self.error == 0.0:
@@ -82,8 +82,8 @@ class Evidence:
 
     @property
     def p_for(self) -> float:
-        """How probable a number so far on the claimed side is, if the true one lies at the border; or NaN. Of
-        two borders it is the nearer one: two one-sided tests."""
+        """Return the probability of a number so far on the claimed side, if the true one lies at the border;
+        or NaN. With two borders it is the nearer one: two one-sided tests."""
         return 1.0 - self.p_against
 
     @property
@@ -133,7 +133,10 @@ def mean_evidence(
     within: float | None = None,
     level: float = LEVEL,
 ) -> Evidence:
-    """The mean of a column, over all else within a data seed first, every data seed weighing the same."""
+    """Return the mean of a column:
+
+    over all else within a data seed first, then over data seeds with equal weight.
+    """
     if frame.empty:
         return Evidence(name, above=above, within=within, level=level)
     tasks = data_seed_means(frame, (), value)
@@ -148,13 +151,13 @@ def mean_evidence(
 
 
 def share_evidence(cast: pd.DataFrame, name: str, above: float, level: float = LEVEL) -> Evidence:
-    """The share of votes, the column `vote`, as evidence; see `share_error`."""
+    """Return the share of votes, the column `vote`, as evidence; see `share_error`."""
     return as_votes(mean_evidence(cast, "vote", name, above, level=level), 0.0, 1.0)
 
 
 def as_votes(found: Evidence, lowest: float, highest: float) -> Evidence:
-    """A mean of what lies between `lowest` and `highest`: no surer than a share of as many votes, see
-    `share_error`, and within these limits."""
+    """Return a mean of values between `lowest` and `highest` with these limits, no more certain than a share
+    of as many votes; see `share_error`."""
     if not found.num_models:
         return found
     reach = highest - lowest
@@ -164,7 +167,8 @@ def as_votes(found: Evidence, lowest: float, highest: float) -> Evidence:
 
 
 def rank_agreement(first: np.ndarray, second: np.ndarray) -> float:
-    """Of all pairs of entries that differ in both: the share ordered alike less the share ordered otherwise.
+    """Return the share of pairs ordered alike minus the share ordered otherwise, among pairs that differ in
+    both.
 
     Goodman and Kruskal's gamma, -1..1; NaN where no pair differs in both. Infinite entries come last.
 

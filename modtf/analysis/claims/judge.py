@@ -32,7 +32,7 @@ COLUMNS += ["num_missing", "evidence_verdict", "num_tasks_needed", "why", "is_ra
 
 
 def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.DataFrame:
-    """The claims held against every kind of task of a study.
+    """Judge the claims for every task type of a study.
 
     A kind supports a claim if every number it stands on lies where the claim says, whole interval and all. It
     contradicts it if one lies on the other side, after Holm's correction for all the numbers of the claim in
@@ -172,7 +172,7 @@ def _verdict(piece: Evidence, p_corrected: float) -> str:
 
 
 def combine(verdicts: Iterable[str]) -> str:
-    """Of a claim in a kind: contradicted if any is; supported if all are; else what is lacking."""
+    """Combine the verdicts of a claim: contradicted if any is, supported if all are, else what is lacking."""
     return min((v for v in verdicts if v != BESIDE), key=lambda verdict: ORDER.get(verdict, 3))
 
 

@@ -1,4 +1,4 @@
-"""What evidence is made of: differences between variants, measures of activation, trends over R."""
+"""The numbers behind evidence: differences between variants, measures of activation, trends over R."""
 
 from functools import cache
 
@@ -28,7 +28,7 @@ def gains(study: TrainedModels, measure: Measure, first: str, second: str) -> pd
 
 
 def measures_in(study: TrainedModels, group: str) -> list[Measure]:
-    """The measures of a group that the results hold."""
+    """Return the measures of a group that the results hold."""
     found = set(study.results["measure"].unique())
     return [m for m in MEASURES.values() if m.group == group and m.name in found]
 
@@ -51,14 +51,14 @@ def lost(measure: Measure, num_rules: int) -> float:
 
 
 def measured(study: TrainedModels, measure: Measure, variant: str) -> pd.DataFrame:
-    """The rows of one measure and variant, with `badness`: the value, turned so that larger is worse."""
+    """Return the rows of one measure and variant, with `badness`: the value where larger is worse."""
     rows = study.results
     rows = rows[(rows["measure"] == measure.name) & (rows["variant"] == variant)]
     return rows.assign(badness=rows["value"] if measure.smaller_is_better else -rows["value"])
 
 
 def against_random(study: TrainedModels, measure: Measure, variant: str) -> pd.DataFrame:
-    """The same rows, with `distance`: by how much they are worse than modules picked at random."""
+    """Return the same rows with `distance`: how much worse they are than random routing."""
     rows = measured(study, measure, variant)
     random = random_baseline(rows["num_rules"], list(rows["num_modules"])).query("measure == @measure.name")
     sizes, sign = ["num_rules", "num_modules"], 1.0 if measure.smaller_is_better else -1.0
@@ -67,7 +67,8 @@ def against_random(study: TrainedModels, measure: Measure, variant: str) -> pd.D
 
 
 def slopes(frame: pd.DataFrame, value: str) -> pd.DataFrame:
-    """The least-squares slope of `value` against log2 R for every series of models that differ in R alone.
+    """Return the least-squares slope of `value` against log2 R for every series of models that differ in R
+    alone.
 
     Returns:
         The columns of `SERIES` and `slope`, the change per doubling of R. No row for a series with one R.

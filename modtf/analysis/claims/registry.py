@@ -24,7 +24,7 @@ class Claim:
 
 
 def check_claim(name: str, claim: Any) -> None:
-    """Raises `ValueError` unless it is a claim."""
+    """Raise `ValueError` unless it is a claim."""
     if not isinstance(claim, Claim) or not callable(claim.evidence):
         raise ValueError(f"The claim {name!r} must be a function under @register_claim, received {claim!r}.")
 
@@ -75,7 +75,7 @@ def register_claim(
     families: Sequence[str] | None = None,
     router: str | None = None,
 ) -> Callable[[Find], Find]:
-    """A decorator that makes a function of a study a claim, judged in every report.
+    """Register a function of a study as a claim, judged in every report (a decorator).
 
     Args:
         name: lower-case letters, digits and underscores.

@@ -47,7 +47,7 @@ def _words(claim: pd.DataFrame) -> str:
 
 
 def letters(row: pd.Series) -> str:
-    """The verdicts at all checkpoints, "tail s, last s, best u, pooled u", and q where there is one."""
+    """Return the verdicts at all checkpoints, "tail s, last s, best u, pooled u", and q if there is one."""
     found = [(name, row.get(f"verdict_{name}")) for name in CHOICES]
     said = ", ".join(f"{name} {INITIALS[verdict]}" for name, verdict in found if verdict in INITIALS)
     return said if math.isnan(row["q"]) else f"{said}; q {row['q']:.3f}, BY {row['q_by']:.3f}"
@@ -67,7 +67,7 @@ def number_words(row: pd.Series) -> str:
 
 
 def evidence_words(row: pd.Series, level: float) -> str:
-    """The number that decided, its interval, what was expected, and why it did not decide."""
+    """Return the number that decided, its interval, what was expected, and why it did not decide."""
     if not math.isfinite(row["value"]):
         return row["why"]
     value, *ends = (

@@ -18,8 +18,10 @@ Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, whi
 
 
 def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[str, Found]]:
-    """The activations of one width after the other, by kind and place, in the order of R and variants;
-    `NothingToDraw` if no finished cell of several modules has that width and member."""
+    """Yield the activations of one width after the other, by kind and place, in the order of R and variants.
+
+    Raise `NothingToDraw` if no finished cell of several modules has that width and member.
+    """
     widths = study.results.loc[study.results["num_modules"] > 1, "width"].unique().tolist()
     if not widths:
         raise NothingToDraw("no variant with several modules was run; --variant=modular has them")
@@ -46,7 +48,7 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
 
 
 def shown(found: Found) -> str:
-    """Which models are shown."""
+    """Return a text that says which models are shown."""
     members = {(int(a.data_seeds[member]), int(a.seeds[member])) for _, a, member in found}
     said = " and ".join(f"task {task}, seed {seed}" for task, seed in sorted(members))
     return f"One model per matrix: {said}; width {found[0][1].cell['width']}. Rows: rules; columns: modules"

@@ -39,8 +39,8 @@ def performance(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
 
 
 def activation(frame: pd.DataFrame) -> pd.DataFrame:
-    """The measures of activation of several modules and of modules picked at random; `label`: the measure's.
-    `NothingToDraw` if there are none."""
+    """Return the measures of activation of models with several modules and of random routing, with `label`,
+    the measure's. Raise `NothingToDraw` if there are none."""
     rows = activation_rows(frame)
     if rows.empty:
         raise NothingToDraw("no variant with several modules was run; --variant=modular has them")
@@ -70,7 +70,7 @@ def _label(*values: str) -> str:
 def average(
     study: TrainedModels, rows: pd.DataFrame, by: Sequence[str], *said: str
 ) -> tuple[pd.DataFrame, str]:
-    """The mean and interval for every combination of `by`, over kinds, R and widths that are not in it.
+    """Return the mean and interval for every combination of `by`, over the other kinds, R and widths.
 
     Args:
         study, rows: what is drawn and where it comes from.
@@ -115,7 +115,7 @@ def _is_random(rows: pd.DataFrame) -> pd.Series:
 
 
 def _number(rows: pd.DataFrame, by: Sequence[str], name: str) -> pd.Series:
-    """How many values of a column there are where rows agree with each row."""
+    """Count the values of a column among the rows that agree with each row."""
     return rows.groupby(list(by), observed=True)[name].transform("nunique")
 
 
@@ -160,7 +160,8 @@ def overview_and_widths(
 
 
 def drawable(pictures: Iterable[Callable[[], Picture]]) -> Pictures:
-    """Those of a figure that can be drawn; raises `NothingToDraw` with the first reason where none can."""
+    """Return the pictures of a figure that can be drawn; raise `NothingToDraw` with the first reason if none
+    can."""
     reasons, drawn = [], 0
     for draw in pictures:
         try:
@@ -175,13 +176,13 @@ def drawable(pictures: Iterable[Callable[[], Picture]]) -> Pictures:
 
 
 def note(words: Iterable[str], missing: Sequence[str] = ()) -> str:
-    """A sentence of `words`, and one on what is missing."""
+    """Return a sentence of `words`, and one on what is missing."""
     text = "; ".join(words)
     return f"{text[0].upper()}{text[1:]}." + (f" Incomplete: {'; '.join(missing)}." if missing else "")
 
 
 def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> str:
-    """How many models and tasks stand behind each mean, and what its interval is."""
+    """Return how many models and tasks are behind each mean, and what its interval is."""
     spans = [
         plural(most, name) if least == most else f"{least} to {most} {name}s"
         for name, column in ((word, "num_models"), ("task", "num_tasks"))
@@ -194,7 +195,7 @@ def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> 
 
 
 def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
-    """The widths and R of what is shown, whether means are over them, and what out of distribution is."""
+    """Return the widths and R shown, whether means are over them, and what out of distribution is."""
     said, groups = [], kept.groupby(list(point), observed=True)
     for name, word in ((name, word) for name, word in SHOWN.items() if name not in point):
         several = groups[name].nunique().max() > 1

@@ -1,4 +1,4 @@
-"""What a figure is given, what it gives back, and the files of that."""
+"""The input of a figure, its output, and the files of that."""
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ Pictures = Iterator[Picture]
 
 @dataclass(frozen=True)
 class Choice:
-    """Which cells and which member the activation figures show."""
+    """The cells and the member that the activation figures show."""
 
     data_seed: int | None = None  # None: the first there is
     seed: int | None = None
@@ -65,7 +65,7 @@ class Choice:
 
 
 def png_of(picture: Picture) -> bytes:
-    """The picture as a PNG."""
+    """Return the picture as a PNG."""
     figure, buffer = picture.figure, io.BytesIO()
     canvas, engine = FigureCanvasAgg(figure), figure.get_layout_engine()
     if engine is not None:  # places everything once: `savefig` would, and draw all, once more for every file
@@ -77,14 +77,14 @@ def png_of(picture: Picture) -> bytes:
 
 
 def write_pngs(pictures: Mapping[str, Picture], folder: Path) -> list[Path]:
-    """Writes NAME.png of each; where they are."""
+    """Write NAME.png of each picture; return the paths."""
     for name, picture in pictures.items():
         (folder / f"{name}.png").write_bytes(png_of(picture))
     return [folder / f"{name}.png" for name in pictures]
 
 
 def save(picture: Picture, figures: Path, tables: Path, vector: Sequence[str] = ()) -> bytes:
-    """Writes NAME.png and what `vector` asks for to `figures`, and NAME.csv to `tables`; returns the PNG."""
+    """Write NAME.png and the formats in `vector` to `figures`, and NAME.csv to `tables`; return the PNG."""
     png = png_of(picture)
     with atomic_path(figures / f"{picture.name}.png") as temporary:
         temporary.write_bytes(png)

@@ -25,7 +25,7 @@ NUMBERS = {"num_rules": "R", "num_modules": "M", "parts": "k"}  # what a reader 
 
 
 class Look(NamedTuple):
-    """How a variant is drawn."""
+    """The look of a variant."""
 
     colour: str
     marker: str
@@ -106,15 +106,18 @@ def _values(key: pd.Series) -> list[Any]:
 
 
 def _wrapped(column: str | None, value: object, characters: float) -> str:
-    """A label in lines: what stands behind a colon in one of its own; a number says of what."""
+    """Return a label in lines; the part behind a colon has its own line, and a number says of what."""
     text = value if isinstance(value, str) else f"{NUMBERS.get(str(column), column)} = {value:,}"
     lines = (textwrap.fill(part, int(characters), break_long_words=False) for part in text.split(": "))
     return "\n".join(lines)
 
 
 def looks(variants: pd.Series) -> dict[str, Look]:
-    """The look of every variant, in order: `variants` is a column as a study has it, whose categories are all
-    the study's variants, so that each looks the same in all figures."""
+    """Return the look of every variant, in order.
+
+    The categories of the column `variants` are all the study's variants, so that each looks the same in all
+    figures.
+    """
     spare = map(Look, cycle(COLOURS), cycle(MARKERS))
     known = {RANDOM: Look("#7F7F7F", "_", "--")}
     for family in FAMILIES.values():

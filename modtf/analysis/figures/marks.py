@@ -1,4 +1,4 @@
-"""What stands in a panel: lines with intervals, curves with bands, bars, dots beside names."""
+"""The marks in a panel: lines with intervals, curves with bands, bars, dots beside names."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -52,7 +52,7 @@ def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) ->
 
 
 def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """A bar with its interval for every variant; one too low to be seen says so."""
+    """Draw a bar with its interval for every variant; one too low to be seen says so."""
     for place, (name, look, line) in enumerate(by_variant(data, looks)):
         hollow = {"facecolor": "none", "edgecolor": look.colour, "linestyle": "--"}
         style: dict[str, Any] = hollow if look.line == "--" else {"color": look.colour}
@@ -85,7 +85,8 @@ def dots(
 def named_rows(
     axes: Axes, names: Sequence[str], limit: float, unit: str = "{:+.0%}", inside: bool = False
 ) -> None:
-    """A line for every name, from above, 0 in the middle; names stand `inside` all panels or at the first."""
+    """Draw a line for every name, from the top, 0 in the middle; names stand `inside` all panels or at the
+    first."""
     place = axes.get_subplotspec()
     shown = names if inside or place is None or place.is_first_col() else [""] * len(names)
     axes.set_yticks(range(len(names)), shown)
@@ -102,7 +103,7 @@ def whiskers(rows: pd.DataFrame, *names: str) -> NDArray[np.float64]:
 
 
 def _axes(axes: Axes, data: pd.DataFrame, x: str = "") -> None:
-    """The whole range of a bounded measure; performance from 0, or logarithmic if it spans magnitudes."""
+    """Set the axis: the whole range of a bounded measure; performance from 0 or logarithmic."""
     place = axes.get_subplotspec()
     if x and place is not None and place.is_last_row():
         axes.set_xlabel(X_LABELS.get(x, x.capitalize()))

@@ -20,14 +20,14 @@ NAMES = (64, 32)  # of rows and of columns that a matrix has room for
 
 
 def as_table(values: NDArray[np.float64], names: Sequence[str] | None = None, **columns: Any) -> pd.DataFrame:
-    """A matrix [R, M] as a row per rule, by its number or name, and module, for `heat_maps`."""
+    """Return a matrix [R, M] as a row per rule, by its number or name, and module, for `heat_maps`."""
     rule, module = (index.ravel() for index in np.indices(values.shape))
     rules = rule if names is None else pd.Categorical.from_codes(rule, list(names))
     return pd.DataFrame({"rule": rules, "module": module, "probability": values.ravel(), **columns})
 
 
 def heat_maps(tables: list[pd.DataFrame], *drawn: Any) -> Picture:
-    """A picture of matrices with a colour bar, of tables of `as_table`, drawn as in `panels`."""
+    """Draw matrices with a colour bar, from tables of `as_table`, like `panels`."""
     picture = panels(heat_map, pd.concat(tables, ignore_index=True), *drawn)
     (body,) = picture.figure.subfigs
     colours = ScalarMappable(Normalize(0, 1), COLOURS)

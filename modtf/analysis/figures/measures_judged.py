@@ -1,4 +1,4 @@
-"""Which measures track specialisation: their rank correlation with alignment, with intervals."""
+"""The figure of measures that track specialisation: their rank correlation with alignment, with intervals."""
 
 from collections.abc import Mapping
 

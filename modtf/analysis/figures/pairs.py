@@ -84,14 +84,14 @@ def against_modular(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 def _score(row: Any) -> str:
-    """What a score is called, in one line and another: "Loss: in distribution", "Alignment: encoder"."""
+    """Return the name of a score, in one line and another: "Loss: in distribution", "Alignment: encoder"."""
     distribution, label = str(row.distribution), MEASURES[row.measure].axis_label
     second = getattr(row, "place", "") if distribution == NO_CONDITION else distribution
     return f"{label}: {second}" if second else label
 
 
 def _reach(table: pd.DataFrame) -> dict[str, float]:
-    """How far the axis of every score reaches on both sides."""
+    """Return the extent of every score's axis on both sides."""
     means = table["gain"].abs().groupby(table["score"]).max()
     ends = table[["low", "high"]].abs().max(axis=1).groupby(table["score"]).max().fillna(0)
     return {name: 1.1 * max(mean, min(ends[name], LONGEST * mean)) + 0.01 for name, mean in means.items()}

@@ -1,4 +1,4 @@
-"""Who wins: the shares of the votes, overall and by kind."""
+"""The ranking figure: the shares of the votes, overall and by kind."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -37,7 +37,7 @@ MODULES = {
 
 
 def check_figure(name: str, draw: Any) -> None:
-    """Raises `ValueError` unless `draw` can be called with a study and a choice."""
+    """Raise `ValueError` unless `draw` can be called with a study and a choice."""
     try:
         inspect.signature(draw).bind("study", "choice")
     except (TypeError, ValueError) as error:  # some of Python's own have no signature
@@ -53,7 +53,7 @@ FIGURES: Registry[Draw] = Registry(
 
 
 def register_figure(name: str, families: Sequence[str] | None = None) -> Callable[[Draw], Draw]:
-    """A decorator that makes a function a figure: of `study.figure(name)`, of the report, of `--figures`.
+    """Register a function as a figure of `study.figure(name)`, the report and `--figures` (a decorator).
 
     The function is called with a `Study` and a `Choice` and yields `Picture`s, or raises `NothingToDraw`;
     `Picture` shows one.

@@ -92,7 +92,7 @@ def against_steps(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 def comparable(rows: pd.DataFrame, panel: list[str]) -> pd.DataFrame:
-    """The steps that all cells of a panel share: a curve must not bend because a cell ends."""
+    """Return the steps that all cells of a panel share: a curve must not bend because a cell ends."""
     cells = rows.groupby(panel, observed=True)["folder"].transform("nunique")
     return rows[rows.groupby([*panel, "step"], observed=True)["folder"].transform("nunique") == cells]
 

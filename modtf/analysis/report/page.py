@@ -61,18 +61,18 @@ class Section:
 
 
 def anchor(title: str) -> str:
-    """What links to a section point at."""
+    """Return the link target of a section."""
     return "".join(c if c.isalnum() else "-" for c in title.lower())
 
 
 def figure_title(name: str) -> str:
-    """The heading of a registered figure."""
+    """Return the heading of a registered figure."""
     words = name.replace("_", " ").replace(" vs ", " against ").capitalize()
     return words.replace("num rules", "number of rules").replace("seq len", "sequence length")
 
 
 def render(title: str, sections: Sequence[Section]) -> str:
-    """The page: whatever stands in the sections is shown as text, but for `content`."""
+    """Render the page: everything in the sections is shown as text, except `content`."""
     loader = PackageLoader("modtf.analysis.report", "")
     clean: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": StrictUndefined}
     template = Environment(loader=loader, autoescape=True, **clean).get_template("page.html")
@@ -80,7 +80,7 @@ def render(title: str, sections: Sequence[Section]) -> str:
 
 
 def contents_section(study: TrainedModels) -> Section:
-    """How many models there are, and the words that all that follows uses."""
+    """Return the section on the number of models, and on the words used below."""
     kinds = contents(study.results)
     text = (
         f"{plural(kinds['models'].sum(), 'trained model')} in {plural(kinds['cells'].sum(), 'cell')}. A kind "
@@ -107,7 +107,7 @@ def contents_section(study: TrainedModels) -> Section:
 
 
 def protocols_section(study: TrainedModels) -> Section:
-    """How the cells of every protocol were trained and evaluated."""
+    """Return the section on how the cells of every protocol were trained and evaluated."""
     rows = {}
     for cell in study.cells:
         if cell.is_finished and cell.protocol not in rows:
@@ -135,7 +135,7 @@ def missing_section(study: TrainedModels, undrawn: Sequence[tuple[str, str]]) ->
 
 
 def claims_section(study: TrainedModels, judged: pd.DataFrame) -> Section:
-    """The verdict on every claim in every kind, and the number that decided it."""
+    """Return the section with the verdicts on all claims by task type, and the deciding numbers."""
     text = (
         "A kind of task supports a claim if the interval of every number it stands on lies where the claim "
         "says. It contradicts it if one lies on the other side, after Holm's correction for the number of "
@@ -163,7 +163,7 @@ def claims_section(study: TrainedModels, judged: pd.DataFrame) -> Section:
 
 
 def paired_section(paired: pd.DataFrame) -> Section:
-    """The paired comparisons, cell by cell."""
+    """Return the section with the paired comparisons, cell by cell."""
     title = "Paired comparisons, cell by cell"
     if paired.empty:
         return Section(title, warnings=["No variant and the next less informed one share a task and seed."])
@@ -176,7 +176,7 @@ def paired_section(paired: pd.DataFrame) -> Section:
 
 
 def measures_section(groups: Sequence[str] = GROUPS, texts: Sequence[str] = ()) -> Section:
-    """What every measure of some groups means."""
+    """Return the section that explains every measure of some groups."""
     rows = [
         {
             "measure": m.name,

@@ -31,7 +31,7 @@ def write_report(
     vector: Sequence[str] = (),
     **choice: Any,
 ) -> Path:
-    """Writes report.html, figures/ and tables/; what an earlier report left there and this one lacks goes.
+    """Write report.html, figures/ and tables/; remove files of an earlier report that this one lacks.
 
     Args:
         study: what to report.
@@ -99,7 +99,7 @@ def write_report(
 
 
 def _replace_what_was(out: Path, written: set[str]) -> None:
-    """Removes the files of the report that stood here before and that this one has not; remembers its own."""
+    """Remove the files of the earlier report that this one lacks; remember its own."""
     record = out / WRITTEN
     before = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
     for name in set(before) - written:
