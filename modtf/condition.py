@@ -76,11 +76,6 @@ class Condition:
         found = [(n, v.shape, v.dtype.str) for n, v in self.arrays.items()]
         return (*found, *((n, repr(v)) for n, v in (self.options or {}).items() if n not in self.arrays))
 
-    @property
-    def form(self) -> Hashable:
-        """Conditions with arrays that have the same one share a pipeline."""
-        return self.scale, self.seq_len, self.form_of_options
-
     def of(self, what: str) -> str:
         """Return the name of a performance or a split under this condition: "loss", "loss_scale2", ..."""
         return what if self.name == IID else f"{what}_{self.name}"

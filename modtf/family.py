@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtf.checks import check_attributes, check_choice, check_integer, check_name, check_number, is_number
@@ -147,6 +147,23 @@ class Family:
         raise NotImplementedError
 
     # What follows from that.
+
+    def smoke(self, task: "Task") -> "Preset":
+        """Return the smallest preset that runs everything: training, evaluations, the table, all pictures.
+
+        It is `quick` with two tasks, a few steps, and evaluations of a few examples as in training and under
+        the headline condition. Its numbers mean nothing.
+        """
+        quick = self.quick(task)
+        batch_size = min(quick.protocol.training.batch_size, 64)
+        headline = tuple(c.name for c in self.conditions if self.headline in (c.name, c.group))
+        training = replace(quick.protocol.training, steps=20, batch_size=batch_size, evaluations=2)
+        evaluation = replace(
+            quick.protocol.evaluation, batches=1, batch_size=batch_size, activation_batch_size=batch_size,
+            tokens=batch_size, draws=5, tokens_per_draw=batch_size, conditions=headline,
+        )  # fmt: skip
+        protocol = replace(quick.protocol, training=training, evaluation=evaluation)
+        return replace(quick, tasks=2, seeds=1, protocol=protocol)
 
     def variant(self, name: str) -> Variant:
         """Return the variant of a name; a name that the family lacks is a registered router or model."""

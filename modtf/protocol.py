@@ -193,7 +193,11 @@ class Preset:
         return Protocol(replace(self.protocol.training, steps=steps), sizes)
 
 
-PRESETS = {"quick": "quick", "paper": "published"}  # name on the command line -> method of a `Family`
+PRESETS = {
+    "quick": "quick",
+    "paper": "published",
+    "smoke": "smoke",
+}  # name on the command line -> method of a `Family`
 
 
 def preset(name: str, task: "Task") -> Preset:

@@ -53,11 +53,21 @@ def _say(line: str) -> None:
 
 
 def alike(conditions: Sequence[Condition]) -> list[tuple[Condition, ...]]:
-    """Conditions in groups that one pipeline and one program serve: they differ in the values of arrays."""
+    """Return conditions in groups that one pipeline and one program serve: of one group all shapes are equal,
+    and the factors on the inputs and the values of arrays may differ."""
     groups: dict[Any, list[Condition]] = {}
     for condition in conditions:
-        groups.setdefault(condition.form if condition.arrays else condition.name, []).append(condition)
+        groups.setdefault((condition.seq_len, condition.form_of_options), []).append(condition)
     return [tuple(group) for group in groups.values()]
+
+
+def _arrays(conditions: Sequence[Condition]) -> list[dict[str, np.ndarray]]:
+    """Return what tells conditions that are `alike` from each other, as arrays by name."""
+    scales = {condition.scale for condition in conditions}
+    return [
+        {**one.arrays, **({"scale": np.array(one.scale, np.float64)} if len(scales) > 1 else {})}
+        for one in conditions
+    ]
 
 
 class Source:
@@ -138,6 +148,7 @@ def make_batches(  # noqa: C901  # host and device side by side
     batch, for a program that makes it.
     """
     num_rules, of_stream = population.task.num_rules, conditions[0].stream_options()
+    count = len(conditions)
     if draws is not None:
         of_stream["rule_probs"] = metrics.rule_distributions(num_rules, draws)
 
@@ -154,21 +165,23 @@ def make_batches(  # noqa: C901  # host and device side by side
             made = starting_at(begin, arrays).take(end - begin)
             return made.enumerate(begin).map(lambda step, batch: needed(step, *batch))
 
-        if len(conditions) == 1:
+        if count == 1:
             return Source(lambda steps, first, last: under({}, first * steps, last * steps))
-        arrays = tf.data.Dataset.from_tensor_slices(_stacked([c.arrays for c in conditions]))
+        stacked = _stacked(_arrays(conditions))
 
         def shares(steps: int, first: int, last: int) -> tf.data.Dataset:
-            def of(number: tf.Tensor) -> tf.data.Dataset:
-                return arrays.flat_map(lambda a: under(a, number * steps, (number + 1) * steps))
+            def of(place: tf.Tensor) -> tf.data.Dataset:
+                number, which = place // count, place % count
+                arrays = tf.nest.map_structure(lambda values: tf.gather(values, which), stacked)
+                return under(arrays, number * steps, (number + 1) * steps)
 
-            return tf.data.Dataset.range(first, last).flat_map(of)
+            return tf.data.Dataset.range(first * count, last * count).flat_map(of)
 
-        return Source(shares, count=len(conditions))
+        return Source(shares, count=count)
 
-    stream, count = DeviceStream(population, batch_size, split, **of_stream), len(conditions)
+    stream = DeviceStream(population, batch_size, split, **of_stream)
     own = stream.given["options"]
-    given = _stacked([{**stream.given, "options": {**own, **condition.arrays}} for condition in conditions])
+    given = _stacked([{**stream.given, "options": {**own, **arrays}} for arrays in _arrays(conditions)])
 
     def make(element: Any) -> Any:
         features, target = stream.make(element["step"], given=element["given"])

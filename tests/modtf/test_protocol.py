@@ -3,7 +3,8 @@
 import pytest
 
 from modtf.cell import Cell
-from modtf.families import FAMILIES, IID, with_free_rules
+from modtf.families import FAMILIES, IID
+from modtf.models.routers import default_variants
 from modtf.protocol import PRESETS, Evaluation, Protocol, Training, preset, tail_length
 from modtf.studies.estimate import evaluation_tokens
 from modtf.task import Task
@@ -18,8 +19,11 @@ def test_presets(name, arch, setting):
     task = Task(arch, setting)
     found = preset(name, task)
     training = found.protocol.training
-    assert found.protocol == {"paper": Protocol.published, "quick": Protocol.quick}[name](task)
     assert training.steps % training.evaluations == 0
+    assert training.clipnorm == Protocol.published(task).training.clipnorm  # one clip rule
+    if name == "smoke":
+        return
+    assert found.protocol == {"paper": Protocol.published, "quick": Protocol.quick}[name](task)
     epochs, every, tail = epochs_of(training)
     assert training.steps % epochs == 0
     assert epochs // every == training.evaluations
@@ -33,16 +37,28 @@ def test_presets(name, arch, setting):
     assert found.tasks >= 3  # so that there is an interval to show
     assert task.replace(num_rules=found.num_rules).num_rules >= 2
     assert found.width >= 1
-    assert training.clipnorm == Protocol.published(task).training.clipnorm  # one clip rule
 
 
-@pytest.mark.parametrize("arch", with_free_rules())
+@pytest.mark.parametrize("arch", [name for name, family in FAMILIES.items() if family.checkpoint == "tail"])
 def test_evaluation_costs_at_most_a_tenth_of_a_quick_training(arch):
     task = Task(arch)
     found = preset("quick", task)
-    cell = Cell(task, found.width, "modular", ((0, 0),), found.protocol)
+    cell = Cell(task, found.width, default_variants(task.family)[0], ((0, 0),), found.protocol)
     trained = found.protocol.training.steps * cell.step_tokens
     assert evaluation_tokens(cell) / BACKWARD <= trained / 10
+
+
+@pytest.mark.parametrize(("arch", "setting"), EVERY)
+def test_a_smoke_run_is_tiny_and_has_all_that_a_table_shows(arch, setting):
+    task = Task(arch, setting)
+    found, family = preset("smoke", task), task.family
+    training, sizes = found.protocol.training, found.protocol.evaluation
+    assert (found.tasks, found.seeds, training.evaluations) == (2, 1, 2)
+    assert training.steps * training.batch_size <= 20 * 64 >= sizes.batches * sizes.batch_size * 10
+    shown = [family.condition(name) for name in sizes.conditions]
+    assert {condition.group or condition.name for condition in shown} == {family.headline}
+    if family.headline in family.groups:
+        assert len(shown) == sum(condition.group == family.headline for condition in family.conditions)
 
 
 def test_a_shorter_training_is_evaluated_on_less():
@@ -56,7 +72,7 @@ def test_a_shorter_training_is_evaluated_on_less():
 
 
 def test_the_names_of_presets():
-    with pytest.raises(ValueError, match="preset='slow' is not known; expected one of quick, paper"):
+    with pytest.raises(ValueError, match="preset='slow' is not known; expected one of quick, paper, smoke"):
         preset("slow", Task())
 
 

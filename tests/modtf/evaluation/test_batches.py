@@ -41,6 +41,22 @@ def test_conditions_that_differ_in_arrays_alone_are_alike():
     assert alike([IID, a, LONGER, b, longer, other]) == [(IID,), (a, b), (LONGER,), (longer,), (other,)]
 
 
+def test_conditions_of_one_length_share_a_pipeline_and_read_what_each_reads_alone():
+    scaled = Condition("scale2", "inputs x 2", scale=2.0)
+    assert alike([IID, scaled, LONGER]) == [(IID, scaled), (LONGER,)]
+
+    def batches(*conditions):
+        source = make_batches(POPULATION, "target", 4, "test", conditions)
+        with source.share(3) as iterator:
+            read = [tf.nest.flatten(next(iterator)) for _ in range(3 * source.count)]
+        return [[tensor.numpy() for tensor in batch] for batch in read]
+
+    alone = batches(IID) + batches(scaled)
+    for together, expected in zip(batches(IID, scaled), alone, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(together, expected, strict=True))
+    assert not np.array_equal(alone[0][0], alone[3][0])
+
+
 def counting(shape=()):
     return tf.data.Dataset.counter().map(lambda i: tf.fill(shape, i))
 
