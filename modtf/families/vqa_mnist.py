@@ -120,7 +120,7 @@ class VQAMNIST(Family):
         batch_size = -(-60 // asked) * asked  # as many of every question
         training = Training(steps=3_000, learning_rate=1e-3, batch_size=batch_size, evaluations=10, tail=TAIL)
         sizes: dict[str, Any] = dict.fromkeys(("batch_size", "activation_batch_size"), 4 * batch_size)
-        evaluation = Evaluation(batches=30, tokens=2_520, draws=5, tokens_per_draw=252, **sizes)
+        evaluation = Evaluation(batches=10, tokens=2_520, draws=5, tokens_per_draw=252, **sizes)
         return Preset(task.num_rules, 16, 3, 1, Protocol(training, evaluation))
 
 

@@ -1,4 +1,4 @@
-"""`modtf run --preset=smoke` and its report: the whole path of every family, in under a minute of CPU time."""
+"""`modtf run --preset=smoke` and its report: the whole path of every family, under a minute of CPU time."""
 
 import pytest
 from processes import python

@@ -3,8 +3,7 @@
 import pytest
 
 from modtf.cell import Cell
-from modtf.families import FAMILIES, IID
-from modtf.models.routers import default_variants
+from modtf.families import FAMILIES, IID, with_free_rules
 from modtf.protocol import PRESETS, Evaluation, Protocol, Training, preset, tail_length
 from modtf.studies.estimate import evaluation_tokens
 from modtf.task import Task
@@ -39,11 +38,11 @@ def test_presets(name, arch, setting):
     assert found.width >= 1
 
 
-@pytest.mark.parametrize("arch", [name for name, family in FAMILIES.items() if family.checkpoint == "tail"])
+@pytest.mark.parametrize("arch", with_free_rules())
 def test_evaluation_costs_at_most_a_tenth_of_a_quick_training(arch):
     task = Task(arch)
     found = preset("quick", task)
-    cell = Cell(task, found.width, default_variants(task.family)[0], ((0, 0),), found.protocol)
+    cell = Cell(task, found.width, "modular", ((0, 0),), found.protocol)
     trained = found.protocol.training.steps * cell.step_tokens
     assert evaluation_tokens(cell) / BACKWARD <= trained / 10
 
