@@ -57,7 +57,7 @@ def define_cell_flags(values: flags.FlagValues, out: str | None = None, several:
     """Add the other flags of a cell; `out` is the help of --out, if the command has none."""
     settings = dict.fromkeys(name for family in FAMILIES.values() for name in family.settings)
     words = "quick: minutes on two cores, not the paper's protocol. paper: as published, many hours. smoke: "
-    words += "under a minute, to see that all works; its numbers mean nothing."
+    words += "about a minute, to see that all works; its numbers mean nothing."
     _define(values, "preset", words, list(PRESETS), default="quick")
     if out is not None:
         flags.DEFINE_string("out", None, out, flag_values=values)
