@@ -17,7 +17,7 @@ BATCH = 256
 
 
 def measure(make: Callable[[], Iterable[Any]], examples_each: int, seconds: float) -> tuple[float, float]:
-    """Reads for about `seconds` of CPU time; examples per CPU second and per second on the clock."""
+    """Read for about `seconds` of CPU time; return examples per CPU second and per second on the clock."""
     elements: Iterator[Any] = iter(make())
     next(elements)  # the first one pays for the making
     cpu, wall, count = time.process_time(), time.perf_counter(), 0

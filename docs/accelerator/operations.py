@@ -43,7 +43,7 @@ OPCODE = re.compile(r"(?:^|[\s)}])([a-z][a-z\-]*)\(")
 
 
 def operations(text: str) -> int:
-    """What a program in HLO text starts, loops as often as they turn."""
+    """Count the operations that a program in HLO text starts, loops as often as they turn."""
     by_computation: dict[str, list[tuple[str, str]]] = defaultdict(list)  # of (opcode, instruction)
     computation = ""
     for line in text.splitlines():
@@ -72,7 +72,7 @@ def operations(text: str) -> int:
 
 
 def compiled(given: argparse.Namespace, form: str):
-    """The program of some steps that make their own data, compiled for the card; and their number."""
+    """Return the program of some steps that make their own data, compiled for the card; and their number."""
     topology = topologies.get_topology_desc(
         platform="cuda", target_config=given.target.read_text(encoding="utf-8"), topology="1x1x1"
     )

@@ -38,7 +38,7 @@ KEY = ("arch", "num_rules", "width", "variant", "processes")
 
 
 def training_step(code: Path, cell: Matched, variant: str, device: str):
-    """A function that takes one training step, as `train_step` of `main.py` does."""
+    """Return a function that takes one training step, as `train_step` of `main.py` does."""
     import torch
     from released import load, make_batch, make_model, make_training
 
@@ -60,7 +60,7 @@ def training_step(code: Path, cell: Matched, variant: str, device: str):
 
 
 def work(connection, code: Path, device: str) -> None:
-    """A process that trains what it is told to, when it is told to begin."""
+    """Run a process that trains what it is told to, when it is told to begin."""
     import torch
 
     torch.backends.cudnn.deterministic = True
@@ -92,7 +92,7 @@ def work(connection, code: Path, device: str) -> None:
 
 
 def measure(workers: list, cell: Matched, variant: str, seconds: float) -> dict:
-    """The row of as many processes as there are connections in `workers`."""
+    """Return the row of as many processes as there are connections in `workers`."""
     for connection in workers:
         connection.send((cell, variant, seconds, len(workers)))
     answers = [connection.recv() for connection in workers]
@@ -126,7 +126,7 @@ def device_name(device: str) -> str:
 
 
 def write(path: Path, rows: list[dict]) -> None:
-    """The whole file or, where it is killed, the one before."""
+    """Write the whole file; a kill leaves the one before."""
     temporary = path.with_suffix(".writing")
     temporary.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     temporary.rename(path)

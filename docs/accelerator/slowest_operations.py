@@ -1,4 +1,4 @@
-"""What took the device's time in the traces of `launch/bench.py --profile`: operations, summed up by name.
+"""Sum up the device's time in traces of `launch/bench.py --profile`, by name of operation.
 
 python docs/accelerator/slowest_operations.py --profile=traces --json=card.json
 """
@@ -17,7 +17,7 @@ OUTER = ("ThunkExecutor", "while", "call", "conditional")  # which hold others
 
 
 def device_threads(events: list[dict[str, Any]]) -> set[tuple[int, int]]:
-    """Where an accelerator's streams stand in a trace, or else the threads of XLA on a CPU."""
+    """Return the threads of an accelerator's streams in a trace, or else those of XLA on a CPU."""
     named = [event for event in events if event.get("ph") == "M"]
     processes = {e["pid"]: e["args"]["name"] for e in named if e["name"] == "process_name"}
     threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in named if e["name"] == "thread_name"}
@@ -27,7 +27,7 @@ def device_threads(events: list[dict[str, Any]]) -> set[tuple[int, int]]:
 
 
 def operations(events: list[dict[str, Any]], steps: int) -> tuple[float, dict[str, float]]:
-    """How many a step has, and name -> milliseconds of a step, the slowest first."""
+    """Return the operations per step, and name -> milliseconds of a step, the slowest first."""
     places, times, count = device_threads(events), defaultdict[str, float](float), 0
     for event in events:
         is_here = event.get("ph") == "X" and (event["pid"], event.get("tid")) in places

@@ -43,7 +43,7 @@ def released_values(folder: Path) -> pd.DataFrame:
 
 
 def our_values(folder: Path) -> pd.DataFrame:
-    """The same of modtf's results."""
+    """Return the same values of modtf's results."""
     results = modtf.load_results(folder)
     tail = results[results["checkpoint"] == "tail"].assign(when="tail")
     history = load_history(folder)

@@ -26,7 +26,7 @@ SMALLER = 10  # evaluations while training read a tenth
 
 
 def cell_of(matched: Matched, variant: str, data_seed: int, seeds: int) -> modtf.Cell:
-    """The cell with the same size, steps and evaluations as the released model's run."""
+    """Return the cell with the same size, steps and evaluations as the released model's run."""
     task = modtf.Task(matched.arch, matched.setting, matched.num_rules, **matched.options)
     protocol = modtf.Protocol.published(task).replace(
         steps=matched.steps,

@@ -37,7 +37,7 @@ SEARCHES = {1: 4, 2: 6}  # numbers a token has for each rule
 
 
 def load(code: Path, cell: Matched):
-    """The modules `data` and `model` of a folder of the released code."""
+    """Load the modules `data` and `model` of a folder of the released code."""
     for name in ("data", "model"):
         sys.modules.pop(name, None)
     sys.path.insert(0, str(code / cell.folder))
@@ -48,7 +48,7 @@ def load(code: Path, cell: Matched):
 
 
 def make_model(module, cell: Matched, variant: str):
-    """The model as `main.py` makes it."""
+    """Make the model as `main.py` does."""
     name, options = OPTIONS[variant]
     rules, width, dim = cell.num_rules, cell.width, 4 * cell.width
     if cell.arch == "mlp":
@@ -69,7 +69,7 @@ def search_of(cell: Matched) -> int:
 
 
 def make_batch(module, cell: Matched, data_seed: int, examples: int, double: bool = False):
-    """Inputs, rules and labels of a batch: tensors, the rules one-hot [tokens, R]."""
+    """Return inputs, rules and labels of a batch: tensors, the rules one-hot [tokens, R]."""
     if cell.arch == "mlp":
         data, label = module.data_v2(examples, cell.num_rules, data_seed, double)
         inputs, rule = [torch.Tensor(data)], data[:, 2:]
@@ -83,7 +83,7 @@ def make_batch(module, cell: Matched, data_seed: int, examples: int, double: boo
 
 
 def make_training(model, cell: Matched):
-    """The optimizer and the loss that the released scripts train with."""
+    """Return the optimizer and the loss that the released scripts train with."""
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     criterion = torch.nn.L1Loss() if cell.setting == "regression" else torch.nn.BCEWithLogitsLoss()
     return optimizer, criterion

@@ -1,4 +1,4 @@
-"""What routing costs the network of the digit questions: the same layers without it, by Keras.
+"""The network of the digit questions without routing, in plain Keras layers, to compare costs.
 
 modtf bench --arch=vqa_mnist --variant=all_all_all --plugin=docs/performance/plain_layers.py
 """

@@ -225,8 +225,7 @@ LABELS = {Affine: _affine, Lookup: _search, LinearDynamics: _dynamics}
 
 
 def has_textbook(task: Task, variant: str) -> bool:
-    """Whether the task's data, by its default options, its architecture and the variant are written in
-    textbook form."""
+    """Return whether the task's data, its architecture and the variant exist in textbook form."""
     architecture, options = ARCHITECTURES[task.family.architecture], task.family.complete({})
     by_default = all(getattr(task, name) == value for name, value in options.items())
     known = data_class(task.family) in LABELS and architecture in TEXTBOOK
@@ -234,7 +233,8 @@ def has_textbook(task: Task, variant: str) -> bool:
 
 
 def textbook_model(task: Task, variant: str, width: int) -> keras.Model:
-    """The textbook form of `modtf.build(task, variant, width)`, built and compiled by Keras's defaults."""
+    """Return the textbook form of `modtf.build(task, variant, width)`, built and compiled by Keras's
+    defaults."""
     model = TEXTBOOK[ARCHITECTURES[task.family.architecture]](task, variant, width)
     features, _ = next(iter(textbook_dataset(task, batch_size=2)))
     model(features)  # creates its weights
@@ -246,7 +246,7 @@ def textbook_model(task: Task, variant: str, width: int) -> keras.Model:
 
 @BASELINES.register("textbook")
 def textbook(model: ModularModel) -> tuple[keras.Model, tf.data.Dataset] | None:
-    """The textbook form beside a model of modtf; None where there is none."""
+    """Return the textbook form of a model of modtf; None if there is none."""
     task = model.population.task
     if not has_textbook(task, model.variant):
         return None

@@ -29,17 +29,17 @@ def read() -> modtf.Study:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The tables of the page."""
+    """Return the tables of the page."""
     return {"corruptions.md": [table_1(part) for part in study.by_kind]}
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Writes the pictures of the contrast that was run."""
+    """Write the pictures of the contrast that was run."""
     return write_pngs({name: study.by_kind[0].figure(name)[0] for name in FIGURES}, folder)
 
 
 def samples(out: Path, dataset: str) -> None:
-    """The contact sheet."""
+    """Write the contact sheet."""
     task = Task("corruptions", dataset=dataset)
     columns = ["id", *(name_of((name,)) for name in CORRUPTIONS), *(name.lower() for name in COMPOSED)]
     figure = Figure(figsize=(0.95 * len(columns), 0.95 * IMAGES + 0.3), dpi=100)

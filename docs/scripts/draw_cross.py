@@ -135,7 +135,7 @@ def _mark(axes: Axes, data: pd.DataFrame, known: Mapping[str, Look]) -> None:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The table of the page."""
+    """Return the table of the page."""
     return {"misrouting.md": [stands_on(study.cells, "last", cross_table(cross(study)))]}
 
 

@@ -19,7 +19,7 @@ TOLD = {"tokens taken as independent": "#D55E00", "documents given": "#0072B2"}
 
 
 def told(num_documents: int, seed: int) -> list[float]:
-    """The adjusted mutual information by either way."""
+    """Return the adjusted mutual information by either way."""
     generator = np.random.default_rng(seed)
     document = np.repeat(np.arange(num_documents), LENGTH)
     label = generator.permutation(np.arange(num_documents) % LABELS)[document]
@@ -36,7 +36,7 @@ def told(num_documents: int, seed: int) -> list[float]:
 
 
 def draw(path: Path) -> None:
-    """Writes the figure."""
+    """Write the figure."""
     figure = Figure(figsize=(6.4, 2.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()

@@ -20,13 +20,13 @@ def read() -> modtf.Study:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The table of the page: all routers have one R."""
+    """Return the table of the page: all routers have one R."""
     judged = markdown_table(*judged_cells(study.judged_measures)["routers at one R"])
     return {"measures.md": [stands_on(study.cells, study.checkpoint, judged)]}
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Writes the picture of the page."""
+    """Write the picture of the page."""
     [picture] = study.figure("measures_judged")
     return write_pngs({picture.name: picture}, folder)
 

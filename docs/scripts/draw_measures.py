@@ -20,7 +20,7 @@ Matrices = dict[str, np.ndarray]
 
 
 def one_each(modules: list[int], num_modules: int) -> np.ndarray:
-    """The matrix [R, M] that sends rule r to module `modules[r]` alone."""
+    """Return the matrix [R, M] that sends rule r to module `modules[r]` alone."""
     return np.eye(num_modules)[modules]
 
 
@@ -47,7 +47,7 @@ PICTURES = {
 
 
 def draw(name: str, title: str, matrices: Matrices, folder: Path = IMAGES) -> Path:
-    """Writes one heat map per matrix, side by side, to folder/NAME.png."""
+    """Write one heat map per matrix, side by side, to folder/NAME.png."""
     tables = [as_table(values, variant=case) for case, values in matrices.items()]
     note = "Rows: rules; columns: modules."
     picture = heat_maps(tables, name, title, note, None, "variant", (1.9, 2.1))
@@ -58,7 +58,7 @@ def draw(name: str, title: str, matrices: Matrices, folder: Path = IMAGES) -> Pa
 
 
 def table(matrices: Matrices) -> str:
-    """The measures of each matrix, in Markdown."""
+    """Return the measures of each matrix, in Markdown."""
     names = [measure.name for measure in activation_measures()]
     rows = []
     for case, values in matrices.items():

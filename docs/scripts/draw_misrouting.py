@@ -41,7 +41,7 @@ def read() -> modtf.Study:
 
 
 def costs(part: modtf.Study) -> str:
-    """What every dose costs, as a multiple of perfect routing's loss or error, in Markdown."""
+    """Return the price of every fixed routing, as a multiple of perfect routing's, in Markdown."""
     doses, rows = with_doses(part), []
     where = [doses[doses["distribution"] == name] for name in (IN, OUT)]
     perfect = [each[(each["matrix"] == "spread") & (each["amount"] == 0)] for each in where]
@@ -122,7 +122,7 @@ def crossed(study: modtf.Study) -> str:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The tables of the page."""
+    """Return the tables of the page."""
     tables = [
         stands_on(part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}**\n\n{costs(part)}")
         for part in study.by_kind
@@ -132,7 +132,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Writes a picture for every setting."""
+    """Write a picture for every setting."""
     return write_pngs({picture.name: picture for picture in study.figure("misrouting")}, folder)
 
 

@@ -89,7 +89,7 @@ def by_rate(studies: Mapping[str, modtf.Study]) -> str:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The tables of the page."""
+    """Return the tables of the page."""
     studies = {
         "3e-4, constant": modtf.Study.read(DOCS / "study" / "misrouting.zip").of_families(["mlp"]),
         "tuned (1.1e-4 to 2.4e-4), constant": study.of_families(["mlp"]),

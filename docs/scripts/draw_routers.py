@@ -61,7 +61,7 @@ def _stands_for_itself(cell: CellFolder) -> bool:
 
 
 def short(router: str, options: str) -> str:
-    """What the page calls a model.
+    """Return the page's name of a model.
 
     Example:
         >>> short("balanced", "k=1,balance=auxiliary,scope=sequence,strength=0.02")
@@ -79,7 +79,7 @@ def short(router: str, options: str) -> str:
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with the names of the page; what stands for itself comes first."""
+    """Return the rows with the names of the page; reference models come first."""
     models = frame[["router", "model_options"]].drop_duplicates().astype(str)
     names = {tuple(model): short(*model) for model in models.itertuples(index=False)}
     order = [*REFERENCES.values(), *(name for pair in SPARSE + BALANCED + CHOSEN for name in pair[::-1])]
@@ -98,13 +98,13 @@ def alone(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared(part: modtf.Study) -> str:
-    """Performance and measures of every router, in Markdown."""
+    """Return performance and measures of every router, in Markdown."""
     header, rows = table_cells(alone(named(part.results)), part.level)
     return markdown_table(header[:-2], [row[:-2] for row in rows])
 
 
 def effects(part: modtf.Study) -> str:
-    """What balance changes at the same sparsity, sparsity at the same balance, in Markdown."""
+    """Return the effect of balance at the same sparsity, and of sparsity at the same balance, in Markdown."""
     rows = alone(named(part.results))
     parts = {name: rows[rows["measure"] == name] for name in MARGINS}
     found = performance_rows(rows)
@@ -128,7 +128,7 @@ def effects(part: modtf.Study) -> str:
 
 
 def prices(part: modtf.Study) -> str:
-    """What a router's matrix costs, by its twins, and what else the router costs or saves, in Markdown."""
+    """Return the price of a router's matrix, by its paired runs, and the rest of its cost, in Markdown."""
     performance = performance_rows(named(part.results))
     where = [performance[performance["distribution"] == name] for name in (IN, OUT)]
     rows = []
@@ -152,7 +152,7 @@ def prices(part: modtf.Study) -> str:
 
 
 def _with_twins(part: modtf.Study) -> dict[str, str]:
-    """The folder of every router of which there are both twins -> its name."""
+    """Return the folder of every router with both paired runs -> its name."""
     rows = named(part.results).sort_values("variant")[["folder", "variant"]].drop_duplicates().astype(str)
     folders = {Path(path).name: name for path, name in rows.itertuples(index=False)}
     twins = {folder: {f"twin, {way}, {folder}" for way in WAYS.values()} for folder in folders}
@@ -160,8 +160,11 @@ def _with_twins(part: modtf.Study) -> dict[str, str]:
 
 
 def started(part: modtf.Study, measure: str, form: str, *, ends: bool = False) -> str:
-    """What became of a start by the rules, and by chance: a measure while training, and, if `ends`,
-    performance at its end as a multiple of that without a start, in Markdown."""
+    """Return the course of a warm start by the rules, and by chance:
+
+    a measure during training, and, if `ends`, performance at its end as a multiple of that without a start,
+    in Markdown.
+    """
     rows, history = named(part.results), named(part.history)
     history = history[(history["measure"] == measure) & (history["condition"] == IID)]
     begin = history.groupby("variant", observed=True)["step"].transform("min")  # a start has steps of its own
@@ -190,7 +193,7 @@ def _mean(rows: pd.DataFrame, level: float, form: str) -> str:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The tables of the page."""
+    """Return the tables of the page."""
     tables = []
     for part in study.by_kind:
         made = [compared(part), effects(part)]
@@ -205,7 +208,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Writes a picture for every kind: routers, and twins, beside given routings."""
+    """Write a picture for every task type: routers and paired runs beside fixed routing."""
     kinds = {part.kinds[0][:2] for part in study.by_kind}
     given = find_cells(MISROUTING)
     given = [cell for cell in given if (cell.cell["arch"], cell.cell["setting"]) in kinds]

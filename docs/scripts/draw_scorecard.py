@@ -23,12 +23,12 @@ NAME = f"my_router ({card.OURS})"
 
 
 def read() -> modtf.Study:
-    """The example plug-in's router beside the reference rows."""
+    """Read the example plug-in's router beside the reference results."""
     return card.study_of(FULL, {"": card.reference(FULL), card.OURS: card.read_card(CARD, FULL, card.OURS)})
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The tables of the page, and what the command says in short."""
+    """Return the tables of the page, and the command's short summary."""
     tables, differences = [], compare.differences(study, NAME)
     for part in page.without_given(study).by_kind:
         header, body = table_cells(part.results)
@@ -41,7 +41,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Writes the pictures of the page."""
+    """Write the pictures of the page."""
     rows = [page.draw_rows(part, NAME) for part in page.without_given(study).by_kind]
     pictures = [*rows, page.draw_places(compare.places(study), NAME)]
     return write_pngs({f"scorecard_{picture.name}": picture for picture in pictures}, folder)

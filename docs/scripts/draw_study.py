@@ -48,8 +48,11 @@ def read() -> modtf.Study:
 
 
 def verdicts(study: modtf.Study) -> str:
-    """A row per claim, a column per kind, in Markdown: the word, behind "undecided" how many fresh tasks
-    would decide it; the verdicts at all checkpoints; both false-discovery rates."""
+    """Return a row per claim and a column per task type, in Markdown:
+
+    the word, behind "undecided" how many fresh tasks would decide it; the verdicts at all checkpoints; both
+    false-discovery rates.
+    """
     judged = judge(study)
     judged["word"] = [_word(row) for row in judged.itertuples()]
     kinds = list(judged["kind"].unique())
@@ -92,7 +95,7 @@ def _word(row: Any) -> str:
 
 
 def costs(study: modtf.Study) -> str:
-    """What was run of each kind, and what one more task of it costs, in Markdown."""
+    """Return what was run of each task type, and the cost of one more task, in Markdown."""
     seconds = with_kinds(study.results[study.results["measure"] == "seconds"])
     rows = []
     for kind, part in seconds.groupby("kind", observed=True):
@@ -105,7 +108,7 @@ def costs(study: modtf.Study) -> str:
 
 
 def savings(study: modtf.Study) -> str:
-    """The loss or error of the informed variants as a multiple of `modular`'s at one R, in Markdown."""
+    """Return the loss of the informed variants as a multiple of `modular`'s at one R, in Markdown."""
     table = against(study.results, level=study.level)
     table = table[(table["num_rules"] == NUM_RULES) & table["distribution"].isin([IN, OUT])]
     table = table.set_index(["kind", "variant", "distribution"])
@@ -119,7 +122,7 @@ def savings(study: modtf.Study) -> str:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The tables of every page."""
+    """Return the tables of every page."""
     return {
         "study.md": [
             costs(study),
@@ -130,7 +133,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
-    """Writes the pictures of the pages."""
+    """Write the pictures of the pages."""
     # of several the one by kind
     return write_pngs({f"study_{name}": study.figure(name)[-1] for name in PICTURES}, folder)
 

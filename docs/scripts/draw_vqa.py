@@ -84,17 +84,17 @@ def found_by_routers(study: modtf.Study) -> list[str]:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The tables of the page."""
+    """Return the tables of the page."""
     return {"vqa.md": [errors(study), *found_by_routers(study)]}
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Writes the picture of the libraries; lines over rounds would be points, as all were run with two."""
+    """Write the picture of the libraries; lines over rounds would be points, as all were run with two."""
     return write_pngs({"vqa_libraries": study.figure("libraries_bars")[0]}, folder)
 
 
 def samples(path: Path) -> None:
-    """A row of examples for every question, each with what is asked and the answer."""
+    """Write a row of examples for every question, each with its question and answer."""
     figure = Figure(figsize=(1.25 * SHOWN, 6.6), dpi=100, layout="constrained")
     for row, (question, about) in zip(figure.subplots(len(QUESTIONS), SHOWN), QUESTIONS.items(), strict=True):
         task = modtf.Task("vqa_mnist", question=question)

@@ -1,4 +1,4 @@
-"""What was trained apart from what is asked: models of the study `misrouting` under other routings.
+"""Evaluate models of the study `misrouting` under other routings than they were trained with.
 
     python docs/scripts/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
 
@@ -28,7 +28,7 @@ RULES: Mapping[str, Any] = {"matrix": "spread", "amount": 0.0, "hard": False}
 
 
 def asked(cell: Cell) -> list[dict[str, Any]]:
-    """The routings under which the model of a cell is evaluated: options of `clamped`."""
+    """Return the routings under which the model of a cell is evaluated: options of `clamped`."""
     trained = {**RULES, **cell.router}
     if trained["hard"]:
         return [{**trained, "hard": False}, {**RULES}]
@@ -39,7 +39,7 @@ def asked(cell: Cell) -> list[dict[str, Any]]:
 
 
 def crossed(cell: Cell, folder: Path) -> pd.DataFrame:
-    """A row for every routing, member, measure of performance and condition, of the last weights.
+    """Return a row for every routing, member, measure of performance and condition, of the last weights.
 
     Returns:
         cell, setting, trained_ and asked_ matrix, amount and hard, data_seed, seed, measure (with its

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def markdown_of(notebook: dict[str, Any], name: str) -> str:
-    """The cells of a notebook as a page, and where to download it."""
+    """Return the cells of a notebook as a page, with a link to download it."""
     cells = [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
     parts = [f"```python\n{text}\n```" if kind == "code" else text for kind, text in cells]
     return "\n\n".join([*parts, f'<a href="{name}" download>Download {name}</a>, and run it.', ""])

@@ -39,7 +39,7 @@ def percentile(values, rng, resamples):
 
 
 def student_t(values, rng, resamples):
-    """What the project uses: seeds averaged, then Student's t over tasks."""
+    """Return the project's interval: seeds averaged, then Student's t over tasks."""
     tasks = values.mean(axis=2)
     return t_interval(tasks.mean(axis=1), tasks.std(axis=1, ddof=1), np.full(len(tasks), tasks.shape[1]))
 

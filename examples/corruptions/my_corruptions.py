@@ -23,7 +23,7 @@ class Solarised(Corruptions):
 
 
 def curriculum(context, share=0.3):
-    """The method: clean images first, for a share of the steps; `--set trainer.share=0.5`."""
+    """Train on clean images first, for a share of the steps; `--set trainer.share=0.5`."""
     steps = max(1, round(share * context.training.steps))
 
     def clean(step):

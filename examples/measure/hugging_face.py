@@ -33,7 +33,7 @@ def text(documents: int, seed: int) -> torch.Tensor:
 
 
 def trained() -> MixtralForCausalLM:
-    """A mixture of four experts, two a token, of two layers."""
+    """Train a mixture of four experts, two per token, with two layers."""
     torch.manual_seed(0)
     model = MixtralForCausalLM(
         MixtralConfig(

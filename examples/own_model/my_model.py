@@ -26,7 +26,7 @@ class MixtureOfExperts(keras.Model):
 
 @modtf.register_model("my_model")
 def my_model(task, width, seed, experts=6):
-    """Called for every task and seed; `--set model.experts=4` sets an option."""
+    """Build the model for a task and seed; `--set model.experts=4` sets an option."""
     return MixtureOfExperts(task.num_rules, experts, hidden=4 * width // experts)
 
 

@@ -35,7 +35,7 @@ PUBLISHED = {
 
 
 def by_condition(study: TrainedModels) -> pd.DataFrame:
-    """A row for every model and condition: what tells them apart, `parts` (k) and `accuracy` in %."""
+    """Return a row for every model and condition: its identity, `parts` (k) and `accuracy` in %."""
     rows = study.results
     rows = rows[(rows["measure"] == "error") & rows["condition"].isin(list(PARTS))]
     parts = rows["condition"].astype(str).map(PARTS)
@@ -43,7 +43,7 @@ def by_condition(study: TrainedModels) -> pd.DataFrame:
 
 
 def by_parts(study: TrainedModels) -> pd.DataFrame:
-    """The median over compositions of every k, of every model."""
+    """Return the median over compositions for every k and model."""
     rows = by_condition(study)
     return rows.groupby([*MODEL, "parts"], observed=True)["accuracy"].median().reset_index()
 
@@ -61,7 +61,7 @@ def with_invariance(study: TrainedModels, invariance: str = PAPER) -> pd.DataFra
 
 
 def dataset_of(frame: pd.DataFrame) -> str:
-    """Whose images the rows of one kind of task are of."""
+    """Return the data set of the rows of one task type."""
     return parse_options(str(frame["task_options"].iloc[0]))["dataset"]
 
 
@@ -90,7 +90,7 @@ def methods(rows: pd.DataFrame, study: TrainedModels) -> pd.DataFrame:
 
 
 def ceiling(study: TrainedModels) -> float:
-    """What a network of clean images reaches on them, in %; NaN where nothing says it."""
+    """Return the accuracy of a network of clean images on them, in %; NaN if unknown."""
     known = CEILING.get(dataset_of(study.results))
     if known is not None:
         return known

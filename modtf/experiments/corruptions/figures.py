@@ -28,13 +28,13 @@ DARK_BELOW = 60.0  # % of accuracy
 
 
 def _kinds(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
-    """The part of every kind of task, with what follows the family's name in names of files."""
+    """Return the part of every task type, with the suffix of its file names."""
     named = [("_".join(parse_options(kind[2]).values()).replace(".", ""), kind) for kind in study.kinds]
     return [(name, study.of_kind(*kind)) for name, kind in named]
 
 
 def _averaged(rows: pd.DataFrame) -> pd.DataFrame:
-    """The mean over models of every condition."""
+    """Return the mean over models of every condition."""
     by = ["kind", "variant", "condition", "parts"]
     return rows.groupby(by, observed=True)["accuracy"].mean().reset_index()
 
@@ -49,7 +49,10 @@ def _said(study: TrainedModels, rows: pd.DataFrame, *words: str) -> str:
 
 @register_figure("corruptions_accuracy", FAMILY)
 def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
-    """A picture per kind: boxes over compositions for every number of corruptions, a panel per variant."""
+    """Draw a picture per task type:
+
+    boxes over compositions for every number of corruptions, a panel per variant.
+    """
     for name, part in _kinds(study):
         rows = by_condition(part)
         if not set(SIZES) <= set(rows["parts"]):
@@ -77,7 +80,7 @@ def _boxes(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], lines: Map
 
 @register_figure("corruptions_invariance", FAMILY)
 def invariance(study: TrainedModels, choice: Choice) -> Pictures:
-    """A picture per kind: invariance scores and accuracy against each other, for k = 2, 3 and all."""
+    """Draw a picture per task type: invariance scores against accuracy, for k = 2, 3 and all."""
     for name, part in _kinds(study):
         rows = with_invariance(part)
         if rows.empty:

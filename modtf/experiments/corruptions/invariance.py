@@ -1,4 +1,4 @@
-"""How invariant units before the classifier are: to single corruptions (I_e), and to compositions (I_c)."""
+"""The invariance of units before the classifier: to single corruptions (I_e), and to compositions (I_c)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

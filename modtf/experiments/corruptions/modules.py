@@ -72,7 +72,7 @@ class ModulePhase(keras.Model):
         return {name: loss for group in self.groups for name, loss in group.items()}
 
     def call(self, features, training=None):
-        """Of pairs (corrupted, clean); views are what a module makes of the first, and the second."""
+        """Apply a module to pairs (corrupted, clean); views are the module's output and the clean image."""
         network, images, before = self.network, features["inputs"], 0
         found: dict[str, Any] = {}
         x = ops.cast(ops.reshape(images, [-1, *images.shape[2:]]), network.compute_dtype)

@@ -1,4 +1,4 @@
-"""What every stage of training needs: its batches and its judge."""
+"""The batches and the judge of every training stage."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

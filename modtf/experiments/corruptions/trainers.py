@@ -1,4 +1,4 @@
-"""How the variants are trained: on mixed views, with invariance, or a module for every corruption."""
+"""The trainers of the variants: mixed views, invariance, or a module for every corruption."""
 
 import math
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class ContrastiveLoss(keras.losses.Loss):
         self.with_positive = denominator == DENOMINATORS[0]
 
     def call(self, y_true, y_pred):
-        """Of views [B, N, F]; classes are not looked at."""
+        """Return the loss of views [B, N, F]; it ignores classes."""
         images, views, width = y_pred.shape
         z = ops.reshape(y_pred, [-1, width])
         z = z * ops.rsqrt(ops.maximum(ops.sum(z * z, axis=1, keepdims=True), 1e-12))
@@ -69,7 +69,7 @@ LIMITS = {"strength": math.inf, "longer": math.inf, "search": 1.0, "id_rate": 1.
 
 
 def check_options(**options: Any) -> None:
-    """Raises `ValueError` on an option of one of the trainers that is out of range."""
+    """Raise `ValueError` if an option of one of the trainers is out of range."""
     for name, value in options.items():
         if name in CHOICES:
             check_choice(name, value, CHOICES[name])
@@ -78,7 +78,8 @@ def check_options(**options: Any) -> None:
 
 
 def _epochs(context: TrainerContext) -> float:
-    """Of base images, each in all its views: of what plain training takes in the protocol's steps."""
+    """Return the epochs of base images, each in all its views, that plain training takes in the protocol's
+    steps."""
     of = DATASETS[context.task.dataset]
     return context.training.steps / (
         len(RULES) * of.classes * of.sizes[0] // context.training.batch_size or 1
@@ -153,7 +154,7 @@ def modular(
     pass_through: str = PASS_THROUGH[0],
     search_weights: str = SEARCH_WEIGHTS[0],
 ) -> None:
-    """A network of clean images, then for every corruption a module that undoes it, where it does so best.
+    """Train a network on clean images, then for every corruption a module that undoes it, at its best site.
 
     Args:
         context: what is trained; the protocol's learning rate is that of modules.

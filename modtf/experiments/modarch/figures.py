@@ -1,4 +1,4 @@
-"""What misrouting costs: performance against how far routing is from the rules."""
+"""The figure of misrouting: performance against the distance of routing from the rules."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -24,8 +24,11 @@ FAMILIES = ("mlp", "mha", "rnn")
 
 @register_figure("misrouting", FAMILIES)
 def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
-    """A picture by kind: performance in and out of distribution, by families of given routings; routers, and
-    twins of what they learned, beside them."""
+    """Draw a picture per task type:
+
+    performance in and out of distribution, by families of fixed routings; routers, and paired runs with their
+    matrices, beside them.
+    """
     rows = study.results
     if not has_dose(rows).any():
         raise NothingToDraw(
@@ -58,7 +61,7 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 def _table(study: TrainedModels, part: pd.DataFrame) -> pd.DataFrame:
-    """The mean of every model's performance, at the mean of the measure that it is drawn against."""
+    """Return the mean performance of every model, at the mean of the measure that it is drawn against."""
     by = ["where", "variant", "model"]
     over = ["kind", "protocol", "condition", "measure"]
     means = summarise(part, by, over, level=study.level).set_index(by)

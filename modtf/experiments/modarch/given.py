@@ -17,7 +17,7 @@ Dose = tuple[str, float, bool]  # matrix, amount, and whether a module is drawn 
 
 
 def dose(model_options: str) -> Dose:
-    """What the options of a model say.
+    """Return the matrix, its amount and the way of routing, from the options of a model.
 
     Example:
         >>> dose("matrix=block,amount=2,hard=True")
@@ -29,7 +29,7 @@ def dose(model_options: str) -> Dose:
 
 
 def family_of_matrices(model_options: str) -> str:
-    """What tells given routings apart but for their amount.
+    """Return the family of a fixed routing: everything but its amount.
 
     Example:
         >>> family_of_matrices("matrix=block,amount=2,hard=True")
@@ -42,12 +42,12 @@ def family_of_matrices(model_options: str) -> str:
 
 
 def has_dose(rows: pd.DataFrame) -> pd.Series:
-    """Whether the routing was given by the name of a matrix, not as a twin's of another model."""
+    """Return whether the routing is a named matrix, not that of another model."""
     return (rows["router"] == GIVEN) & ~rows["model_options"].astype(str).str.contains("of=", regex=False)
 
 
 def with_doses(study: TrainedModels) -> pd.DataFrame:
-    """Performance in and out of distribution of the models whose routing was given.
+    """Return the performance in and out of distribution of the models with fixed routing.
 
     Returns:
         The columns of `study.performance`, and matrix, amount, drawn, and alignment: of the matrix itself.
@@ -59,7 +59,7 @@ def with_doses(study: TrainedModels) -> pd.DataFrame:
 
 
 def distance(matrix: str, amount: float) -> float:
-    """The alignment of a matrix of the study, all of which are at most as far off as random activation.
+    """Return the alignment of a matrix of the study; none is further off than random routing.
 
     Example:
         >>> distance("spread", 0.25), distance("collapsed", 4)
@@ -69,7 +69,8 @@ def distance(matrix: str, amount: float) -> float:
 
 
 def trends(doses: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
-    """The slope of log loss, or error, over the alignment of a family of matrices, without perfect routing.
+    """Return the slope of log loss, or error, over the alignment of a family of matrices, without perfect
+    routing.
 
     Perfect routing would turn a step into a slope: with sampled routing the first tenth that goes wrong costs
     most of the whole price.
@@ -102,8 +103,10 @@ def saved(doses: pd.DataFrame, first: Dose, second: Dose) -> pd.DataFrame:
 
 
 def times(values: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> str:
-    """How many times as much as the others' on the same tasks and seeds: the geometric mean over tasks, with
-    its interval; "" where none was run."""
+    """Return the ratio to other values on the same tasks and seeds, as text:
+
+    the geometric mean over tasks, with its interval; "" if none was run.
+    """
     member = ["data_seed", "seed"]
     both = values[[*member, "value"]].merge(others[[*member, "value"]], on=member, suffixes=("", "_other"))
     if both.empty:

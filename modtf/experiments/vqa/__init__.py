@@ -1,4 +1,4 @@
-"""How modular module networks should be: libraries of modules on questions about pictures of digits."""
+"""Modular module networks: libraries of modules on questions about pictures of digits."""
 
 from modtf.analysis.labels import parse_options
 
@@ -16,7 +16,7 @@ PUBLISHED_EXAMPLES = 210_000
 
 
 def number(options: str, name: str, default: float) -> float:
-    """The value of a number among options as results name them.
+    """Return the value of a number among options as results name them.
 
     Example:
         >>> number("question=attribute,rounds=5", "rounds", 2)

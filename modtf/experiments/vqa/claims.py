@@ -41,13 +41,13 @@ class Chance:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where 95% of the means over tasks lie by chance."""
+        """Return the interval of 95% of the means over tasks by chance."""
         low, high = np.quantile(self.permuted.mean(axis=1), [0.025, 0.975])
         return float(low), float(high)
 
     @property
     def p(self) -> float:
-        """How probable a mean over tasks as small is, where groups are nothing to the router.
+        """Return the probability of a mean over tasks as small, if the router ignores groups.
 
         Exact: every task has permutations of its own, and sub-tasks as they are count as one.
         """
@@ -61,7 +61,7 @@ def against_chance(
     measure: Callable[[NDArray[Any]], float],
     permutations: int = 1_000,
 ) -> Chance:
-    """A measure of matrices whose rows are averaged by group, and the same with permuted rows.
+    """Return a measure of matrices whose rows are averaged by group, and the same with permuted rows.
 
     Args:
         tasks: of each the matrices of its models, rows p(module | sub-task).
@@ -88,7 +88,7 @@ def against_chance(
 
 
 def routed(study: TrainedModels, place: str = "encoder") -> tuple[dict[int, list[NDArray[Any]]], list[int]]:
-    """The matrices of the variant `routed` by data seed, without those that diverged, and the group of each
+    """Return the matrices of the variant `routed` by data seed, without diverged ones, and the group of each
     sub-task.
 
     Args:
@@ -118,7 +118,7 @@ def claim(
 
 
 def errors(study: TrainedModels, distribution: str, *names: str) -> pd.DataFrame:
-    """The error of every data seed and seed, a column for each variant."""
+    """Return the error of every data seed and seed, a column for each variant."""
     rows = study.performance
     rows = rows[(rows["distribution"] == distribution) & rows["variant"].isin(names)]
     table = rows.pivot_table("value", SEED, "variant", observed=True)
@@ -137,13 +137,13 @@ def over(study: TrainedModels, first: str, second: str, where: str = OUT, **boun
 
 
 def learned(study: TrainedModels, *names: str) -> bool:
-    """Whether all of them, where they were run, answer what training had."""
+    """Return whether all variants that were run answer the training combinations."""
     seen = errors(study, IN, *names)
     return not len(seen) or bool(seen[list(names)].mean().max() <= LEARNED)
 
 
 def gaps(study: TrainedModels) -> Evidence:
-    """How much worse the main libraries are on combinations never seen."""
+    """Return how much worse the main libraries are on combinations never seen."""
     if not learned(study, *MAIN):
         return Evidence("out of less in distribution", lacking=NOT_LEARNED)
     found = [errors(study, where, *MAIN).set_index(SEED) for where in (IN, OUT)]

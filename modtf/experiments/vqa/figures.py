@@ -88,7 +88,7 @@ def points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) ->
 
 
 def beside(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """A mark with its interval for every library."""
+    """Draw a mark with its interval for every library."""
     for place, (name, look) in enumerate(looks.items()):
         line = data[data["variant"] == name]
         for share, one in enumerate(line.itertuples(index=False)):

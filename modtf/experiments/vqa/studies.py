@@ -60,7 +60,7 @@ def asked(questions: list[str]) -> Grid:
 
 
 def at_its_rate(cell: Cell) -> Cell:
-    """The cell, at the learning rate of its library if that has one."""
+    """Return the cell at the learning rate of its library, if that has one."""
     if cell.variant not in SLOWER:
         return cell
     return replace(cell, protocol=cell.protocol.replace(learning_rate=SLOWER[cell.variant]))

@@ -39,7 +39,7 @@ def learned_activation_collapses(study: TrainedModels) -> Found:
 
 
 def _share(study: TrainedModels, measure: Measure, rows: pd.DataFrame, column: str, name: str) -> Evidence:
-    """That a difference is more than a tenth of what can be lost."""
+    """Return the evidence that a difference exceeds a tenth of what can be lost."""
     rows = rows.assign(share=share_lost(measure, rows[column], rows["num_rules"]))
     return mean_evidence(rows, "share", name, above=MARGIN, level=study.level)
 

@@ -22,7 +22,7 @@ claim = partial(register_claim, figure="misrouting", router=GIVEN)
 
 
 def _run(found: Iterable[Evidence]) -> list[Evidence]:
-    """What was run of it, as not every kind has all doses; where nothing was, all of it: what lacks."""
+    """Return the evidence of what was run; if nothing was, all of it, so that it says what is missing."""
     asked = list(found)
     return [piece for piece in asked if piece.num_tasks] or asked
 

@@ -27,7 +27,7 @@ LOSS, LOSS_OUT = "loss", "loss_out"  # in and out of distribution
 
 
 def card_of(frozen: Frozen, cells: Sequence[Cell], out: str | Path) -> dict[str, Any]:
-    """The card of finished cells in the folder `out`, with six digits of every number."""
+    """Return the card of finished cells in the folder `out`, with six digits of every number."""
     frame = load_results([str(Path(out, cell.folder)) for cell in cells])
     frame = frame[frame["checkpoint"] == CHECKPOINT].astype({"measure": str})
     judged = performance_rows(frame)
@@ -41,13 +41,14 @@ def card_of(frozen: Frozen, cells: Sequence[Cell], out: str | Path) -> dict[str,
 
 
 def write_card(path: str | Path, card: Mapping[str, Any]) -> None:
-    """Writes it, a line for every model."""
+    """Write a card, a line for every model."""
     rows = ",\n".join(f"  {json.dumps(row)}" for row in card["rows"])
     write_text(path, json.dumps({**card, "rows": []}, indent=1).replace("[]", f"[\n{rows}\n ]") + "\n")
 
 
 def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
-    """What `write_card` wrote; `ValueError` where it is none, or of another version or other tasks."""
+    """Read what `write_card` wrote; raise `ValueError` if it is not a card, or of another version or other
+    tasks."""
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
         said = card["version"], card["tasks"], card["modtf"]
@@ -64,18 +65,18 @@ def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
 
 
 def reference(frozen: Frozen) -> dict[str, Any]:
-    """The rows that the package ships."""
+    """Return the reference results that the package ships."""
     return read_card(files(__package__) / f"{frozen.version}.json", frozen)
 
 
 def name_of(card: Mapping[str, Any], whose: str) -> str:
-    """What the model of a card is called: as where it was given most options, and whose it is."""
+    """Return the name of a card's model: that of its cell with most options, and its owner."""
     options = max((str(row["model_options"]) for row in card["rows"]), key=len)
     return f"{variant_label(card['rows'][0]['variant'], options)} ({whose})"
 
 
 def rows_of(card: Mapping[str, Any], frozen: Frozen, whose: str = "") -> pd.DataFrame:
-    """A card as results that `modtf.Study` takes.
+    """Return a card as results that `modtf.Study` takes.
 
     Args:
         whose: all rows are of one model then, called by it; without they are the rows of the package.
@@ -108,6 +109,6 @@ def rows_of(card: Mapping[str, Any], frozen: Frozen, whose: str = "") -> pd.Data
 
 
 def study_of(frozen: Frozen, cards: Mapping[str, Mapping[str, Any]]) -> Study:
-    """The rows of cards: whose -> card, "" of the package."""
+    """Return the study of cards: owner -> card, "" for the package's."""
     rows = [rows_of(card, frozen, whose) for whose, card in cards.items()]
     return Study(pd.concat(rows, ignore_index=True))

@@ -25,12 +25,12 @@ def scored(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores(study: Study) -> pd.DataFrame:
-    """The rows that a scorecard shows, `scored`."""
+    """Return the rows that a scorecard shows, `scored`."""
     return scored(pd.concat([study.performance, activation_rows(study.results)]))
 
 
 def differences(study: Study, newcomer: str) -> pd.DataFrame:
-    """The newcomer less every other row but given routings, paired over tasks.
+    """Return your router less every other row except fixed routing, paired over tasks.
 
     Returns:
         kind, score, variant, gain, low, high (positive: the newcomer is better; of a loss as a share of the
@@ -45,14 +45,14 @@ def differences(study: Study, newcomer: str) -> pd.DataFrame:
 
 
 def in_brief(found: pd.DataFrame) -> pd.DataFrame:
-    """Of `differences` in a kind: a row for every variant, a column for every score."""
+    """Return the `differences` of a task type: a row for every variant, a column for every score."""
     words = [f"{row.verdict} {row.gain:+.2g}" for row in found.itertuples()]
     table = found.assign(words=words).pivot(index="variant", columns="score", values="words")
     return table.astype(object).fillna("").rename_axis(columns=None).reset_index()
 
 
 def places(study: Study) -> pd.DataFrame:
-    """Where models of the mlp stand beside given routings, and these; none that lacks alignment or diverged.
+    """Return the models of the mlp beside fixed routing, without those that lack alignment or diverged.
 
     Returns:
         variant, distribution, quantity, mean, low, high, ...: the quantities are alignment; cost, the loss as
@@ -88,7 +88,7 @@ def places(study: Study) -> pd.DataFrame:
 
 
 def in_short(study: Study, newcomer: str, found: pd.DataFrame, placed: pd.DataFrame) -> list[str]:
-    """What `differences` and `places` say of the newcomer, in sentences."""
+    """Return what `differences` and `places` say about your router, in sentences."""
     lines = []
     for (kind, score), rows in found.groupby(["kind", "score"], observed=True):
         if score in LOSSES.values():

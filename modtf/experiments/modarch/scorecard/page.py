@@ -41,7 +41,7 @@ PAIRED = (
 def write_page(
     study: Study, newcomer: str, out: Path, warnings: Sequence[str] = ()
 ) -> tuple[Path, list[str]]:
-    """Writes scorecard.html, its pictures and differences.csv.
+    """Write scorecard.html, its pictures and differences.csv.
 
     Args:
         study: the rows of all cards.
@@ -111,7 +111,7 @@ def _rows(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], newcomer: s
 
 
 def draw_places(places: pd.DataFrame, newcomer: str) -> Picture:
-    """What `compare.places` found: loss as a multiple of the oracle's, against alignment."""
+    """Draw the result of `compare.places`: loss as a multiple of the oracle's, against alignment."""
     key, cost = ["variant", "distribution"], places[places["quantity"] == "cost"]
     at = places[places["quantity"] == "alignment"].set_index(key)["mean"]
     table = cost.assign(x=at.reindex(pd.MultiIndex.from_frame(cost[key])).to_numpy())

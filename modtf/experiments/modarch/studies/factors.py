@@ -51,12 +51,12 @@ IN_RNN = (
 
 
 def of_mlp(setting: str, learning_rate: float) -> Grid:
-    """What cells of the mlp share."""
+    """Return the grid that the cells of the mlp share."""
     return grid(setting=setting) * SHARED * base("mlp", **{"training.learning_rate": learning_rate})
 
 
 def learned(setting: str) -> list[Cell]:
-    """The routers of the mlp."""
+    """Return the routers of the mlp."""
     points = [
         of_mlp(setting, rate) * shared_by(*which) * grid(**options)
         for which, (rate, options) in TUNED.items()
@@ -76,7 +76,7 @@ def given(setting: str) -> list[Cell]:
 
 
 def in_rnn() -> list[Cell]:
-    """The routers of the rnn."""
+    """Return the routers of the rnn."""
     points = [
         recurrent()
         * shared_by(k, balance)
@@ -88,13 +88,13 @@ def in_rnn() -> list[Cell]:
 
 @register_study("factors")
 def cells() -> list[Cell]:
-    """What is given and what is learned in the mlp, and routers in the rnn."""
+    """Return the cells of fixed and learned routing in the mlp, and of routers in the rnn."""
     return [cell for setting in SETTINGS for cell in (*given(setting), *learned(setting))] + in_rnn()
 
 
 @register_study("factors_twins")
 def twins() -> list[Cell]:
-    """The twins of the learned routers."""
+    """Return the paired runs of the learned routers."""
     of = {
         hard: [(of_mlp(s, rate), c) for s in SETTINGS for c in learned(s)] for hard, rate in CLAMPED.items()
     }
@@ -108,7 +108,7 @@ def twins() -> list[Cell]:
 
 @register_study("factors_started")
 def started() -> list[Cell]:
-    """Some of the routers, first fitted to the rules, or as long to chance; mlp regression."""
+    """Return some of the routers with a warm start from the rules, or from chance; mlp regression."""
     starts = grid(**{"trainer.start": ["oracle", "random"]})
     points = [
         of_mlp("regression", TUNED[which][0]) * shared_by(*which) * grid(**TUNED[which][1]) * starts

@@ -1,4 +1,4 @@
-"""What the routers of the study `factors` are tuned on: 12 searches, about an hour at eight trials each.
+"""The searches for the routers of the study `factors`: 12 of them, about an hour at eight trials each.
 
     modtf tune --study=factors_tuning --oracle=bayesian --trials=8 --space learning_rate=1e-4:3e-3:log
 
@@ -20,18 +20,18 @@ UNUSED = {"router.strength": 0.01, "router.rate": 0.001}  # options that a searc
 
 
 def without(tuned: str) -> dict[str, float]:
-    """What a search over `tuned` leaves alone."""
+    """Return the options that a search over `tuned` fixes."""
     return {name: value for name, value in UNUSED.items() if name != f"router.{tuned}"}
 
 
 def shared_by(k: int, balance: str) -> Grid:
-    """A cell of `balanced`."""
+    """Return a cell of `balanced`."""
     return grid(variant="balanced", **{"router.k": k, "router.balance": balance})
 
 
 @register_study("factors_tuning")
 def trials() -> list[Cell]:
-    """What is tuned, one search each: mlp regression on tasks of its own, fewer steps."""
+    """Return the cells to tune, one search each: mlp regression on tasks of its own, fewer steps."""
     dense, sparse = {"none": UNUSED, "auxiliary": without("strength")}, {"bias": without("rate")}
     routers = [
         shared_by(k, balance) * grid(**fixed)

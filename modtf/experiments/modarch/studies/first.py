@@ -34,8 +34,10 @@ EXAMPLES = {"mlp": 1000, "mha": 256, "rnn": 256}  # of its batches
 
 
 def base(arch: str, **changes: Any) -> Grid:
-    """What all cells of a kind share: width, steps, learning rate, sizes of evaluations; `changes` of the
-    protocol, `**{"training.steps": 100}`."""
+    """Return the grid that all cells of a kind share:
+
+    width, steps, learning rate, sizes of evaluations; `changes` of the protocol, `**{"training.steps": 100}`.
+    """
     protocol: dict[str, Any] = {"training.steps": STEPS[arch], "training.schedule": None}
     protocol |= {"training.learning_rate": LEARNING_RATE[arch], "training.evaluations": 20}
     protocol |= {f"evaluation.{name}": size for name, size in SIZES.items()}

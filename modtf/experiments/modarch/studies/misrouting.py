@@ -1,4 +1,4 @@
-"""What misrouting costs: modules trained under given routings, 48 cells, about six core-hours.
+"""The price of misrouting: modules trained under fixed routing, 48 cells, about six core-hours.
 
     python launch/sweep.py --study=misrouting --out=studies/misrouting
     python launch/report.py --results=studies/misrouting --out=report
@@ -46,12 +46,12 @@ IN_RNN = (
 
 
 def dose(matrix: str, amount: float, hard: bool) -> Grid:
-    """A cell of `clamped`."""
+    """Return a cell of `clamped`."""
     return grid(**{"router.matrix": matrix, "router.amount": amount, "router.hard": hard})
 
 
 def recurrent() -> Grid:
-    """What cells of the rnn share."""
+    """Return the grid that the cells of the rnn share."""
     few = {"training.steps": 10_000, "training.learning_rate": 3e-3, "training.batch_size": 64}
     return SHARED * base("rnn", **few) * grid(setting="regression")
 

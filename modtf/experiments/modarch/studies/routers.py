@@ -19,7 +19,7 @@ ARCHITECTURES = ("mlp", "mha")
 
 
 def routers(arch: str) -> Grid:
-    """A point for every router, and the steps that it is to know of."""
+    """Return a point for every router, with the steps that it needs to know."""
     options = {"annealed": {"router.steps": STEPS[arch] * 2 // 3}}
     compared = [name for name in ROUTERS if name not in APART]
     return sum((grid(variant=name, **options.get(name, {})) for name in compared), Grid([]))

@@ -1,4 +1,4 @@
-"""What `modtf scorecard` trains on; its reference rows: 35 cells, 40 minutes of one core; 16 for --smoke.
+"""The tasks and reference rows of `modtf scorecard`: 35 cells, 40 minutes of one core; 16 for --smoke.
 
     python launch/sweep.py --study=scorecard --out=studies/scorecard  # --study=scorecard_smoke: a few steps
     python docs/scripts/draw_scorecard.py studies/scorecard studies/scorecard_smoke
@@ -56,7 +56,10 @@ class Frozen:
     routers: tuple[str, ...] = ROUTERS  # of its reference rows
 
     def cell(self, arch: str, variant: str, **options: Any) -> Cell:
-        """A variant on a family's tasks; `options` are fields of `Cell`: router, model, trainer."""
+        """Return the cell of a variant on a family's tasks; `options` are fields of `Cell`:
+
+        router, model, trainer.
+        """
         members = tuple((task, 0) for task in TASKS)
         return Cell(
             Task(arch, "regression", NUM_RULES), WIDTH, variant, members, self.protocols[arch], **options
@@ -64,12 +67,12 @@ class Frozen:
 
     @property
     def hash(self) -> str:
-        """Of the tasks, data and protocols."""
+        """Return the hash of the tasks, data and protocols."""
         cells = [self.cell(arch, ORACLE).to_dict() for arch in self.protocols]
         return science_hash([self.version, MEASURES, DATA, cells])
 
     def reference(self) -> list[Cell]:
-        """What newcomers are set beside; first what most comparisons need."""
+        """Return the reference cells, first those that most comparisons need."""
         cells = []
         for name in self.routers:
             for arch, protocol in self.protocols.items():
@@ -94,11 +97,11 @@ SMOKE = Frozen("modtf-1-smoke", SMALLEST, ROUTERS[:4])
 
 @register_study("scorecard")
 def cells() -> list[Cell]:
-    """The reference rows."""
+    """Return the reference cells."""
     return FULL.reference()
 
 
 @register_study("scorecard_smoke")
 def smoke_cells() -> list[Cell]:
-    """The reference rows of `--smoke`, whose numbers mean nothing."""
+    """Return the reference cells of `--smoke`, whose numbers mean nothing."""
     return SMOKE.reference()
