@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing import reading
+from modtf.routing import labelling, reading
 from modtf.routing.counted import Counted
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.measuring import Experts
@@ -85,18 +85,18 @@ class Routing:
         arrays = Arrays(path, format, top_k)
         routed = reading.routed(arrays, activations, experts, weights, num_experts, shared)
         num_layers, num_tokens, _ = routed.shape
-        of_tokens = reading.documents_of(arrays, documents, routed)
-        classes, factors = reading.labels_and_factors(arrays, labels, label_names, num_tokens, of_tokens)
+        of_tokens = labelling.documents_of(arrays, documents, routed)
+        classes, factors = labelling.labels_and_factors(arrays, labels, label_names, num_tokens, of_tokens)
         return cls(
             routed,
             None if classes is None else classes.numbers,
             None if of_tokens is None else of_tokens.numbers,
             Names(
                 None if classes is None else classes.names,
-                reading.layer_names(arrays, layer_names, num_layers),
+                labelling.layer_names(arrays, layer_names, num_layers),
             ),
             factors,
-            reading.as_names(arrays.get("token_names")),
+            labelling.as_names(arrays.get("token_names")),
         )
 
     def whole(self) -> NDArray[Any] | Experts:

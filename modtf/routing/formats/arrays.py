@@ -37,6 +37,21 @@ class Arrays(Mapping[str, NDArray[Any]]):
         with explained(f"The array {name!r} of {self.source} cannot be read"):
             return read()
 
+    def named(self, name: str) -> NDArray[Any]:
+        """Return the array of that name, or of that .npy file."""
+        if name in self:
+            return self[name]
+        if name.endswith(".npy"):
+            return Arrays(name)["activations"]
+        raise ValueError(
+            f"There is no array {name!r} in {self.source}; there are {', '.join(self) or 'none at all'}. Say "
+            "which one it is, or give an .npy file of its own."
+        )
+
+    def optional(self, usual: str, name: str | None) -> NDArray[Any] | None:
+        """Return the array that was asked for, or the one of the usual name if there is one."""
+        return self.named(name) if name is not None else self.get(usual)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._read)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import as_found, warn, whole_number
+from modtf.routing.formats.joined import as_found, whole_number
 from modtf.routing.formats.registry import Found
 
 
@@ -15,7 +15,6 @@ def found_counts(
     names: Sequence[str] | None = None,
     layer_names: Sequence[str] | None = None,
     top_k: int | None = None,
-    warn_of_copies: bool = False,
 ) -> Found:
     """Return the arrays of counts.
 
@@ -24,19 +23,10 @@ def found_counts(
         names: of the documents, or None.
         layer_names: of the layers, or None.
         top_k: how many experts a token is sent to, or None if that is not known.
-        warn_of_copies: whether counts that all are multiples of one number are divided by it: copies of
-            ranks that were added up.
     """
     values = whole_number(counts, "it")
     if values.ndim != 3 or 0 in values.shape:
         raise ValueError(f"its counts have shape {values.shape}; expected [documents, layers, experts]")
-    common = int(np.gcd.reduce(values, axis=None)) if warn_of_copies else 1
-    if common > 1:
-        warn(
-            f"All counts are multiples of {common}, as where ranks with the same tokens are added up: "
-            "divided."
-        )
-        values = values // common
     arrays: dict[str, Any] = {"counts": values}
     if names is not None:
         arrays["document_names"] = np.array(names)

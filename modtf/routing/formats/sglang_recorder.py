@@ -34,7 +34,7 @@ class SglangRecorder(Format):
         dumps = list(source.contents())
         if STAT in source.first:
             parts = [as_array(_field(place, dump, STAT)) for place, dump in dumps]
-            return found_counts(np.concatenate(parts), warn_of_copies=True)
+            return found_counts(np.concatenate(parts))
         ranks = [(place, _field(place, dump, RECORDS), as_array(dump[MAP])) for place, dump in dumps]
         if not all(records for _, records, _ in ranks):
             raise ValueError("a dump holds no records")

@@ -38,18 +38,19 @@ class TransformerLens(Format):
         experts = _stacked(place, cache, hooks, "indices")
         if experts.dtype.kind not in "iu":
             raise ValueError(f"the indices of {place} are of type {experts.dtype}; expected integers")
-        arrays: dict[str, Any] = {"experts": _flat(experts)}
+        arrays: dict[str, NDArray[Any]] = {"experts": _flat(experts)}
         if experts.ndim == 4:
             arrays["documents"] = np.repeat(np.arange(experts.shape[1]), experts.shape[2])
         if "weights" in hooks[min(hooks)]:
-            weights = _flat(_stacked(place, cache, hooks, "weights"))
+            weights = _stacked(place, cache, hooks, "weights")
             k, last = experts.shape[-1], weights.shape[-1]
-            if weights.shape[:2] != arrays["experts"].shape[:2] or last < k:
+            if weights.shape[:-1] != experts.shape[:-1] or last < k:
                 raise ValueError(
-                    f"{place} has weights {weights.shape} for indices {arrays['experts'].shape} [layers, "
-                    "tokens, k]"
+                    f"{place} has weights {weights.shape[1:]} for indices {experts.shape[1:]}; expected the "
+                    "same "
+                    "shape, or the weights of all experts"
                 )
-            arrays["weights"] = weights
+            arrays["weights"] = _flat(weights)
             if last > k:
                 arrays["num_experts"] = np.array(last)
         arrays["layer_names"] = np.array([f"blocks.{layer}" for layer in sorted(hooks)])

@@ -79,9 +79,9 @@ def vllm_split(folder):
 
 def sglang(folder):
     lines = []
-    for experts, *_ in documents():
+    for experts, _, tokens in documents():
         routed = base64.b64encode(experts.astype(np.int32).tobytes()).decode()
-        meta = {"prompt_tokens": 6, "completion_tokens": len(experts) - 5, "routed_experts": routed}
+        meta = {"prompt_tokens": 6, "completion_tokens": len(tokens) - 5, "routed_experts": routed}
         lines.append({"text": "...", "meta_info": meta})
     return write_lines(folder / "sglang.jsonl", lines)
 
@@ -152,7 +152,7 @@ def verl_batch():
     )
     for row, (experts, _, tokens) in enumerate(documents()):
         start = 2 + row
-        routed[row, start : start + len(tokens)] = torch.tensor(experts)
+        routed[row, start : start + len(experts)] = torch.tensor(experts)
         mask[row, start : start + len(tokens) + 1] = 1
         ids[row, start : start + len(tokens) + 1] = torch.tensor([*tokens, LAST])
     return {"routed_experts": routed, "attention_mask": mask, "input_ids": ids}

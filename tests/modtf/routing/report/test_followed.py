@@ -7,7 +7,7 @@ from flag_values import given
 
 from modtf.launch import measure
 from modtf.routing import Routing
-from modtf.routing import reading as module
+from modtf.routing import labelling as module
 
 TOKENS = 4000
 

@@ -1,0 +1,131 @@
+"""Steps of reading what is known of tokens: labels, documents, factors, names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.routing.counted import Counted
+from modtf.routing.formats.arrays import Arrays
+from modtf.routing.measuring.checks import Ints, check_labels
+from modtf.routing.reading import Sent
+
+TOKEN = "tokens"
+FREQUENT = 999  # tokens that are labels of their own
+FACTORS = (("token", TOKEN), ("position", "positions"), ("label", "labels"))
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Labels, documents or another numbering of tokens `[tokens]`, and the names that they came with."""
+
+    numbers: Ints
+    names: tuple[str, ...] | None
+
+
+def documents_of(
+    arrays: Arrays, name: str | None, activations: NDArray[Any] | Sent | Counted
+) -> Classes | None:
+    """Return the document of every token, or None if the file does not say."""
+    if isinstance(activations, Counted):
+        return Classes(activations.documents, None)
+    num_tokens = activations.shape[1]
+    values = arrays.optional("documents", name)
+    return None if values is None else numbered(values, num_tokens, "documents", None)
+
+
+def labels_and_factors(
+    arrays: Arrays, name: str, names: str | None, num_tokens: int, documents: Classes | None
+) -> tuple[Classes | None, dict[str, Ints]]:
+    """Return the labels of tokens, or None if there are none, and what is known of token, position, label."""
+    factors = factors_of(arrays, num_tokens, documents)
+    if name == "labels" and name not in arrays:
+        if TOKEN not in arrays:
+            return None, factors
+        name = TOKEN
+    classes = numbered(arrays.named(name), num_tokens, "labels", documents)
+    if name not in arrays:  # of a file of its own
+        factors["label"] = classes.numbers
+    if name == TOKEN:
+        return frequent_tokens(classes, as_names(arrays.get("token_names"))), factors
+    is_usual = name == "labels" or "labels" not in arrays
+    return Classes(classes.numbers, names_of_labels(arrays, classes, names, is_usual)), factors
+
+
+def numbered(values: NDArray[Any], num_tokens: int, what: str, documents: Classes | None) -> Classes:
+    """Return labels or documents as integers, and the names that they were given as."""
+    if values.ndim == 1 and len(values) != num_tokens:
+        values = _spread(values, num_tokens, what, documents)
+    if values.dtype.kind not in "US":
+        return Classes(check_labels(values, num_tokens, what), None)
+    names, numbers = np.unique(values, return_inverse=True)
+    return Classes(check_labels(numbers, num_tokens, what), as_names(names))
+
+
+def _spread(values: NDArray[Any], num_tokens: int, what: str, documents: Classes | None) -> NDArray[Any]:
+    """Return labels of tokens from labels of documents; `ValueError` if they are of neither."""
+    num_documents = 0 if documents is None else int(documents.numbers.max()) + 1
+    more = len(values) - num_tokens
+    if documents is not None and len(values) == num_documents:
+        if documents.names is None:
+            return values[documents.numbers]
+        hint = "There is one for each document: number documents from 0, in the order of the labels."
+    elif 0 < 4 * more <= num_tokens:
+        hint = f"There are {more} fewer tokens: engines do not route the last token that they generate. If "
+        hint += "one is missing in each document, leave its last token out of the others, too."
+    else:
+        hint = "Give one for every token, in the order of the tokens."
+    raise ValueError(f"{what} have shape {values.shape}; expected ({num_tokens},), one a token. {hint}")
+
+
+def factors_of(arrays: Arrays, num_tokens: int, documents: Classes | None) -> dict[str, Ints]:
+    """Return what the file knows of token, position and label."""
+    return {
+        factor: numbered(arrays[name], num_tokens, name, documents if name == "labels" else None).numbers
+        for factor, name in FACTORS
+        if name in arrays
+    }
+
+
+def frequent_tokens(tokens: Classes, words: Sequence[str] | None) -> Classes:
+    """Return tokens numbered by how frequent they are, the rare ones as one."""
+    words = tokens.names or words
+    ids, place, counts = np.unique(tokens.numbers, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:FREQUENT]
+    number = np.full(len(ids), len(order))
+    number[order] = np.arange(len(order))
+    names = [str(one) if words is None else words[one] for one in ids[order].tolist()]
+    return Classes(number[place], (*names, *["other tokens"] * (len(ids) > len(order))))
+
+
+def names_of_labels(
+    arrays: Arrays, classes: Classes, name: str | None, is_usual: bool
+) -> tuple[str, ...] | None:
+    """Return the names of labels. The array "label_names" is that of the usual labels only."""
+    names = as_names(arrays.optional("label_names", name)) if is_usual or name is not None else None
+    if classes.names is not None and names is not None:
+        raise ValueError("labels are names themselves; leave out label_names, or number the labels.")
+    names = classes.names or names
+    if names is not None and classes.numbers.max() >= len(names):
+        raise ValueError(
+            f"labels go up to {classes.numbers.max()}, but there are {len(names)} label_names; "
+            f"expected at least {classes.numbers.max() + 1}: label i has the name label_names[i]."
+        )
+    return names
+
+
+def layer_names(arrays: Arrays, name: str | None, num_layers: int) -> tuple[str, ...] | None:
+    """Return one name for each layer, or None."""
+    names = as_names(arrays.optional("layer_names", name))
+    if names is not None and len(names) != num_layers:
+        raise ValueError(f"There are {len(names)} layer_names; expected {num_layers}, one a layer.")
+    return names
+
+
+def as_names(values: NDArray[Any] | None) -> tuple[str, ...] | None:
+    """Return names as text."""
+    if values is None:
+        return None
+    return tuple(value.decode() if isinstance(value, bytes) else str(value) for value in values.ravel())
