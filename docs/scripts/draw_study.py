@@ -20,10 +20,11 @@ from modtf.analysis.claims import (
     VERDICTS,
     decisive,
 )
-from modtf.analysis.claims.evidence import MOST_TASKS, as_ratio
+from modtf.analysis.claims.evidence import MOST_TASKS
 from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import with_kinds
+from modtf.analysis.pairs import as_ratio
 from modtf.analysis.text import markdown_table
 from modtf.analysis.trained import CHOICES
 from modtf.results import CellFolder

@@ -1,5 +1,6 @@
 """Two variants on the same tasks and seeds: how much better is the one than the other?"""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -61,6 +62,18 @@ def match_members(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     largest = pairs[["value_first", "value_second"]].abs().max(axis=1, skipna=False)
     pairs["advantage"] = (pairs["gain"] / largest.replace(0.0, np.nan)).mask(largest == 0.0, 0.0)
     return pairs
+
+
+def as_ratio(reduction: float) -> float:
+    """Return first / second of two losses, from the reduction relative to the larger of them.
+
+    Example:
+        >>> as_ratio(0.2), as_ratio(-0.2)
+        (0.8, 1.25)
+    """
+    if reduction >= 0:
+        return max(0.0, 1 - reduction)
+    return 1 / (1 + reduction) if reduction > -1 else math.inf
 
 
 def compare_pairs(

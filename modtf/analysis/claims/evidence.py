@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT, data_seed_means, t_interval
+from modtf.analysis.pairs import as_ratio
 from modtf.analysis.ranking import share_error
 from modtf.results.schema import KIND
 
@@ -99,18 +100,6 @@ class Evidence:
         half = stats.t.ppf(1 - (1 - self.level) / 2 / looks, tasks - 1) * deviation / np.sqrt(tasks)
         enough = tasks[half < abs(self.distance)]
         return int(enough[0]) if enough.size else None
-
-
-def as_ratio(reduction: float) -> float:
-    """Return first / second of two losses, from the reduction relative to the larger of them.
-
-    Example:
-        >>> as_ratio(0.2), as_ratio(-0.2)
-        (0.8, 1.25)
-    """
-    if reduction >= 0:
-        return max(0.0, 1 - reduction)
-    return 1 / (1 + reduction) if reduction > -1 else math.inf
 
 
 def shift_p(first: Evidence, second: Evidence) -> float:

@@ -4,9 +4,9 @@ import math
 
 import pandas as pd
 
-from modtf.analysis.claims.evidence import as_ratio
 from modtf.analysis.claims.judge import BESIDE, INITIALS, ORDER, VERDICTS
 from modtf.analysis.intervals import LEVEL
+from modtf.analysis.pairs import as_ratio
 from modtf.analysis.text import plural
 from modtf.analysis.trained import CHOICES
 

@@ -1,6 +1,6 @@
 """The marks in a panel: lines with intervals, curves with bands, bars, dots beside names."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,16 +83,18 @@ def dots(
 
 
 def named_rows(
-    axes: Axes, names: Sequence[str], limit: float, unit: str = "{:+.0%}", inside: bool = False
+    axes: Axes, names: Sequence[str], limit: float, unit: Callable[[float], str], inside: bool = False
 ) -> None:
-    """Draw a line for every name, from the top, 0 in the middle; names stand `inside` all panels or at the
-    first."""
+    """Draw a line for every name, from above, 0 in the middle; `unit` labels the ticks.
+
+    Names stand `inside` all panels, or at the first.
+    """
     place = axes.get_subplotspec()
     shown = names if inside or place is None or place.is_first_col() else [""] * len(names)
     axes.set_yticks(range(len(names)), shown)
     axes.set(xlim=(-limit, limit), ylim=(len(names) - 0.5, -0.5))
     axes.axvline(0, color="black", linewidth=0.8)
-    axes.xaxis.set_major_formatter(lambda value, _: unit.format(value) if abs(value) > 1e-9 else "0")
+    axes.xaxis.set_major_formatter(lambda value, _: unit(value if abs(value) > 1e-9 else 0.0))
     axes.locator_params(axis="x", nbins=4)
 
 

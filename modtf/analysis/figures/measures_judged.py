@@ -59,4 +59,4 @@ def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
             y = [names.index(name) + 0.16 * (2 * place - 1) for name in rows["measure"]]
             dots(axes, rows, y, look, "correlation", "low", "high", label=over)
     axes.axvline(BORDER, color="black", linewidth=0.8, linestyle=":")
-    named_rows(axes, names, 1.08, "{:g}")
+    named_rows(axes, names, 1.08, "{:g}".format)

@@ -13,20 +13,20 @@ from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.labels import with_kinds
-from modtf.analysis.pairs import NO_CONDITION, SCORED, against, compare_pairs, next_informed
+from modtf.analysis.pairs import NO_CONDITION, SCORED, against, as_ratio, compare_pairs, next_informed
 from modtf.analysis.rows import IN
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import MEASURES
 
 ADVANTAGE = ["advantage", "advantage_low", "advantage_high"]
 SAID = (
-    "difference of loss or error on the same task and seed, as a share of the larger of both (right of 0: "
-    "the first is better); filled: in, hollow: out of distribution"
+    "loss or error as a multiple of the second's on the same task and seed (right of x1: the first is "
+    "better); filled: in, hollow: out of distribution"
 )
 AGAINST = (
-    "right of 0: better than {} on the same task and seed, by a share of the larger loss or error "
-    "of both, or in the unit of the measure; filled: different from 0 after Holm's correction for the "
-    "variants of a panel; long intervals end with the panel"
+    "right of the line: better than {} on the same task and seed; loss or error as a multiple of its own, "
+    "differences in the unit of the measure; filled: different after Holm's correction for the variants of a "
+    "panel; long intervals end with the panel"
 )
 LONGEST = 2.0  # an axis reaches no further than this many times the largest mean
 
@@ -46,8 +46,13 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     words = [SAID, counts(study, table, "pair"), *sizes(rows, SCORED), f"checkpoint {study.checkpoint}"]
     limit = min(1.05, 1.1 * table[ADVANTAGE].abs().max().max() + 0.01)
     size = (2.4, 0.45 + 0.26 * table["num_rules"].nunique())
-    named = ("paired_comparisons", "Paired comparisons: relative advantage", note(words, absent))
+    named = ("paired_comparisons", "Paired comparisons: the first over the second", note(words, absent))
     yield panels(partial(_by_rules, limit=limit), table, *named, "kind", "pair", size)
+
+
+def _ratio(share: float) -> str:
+    """Return the tick of an advantage, 0.5 as "x0.5" and -0.5 as "x2"."""
+    return f"x{as_ratio(share):.2g}"
 
 
 def _by_rules(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], limit: float) -> None:
@@ -55,7 +60,7 @@ def _by_rules(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], limit: 
     for where, rows in data.groupby("distribution", observed=True):
         y = [rules.index(number) + (-0.14 if where == IN else 0.14) for number in rows["num_rules"]]
         dots(axes, rows, y, Look(tint, "o"), *ADVANTAGE, hollow=where != IN)
-    named_rows(axes, [f"R = {number}" for number in rules], limit, inside=True)
+    named_rows(axes, [f"R = {number}" for number in rules], limit, _ratio, inside=True)
 
 
 @register_figure("against_modular")
@@ -104,4 +109,4 @@ def _by_variant(
         sure = one["p_corrected"].iloc[0] <= alpha
         dots(axes, one, [variants.index(name)], looks[name], "gain", "low", "high", hollow=not sure)
     is_share = data["distribution"].iloc[0] != NO_CONDITION
-    named_rows(axes, variants, reach[data["score"].iloc[0]], "{:+.0%}" if is_share else "{:+.2g}")
+    named_rows(axes, variants, reach[data["score"].iloc[0]], _ratio if is_share else "{:+.2g}".format)
