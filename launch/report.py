@@ -7,7 +7,6 @@ Example:
 from functools import partial
 from pathlib import Path
 
-import pandas as pd
 from absl import flags
 
 from modtf.analysis import Study, print_judged
@@ -43,7 +42,8 @@ def define_flags(values: flags.FlagValues) -> None:
     define.enum("checkpoint", None, CHOICES, f"{words}. Default that of the family: tail.")
     define.list("protocol", [], "Keep cells of these protocols only.")
     define.list("variant", [], "Keep these variants only, whatever their options; default all.")
-    define.list("figures", [], f"Draw these only, of {', '.join(FIGURES)}.")
+    words = "Draw these only, and judge claims only with --claims; of "
+    define.list("figures", [], f"{words}{', '.join(FIGURES)}.")
     define.list("vector", [], f"Write figures in these formats, too, of {', '.join(VECTOR)}.")
     define.integer("data_seed", None, "Task whose activation matrices are drawn; default the first.")
     define.integer("seed", None, "Seed of the model whose activation matrices are drawn; default the first.")
@@ -56,7 +56,7 @@ def main(given: flags.FlagValues) -> None:
     """Read the results, judge the claims, write the report or the archive, and print what was asked for."""
     folders, out = check_flags(given)
     study = read(folders, given)
-    judged = study.claims() if out or given.claims else pd.DataFrame()
+    judged = study.claims() if given.claims or (out and not given.figures) else None
     written: list[Path | str] = []
     if out:
         choice = {name: given[name].value for name in ("data_seed", "seed", "width")}
@@ -66,7 +66,7 @@ def main(given: flags.FlagValues) -> None:
     if given.archive:
         write_archive(study.cells, given.archive)
         written.append(given.archive)
-    if given.claims:
+    if judged is not None and given.claims:
         print(print_claims(judged, study.level))
     if given.measures:
         print(print_judged(study.judged_measures, study.level))

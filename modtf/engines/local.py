@@ -1,4 +1,8 @@
-"""Worker processes on this machine: as their driver sees them, and what runs in them."""
+"""Worker processes on this machine: as their driver sees them, and what runs in them.
+
+`concurrent.futures.ProcessPoolExecutor` would not do: where one of its processes is killed, as by a lack of
+memory, it breaks and ends the cells of all others.
+"""
 
 import contextlib
 import itertools

@@ -33,6 +33,8 @@ def ranking_pies(study: TrainedModels, choice: Choice) -> Pictures:
     table, text = shares(study)
     table = table[table["kind"] == OVERALL]
     table = table.assign(panel=table["field"] + ": " + table["distribution"].astype(str))
+    if table["share"].isin([0, 1]).all():
+        raise NothingToDraw("one variant has all votes of every pie; see the ranking")
     yield panels(_pie, table, "ranking_pies", "Ranking, all cells together", text, None, "panel", (2.1, 2.1))
 
 
@@ -58,6 +60,8 @@ def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
             f"no task was run with both {' and '.join(reversed(two))}; run both: --variant={','.join(two)}"
         )
     table = pd.concat(tables, ignore_index=True)
+    if table["num_votes"].max() == 1:
+        raise NothingToDraw("a single task was run, whose vote is no ranking; run more, such as --tasks=5")
     table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
     voting = rows[rows["variant"].isin(everyone)]
     models = len(voting[["folder", "data_seed", "seed"]].drop_duplicates())

@@ -19,9 +19,12 @@ from modtf.families import FAMILIES
 
 @register_figure("performance_vs_num_rules")
 def against_rules(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture by architecture, averaged over widths and options; then one per width."""
-    name, title = "performance_vs_num_rules", "Performance against number of rules"
-    drawn = (performance(study.results), lines, "num_rules", name, title)
+    """Yield a picture by architecture, averaged over widths and options; then one per width. With a single
+    number of rules it has bars."""
+    rows = performance(study.results)
+    drawn = (rows, lines, "num_rules", "performance_vs_num_rules", "Performance against number of rules")
+    if rows["num_rules"].nunique() == 1:
+        drawn = (rows, bars, None, "performance_bars", "Performance by variant")
     return overview_and_widths(study, *drawn, overview="title", detail="family", column="where")
 
 
@@ -100,6 +103,10 @@ def comparable(rows: pd.DataFrame, panel: list[str]) -> pd.DataFrame:
 @register_figure("collapse_and_specialisation_vs_num_rules")
 def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture averaged over kinds and widths, then one per width with a row for each kind."""
+    rules = study.results["num_rules"].unique()
+    if len(rules) == 1:
+        more = command_line("sweep", arch="mlp", rules="2,8")
+        raise NothingToDraw(f"only one number of rules, {rules[0]}, was run; {more} runs two")
     return _collapse(study, lines, "num_rules", "vs_num_rules", "against number of rules")
 
 

@@ -106,7 +106,7 @@ def test_variants_of_no_common_size_and_one_model_are_a_figure_or_a_reason(name,
     (cell,) = [cell for cell in partial.cells if cell.cell["setting"] == "classification"]
     rows = partial.results[partial.results["folder"] == str(cell.path)]
     one = Study(rows.drop(columns="router"), partial.history.iloc[:0], cells=[cell])
-    if name.startswith(("collapse", "performance_vs_num_rules")):
+    if name in ("collapse_and_specialisation_bars", "performance_vs_num_rules"):
         said = [picture.note.lower() for picture in one.figure(name)]
         assert all("each mean over 1 model of 1 task; no intervals" in s for s in said)
     else:
@@ -223,6 +223,21 @@ def test_curves_begin_at_step_0_and_lengths_come_from_the_conditions_of_the_fami
     assert set(pictures[0].table["panel"]) == {"MHA v2 regression: Loss"}
     names = [picture.name for picture in drawn("training_curves")]
     assert names == [f"training_curves{suffix}" for suffix in ("", "_by_family", "_e32", "_e64")]
+
+
+def test_nothing_of_one_value_is_drawn(tmp_path, undrawn):
+    """What `modtf run` leaves: all variants on one task."""
+    study = study_of(tmp_path, rules=[8], data_seeds=[0])
+    for name, reason in (
+        ("ranking", "a single task was run"),
+        ("ranking_pies", "a single task was run"),
+        ("performance_vs_width", "only one width, 32"),
+        ("collapse_and_specialisation_vs_num_rules", "only one number of rules, 8"),
+    ):
+        with pytest.raises(NothingToDraw, match=reason):
+            study.figure(name)
+    names = {picture.name for picture in study.figure("performance_vs_num_rules")}
+    assert names == {"performance_bars"}
 
 
 def test_curves_need_a_step_that_cells_share(tmp_path, undrawn):

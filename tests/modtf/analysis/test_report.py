@@ -104,9 +104,9 @@ def test_files_of_an_earlier_report_go_and_those_of_others_stay(tmp_path):
     (tmp_path / "elsewhere.csv").write_text("mine")
     record = tmp_path / ".written"
     record.write_text(record.read_text() + "tables/../elsewhere.csv\nelsewhere.csv\n")
-    study.report(tmp_path, figures=["ranking_pies"], judged=judged)
+    study.report(tmp_path, figures=["paired_comparisons"], judged=judged)
     figures = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert figures == {"ranking_pies.png", "ranking_mine.png"}
+    assert figures == {"paired_comparisons.png", "ranking_mine.png"}
     assert not (tmp_path / "tables" / "ranking.csv").exists()
     assert (tmp_path / "tables" / "claims.csv").exists()
     assert (tmp_path / "elsewhere.csv").read_text() == "mine"
