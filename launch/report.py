@@ -7,6 +7,7 @@ Example:
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 from absl import flags
 
 from modtf.analysis import Study, print_judged
@@ -56,7 +57,8 @@ def main(given: flags.FlagValues) -> None:
     """Read the results, judge the claims, write the report or the archive, and print what was asked for."""
     folders, out = check_flags(given)
     study = read(folders, given)
-    judged = study.claims() if given.claims or (out and not given.figures) else None
+    wanted = given.claims or (out and not given.figures)
+    judged = study.claims() if wanted else pd.DataFrame()
     written: list[Path | str] = []
     if out:
         choice = {name: given[name].value for name in ("data_seed", "seed", "width")}
@@ -66,7 +68,7 @@ def main(given: flags.FlagValues) -> None:
     if given.archive:
         write_archive(study.cells, given.archive)
         written.append(given.archive)
-    if judged is not None and given.claims:
+    if given.claims:
         print(print_claims(judged, study.level))
     if given.measures:
         print(print_judged(study.judged_measures, study.level))

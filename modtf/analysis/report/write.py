@@ -38,8 +38,8 @@ def write_report(
         out: the folder; it is made where there is none.
         figures: names of registered figures; all by default.
         progress: wraps the names of the figures, for example `tqdm`.
-        judged: from `study.claims()`; judged here if not given, unless `figures` names some: judging takes
-            longer than drawing, so such a page has no verdicts.
+        judged: from `study.claims()`; judged here if not given. With an empty frame the page has no verdicts:
+            judging takes longer than drawing.
         vector: "svg" or "pdf", to write every figure in these formats, too.
         **choice: fields of `modtf.analysis.figures.Choice`.
 
@@ -56,13 +56,13 @@ def write_report(
         check_choice("vector", name, VECTOR)
     for folder in FOLDERS:
         (out / folder).mkdir(parents=True, exist_ok=True)
-    if judged is None and not figures:
-        judged = judge_all(study)
+    judged = judge_all(study) if judged is None else judged
+    has_verdicts = not judged.columns.empty
     paired = with_kinds(compare_pairs(study.performance, by=SAME, level=study.level))
     tables = {
         "results": study.results,
         "summary": summarise(study.results, level=study.level),
-        **({} if judged is None else {"claims": judged}),
+        **({"claims": judged} if has_verdicts else {}),
         "paired_comparisons_by_cell": paired,
     }
     tables |= {"missing": study.missing} if study.cells else {}
@@ -89,7 +89,7 @@ def write_report(
     parts = [
         page.contents_section(study),
         *sorted(drawn, key=lambda section: not section.content),  # pictures first
-        *([] if judged is None else [page.claims_section(study, judged)]),
+        *([page.claims_section(study, judged)] if has_verdicts else []),
         page.missing_section(study, undrawn),
         page.paired_section(paired),
         page.measures_section(),
