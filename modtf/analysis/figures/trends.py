@@ -22,7 +22,13 @@ def against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     """Yield a picture by architecture, averaged over widths and options; then one per width. With a single
     number of rules it has bars."""
     rows = performance(study.results)
-    drawn = (rows, lines, "num_rules", "performance_vs_num_rules", "Performance against number of rules")
+    drawn: tuple[Any, ...] = (
+        rows,
+        lines,
+        "num_rules",
+        "performance_vs_num_rules",
+        "Performance against number of rules",
+    )
     if rows["num_rules"].nunique() == 1:
         drawn = (rows, bars, None, "performance_bars", "Performance by variant")
     return overview_and_widths(study, *drawn, overview="title", detail="family", column="where")

@@ -23,7 +23,7 @@ def study(tmp_path_factory):
     return study_of(out, kinds=[("rnn", {})], rules=[2], data_seeds=[0], checkpoints=["tail"])
 
 
-FIGURES = ["performance_vs_width", *dict.fromkeys(CLAIMS[name].figure for name in CLAIMS)]
+FIGURES = ["performance_vs_width", "training_curves", *dict.fromkeys(CLAIMS[name].figure for name in CLAIMS)]
 
 
 @pytest.fixture(scope="module")
