@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from modtf.routing.recording.record import Recorder
+from modtf.routing.recording.recorder import Recorder
 
 LEVEL = 0.95
 

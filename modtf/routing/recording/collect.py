@@ -10,7 +10,9 @@ from typing import Any
 from modtf.files import write_table
 from modtf.routing.recording.ablation import Ablation
 from modtf.routing.recording.folder import check_new_folder, new_folder
-from modtf.routing.recording.record import Recorder, check_model
+from modtf.routing.recording.layers import check_model
+from modtf.routing.recording.recorder import Recorder
+from modtf.routing.recording.training import evaluating
 from modtf.routing.recording.watch import DECODER_IDS, IDS
 
 Batch = Mapping[str, Any]
@@ -67,9 +69,7 @@ def collect(
     ablation = None
     with ExitStack() as stack:
         stack.callback(recorder.close)
-        with recorder, torch.inference_mode(), ExitStack() as mode:
-            mode.callback(model.train, model.training)  # in training mode again, where it was
-            model.eval()
+        with recorder, evaluating(model), torch.inference_mode():
             for number, given in enumerate(batches):
                 batch = given if isinstance(given, Mapping) else {IDS: given}
                 args, inputs = _inputs(model, recorder, batch, number)

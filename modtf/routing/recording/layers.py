@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 from modtf.checks import check_integer
+from modtf.extras import need
 from modtf.routing.recording.choices import read_choices, read_product_keys
 
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k")
@@ -79,6 +80,25 @@ class RoutedLayer:
             tuple(left if value is weights else value for value in args),
             {name: left if value is weights else value for name, value in kwargs.items()},
         )
+
+
+def check_model(model: Any, what: str) -> Any:
+    """Return PyTorch; raise `ValueError` where it is missing, or a model cannot be recorded.
+
+    Args:
+        model: what a user passed.
+        what: what needs PyTorch, for the error.
+    """
+    torch = need("torch", "hf", what)
+    if not isinstance(model, torch.nn.Module):
+        raise ValueError(f"model is a {type(model).__name__}; expected a torch.nn.Module.")
+    for module in model.modules():
+        if isinstance(module, torch.nn.DataParallel) and len(module.device_ids) > 1:
+            raise ValueError(
+                "A DataParallel model with several devices cannot be recorded: its copies run in threads. "
+                "Pass model.module, or use DistributedDataParallel."
+            )
+    return torch
 
 
 def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | None) -> list[RoutedLayer]:

@@ -1,205 +1,60 @@
 """Record which experts a PyTorch model sends its tokens to, around any forward passes: `modtf.record`."""
 
-import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from modtf.extras import need
-from modtf.files import scratch_folder
-from modtf.routing.measuring import LayerMeasures, measure_activations
-from modtf.routing.recording.folder import TokenArrays, new_folder
-from modtf.routing.recording.layers import find_layers
-from modtf.routing.recording.tokens import Note, Rows
-from modtf.routing.recording.watch import Runs, Stream, Watcher
-
-LETTERS = 24  # of a token
+from modtf.routing.recording.layers import check_model
+from modtf.routing.recording.recorder import Recorder
+from modtf.routing.recording.training import Log, TrainingRecorder
 
 
-class Recorder:
-    """The routing of a model's tokens, recorded while the `with` block runs; see `record`.
+@overload
+def record(
+    model: Any, *, routers: str | Sequence[str] | None = None, top_k: int | None = None
+) -> Recorder: ...
 
-    Args:
-        model, routers, top_k: as for `record`.
-        scratch: where tokens are kept on disk; by default where temporary files are.
-    """
 
-    def __init__(self, model: Any, routers: Any = None, top_k: int | None = None, scratch: Any = None):
-        check_model(model, "modtf.record")
-        self.layers = find_layers(model, routers, top_k)
-        self.watcher = Watcher(model, self.layers, self._finish)
-        self.last: dict[str, tuple[NDArray[np.bool_], dict[str, NDArray[Any]], dict[Any, Any]]] = {}
-        self._arrays: dict[str, TokenArrays] = {}
-        self._rows: dict[str, Rows] = {}
-        self._note = Note()
-        self._ends = _ends(model)
-        self._watching = ExitStack()
-        self._kept = ExitStack()
-        self._scratch = Path(self._kept.enter_context(scratch_folder(scratch)))
-        self.close = weakref.finalize(self, self._kept.close)
-
-    def __enter__(self) -> "Recorder":
-        self._watching.enter_context(self.watcher.watching())
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._watching.close()
-
-    def next(self, labels: Any = None, documents: Any = None) -> None:
-        """State the labels and documents of the tokens of the next forward pass.
-
-        Tokens that a cache continues, as in `generate()`, keep the labels and documents of their rows.
-
-        Args:
-            labels: `[B]` or `[B, N]`, integers or names; for an encoder-decoder model `[B]`, or a mapping
-                from "encoder" and "decoder" to these.
-            documents: `[B]` or `[B, N]`, where a row is no document of its own.
-        """
-        self._note = Note(labels, documents)
-
-    def _finish(self, streams: list[Stream]) -> None:
-        self.last = {}
-        for stream in streams:
-            if stream.name not in self._arrays:
-                folder = self._scratch / (stream.name or "tokens")
-                folder.mkdir()
-                self._arrays[stream.name] = TokenArrays(folder)
-                self._rows[stream.name] = Rows(stream.name, self._ends)
-            keep, values = self._rows[stream.name].add(stream, self._note)
-            chosen = self._choices(stream.runs, keep.ravel())
-            self._arrays[stream.name].add(chosen, **values)
-            self.last[stream.name] = keep, values, chosen
-
-    def _choices(self, runs: Runs, keep: NDArray[np.bool_]) -> dict[Any, Any]:
-        """Return experts and weights `[tokens, k]` of every run as arrays, by one transfer each."""
-        import torch
-
-        device = next(iter(runs.values()))[0].device
-        experts, weights = (
-            torch.cat([both[which].to(device, kind).reshape(-1) for both in runs.values()]).cpu().numpy()
-            for which, kind in ((0, torch.int32), (1, torch.float32))
-        )
-        experts = np.where(weights == 0, np.int32(-1), experts)  # nothing is sent there
-        found, start = {}, 0
-        for (layer, run), (chosen, _) in runs.items():
-            part = slice(start, start + chosen.numel())
-            start = part.stop
-            ids = experts[part].reshape(chosen.shape)[keep]
-            size = self.layers[layer].num_experts
-            if size is not None and ids.max(initial=-1) >= size:
-                raise ValueError(
-                    f"{self.layers[layer].name} chose expert {ids.max()}, but has {size}: these are no "
-                    "experts. Name other modules: routers='PATTERN'."
-                )
-            found[layer, run] = ids, weights[part].reshape(chosen.shape)[keep]
-        return found
-
-    def save(self, folder: str | Path, *, tokenizer: Any = None) -> Path:
-        """Write what was recorded into a new folder that `modtf measure` reads.
-
-        Args:
-            folder: with an encoder-decoder model its folders "encoder" and "decoder" are what is read.
-            tokenizer: its words for tokens are written, too, for the report.
-
-        Returns:
-            The folder: `experts`, `weights` `[layers, tokens, k]`, `num_experts`, `tokens`, `positions`,
-            `documents` `[tokens]`, `layer_names`; with labels `labels` and, of names, `label_names`; with a
-            tokenizer `token_names`. A token that a layer did not route, or dropped, has the experts -1.
-
-        Raises:
-            ValueError: if there were no tokens, layers differ in their number of experts, or the folder holds
-                something.
-        """
-        with new_folder(folder) as made:
-            self.write(made, self.others(tokenizer))
-        return Path(folder)
-
-    def write(self, folder: Path, others: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
-        """Write the arrays of every stream into a folder that exists."""
-        for name in others:
-            part = folder / name
-            part.mkdir(exist_ok=True)
-            self._arrays[name].save(part, others[name])
-
-    def others(self, tokenizer: Any = None) -> dict[str, dict[str, NDArray[Any]]]:
-        """Return the arrays of every stream that have no tokens axis; raise `ValueError` without tokens."""
-        if not any(arrays.num_tokens for arrays in self._arrays.values()):
-            raise ValueError("There were no tokens: no forward pass ran, or all of it is masked.")
-        return {name: self._others(name, tokenizer) for name in self._arrays}
-
-    def _others(self, stream: str, tokenizer: Any) -> dict[str, NDArray[Any]]:
-        runs = sorted(self._arrays[stream].first)
-        sizes = {self.layers[layer].num_experts for layer, _ in runs}
-        if len(sizes) > 1:
-            raise ValueError(
-                f"The layers have {sorted(map(str, sizes))} experts; record them apart: routers='PATTERN'."
-            )
-        several = {layer for layer, run in runs if run}
-        names = [self.layers[layer].name + f" run {run + 1}" * (layer in several) for layer, run in runs]
-        others = {"num_experts": np.array(sizes.pop()), "layer_names": np.array(names)}
-        if tokenizer is not None:
-            words = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
-            others["token_names"] = np.array([word[:LETTERS] for word in words])
-        if self._rows[stream].labels.names:
-            others["label_names"] = np.array(list(self._rows[stream].labels.names))
-        return others
-
-    def measure(
-        self, labels: ArrayLike | str | None = None, *, stream: str | None = None, **options: Any
-    ) -> list[LayerMeasures]:
-        """Measure what was recorded.
-
-        Args:
-            labels: one a token, or one a document, integers or names, in the order of `documents`;
-                "tokens" or "positions"; by default those of `next`.
-            stream: "encoder" or "decoder", of a model that has both.
-            options: as for `modtf.measure_activations`.
-
-        Raises:
-            ValueError: if labels do not fit the tokens, or there were none.
-        """
-        streams = self.others()
-        name = next(iter(streams)) if stream is None and len(streams) == 1 else stream
-        if name not in streams:
-            raise ValueError(f"stream={stream!r}: expected one of {', '.join(streams)}.")
-        others = streams[name]
-        with scratch_folder(self._scratch) as folder:
-            self._arrays[name].save(Path(folder), {})
-            found = {path.stem: np.load(path, mmap_mode="r") for path in Path(folder).glob("*.npy")}
-            return measure_activations(
-                experts=found["experts"],
-                weights=found["weights"],
-                num_experts=int(others["num_experts"]),
-                labels=_labels(labels, found, others),
-                documents=found["documents"],
-                **options,
-            )
+@overload
+def record(
+    model: Any,
+    *,
+    every: int,
+    log: Log = None,
+    routers: str | Sequence[str] | None = None,
+    top_k: int | None = None,
+) -> TrainingRecorder: ...
 
 
 def record(
     model: Any,
     *,
+    every: int | None = None,
+    log: Log = None,
     routers: str | Sequence[str] | None = None,
     top_k: int | None = None,
-) -> Recorder:
+) -> Recorder | TrainingRecorder:
     """Record which experts a PyTorch model sends its tokens to, in all forward passes of a `with` block.
 
     The passes may be anything: an evaluation, `generate()` with prefill and decoding, a training loop. Hooks
     look on; the model runs as it is. What an attention mask leaves out, and what follows the end of a
-    generated row, is not recorded. Compiled models run uncompiled within the block.
+    generated row, is not recorded. Compiled models run uncompiled while they are recorded.
 
     Args:
         model: a `torch.nn.Module`, also wrapped by PEFT, `torch.compile` or DistributedDataParallel. Models
             of Hugging Face's `transformers` (from version 5 on) need nothing else.
+        every: in training, keep sums only, of some ten passes in so many, and log them every so many forward
+            passes in training mode. Values of each layer: `max_violation`, `dead_experts` and `entropy` of
+            the load; `adjusted_mutual_information` of experts and labels, if `next(labels=...)` was called
+            before each pass; `saturation`, the share of the first sampled batch's experts that are those of
+            the record before, for which that batch runs once more without gradients.
+        log: where records go, with `every`: a folder for TensorBoard, a SummaryWriter, or a function that
+            takes a dict, such as `wandb.log`. `TrainingRecorder.history` has them, too.
         routers: patterns of the names of modules that put out logits, or experts and weights: "*.gate".
         top_k: the number of experts per token, where routers put out logits.
 
     Returns:
-        A `Recorder`: `measure()` and `save(folder)` once the block has ended, `next(labels=...)` within it.
+        A `Recorder`: `next(labels=...)` within the block, `measure()` and `save(folder)` after it. With
+        `every` a `TrainingRecorder`: `next(labels=...)` and `history`.
 
     Raises:
         ValueError: if no routed layers are found.
@@ -209,51 +64,9 @@ def record(
         ...     model.generate(**tokenizer(prompts, return_tensors="pt", padding=True), max_new_tokens=100)
         >>> layers = recorder.measure(labels=domains)  # doctest: +SKIP
     """
+    check_model(model, "modtf.record")
+    if every is not None:
+        return TrainingRecorder(model, every, log, routers, top_k)
+    if log is not None:
+        raise ValueError("log needs every=100, for example: it logs sums over a training loop.")
     return Recorder(model, routers, top_k)
-
-
-def _labels(labels: Any, found: Mapping[str, NDArray[Any]], others: Mapping[str, NDArray[Any]]) -> Any:
-    """Return one label a token."""
-    if labels is None:
-        recorded = found.get("labels")
-        return (
-            others["label_names"][recorded] if recorded is not None and "label_names" in others else recorded
-        )
-    if isinstance(labels, str):
-        if labels not in ("tokens", "positions"):
-            raise ValueError(f"labels={labels!r}: expected an array, 'tokens' or 'positions'.")
-        return found[labels]
-    array, documents = np.asarray(labels), found["documents"]
-    number = int(documents.max()) + 1
-    if array.shape not in ((number,), documents.shape):
-        raise ValueError(
-            f"labels have shape {array.shape}; expected ({number},), one a document, or {documents.shape}, "
-            "one a token."
-        )
-    return array[documents] if len(array) == number else array
-
-
-def check_model(model: Any, what: str) -> Any:
-    """Return PyTorch; raise `ValueError` where it is missing, or a model cannot be recorded.
-
-    Args:
-        model: what a user passed.
-        what: what needs PyTorch, for the error.
-    """
-    torch = need("torch", "hf", what)
-    if not isinstance(model, torch.nn.Module):
-        raise ValueError(f"model is a {type(model).__name__}; expected a torch.nn.Module.")
-    for module in model.modules():
-        if isinstance(module, torch.nn.DataParallel) and len(module.device_ids) > 1:
-            raise ValueError(
-                "A DataParallel model with several devices cannot be recorded: its copies run in threads. "
-                "Pass model.module, or use DistributedDataParallel."
-            )
-    return torch
-
-
-def _ends(model: Any) -> list[int]:
-    """Return the tokens that end what a model generates."""
-    configs = [one.generation_config for one in model.modules() if hasattr(one, "generation_config")]
-    ends = next((config.eos_token_id for config in configs if config is not None), None)
-    return [] if ends is None else ends if isinstance(ends, list) else [ends]

@@ -92,6 +92,12 @@ class Watcher:
                 stack.callback(block.register_forward_pre_hook(self._split, with_kwargs=True).remove)
             yield
 
+    def enter(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note the tokens that a model is being called with, for hooks that came after that."""
+        for path, module in self.modules.items():
+            if module is model:
+                self._enter(path, module, args, kwargs)
+
     def _enter(self, path: str, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._root in (None, path):
             self._root, self._given, self._runs, self._images = path, {}, {}, {}

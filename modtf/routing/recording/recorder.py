@@ -1,0 +1,213 @@
+"""Keep the routing of the tokens of any forward passes, to save and measure it."""
+
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from modtf.files import scratch_folder
+from modtf.routing.measuring import LayerMeasures, measure_activations
+from modtf.routing.recording.folder import TokenArrays, new_folder
+from modtf.routing.recording.layers import RoutedLayer, find_layers
+from modtf.routing.recording.tokens import Note, Rows
+from modtf.routing.recording.watch import Runs, Stream, Watcher
+
+LETTERS = 24  # of a token
+
+
+class Recorder:
+    """The routing of a model's tokens, recorded while the `with` block runs; see `record`.
+
+    Args:
+        model, routers, top_k: as for `record`.
+        scratch: where tokens are kept on disk; by default where temporary files are.
+    """
+
+    def __init__(self, model: Any, routers: Any = None, top_k: int | None = None, scratch: Any = None):
+        self.layers = find_layers(model, routers, top_k)
+        self.watcher = Watcher(model, self.layers, self._finish)
+        self.last: dict[str, tuple[NDArray[np.bool_], dict[str, NDArray[Any]], dict[Any, Any]]] = {}
+        self._arrays: dict[str, TokenArrays] = {}
+        self._rows: dict[str, Rows] = {}
+        self._note = Note()
+        self._ends = _ends(model)
+        self._watching = ExitStack()
+        self._kept = ExitStack()
+        self._scratch = Path(self._kept.enter_context(scratch_folder(scratch)))
+        self.close = weakref.finalize(self, self._kept.close)
+
+    def __enter__(self) -> "Recorder":
+        self._watching.enter_context(self.watcher.watching())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._watching.close()
+
+    def next(self, labels: Any = None, documents: Any = None) -> None:
+        """State the labels and documents of the tokens of the next forward pass.
+
+        Tokens that a cache continues, as in `generate()`, keep the labels and documents of their rows.
+
+        Args:
+            labels: `[B]` or `[B, N]`, integers or names; for an encoder-decoder model `[B]`, or a mapping
+                from "encoder" and "decoder" to these.
+            documents: `[B]` or `[B, N]`, where a row is no document of its own.
+        """
+        self._note = Note(labels, documents)
+
+    def _finish(self, streams: list[Stream]) -> None:
+        self.last = {}
+        for stream in streams:
+            if stream.name not in self._arrays:
+                folder = self._scratch / (stream.name or "tokens")
+                folder.mkdir()
+                self._arrays[stream.name] = TokenArrays(folder)
+                self._rows[stream.name] = Rows(stream.name, self._ends)
+            keep, values = self._rows[stream.name].add(stream, self._note)
+            chosen = as_arrays(self.layers, stream.runs, keep.ravel())
+            self._arrays[stream.name].add(chosen, **values)
+            self.last[stream.name] = keep, values, chosen
+
+    def save(self, folder: str | Path, *, tokenizer: Any = None) -> Path:
+        """Write what was recorded into a new folder that `modtf measure` reads.
+
+        Args:
+            folder: with an encoder-decoder model its folders "encoder" and "decoder" are what is read.
+            tokenizer: its words for tokens are written, too, for the report.
+
+        Returns:
+            The folder: `experts`, `weights` `[layers, tokens, k]`, `num_experts`, `tokens`, `positions`,
+            `documents` `[tokens]`, `layer_names`; with labels `labels` and, of names, `label_names`; with a
+            tokenizer `token_names`. A token that a layer did not route, or dropped, has the experts -1.
+
+        Raises:
+            ValueError: if there were no tokens, layers differ in their number of experts, or the folder holds
+                something.
+        """
+        with new_folder(folder) as made:
+            self.write(made, self.others(tokenizer))
+        return Path(folder)
+
+    def write(self, folder: Path, others: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
+        """Write the arrays of every stream into a folder that exists."""
+        for name in others:
+            part = folder / name
+            part.mkdir(exist_ok=True)
+            self._arrays[name].save(part, others[name])
+
+    def others(self, tokenizer: Any = None) -> dict[str, dict[str, NDArray[Any]]]:
+        """Return the arrays of every stream that have no tokens axis; raise `ValueError` without tokens."""
+        if not any(arrays.num_tokens for arrays in self._arrays.values()):
+            raise ValueError("There were no tokens: no forward pass ran, or all of it is masked.")
+        return {name: self._others(name, tokenizer) for name in self._arrays}
+
+    def _others(self, stream: str, tokenizer: Any) -> dict[str, NDArray[Any]]:
+        runs = sorted(self._arrays[stream].first)
+        sizes = {self.layers[layer].num_experts for layer, _ in runs}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"The layers have {sorted(map(str, sizes))} experts; record them apart: routers='PATTERN'."
+            )
+        names = layer_names(self.layers, runs)
+        others = {"num_experts": np.array(sizes.pop()), "layer_names": np.array(names)}
+        if tokenizer is not None:
+            words = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
+            others["token_names"] = np.array([word[:LETTERS] for word in words])
+        if self._rows[stream].labels.names:
+            others["label_names"] = np.array(list(self._rows[stream].labels.names))
+        return others
+
+    def measure(
+        self, labels: ArrayLike | str | None = None, *, stream: str | None = None, **options: Any
+    ) -> list[LayerMeasures]:
+        """Measure what was recorded.
+
+        Args:
+            labels: one a token, or one a document, integers or names, in the order of `documents`;
+                "tokens" or "positions"; by default those of `next`.
+            stream: "encoder" or "decoder", of a model that has both.
+            options: as for `modtf.measure_activations`.
+
+        Raises:
+            ValueError: if labels do not fit the tokens, or there were none.
+        """
+        streams = self.others()
+        name = next(iter(streams)) if stream is None and len(streams) == 1 else stream
+        if name not in streams:
+            raise ValueError(f"stream={stream!r}: expected one of {', '.join(streams)}.")
+        others = streams[name]
+        with scratch_folder(self._scratch) as folder:
+            self._arrays[name].save(Path(folder), {})
+            found = {path.stem: np.load(path, mmap_mode="r") for path in Path(folder).glob("*.npy")}
+            return measure_activations(
+                experts=found["experts"],
+                weights=found["weights"],
+                num_experts=int(others["num_experts"]),
+                labels=_labels(labels, found, others),
+                documents=found["documents"],
+                **options,
+            )
+
+
+def as_arrays(layers: Sequence[RoutedLayer], runs: Runs, keep: NDArray[np.bool_]) -> dict[Any, Any]:
+    """Return experts and weights `[tokens, k]` of every run as arrays, by one transfer each."""
+    import torch
+
+    device = next(iter(runs.values()))[0].device
+    experts, weights = (
+        torch.cat([both[which].to(device, kind).reshape(-1) for both in runs.values()]).cpu().numpy()
+        for which, kind in ((0, torch.int32), (1, torch.float32))
+    )
+    experts = np.where(weights == 0, np.int32(-1), experts)  # nothing is sent there
+    found, start = {}, 0
+    for (layer, run), (chosen, _) in runs.items():
+        part = slice(start, start + chosen.numel())
+        start = part.stop
+        ids = experts[part].reshape(chosen.shape)[keep]
+        size = layers[layer].num_experts
+        if size is not None and ids.max(initial=-1) >= size:
+            raise ValueError(
+                f"{layers[layer].name} chose expert {ids.max()}, but has {size}: these are no "
+                "experts. Name other modules: routers='PATTERN'."
+            )
+        found[layer, run] = ids, weights[part].reshape(chosen.shape)[keep]
+    return found
+
+
+def layer_names(layers: Sequence[RoutedLayer], runs: Iterable[tuple[int, int]]) -> list[str]:
+    """Return a name for each run of a layer; those of a layer that runs once are its own."""
+    runs = list(runs)
+    several = {layer for layer, run in runs if run}
+    return [layers[layer].name + f" run {run + 1}" * (layer in several) for layer, run in runs]
+
+
+def _labels(labels: Any, found: Mapping[str, NDArray[Any]], others: Mapping[str, NDArray[Any]]) -> Any:
+    """Return one label a token."""
+    if labels is None:
+        recorded = found.get("labels")
+        return (
+            others["label_names"][recorded] if recorded is not None and "label_names" in others else recorded
+        )
+    if isinstance(labels, str):
+        if labels not in ("tokens", "positions"):
+            raise ValueError(f"labels={labels!r}: expected an array, 'tokens' or 'positions'.")
+        return found[labels]
+    array, documents = np.asarray(labels), found["documents"]
+    number = int(documents.max()) + 1
+    if array.shape not in ((number,), documents.shape):
+        raise ValueError(
+            f"labels have shape {array.shape}; expected ({number},), one a document, or {documents.shape}, "
+            "one a token."
+        )
+    return array[documents] if len(array) == number else array
+
+
+def _ends(model: Any) -> list[int]:
+    """Return the tokens that end what a model generates."""
+    configs = [one.generation_config for one in model.modules() if hasattr(one, "generation_config")]
+    ends = next((config.eos_token_id for config in configs if config is not None), None)
+    return [] if ends is None else ends if isinstance(ends, list) else [ends]

@@ -1,0 +1,84 @@
+"""What is logged of a training loop equals a count of what its routers chose."""
+
+import numpy as np
+import pytest
+from small_models import make, torch
+
+import modtf
+
+GENERATOR = torch.Generator().manual_seed(0)
+BATCHES = torch.randint(40, (8, 4, 12), generator=GENERATOR)
+LABELS = ["law", "code", "law", "verse"]
+NAME = "model.layers.1.mlp.experts"
+
+
+def train(model, recorder, rate, note=lambda recorder: recorder.next(labels=LABELS)):
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    for tokens in BATCHES:
+        note(recorder)
+        optimizer.zero_grad()
+        model(input_ids=tokens, labels=tokens).loss.backward()
+        optimizer.step()
+        model.eval()
+        model(tokens[:1])  # an evaluation in between is no training
+        model.train()
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: torch.compile(model, backend="eager")])
+def test_records_are_sums_over_the_passes(wrap):
+    model = make("Mixtral").train()
+    chosen = []
+    experts = model.get_submodule(NAME)
+    records: list[dict] = []
+    wrapped = wrap(model)
+    with modtf.record(wrapped, every=4, log=records.append) as recorder:
+        experts.register_forward_pre_hook(lambda module, args: chosen.append(args[1].numpy()))
+        train(wrapped, recorder, 0.0)
+    assert records == recorder.history
+    assert [record["step"] for record in records] == [4, 8]
+    passes = [one for one in chosen if len(one) == 48][:4]
+    counts = np.bincount(np.concatenate(passes).ravel(), minlength=8)
+    share = counts / counts.sum()
+    (first, second), prefix = records, "routing/{}/" + NAME
+    assert first[prefix.format("max_violation")] == pytest.approx(8 * share.max() - 1)
+    assert first[prefix.format("dead_experts")] == (counts == 0).sum()
+    entropy = -(share[share > 0] * np.log(share[share > 0])).sum() / np.log(8)
+    assert first[prefix.format("entropy")] == pytest.approx(entropy)
+    assert abs(first[prefix.format("adjusted_mutual_information")]) < 0.2  # it knows nothing of the labels
+    assert prefix.format("saturation") not in first
+    assert second[prefix.format("saturation")] == 1.0  # at a learning rate of 0
+    assert not any(module._forward_pre_hooks or module._forward_hooks for module in [model, model.model])
+
+
+def test_saturation_is_that_of_the_first_batch(tmp_path):
+    model = make("Olmoe").train()
+    saturated: list[np.ndarray] = []
+
+    def experts():
+        with modtf.record(model) as recorder, torch.inference_mode():
+            model.eval()(BATCHES[0])
+        model.train()
+        return np.load(recorder.save(tmp_path / str(len(saturated))) / "experts.npy")[1]
+
+    def log(record):
+        saturated.append(experts())
+
+    with modtf.record(model, every=4, log=log) as recorder:
+        train(model, recorder, 3.0, note=lambda recorder: None)
+    before, now = saturated
+    expected = np.mean([len(set(a) & set(b)) / 2 for a, b in zip(before, now, strict=True)])
+    assert 0 < expected < 1
+    assert recorder.history[1][f"routing/saturation/{NAME}"] == pytest.approx(expected)
+
+
+def test_tensorboard_and_what_is_no_log(tmp_path):
+    model = make("Mixtral").train()
+    with modtf.record(model, every=8, log=tmp_path / "runs") as recorder:
+        train(model, recorder, 0.1)
+    assert list((tmp_path / "runs").glob("events.*"))
+    with pytest.raises(ValueError, match="log=3: expected a folder for TensorBoard"):
+        modtf.record(model, every=8, log=3)
+    with pytest.raises(ValueError, match="log needs every=100"):
+        modtf.record(model, log=print)  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="every=0"):
+        modtf.record(model, every=0)
