@@ -13,10 +13,13 @@ from typing import Any
 
 
 def quiet_tensorflow() -> None:
-    """Makes the first import of TensorFlow, whoever asks for it, print nothing unless it fails.
+    """Make the first import of TensorFlow, whoever asks for it, print nothing unless it fails.
 
-    Its convolutions are oneDNN's on every processor: by default they are on some alone, and TensorFlow's own
-    take one and a half to three and a half times as long on others. What XLA compiles stays the same.
+    Environment variables do not suffice: TensorFlow 2.21 writes three lines (absl, oneDNN, CUDA) before it
+    reads them.
+
+    Convolutions use oneDNN on every processor: by default only some do, and TensorFlow's own take 1.5 to 3.5
+    times as long on the others. What XLA compiles stays the same.
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says later
@@ -25,7 +28,7 @@ def quiet_tensorflow() -> None:
 
 
 class _QuietTensorFlow(MetaPathFinder):
-    """Finds TensorFlow once, where the other finders do, and loads it in silence."""
+    """A finder that finds TensorFlow once, where the others do, and loads it in silence."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         if fullname != "tensorflow":
@@ -39,7 +42,7 @@ class _QuietTensorFlow(MetaPathFinder):
 
 
 def _silently(load: Callable[[ModuleType], None], module: ModuleType) -> None:
-    """Keeps what is written to the terminal's file itself, past Python; an error brings it back."""
+    """Load a module; what it writes past Python to the terminal is shown only if that fails."""
     with tempfile.TemporaryFile() as said:
         terminal = os.dup(2)
         os.dup2(said.fileno(), 2)

@@ -74,10 +74,10 @@ def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
     """Raise `ValueError` unless the config in a folder is the cell's, whatever the folder's name says."""
     if not config:
         raise checkpoint_file.DamagedError(f"{folder / CONFIG} describes no cell.")
-    found = Cell.from_dict(config)
-    if science_hash(found.to_dict()) != science_hash(cell.to_dict()):
+    recorded = Cell.from_dict(config)
+    if science_hash(recorded.to_dict()) != science_hash(cell.to_dict()):
         raise ValueError(
-            f"{folder} holds another cell than its name says, {found.folder}: it was renamed or copied. "
+            f"{folder} holds another cell than its name says, {recorded.folder}: it was renamed or copied. "
             "Move it away, or choose another --out."
         )
     now = recorded_source(cell)

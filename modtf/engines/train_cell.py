@@ -64,11 +64,11 @@ def train_cell(
             best.restore()
             scores["best"] = evaluator.run()
         _save(model, folder, "best")
-        scores = {name: replace(found, rows={**found.rows, **context.rows}) for name, found in scores.items()}
+        scores = {name: replace(one, rows={**one.rows, **context.rows}) for name, one in scores.items()}
         board.final(context.steps, {k: float(np.mean(v)) for k, v in scores["last"].named().items()})
         write_activations(
             folder,
-            **{name: found.activation for name, found in scores.items() if name != "tail"},
+            **{name: one.activation for name, one in scores.items() if name != "tail"},
             history=_matrices(evaluation.found),
             steps=evaluation.steps,
             tail=_matrices(context.tail.found) if context.tail.anew else None,
@@ -79,9 +79,11 @@ def train_cell(
         write_results(folder, _results(context, cell, evaluator.num_modules, scores))
 
 
-def _matrices(found: Sequence[Scores]) -> dict[str, np.ndarray]:
+def _matrices(evaluations: Sequence[Scores]) -> dict[str, np.ndarray]:
     """place -> activation matrices [E, P, R, M] of several evaluations."""
-    return {place: np.stack([scores.activation[place] for scores in found]) for place in found[0].activation}
+    return {
+        place: np.stack([one.activation[place] for one in evaluations]) for place in evaluations[0].activation
+    }
 
 
 def _results(
@@ -95,15 +97,15 @@ def _results(
     clock = {(name, IID, ""): np.full(members, value) for name, value in speed.items()}
     rows = [
         (*member, checkpoint, *name, value)
-        for checkpoint, found in scores.items()
-        for name, values in {**found.rows, **clock}.items()
+        for checkpoint, one in scores.items()
+        for name, values in {**one.rows, **clock}.items()
         for member, value in zip(cell.members, values, strict=True)
     ]
     frame = pd.DataFrame(rows, columns=["data_seed", "seed", "checkpoint", *MEASURED])
     modules = {"": max(num_modules.values(), default=1), **num_modules}
     parameters = parameters_of_member(context.model)
-    found = {"num_modules": frame["place"].map(modules), "num_parameters": parameters}
-    return frame.assign(**cell.columns, **found, steps=context.steps)
+    sizes = {"num_modules": frame["place"].map(modules), "num_parameters": parameters}
+    return frame.assign(**cell.columns, **sizes, steps=context.steps)
 
 
 def _history(context: TrainerContext, cell: Cell) -> pd.DataFrame:
@@ -112,8 +114,8 @@ def _history(context: TrainerContext, cell: Cell) -> pd.DataFrame:
     rows = [
         (step, *member, *name, value)
         for name in evaluation.found[0].rows
-        for step, found in zip(evaluation.steps, evaluation.found, strict=True)
-        for member, value in zip(cell.members, found.rows[name], strict=True)
+        for step, scores in zip(evaluation.steps, evaluation.found, strict=True)
+        for member, value in zip(cell.members, scores.rows[name], strict=True)
     ]
     lost = zip(context.diverged_at, cell.members, strict=True)
     rows += [(int(step), *member, DIVERGED, IID, "", 1.0) for step, member in lost if step]
@@ -122,8 +124,8 @@ def _history(context: TrainerContext, cell: Cell) -> pd.DataFrame:
 
 def _settings(cell: Cell) -> dict[str, Any]:
     """Return the settings by which TensorBoard's HParams compares cells; tuned numbers stay numbers."""
-    given = {"router": cell.router, "model": cell.model, "trainer": cell.trainer}
-    options = {f"{space}.{name}": value for space, some in given.items() for name, value in some.items()}
+    spaces = {"router": cell.router, "model": cell.model, "trainer": cell.trainer}
+    options = {f"{space}.{name}": value for space, some in spaces.items() for name, value in some.items()}
     return {
         **{name: str(value) for name, value in cell.columns.items() if value != ""},
         "learning_rate": cell.protocol.training.learning_rate,

@@ -1,6 +1,6 @@
 """Libraries of modules: which module answers which sub-task, at encoder, module and classifier."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES, QUESTIONS
@@ -72,15 +72,18 @@ class Library:
         if degree.startswith("mixed"):
             leaves = [rule for rule in here if rule < asked.num_leaves or not called]
             roots = [rule for rule in here if rule >= asked.num_leaves]
-            first = asked.group_of[roots[0]]
-            groups = {r: 0 if degree == "mixedone" else asked.group_of[r] - first for r in roots}
-            return Bank(RESIDUAL, {rule: n for n, rule in enumerate(leaves)}), Bank(FIND, groups)
-        first = asked.group_of[here[0]]
-        numbers = {
-            rule: 0 if degree == "all" else n if degree.startswith("sub") else asked.group_of[rule] - first
-            for n, rule in enumerate(here)
-        }
-        return (Bank(kind, numbers, degree == ROUTED),)
+            groups = self._numbered(roots, "all" if degree == "mixedone" else "group")
+            return Bank(RESIDUAL, self._numbered(leaves, "sub")), Bank(FIND, groups)
+        return (Bank(kind, self._numbered(here, degree), degree == ROUTED),)
+
+    def _numbered(self, rules: Sequence[int], degree: str) -> dict[int, int]:
+        """Return rule -> module: one for all, one for each rule, or one for each group of rules."""
+        group_of = QUESTIONS[self.question].group_of
+        if degree == "all":
+            return dict.fromkeys(rules, 0)
+        if degree.startswith("sub"):
+            return {rule: number for number, rule in enumerate(rules)}
+        return {rule: group_of[rule] - group_of[rules[0]] for rule in rules}
 
     def num_parameters(self, width: int, called: bool = True) -> int:
         """Trainable numbers, without a router's; if not `called`, of all that the released code registers."""

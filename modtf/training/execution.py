@@ -123,36 +123,36 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
     one = compiled_part(model, 0, 1)
     changed = ([*training_variables(each), *each.metrics_variables] for each in (model, one))
     pairs = list(zip(*changed, strict=True))
-    per_member = [(ours, its) for ours, its in pairs if ours.shape != its.shape]
-    shared = [(ours, its) for ours, its in pairs if ours.shape == its.shape]
+    per_member = [(whole, piece) for whole, piece in pairs if whole.shape != piece.shape]
+    shared = [(whole, piece) for whole, piece in pairs if whole.shape == piece.shape]
 
     @tf.function(jit_compile=True, autograph=False)
     def training_program(given):
-        for ours, its in shared:
-            its.assign(ours)
+        for whole, piece in shared:
+            piece.assign(whole)
 
         def turn(member, states):
-            for (_, its), state in zip(per_member, states, strict=True):
-                its.assign(state.read(member))
+            for (_, piece), state in zip(per_member, states, strict=True):
+                piece.assign(state.read(member))
             one.optimizer.iterations.assign(model.optimizer.iterations)
             _take_steps(one.train_step, batches.of_member(given, count, member))
             return member + 1, [
-                state.write(member, its.value) for (_, its), state in zip(per_member, states, strict=True)
+                state.write(member, piece.value) for (_, piece), state in zip(per_member, states, strict=True)
             ]
 
         states = [
-            tf.TensorArray(ours.dtype, model.num_members, clear_after_read=False).unstack(
-                tf.expand_dims(ours.value, 1)
+            tf.TensorArray(whole.dtype, model.num_members, clear_after_read=False).unstack(
+                tf.expand_dims(whole.value, 1)
             )
-            for ours, _ in per_member
+            for whole, _ in per_member
         ]
         _, states = tf.while_loop(
             lambda member, _: member < model.num_members, turn, [0, states], parallel_iterations=1
         )
-        for (ours, _), state in zip(per_member, states, strict=True):
-            ours.assign(tf.squeeze(state.stack(), 1))
-        for ours, its in shared:
-            ours.assign(its)
+        for (whole, _), state in zip(per_member, states, strict=True):
+            whole.assign(tf.squeeze(state.stack(), 1))
+        for whole, piece in shared:
+            whole.assign(piece)
 
     return training_program
 
@@ -163,8 +163,8 @@ def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
     last - 1 of a compiled one, compiled likewise, with new weights.
     """
     part = model.some_members(first, last)
-    for ours, its in zip(model.variables, part.variables, strict=True):
-        its.trainable = ours.trainable  # a trainer may have frozen some
+    for whole, piece in zip(model.variables, part.variables, strict=True):
+        piece.trainable = whole.trainable  # a trainer may have frozen some
     config = model.get_compile_config()
     config["optimizer"]["config"]["num_members"] = last - first
     part.compile_from_config(config)
@@ -200,8 +200,8 @@ def in_shares(
 
     def receive() -> None:
         for part, (first, last) in zip(parts, cuts, strict=True):
-            for ours, its in zip(training_variables(model), training_variables(part), strict=True):
-                its.assign(ours.value if ours.shape == its.shape else ours.value[first:last])
+            for whole, piece in zip(training_variables(model), training_variables(part), strict=True):
+                piece.assign(whole.value if whole.shape == piece.shape else whole.value[first:last])
             for metric in part.metrics_variables:
                 metric.assign(tf.zeros_like(metric.value))
 
@@ -211,9 +211,9 @@ def in_shares(
                 program(batches.cut(given, *cut))
 
     def hand_back() -> None:
-        for ours, *its in zip(training_variables(model), *map(training_variables, parts), strict=True):
-            same = ours.shape == its[0].shape
-            ours.assign(its[0].value if same else tf.concat([share.value for share in its], axis=0))
+        for whole, *pieces in zip(training_variables(model), *map(training_variables, parts), strict=True):
+            same = whole.shape == pieces[0].shape
+            whole.assign(pieces[0].value if same else tf.concat([piece.value for piece in pieces], axis=0))
         _add_means(model, parts)
 
     return receive, train, hand_back

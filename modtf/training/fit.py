@@ -124,14 +124,11 @@ def training_batches(
     batch_size: int,
     start_step: int = 0,
     data: str = "auto",
-    given: Stream = None,
+    batches: Stream = None,
 ) -> Batches:
-    """Return the "train" stream from a step on, made where `data` says, for a compiled model; `given`:
-
-    see `fit`.
-    """
-    if given is not None:
-        return HostBatches(given(start_step) if callable(given) else given.skip(start_step))
+    """Return the "train" stream of a compiled model from a step on, made where `data` says, or `batches`."""
+    if batches is not None:
+        return HostBatches(batches(start_step) if callable(batches) else batches.skip(start_step))
     why_not = None if can_use_large_programs(model) else "training runs without XLA"
     if choose_place(data, population.family, why_not) == "device":
         return DeviceBatches(DeviceStream(population, batch_size), start_step)

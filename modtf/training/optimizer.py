@@ -79,10 +79,10 @@ class MemberOptimizer(keras.optimizers.Optimizer):
         factor = ops.minimum(1.0, self.member_clipnorm / (ops.sqrt(squares) + 1e-6)) / replicas
 
         def scaled(grad):
-            its = (
+            factors = (
                 ops.reshape(factor, [-1] + [1] * (len(grad.shape) - 1)) if self.num_members > 1 else factor[0]
             )
-            return grad * ops.cast(its, grad.dtype)
+            return grad * ops.cast(factors, grad.dtype)
 
         return [None if grad is None else scaled(grad) for grad in grads]
 

@@ -196,7 +196,7 @@ def _with_seeds(
 ) -> Population:
     """Return the population to train on; by default with the seeds that the model was built with."""
     population = Population.of(task, seed)
-    given = seed is not None or isinstance(task, Population)
-    if given or not isinstance(model, ModularModel) or len(model.population) != len(population):
+    chosen = seed is not None or isinstance(task, Population)
+    if chosen or not isinstance(model, ModularModel) or len(model.population) != len(population):
         return population
     return replace(population, seeds=model.population.seeds)

@@ -185,10 +185,10 @@ class TrainerContext:
 
 def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
     """Return the trainer of a cell; raise `ValueError` on options that it or its `check` refuses."""
-    trainer, given = _trainer(cell), _options(cell)
+    trainer, options = _trainer(cell), _options(cell)
     if check := getattr(trainer, "check", None):
-        check(**given)
-    return partial(trainer, **given)
+        check(**options)
+    return partial(trainer, **options)
 
 
 def checked_by(check: Callable[..., None]) -> Callable[[Any], Any]:

@@ -79,8 +79,8 @@ class CheckpointCallback(keras.callbacks.Callback):
         model.optimizer.build(model.trainable_variables)
         before = checkpoint_file.previous(self.path).name
         try:
-            there, here = (json.loads(text) for text in (str(arrays["identity"]), self._identity(model)))
-            if not (differ := differences(there, here)):
+            saved, expected = (json.loads(text) for text in (str(arrays["identity"]), self._identity(model)))
+            if not (differ := differences(saved, expected)):
                 self._put(model, arrays)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise ValueError(
