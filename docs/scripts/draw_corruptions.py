@@ -8,18 +8,20 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 import modtf
 from modtf.analysis.figures.base import write_pngs
 from modtf.datasets.streaming import stream
-from modtf.experiments.corruptions.accuracy import table_1
+from modtf.experiments.corruptions.accuracy import by_parts, compared, differences, table_1, trainings
 from modtf.families.orders import CORRUPTIONS, name_of
 from modtf.task import Task
 
 DOCS = Path(__file__).parents[1]
 IMAGES = 4
 FIGURES = ("corruptions_accuracy", "corruptions_invariance")
+LEARNED = "contrastive (trainer.strength=0.01)"
 COMPOSED = ("CO_GB", "GB_CO", "GB_IM", "IM_GB", "R90_SW", "SW_R90", "IM_SW_CO")
 
 
@@ -30,7 +32,24 @@ def read() -> modtf.Study:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    return {"corruptions.md": [table_1(part) for part in study.by_kind]}
+    parts = study.by_kind
+    accuracies = [f"{table_1(part)}\n\n{differences(part)}" for part in parts]
+    return {"corruptions.md": [*accuracies, *map(trainings, parts), rates(parts[0])]}
+
+
+def rates(study: modtf.Study) -> str:
+    """Compare erm at two more learning rates, with its own steps, with contrastive at a rate of 0.03."""
+    archive = DOCS / "study" / "corruptions_rates.zip"
+    protocols = sorted(modtf.load_results(archive)["protocol"].unique())
+    faster = [modtf.Study.read(archive, protocols=[protocol]) for protocol in protocols]
+    named = {
+        f"erm, rate {protocol.partition('@')[2]}": part
+        for protocol, part in zip(protocols, faster, strict=True)
+    }
+    rows = [by_parts(part).assign(variant=name) for name, part in named.items()]
+    return compared(
+        pd.concat([by_parts(study).astype({"variant": str}), *rows]), list(named), LEARNED, study.level
+    )
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:

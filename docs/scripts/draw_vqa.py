@@ -8,6 +8,7 @@ docs/study/vqa.zip; prints its tables.
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -15,8 +16,8 @@ import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.intervals import summarise
-from modtf.analysis.pairs import compare_pairs
-from modtf.analysis.text import markdown_table
+from modtf.analysis.pairs import as_one_family, compare_pairs
+from modtf.analysis.text import listing, markdown_table
 from modtf.experiments.vqa.claims import against_chance, routed
 from modtf.families import FAMILIES
 from modtf.families.vqa_questions import QUESTIONS
@@ -39,31 +40,64 @@ def asked(part: modtf.Study) -> str:
     return str(part.cells[0].definition.task.question)
 
 
+def by_width(part: modtf.Study) -> pd.DataFrame:
+    """Return the performance, with the width in the names of wider models, as libraries of their own."""
+    rows = part.performance
+    width = rows["width"].min()
+    wider = np.where(rows["width"] > width, ", width " + rows["width"].astype(str), "")
+    return rows.assign(variant=rows["variant"].astype(str) + wider, width=width)
+
+
+def compared(study: modtf.Study) -> pd.DataFrame:
+    """Compare every library with the reference, out of distribution, as one family of tests."""
+    tables = []
+    for part in study.by_kind:
+        rows = by_width(part)
+        pairs = [(name, FAMILY.reference) for name in rows["variant"].unique() if name != FAMILY.reference]
+        found = compare_pairs(rows[rows["distribution"] == OUT], pairs, level=part.level)
+        tables.append(found.assign(question=asked(part)))
+    return as_one_family(pd.concat(tables, ignore_index=True), study.level)
+
+
 def errors(study: modtf.Study) -> str:
     """Errors of every library, how much less than the reference's on the same tasks, and what lacks."""
-    parts, rows = {asked(part): part for part in study.by_kind}, []
+    parts, rows, found = {asked(part): part for part in study.by_kind}, [], compared(study)
     for question in QUESTIONS:
-        finished = parts[question].variants if question in parts else []
-        rows += [[question, *of_library(parts[question], name)] for name in finished]
+        finished = list(by_width(parts[question])["variant"].unique()) if question in parts else []
+        gains = found[found["question"] == question].set_index("first")
+        rows += [
+            [question, *of_library(parts[question], name, gains)] for name in sorted(finished, key=order)
+        ]
         if lacking := [name for name in LIBRARIES if name not in finished]:
-            rows.append([question, f"not finished: {', '.join(lacking) if finished else 'all'}", *[""] * 4])
+            rows.append([question, f"not finished: {', '.join(lacking) if finished else 'all'}", *[""] * 7])
+    looks = int(found["p"].notna().sum())
+    header = ["question", "library", "parameters", "rate", "tasks", "error % in", "error % out"]
     gain = f"less than {FAMILY.reference} out, points"
-    return markdown_table(["question", "library", "tasks", "error % in", "error % out", gain], rows, left=2)
+    return markdown_table([*header, gain, f"p, Holm over {looks}"], rows, left=2)
 
 
-def of_library(part: modtf.Study, name: str) -> list[str]:
-    """Name, tasks, errors in and out of distribution, and the gain out of it."""
-    rows = part.performance
-    means = summarise(rows[rows["variant"] == name], ["distribution"], ["condition"], level=part.level)
+def order(name: str) -> tuple[int, str]:
+    """Return a key that sorts libraries as the family has them, wider ones behind."""
+    return (LIBRARIES.index(name) if name in LIBRARIES else len(LIBRARIES)), name
+
+
+def of_library(part: modtf.Study, name: str, gains: pd.DataFrame) -> list[str]:
+    """Return name, parameters, rate, tasks, errors in and out of distribution, the gain and its p."""
+    rows = by_width(part)
+    rows = rows[rows["variant"] == name]
+    means = summarise(rows, ["distribution"], ["condition", "protocol"], level=part.level)
     means = means.set_index("distribution")
     found = [
         f"{row['mean']:.1f} ±{(row['high'] - row['low']) / 2:.1f}"
         for _, row in means.loc[[IN, OUT]].iterrows()
     ]
-    pairs = compare_pairs(rows[rows["distribution"] == OUT], [(name, FAMILY.reference)], level=part.level)
-    gains = [f"{row.gain:+.1f} ({row.gain_low:+.1f} to {row.gain_high:+.1f})" for row in pairs.itertuples()]
-    gain = gains[0] if gains and name != FAMILY.reference else ""
-    return [name, str(means.loc[OUT, "num_tasks"]), *found, gain]
+    rate = listing(sorted({str(protocol).partition("@")[2] for protocol in rows["protocol"]}))
+    about = [f"{rows['num_parameters'].max():,}", rate, str(means.loc[OUT, "num_tasks"])]
+    if name not in gains.index:
+        return [name, *about, *found, "", ""]
+    row = gains.loc[name]
+    gain = f"{row['gain']:+.1f} ({row['gain_low']:+.1f} to {row['gain_high']:+.1f})"
+    return [name, *about, *found, gain, f"{row['p_corrected']:.3f}" if row["p"] == row["p"] else ""]
 
 
 def found_by_routers(study: modtf.Study) -> list[str]:

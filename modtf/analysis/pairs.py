@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, holm, intervals, refuse_mixtures, t_interval
@@ -165,19 +166,44 @@ def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEV
     is_share = table["distribution"].astype(str) != NO_CONDITION
     for name, end in zip(("gain", "low", "high"), ENDS, strict=True):
         table[name] = table[f"advantage{end}"].where(is_share, table[f"gain{end}"])
-    table["p"] = _two_sided(table, level)
+    table["p"] = two_sided(table, level)
     table["p_corrected"] = table.groupby(scored, observed=True)["p"].transform(lambda p: holm(p.tolist()))
     return with_kinds(table)[columns]
 
 
-def _two_sided(table: pd.DataFrame, level: float) -> np.ndarray:
-    """Return the probability of a mean as far from 0, if the true one is 0; NaN for too few tasks for a
-    verdict."""
-    number = table["num_tasks"].to_numpy()
+def two_sided(
+    table: pd.DataFrame, level: float = LEVEL, *, columns: Sequence[str] = ("gain", "low", "high")
+) -> NDArray[np.float64]:
+    """Return the probability of a mean as far from 0, if the true one is 0; NaN for fewer than three tasks.
+
+    Args:
+        table: a row per mean, with the column `num_tasks`.
+        level: of the intervals.
+        columns: the mean, and the ends of its interval.
+
+    Example:
+        >>> low, high = t_interval(2.0, 1.0, 3)
+        >>> row = pd.DataFrame({"gain": [2.0], "low": [low], "high": [high], "num_tasks": [3]})
+        >>> round(float(two_sided(row)[0]), 3)  # t = 2 / (1 / sqrt(3))
+        0.074
+    """
+    value, low, high = (table[name].to_numpy(float) for name in columns)
+    number = table["num_tasks"].to_numpy(float)
     freedom = np.where(number >= MIN_TASKS, number - 1, np.nan)
     reach = t_interval(0.0, np.sqrt(np.maximum(number, 1)), number, level)[1]  # of the interval, in errors
-    half = (table["high"] - table["low"]).to_numpy(float) / 2
+    half = (high - low) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        distance = np.abs(table["gain"].to_numpy(float)) * reach / half
+        distance = np.abs(value) * reach / half
     distance = np.where(np.isnan(distance) & (half == 0), 0.0, distance)  # equal in every task
     return 2 * stats.t.sf(distance, freedom)
+
+
+def as_one_family(compared: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
+    """Return paired comparisons with `p`, two-sided, of no gain, and `p_corrected`: by Holm, for all rows.
+
+    Args:
+        compared: what `compare_pairs` gives; rows of fewer than three tasks have no p.
+        level: of its intervals.
+    """
+    p = two_sided(compared, level, columns=("gain", "gain_low", "gain_high"))
+    return compared.assign(p=p, p_corrected=holm(p.tolist()))

@@ -27,7 +27,7 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
         raise NothingToDraw("no variant with several modules was run; --variant=modular has them")
     drawn = 0
     widths = sorted(widths) if choice.width is None else [choice.width]
-    for width, kind, place in product(widths, study.kinds, study.places):
+    for width, kind, place in product(widths, study.kinds, changed_places(study)):
         found: Found = []
         for one in study.of_kind(*kind).activations(place, width=width):
             members = zip(one.data_seeds.tolist(), one.seeds.tolist(), strict=True)
@@ -45,6 +45,24 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
             f"no finished cell has activation matrices of {', '.join(words) or 'any model'}; "
             "choose others by --width, --data_seed and --seed"
         )
+
+
+def changed_places(study: TrainedModels) -> list[str]:
+    """Return the routed layers, of several only those in which some model's routing changed in training.
+
+    Routing that is set beforehand is known: a picture of it says nothing. If all is set, all are returned.
+    """
+    places = study.places
+    if len(places) == 1:
+        return places
+    learned = [place for place in places if any(map(_changed, study.activations(place)))]
+    return learned or places
+
+
+def _changed(activations: Activations) -> bool:
+    """Return whether the matrices of some evaluation are others than those of the first."""
+    history = activations.history
+    return any(not np.array_equal(one, history[0], equal_nan=True) for one in history)
 
 
 def shown(found: Found) -> str:
@@ -82,6 +100,8 @@ def in_training(study: TrainedModels, choice: Choice) -> Pictures:
         rules = sorted({one[1].cell["num_rules"] for one in every})
         num_rules = choice.num_rules or rules[len(rules) // 2]
         found = [one for one in every if one[1].cell["num_rules"] == num_rules and len(one[1].steps)]
+        if len(study.places) > 1:  # models of given routing stand among them, which says nothing here
+            found = [one for one in found if _changed(one[1])] or found
         if not found:
             continue
         drawn += 1

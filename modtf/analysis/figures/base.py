@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from modtf.files import atomic_path, write_csv
 
-PNG_DPI = 150
+PNG_DPI = 120
+WIDEST = 2400  # pixels: twice what a screen shows a report in
 #: formats without pixels -> what is written into the file about it
 VECTOR: Mapping[str, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": "modtf"},
@@ -71,7 +72,7 @@ def png_of(picture: Picture) -> bytes:
     if engine is not None:  # places everything once: `savefig` would, and draw all, once more for every file
         engine.execute(figure)
         figure.set_layout_engine("none")
-    figure.set_dpi(PNG_DPI)
+    figure.set_dpi(min(PNG_DPI, WIDEST / figure.get_size_inches()[0]))
     canvas.print_png(buffer, metadata={"Software": None})
     return buffer.getvalue()
 

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
+from modtf.analysis.figures.activation import changed_places
 from modtf.analysis.figures.averages import activation, drawable, means, overview_and_widths, performance
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import GREY
@@ -14,24 +15,37 @@ from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.rows import IN
 from modtf.analysis.trained import TrainedModels
 from modtf.commands import command_line
-from modtf.families import FAMILIES
+from modtf.families import FAMILIES, Family
+
+MOST_COLUMNS = 12  # of panels side by side
 
 
 @register_figure("performance_vs_num_rules")
 def against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     """Yield a picture by architecture, averaged over widths and options; then one per width. With a single
     number of rules it has bars."""
-    rows = performance(study.results)
-    drawn: tuple[Any, ...] = (
-        rows,
-        lines,
-        "num_rules",
-        "performance_vs_num_rules",
-        "Performance against number of rules",
-    )
-    if rows["num_rules"].nunique() == 1:
-        drawn = (rows, bars, None, "performance_bars", "Performance by variant")
+    if study.results["num_rules"].nunique() == 1:
+        drawn: tuple[Any, ...] = (performance(study.results), bars, None)
+        drawn += ("performance_bars", "Performance by variant")
+    else:
+        drawn = (performance(of_several_rules(study)), lines, "num_rules")
+        drawn += ("performance_vs_num_rules", "Performance against number of rules")
     return overview_and_widths(study, *drawn, overview="title", detail="family", column="where")
+
+
+def of_several_rules(study: TrainedModels) -> pd.DataFrame:
+    """Return the results of families whose tasks can have other numbers of rules."""
+    rows = study.results
+    fixed = [name for name in rows["arch"].unique() if has_fixed_rules(FAMILIES[name])]
+    kept = rows[~rows["arch"].isin(fixed)]
+    if fixed and kept.empty:
+        raise NothingToDraw(f"the number of rules is part of the task in {', '.join(fixed)}")
+    return kept
+
+
+def has_fixed_rules(family: Family) -> bool:
+    """Return whether a family fixes the number of rules of its tasks, so that no curve runs over it."""
+    return type(family).fixed_rules is not Family.fixed_rules
 
 
 @register_figure("performance_vs_width")
@@ -113,17 +127,26 @@ def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     if len(rules) == 1:
         more = command_line("sweep", arch="mlp", rules="2,8")
         raise NothingToDraw(f"only one number of rules, {rules[0]}, was run; {more} runs two")
-    return _collapse(study, lines, "num_rules", "vs_num_rules", "against number of rules")
+    rows = of_several_rules(study)
+    return _collapse(study, rows, lines, "num_rules", "vs_num_rules", "against number of rules")
 
 
 @register_figure("collapse_and_specialisation_bars")
 def collapse_by_variant(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture averaged over kinds, widths and R, then one per width with a row for each kind."""
-    return _collapse(study, bars, None, "bars", "by variant")
+    return _collapse(study, study.results, bars, None, "bars", "by variant")
 
 
-def _collapse(study: TrainedModels, mark: Any, x: str | None, suffix: str, words: str) -> Pictures:
-    named = (f"collapse_and_specialisation_{suffix}", f"Collapse and specialisation {words}")
+def _collapse(
+    study: TrainedModels, results: pd.DataFrame, mark: Any, x: str | None, suffix: str, words: str
+) -> Pictures:
+    """Draw all measures; of many routed layers each by itself, if its routing changed in training."""
+    rows = activation(results)
+    parts = [("", "", rows)]
+    if rows["label"].nunique() > MOST_COLUMNS:
+        parts = [(f"_{place}", f", {place}", rows[rows["place"] == place]) for place in changed_places(study)]
     said = ("smaller is better unless said", "random: modules picked at random")
-    drawn = (activation(study.results), mark, x, *named, *said)
-    return overview_and_widths(study, *drawn, overview=None, detail="kind", column="label")
+    for end, title, part in parts:
+        named = f"collapse_and_specialisation_{suffix}{end}", f"Collapse and specialisation {words}{title}"
+        drawn = (part, mark, x, *named, *said)
+        yield from overview_and_widths(study, *drawn, overview=None, detail="kind", column="label")

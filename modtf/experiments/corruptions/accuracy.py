@@ -1,11 +1,14 @@
 """Accuracy by the number of corruptions, and Table 1 of the paper from our results."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.intervals import summarise
+from modtf.analysis.intervals import holm, intervals, summarise
 from modtf.analysis.labels import parse_options
-from modtf.analysis.text import text_table
+from modtf.analysis.pairs import two_sided
+from modtf.analysis.text import listing, markdown_table, text_table
 from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_choice
 from modtf.experiments.corruptions import COMPOSED, ELEMENTAL, FORMULAS, PAPER, invariance_measure
@@ -119,6 +122,66 @@ def table_1(study: TrainedModels) -> str:
         if name in published:
             body.append(["  published", *(f"{value:.1f}" for value in published[name])])
     return text_table(["variant", *(f"k = {k}" for k in SIZES)], body)
+
+
+def differences(study: TrainedModels) -> str:
+    """Return `compared` of all variants with plain training.
+
+    Args:
+        study: of one kind of task, with a variant of the method "erm". Of several, the reference is the one
+            that `methods` takes.
+    """
+    rows = by_parts(study)
+    [reference] = rows.loc[methods(rows, study)["variant"] == "erm", "variant"].unique()
+    names = [name for name in study.variants if name != reference]
+    return compared(rows, names, reference, study.level)
+
+
+def compared(rows: pd.DataFrame, names: Sequence[str], reference: str, level: float) -> str:
+    """Return by how many points medians of variants are above those of a reference, paired by task.
+
+    Every cell has its interval over tasks. All comparisons of the table are one family of tests: a star says
+    that p, two-sided, is at most 1 - level after Holm's correction for all of them.
+
+    Args:
+        rows: what `by_parts` gives.
+        names: of the variants.
+        reference: the variant that they are compared with.
+        level: of the intervals.
+    """
+    key = [name for name in (*MODEL, "parts") if name != "variant"]
+    pairs = rows.merge(rows[rows["variant"] == reference], on=key, suffixes=("", "_reference"))
+    pairs = pairs[pairs["variant"].isin(names)]
+    pairs = pairs.assign(gain=pairs["accuracy"] - pairs["accuracy_reference"])
+    found = intervals(pairs, ["variant", "parts"], "gain", level)
+    found["p"] = two_sided(found, level, columns=("mean", "low", "high"))
+    found["sure"] = np.array(holm(found["p"].tolist())) <= 1 - level
+    cells = found.set_index(["variant", "parts"])
+    body = [[name, *(_difference(cells, name, k) for k in SIZES)] for name in names]
+    return text_table([f"less {reference}", *(f"k = {k}" for k in SIZES)], body)
+
+
+def _difference(found: pd.DataFrame, name: str, parts: int) -> str:
+    if (name, parts) not in found.index:
+        return "-"
+    row = found.loc[(name, parts)]
+    interval = f" ({row['low']:.1f} to {row['high']:.1f})" * bool(np.isfinite(row["low"]))
+    return f"{row['mean']:+.1f}{interval}{'*' if row['sure'] else ' '}"
+
+
+def trainings(study: TrainedModels) -> str:
+    """Return a table in Markdown of what variants differ in: learning rate, steps, parameters, tasks."""
+    rows = []
+    results = study.results
+    for name in study.variants:
+        of = results[results["variant"] == name]
+        part = study.of_variants([name])
+        rates = {cell.definition.protocol.training.learning_rate for cell in part.cells}
+        parameters = of.groupby(["data_seed", "seed"])["num_parameters"].first()
+        shown = f"{parameters.min():,}" + f" to {parameters.max():,}" * (parameters.nunique() > 1)
+        steps, tasks = of["steps"].max(), of["data_seed"].nunique()
+        rows.append([name, listing(sorted(rates)), f"{steps:,}", shown, tasks])
+    return markdown_table(["variant", "learning rate", "steps", "parameters", "tasks"], rows)
 
 
 def _interval(means: pd.DataFrame, name: str, parts: int) -> str:

@@ -2,18 +2,22 @@
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from scipy import stats
 
-from modtf.analysis.figures import Choice, NothingToDraw, Pictures, note, panels, register_figure
+from modtf.analysis.figures import Choice, NothingToDraw, Picture, Pictures, note, panels, register_figure
 from modtf.analysis.figures.layout import GREY, Look
 from modtf.analysis.labels import parse_options
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
+from modtf.experiments.corruptions import FORMULAS, RELEASED, invariance_measure
 from modtf.experiments.corruptions.accuracy import SIZES, by_condition, ceiling, chance, with_invariance
 from modtf.families.orders import CORRUPTIONS, name_of, orders
 
@@ -25,6 +29,9 @@ AGAINST = {
     "accuracy over I_c": ("composed", "accuracy"),
 }
 DARK_BELOW = 60.0  # % of accuracy
+COLOURS = "cividis"
+SAME = 1e-6  # apart, and scores are alike but for rounding
+FAR = 10.0  # points behind the best: such a method did not learn, or was not trained to the end
 
 
 def _kinds(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
@@ -80,38 +87,51 @@ def _boxes(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], lines: Map
 
 @register_figure("corruptions_invariance", FAMILY)
 def invariance(study: TrainedModels, choice: Choice) -> Pictures:
-    """Draw a picture per task type: invariance scores against accuracy, for k = 2, 3 and all."""
-    for name, part in _kinds(study):
-        rows = with_invariance(part)
+    """Draw a picture per task type and formula: invariance scores against accuracy, for every k and all."""
+    drawn = 0
+    for (name, part), formula in product(_kinds(study), FORMULAS):
+        rows = with_invariance(part, formula)
+        rows = rows[rows["variant"].isin(learned(part))]
         if rows.empty:
-            raise NothingToDraw(
-                "no invariance of compositions was measured; --set evaluation.conditions=None measures them"
-            )
+            continue
+        drawn += 1
         by = ["variant", "condition", "parts"]
         rows = rows.groupby(by, observed=True)[["accuracy", "elemental", "composed"]].mean().reset_index()
+        sizes = [(f"k = {k}", rows["parts"] == k) for k in sorted(rows["parts"].unique())]
         table = pd.concat(
             rows[keep].assign(pair=pair, x=rows[keep][x], y=rows[keep][y], size=size)
             for pair, (x, y) in AGAINST.items()
-            for size, keep in (
-                ("k = 2", rows["parts"] == 2),
-                ("k = 3", rows["parts"] == 3),
-                ("all", rows["parts"] > 0),
-            )
+            for size, keep in [*sizes, ("all", rows["parts"] > 0)]
         )
-        models = by_condition(part)
         words = "a point: a composition, mean over models; Pearson's r and its p of every variant"
+        left = sorted(set(map(str, part.variants)) - set(learned(part)))
+        words += f"; not shown, {FAR:g} points behind on single corruptions: {', '.join(left)}" * bool(left)
         yield panels(
-            _scatter, table, f"corruptions_invariance_{name}", "Invariance and accuracy",
-            _said(part, models, words), "pair", "size", (3.4, 2.2),
+            _scatter, table, invariance_measure(f"corruptions_invariance_{name}", formula),
+            f"Invariance and accuracy, formula of the {formula}{' code' * (formula == RELEASED)}",
+            _said(part, by_condition(part), words), "pair", "size", (3.2, 2.2),
         )  # fmt: skip
+    if not drawn:
+        raise NothingToDraw(
+            "no invariance of compositions was measured; --set evaluation.conditions=None measures them"
+        )
+
+
+def learned(study: TrainedModels) -> list[str]:
+    """Return the variants that are, under single corruptions, within `FAR` points of the best one."""
+    rows = by_condition(study)
+    single = rows[rows["parts"] == 1].groupby("variant", observed=True)["accuracy"].mean()
+    return [str(name) for name in single.index[single >= single.max() - FAR]]
 
 
 def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     said = []
     for name, look in looks.items():
         rows = data[data["variant"] == name].dropna(subset=["x", "y"])
+        if rows.empty:
+            continue
         axes.plot(rows["x"], rows["y"], look.marker, color=look.colour, ms=2.5, alpha=0.6, label=name)
-        if len(rows) > 2 and rows["x"].std() > 0 and rows["y"].std() > 0:
+        if len(rows) > 2 and min(np.ptp(rows["x"]), np.ptp(rows["y"])) > SAME:
             r, p = stats.pearsonr(rows["x"], rows["y"])
             said.append(f"{name} {r:.2f} ({'p < .001' if p < 0.001 else f'p = {p:.3f}'})")
     axes.set_xlabel("\n".join(said), size=6.5, ha="left", x=0)
@@ -130,9 +150,32 @@ def conditions(study: TrainedModels, choice: Choice) -> Pictures:
             )
         title = "Pairs of corruptions: the first downwards, the second to the right"
         yield panels(_pairs, pairs, f"corruptions_pairs_{name}", title, words, "kind", "variant", (2.6, 2.4))
-        title = "All conditions, each a column"
-        size = (9.0, 0.6 + 0.22 * table["variant"].nunique())
-        yield panels(_all, table, f"corruptions_all_{name}", title, words, "parts", None, size)
+        title = "All conditions"
+        columns = max(map(len, names_by_k(table).values()))
+        size = (0.17 * columns, 0.75 + 0.2 * table["variant"].nunique())
+        named = f"corruptions_all_{name}", title, f"{words}; the bar says how bright it is"
+        yield with_colours(panels(_all, table, *named, "parts", None, size), names_by_k(table))
+
+
+def with_colours(picture: Picture, names: Mapping[int, Any]) -> Picture:
+    """Add the colour bar of accuracies, and k above its panel: beside it stand the names of variants."""
+    (body,) = picture.figure.subfigs
+    for axes, k in zip(body.axes, names, strict=True):
+        axes.set_ylabel("")
+        axes.set_title(f"k = {k}", loc="left", size=9.5, weight="bold")
+    colours = ScalarMappable(Normalize(0, 100), COLOURS)
+    body.colorbar(colours, ax=body.axes, label="accuracy, %", aspect=30, fraction=0.03)
+    return picture
+
+
+def names_by_k(table: pd.DataFrame) -> dict[int, list[str]]:
+    """Return the conditions of every k, in the order of all."""
+    there = set(table["condition"].astype(str))
+    found: dict[int, list[str]] = {}
+    for order in orders():
+        if name_of(order) in there:
+            found.setdefault(max(1, len(order)), []).append(name_of(order))
+    return found
 
 
 def _pairs(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
@@ -145,17 +188,17 @@ def _pairs(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
 
 
 def _all(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    names = [name_of(order) for order in orders()]
+    """Conditions of one k to the right, each with its name."""
+    [names] = names_by_k(data).values()
     wide = data.assign(condition=data["condition"].astype(str)).pivot_table(
         "accuracy", "variant", "condition", observed=True
-    )
-    wide = wide[[name for name in names if name in wide]]
-    few = wide.shape[1] <= len(CORRUPTIONS) + 1
-    _image(axes, wide.to_numpy(), list(map(str, wide.index)), list(wide) if few else [], False)
+    )[names]
+    _image(axes, wide.to_numpy(), list(map(str, wide.index)), names, False)
+    axes.tick_params(axis="x", labelrotation=90, labelsize=5.5)
 
 
 def _image(axes: Axes, values: Any, rows: Any, columns: Any, written: bool) -> None:
-    axes.imshow(values, "cividis", vmin=0, vmax=100, aspect="auto", interpolation="nearest")
+    axes.imshow(values, COLOURS, vmin=0, vmax=100, aspect="auto", interpolation="nearest")
     axes.set_yticks(range(len(rows)), rows, size=7)
     axes.set_xticks(range(len(columns)), columns, size=7)
     axes.grid(False)

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, means, performance, register_figure
-from modtf.analysis.figures.layout import Look
+from modtf.analysis.figures.layout import GREY, Look
 from modtf.analysis.figures.marks import by_variant, joined, whiskers
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
@@ -15,6 +15,7 @@ from modtf.experiments.vqa import FAMILY, PUBLISHED_EXAMPLES, SETS, number
 from modtf.families.vqa_questions import VALUES
 
 COMBINATIONS = VALUES[0] * VALUES[1] * VALUES[2] * VALUES[3]
+GUESSED = 50.0  # % of questions that are answered by yes or no
 
 
 def accuracies(study: TrainedModels, distribution: str) -> pd.DataFrame:
@@ -47,6 +48,8 @@ def against_combinations(study: TrainedModels, distribution: str, name: str) -> 
     rows, drawn = accuracies(study, distribution), 0
     for part, names in SETS.items():
         some = rows[rows["variant"].isin(names)]
+        shares = some.groupby("question", observed=True)["share"].nunique()
+        some = some[some["question"].isin(shares.index[shares > 1])]  # one share is a point, and no curve
         if some["variant"].nunique() > 1:
             drawn += 1
             title = f"Accuracy {distribution}, %: {part}"
@@ -54,7 +57,10 @@ def against_combinations(study: TrainedModels, distribution: str, name: str) -> 
                 study, some, points, "share", f"{name}_{part}", title, row="examples", column="question"
             )
     if not drawn:
-        raise NothingToDraw(f"no two libraries of {', '.join(SETS)} were run; choose some by --variant")
+        raise NothingToDraw(
+            f"no two libraries of {', '.join(SETS)} were run with several shares of combinations; "
+            "--set task.rounds=1 and so on has others"
+        )
 
 
 @register_figure("novel_accuracy_vs_combinations", families=[FAMILY])
@@ -74,10 +80,9 @@ def libraries(study: TrainedModels, choice: Choice) -> Pictures:
     """Every library side by side, at every number of examples."""
     for distribution, name in ((OUT, "novel"), (IN, "iid")):
         rows = accuracies(study, distribution)
-        title = f"Accuracy {distribution}, %"
-        yield means(
-            study, rows, beside, None, f"libraries_bars_{name}", title, row="examples", column="question"
-        )
+        title, said = f"Accuracy {distribution}, %", "dashed: guessing"
+        named = f"libraries_bars_{name}", title, said
+        yield means(study, rows, beside, None, *named, row="examples", column="question")
 
 
 def points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
@@ -98,4 +103,5 @@ def beside(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
             axes.errorbar(place, one.mean, whiskers(row), fmt="none", ecolor="0.45", capsize=2.5)
     axes.set_xticks([])
     axes.set_xlim(-0.6, len(looks) - 0.4)  # of those that are missing, too
-    axes.set_ylim(bottom=40)
+    axes.axhline(GUESSED, color=GREY, linestyle="--", linewidth=0.8)
+    axes.set_ylim(0, 100)

@@ -1,8 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from modtf.analysis import IN, compare_pairs, match_members, rank, votes
+from modtf.analysis import IN, compare_pairs, holm, match_members, rank, votes
+from modtf.analysis.pairs import as_one_family
 
 
 def rows(losses, **changes):
@@ -42,6 +44,26 @@ def test_a_comparison_by_hand():
     assert row["wins"] == pytest.approx((1 + 0.5 + 1 + 0) / 4)
     assert (row["num_tasks"], row["num_models"]) == (2, 4)
     assert row["gain_high"] - row["gain"] == pytest.approx(12.706 * 0.25 / np.sqrt(2) / np.sqrt(2), rel=1e-3)
+
+
+def test_all_comparisons_of_a_table_are_one_family_of_tests():
+    losses = {
+        "monolithic": [[1.0], [4.0], [3.0]],
+        "modular": [[0.5], [3.0], [2.9]],
+        "top_k": [[1.1], [4.0], [2.8]],
+    }
+    two = rows({name: tasks[:2] for name, tasks in losses.items()}, setting="classification")
+    found = as_one_family(
+        compare_pairs(pd.concat([rows(losses), two]), [(n, "monolithic") for n in ("modular", "top_k")])
+    )
+    known = found[found["num_tasks"] == 3]
+    p = [
+        stats.ttest_rel(np.ravel(losses["monolithic"]), np.ravel(losses[name])).pvalue
+        for name in known["first"]
+    ]
+    np.testing.assert_allclose(known["p"], p)
+    np.testing.assert_allclose(known["p_corrected"], holm(p))
+    assert found["p"].isna().sum() == 2  # two tasks: no test
 
 
 def test_any_two_variants_are_a_pair():

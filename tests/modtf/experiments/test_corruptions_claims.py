@@ -2,14 +2,17 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from modtf.analysis.study import Study
-from modtf.experiments.corruptions.accuracy import PARTS
+from modtf.experiments.corruptions.accuracy import PARTS, differences
+from modtf.experiments.corruptions.figures import learned
 from modtf.results.schema import COLUMNS
 
 FIXED = "trainer.sites=[1; 1; 1; 1; 1; 1]"
 START = {("erm", ""): 60.0, ("contrastive", ""): 61.0, ("modular", ""): 70.0, ("modular", FIXED): 68.0}
 SPREAD = {("modular", ""): 4.0}
+KIND = ("corruptions", "categorical", "dataset=digits")
 
 
 def rows(severity, gain, models):
@@ -58,3 +61,21 @@ def test_the_spread_at_three_is_that_of_sites():
 def test_claims_of_the_first_experiment_are_not_judged():
     first = {"gt_modular_wins", "modular_op_beats_modular", "learned_activation_collapses"}
     assert not first & set(study().claims()["claim"])
+
+
+def test_differences_are_corrected_as_one_family():
+    """Of 6 tasks at 6 numbers of corruptions: all are sure, but for one that hardly differs."""
+    lines = {line.split("  ")[0]: line for line in differences(study().of_kind(*KIND)).splitlines()}
+    assert lines["modular"].count("*") == lines[f"modular ({FIXED})"].count("*") == 6
+    assert "+9.8 (4.2 to 15.5)*" in lines["modular"]  # 10 less 3.9 times the mean of the signed spreads
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(START, ("contrastive", ""), 60.01)
+        patch.setitem(SPREAD, ("contrastive", ""), 1.0)
+        unsure = differences(study().of_kind(*KIND)).splitlines()
+    assert [line.count("*") for line in unsure if line.startswith("contrastive")] == [0]
+
+
+def test_methods_that_did_not_learn_are_not_in_pictures_of_invariance():
+    found = study()
+    found.results.loc[found.results["variant"] == "erm", "value"] = 90.0
+    assert set(learned(found.of_kind(*KIND))) == {"contrastive", "modular", f"modular ({FIXED})"}
