@@ -75,6 +75,7 @@ class ActivationAccumulator:
         labels: ArrayLike | None = None,
         documents: ArrayLike | None = None,
         spans: ArrayLike | None = None,
+        progress: Progress = iter,
     ) -> None:
         """Add a chunk of tokens, of any length.
 
@@ -83,6 +84,7 @@ class ActivationAccumulator:
                 one a layer, where M differs; or `Experts`.
             labels, documents, spans: integers from 0, or names, `[tokens]`; see `measure_activations`. Give
                 each of them for all chunks or for none.
+            progress: wraps slices of the chunk while they are read, for example `tqdm`.
 
         Raises:
             ValueError: if these are not what they should be, or of another size than the chunks before. Part
@@ -103,7 +105,7 @@ class ActivationAccumulator:
         pieces = None if spans is None else self._spans.of(spans, num_tokens)
         order = slice(None) if ids is None else self._in_pieces(ids)
         before = int(self.counts.sum())  # errors count tokens from the first of all chunks
-        for start in range(0, num_tokens, SLICE):
+        for start in progress(range(0, num_tokens, SLICE)):
             part = slice(start, start + SLICE)
             some = part if isinstance(order, slice) else order[part]
             for watch, layer in zip(self.watches, layers, strict=True):

@@ -90,7 +90,7 @@ def measure_activations(
         confidence: of the intervals.
         num_groups: of tokens, for the intervals.
         seed: of the permutations.
-        progress: wraps the layers while they are measured, for example `tqdm`.
+        progress: wraps the tokens while they are read and the layers while they are measured: `tqdm`, say.
 
     Returns:
         One `LayerMeasures` per layer; `to_rows()` of it gives one dict per measure, `module_rows()` one per
@@ -137,7 +137,7 @@ def measure_activations(
     if counts is not None:
         accumulator.update_counts(counts, labels)
     else:
-        _add(accumulator, activations, labels, documents, spans)
+        _add(accumulator, activations, labels, documents, spans, progress)
     return accumulator.result(
         label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed,
         progress=progress,
@@ -145,19 +145,20 @@ def measure_activations(
 
 
 def _add(
-    accumulator: ActivationAccumulator, activations: Any, labels: Any, documents: Any, spans: Any
-) -> None:
+    accumulator: ActivationAccumulator, activations: Any, labels: Any, documents: Any, spans: Any,
+    progress: Progress,
+) -> None:  # fmt: skip
     """Add all tokens, at once or chunk by chunk."""
     if labels is None and _is_stream(activations):
         if documents is not None or spans is not None:
             raise ValueError("Hand in documents with the chunks: (activations, labels, documents, spans).")
-        for chunk in _chunks_of(activations):
+        for chunk in progress(_chunks_of(activations)):
             accumulator.update(*chunk)
         return
     if labels is not None and documents is not None:
         layers = layers_of(activations, accumulator.from_logits, accumulator.top_k)
         labels = spread_labels(labels, documents, len(layers[0]))
-    accumulator.update(activations, labels, documents, spans)
+    accumulator.update(activations, labels, documents, spans, progress)
 
 
 def _is_stream(activations: Any) -> bool:

@@ -64,7 +64,7 @@ def summary_table(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame
             if ADJUSTED in view.values:
                 found = view.values[ADJUSTED]
                 where = BY[view.by].replace(" ", "\n")
-                row |= {where: _value(found), f"chance,\n{view.by}": f"< {_number(found.chance_high)}"}
+                row |= {where: _value(found), f"chance,\n{view.by}": _below(found.chance_high)}
         view, main = layer.views[-1], [measure.name for measure in activation_measures()]
         if ADJUSTED not in view.values:
             some = {name: _number(view.values[name].value) for name in main if name in view.values}
@@ -197,6 +197,10 @@ def _value(found: Estimate) -> str:
 def _better(name: str) -> str:
     smaller = False if name == ADJUSTED else MEASURES[name].smaller_is_better
     return {True: "lower", False: "higher", None: ""}[smaller]
+
+
+def _below(value: float) -> str:
+    return "-" if np.isnan(value) else f"< {max(np.ceil(1000 * value), 1) / 1000:.3f}"
 
 
 def _known(value: float) -> str:
