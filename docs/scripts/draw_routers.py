@@ -1,4 +1,4 @@
-"""Draws what docs/routers.md shows of docs/study/factors.zip, and prints its tables.
+"""Draws what docs/routers_results.md shows of docs/study/factors.zip, and prints its tables.
 
 modtf sweep --study=factors --out=studies/factors
 modtf sweep --study=factors_twins --out=studies/factors
@@ -145,7 +145,7 @@ def prices(part: modtf.Study) -> str:
     header = [
         f"{what}, {at.split()[0]}"
         for way in WAYS.values()
-        for what in (f"{way} twin / perfect", f"router / {way} twin")
+        for what in (f"{way} paired run / perfect", f"router / {way} paired run")
         for at in (IN, OUT)
     ]
     return markdown_table(["router", *header], rows)
@@ -204,7 +204,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
             stands_on(part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}**\n\n{table}")
             for table in made
         ]
-    return {"routers.md": tables}
+    return {"routers_results.md": tables}
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
@@ -225,4 +225,4 @@ def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
 if __name__ == "__main__":
     trained = read()
     draw(trained)
-    print("\n\n".join(texts(trained)["routers.md"]))
+    print("\n\n".join(texts(trained)["routers_results.md"]))
