@@ -45,7 +45,7 @@ def define_flags(values: flags.FlagValues) -> None:
     words = "The format of the files; by default their content decides. One of "
     define.string("format", None, f"{words}{', '.join(FORMATS)}.")
     define.string("out", None, "The folder to write measures.html, its tables and pictures to.")
-    define.integer("top_k", None, "Modules that a token is sent to: only their gates count.")
+    define.integer("top_k", None, "Modules that a token is sent to: only their gates count. Formats that do not say k need it.")
     define.bool("logits", False, "Activations are the router's logits, before the softmax.")
     words = f"How often labels occur where it matters: {OBSERVED}, as among the tokens; {UNIFORM}; or one "
     define.string("label_probs", OBSERVED, f"{words}number for each, with commas between.")
@@ -125,10 +125,8 @@ def measured(
 ) -> tuple[list[LayerMeasures], ActivationAccumulator]:
     """Its layers, and the sums that they come from."""
     try:
-        top_k = given.top_k if routing.has_tokens else None
-        sums = ActivationAccumulator(from_logits=given.logits, top_k=top_k)
-        for chunk in progress_bar(routing.chunks(), desc="tokens", total=routing.num_chunks, unit="chunk"):
-            sums.update(*chunk)
+        bar = partial(progress_bar, desc="tokens", total=routing.num_chunks, unit="chunk")
+        sums = routing.sums(given.logits, given.top_k, bar)
         layers = sums.result(
             label_probs=probs,
             permutations=given.permutations,

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.counted import Counted
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.measuring.checks import Ints, check_labels
-from modtf.routing.reading import Sent
+from modtf.routing.reading import Counted, Sent
 
 TOKEN = "tokens"
 FREQUENT = 999  # tokens that are labels of their own
@@ -28,9 +27,9 @@ class Classes:
 def documents_of(
     arrays: Arrays, name: str | None, activations: NDArray[Any] | Sent | Counted
 ) -> Classes | None:
-    """Return the document of every token, or None if the file does not say."""
+    """Return the document of every token, or None if the file does not say, or has no tokens."""
     if isinstance(activations, Counted):
-        return Classes(activations.documents, None)
+        return None
     num_tokens = activations.shape[1]
     values = arrays.optional("documents", name)
     return None if values is None else numbered(values, num_tokens, "documents", None)
@@ -77,7 +76,10 @@ def _spread(values: NDArray[Any], num_tokens: int, what: str, documents: Classes
         hint += "one is missing in each document, leave its last token out of the others, too."
     else:
         hint = "Give one for every token, in the order of the tokens."
-    raise ValueError(f"{what} have shape {values.shape}; expected ({num_tokens},), one a token. {hint}")
+    raise ValueError(
+        f"{what} have shape {values.shape}; expected ({num_tokens},), one a token, or one a document of "
+        f"counts. {hint}"
+    )
 
 
 def factors_of(arrays: Arrays, num_tokens: int, documents: Classes | None) -> dict[str, Ints]:

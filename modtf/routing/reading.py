@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.checks import check_integer
-from modtf.routing.counted import Counted
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.formats.joined import warn, whole_number
 from modtf.routing.measuring import Experts
@@ -36,6 +35,23 @@ class Sent:
     def __getitem__(self, part: tuple[slice, slice]) -> Experts:
         weights = None if self.weights is None else self.weights[part]
         return Experts(self.experts[part], self.num_experts, weights, self.shared)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How often the tokens of each document chose each expert `[documents, layers, experts]`.
+
+    Measures of load and of labels, and their chance levels, need no more. Co-activation, repetition, caches,
+    comparisons and what routing follows need tokens.
+    """
+
+    counts: NDArray[np.int64]
+    top_k: int | None  # how many experts a token is sent to, if that is known
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[layers, documents, E]"""
+        return (self.counts.shape[1], self.counts.shape[0], self.counts.shape[2])
 
 
 def routed(
@@ -67,16 +83,22 @@ def counted(arrays: Arrays, shared: Sequence[int]) -> Counted:
         warn(
             f"All counts are multiples of {common}, as where copies of tokens are added up. They are divided."
         )
-    totals = counts.sum(axis=2)
+    totals = counts.sum(axis=2) // max(common, 1)
     if (totals != totals[:, :1]).any():
         warn(
             f"The layers of a document count {totals.min()} to {totals.max()} choices. Tokens were dropped, "
             "or "
             "the axes are not [documents, layers, experts]."
         )
-    counts = counts // max(common, 1)
     top_k = arrays.source.top_k if "top_k" not in arrays else int(arrays["top_k"])
-    return Counted(counts, top_k, shared)
+    counts = np.delete(counts // max(common, 1), list(shared), axis=2)
+    if not totals.any() or (counts.max(axis=2) * (top_k or 1) > totals).any():
+        raise ValueError(
+            f"{arrays.source} counts an expert up to {counts.max()} times of {totals.max()} choices; "
+            "expected at "
+            f"most one of the {top_k or 1} choices of each token."
+        )
+    return Counted(counts, top_k)
 
 
 def gates(arrays: Arrays, name: str) -> NDArray[Any]:

@@ -1,6 +1,6 @@
 """What a router did with tokens, as its user saved it: gates, logits, or the experts of every token."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing import labelling, reading
-from modtf.routing.counted import Counted
 from modtf.routing.formats.arrays import Arrays
-from modtf.routing.measuring import Experts
+from modtf.routing.measuring import ActivationAccumulator, Experts, LayerMeasures
 from modtf.routing.measuring.checks import Ints, from_bfloat16
 from modtf.routing.names import Names
-from modtf.routing.reading import Sent
+from modtf.routing.reading import Counted, Sent
 
 CHUNK = 2**16  # tokens between two steps of a progress bar
 
@@ -24,7 +23,8 @@ class Routing:
 
     Attributes:
         activations: gates or logits `[layers, tokens, M]`, or the experts of tokens, or counts of these.
-        labels: the label of every token `[tokens]`; None if the file has neither labels nor tokens.
+        labels: the label of every token `[tokens]`, of counts that of every document `[documents]`; None if
+            the file has neither labels nor tokens.
         documents: the document of every token `[tokens]`, or None.
         names: the names of labels and layers.
         factors: what the file knows of "token", "position" and "label", `[tokens]` each.
@@ -32,7 +32,7 @@ class Routing:
 
     Example:
         >>> routing = modtf.read_routing("x.npz")  # doctest: +SKIP
-        >>> layers = modtf.measure_activations(routing.chunks())  # doctest: +SKIP
+        >>> layers = routing.measure()  # doctest: +SKIP
         >>> write_routing_report(layers, "folder", routing.names)  # doctest: +SKIP
     """
 
@@ -100,12 +100,47 @@ class Routing:
         )
 
     def whole(self) -> NDArray[Any] | Experts:
-        """All activations, as `measure_activations` takes them."""
+        """Return all activations, as `measure_activations` takes them; `ValueError` for counts."""
         return self._of(slice(None))
 
     def _of(self, tokens: slice) -> NDArray[Any] | Experts:
+        if isinstance(self.activations, Counted):
+            raise ValueError("These are counts, without tokens; measure them by routing.measure().")
         some = self.activations[:, tokens]
         return some if isinstance(some, Experts) else from_bfloat16(some)
+
+    def measure(
+        self, from_logits: bool = False, top_k: int | None = None, **options: Any
+    ) -> list[LayerMeasures]:
+        """Measure all layers.
+
+        Args:
+            from_logits, top_k: as for `measure_activations`.
+            **options: of `ActivationAccumulator.result`: `permutations`, `label_probs`, `confidence`, `seed`.
+
+        Example:
+            >>> import numpy as np
+            >>> experts = np.arange(8).reshape(4, 2) % 5
+            >>> (layer,) = read_routing({"experts": experts, "num_experts": 5}).measure()
+            >>> round(layer.hard.values["effective_experts"].value, 2)
+            4.76
+        """
+        return self.sums(from_logits, top_k).result(**options)
+
+    def sums(
+        self, from_logits: bool = False, top_k: int | None = None, progress: Callable[[Any], Any] = iter
+    ) -> ActivationAccumulator:
+        """Return the sums over all tokens; their `result()` measures them. `progress` wraps the chunks."""
+        if isinstance(self.activations, Counted):
+            if from_logits:
+                raise ValueError("These are counts of chosen experts; leave from_logits=True out.")
+            accumulator = ActivationAccumulator(top_k=top_k or self.activations.top_k)
+            accumulator.update_counts(self.activations.counts, self.labels)
+            return accumulator
+        accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k)
+        for chunk in progress(self.chunks()):
+            accumulator.update(*chunk)
+        return accumulator
 
     def check_label_probs(self, probs: Sequence[float] | str | None) -> None:
         """Raises `ValueError` unless there is one for each label that occurs, and they sum to 1."""
@@ -129,7 +164,10 @@ class Routing:
 
     @property
     def num_tokens(self) -> int:
-        """The number of tokens."""
+        """The number of tokens; of counts, as many as their choices need."""
+        if isinstance(self.activations, Counted):
+            choices = self.activations.counts.sum(axis=2).max(axis=1).sum()
+            return int(choices) // (self.activations.top_k or 1)
         return self.activations.shape[1]
 
     @property
@@ -155,7 +193,7 @@ def read_routing(path_or_object: Any, format: str | None = None, **names: Any) -
         **names: of `Routing.read`: the names of arrays, `num_experts`, `top_k`, `shared`.
 
     Returns:
-        The routing; `measure_activations(routing.chunks())` measures it.
+        The routing; `routing.measure()` measures it.
 
     Raises:
         ValueError: if no format recognises it, it is damaged, or its arrays do not fit each other.

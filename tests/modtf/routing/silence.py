@@ -1,6 +1,7 @@
 """Whether a changed file is measured as something else than it was, without a word."""
 
 import warnings
+from dataclasses import replace
 
 import format_writers as writers
 import numpy as np
@@ -17,8 +18,7 @@ def load(thing, **names):
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         routing = modtf.read_routing(thing, **{"num_experts": writers.EXPERTS, **names})
-        chunks = ((activations, None, documents) for activations, _, documents in routing.chunks())
-        layers = modtf.measure_activations(chunks, permutations=0)
+        layers = replace(routing, labels=None).measure(permutations=0)
     said = [str(note.message) for note in notes]
     said += [text for layer in layers for text in layer.warnings if not text.startswith(USUAL)]
     return {layer.layer: layer.hard.activation[0] for layer in layers}, said

@@ -6,10 +6,8 @@ import pytest
 import torch
 
 import modtf
-from modtf.routing import Experts
-from modtf.routing.counted import Counted
 from modtf.routing.formats.arrays import Arrays
-from modtf.routing.reading import Sent
+from modtf.routing.reading import Counted, Sent
 
 GIVEN = {"sglang": {"top_k": writers.K}}  # what a format does not say
 BY_TOKEN = {
@@ -40,7 +38,7 @@ def test_tokens(name, tmp_path):
     assert ("token" in routing.factors) == (name in KNOW_TOKENS)
     if name in KNOW_TOKENS:
         np.testing.assert_array_equal(routing.factors["token"], writers.TOKENS)
-    assert len(modtf.measure_activations(routing.chunks(), permutations=0)) == writers.LAYERS
+    assert len(routing.measure(permutations=0)) == writers.LAYERS
     assert (routing.activations.weights is not None) == (name in KNOW_WEIGHTS)
     if name in KNOW_WEIGHTS:
         mass = routing.activations[:, :].layers[0].read(slice(None))[0].weights
@@ -68,30 +66,25 @@ def test_counts(name, tmp_path):
 
 @pytest.mark.parametrize("top_k", [None, writers.K])
 def test_counts_give_the_measures_of_their_tokens(top_k):
-    counts = {"counts": writers.COUNTS, "labels": np.array([0, 1, 0]), "num_experts": writers.EXPERTS}
-    experts = {
-        "experts": writers.CHOSEN, "labels": np.array([0, 1, 0]), "documents": writers.DOCUMENTS,
-        "num_experts": writers.EXPERTS,
-    }  # fmt: skip
-    both = [modtf.read_routing(one, top_k=top_k) for one in (counts, experts)]
-    one, other = (modtf.measure_activations(routing.chunks(), permutations=3) for routing in both)
-    for layer, expected in zip(one, other, strict=True):
+    labels = np.array([0, 1, 0])
+    counts = modtf.read_routing({"counts": writers.COUNTS, "labels": labels}, top_k=top_k)
+    sizes = {"documents": writers.DOCUMENTS, "num_experts": writers.EXPERTS}
+    experts = modtf.read_routing({"experts": writers.CHOSEN, "labels": labels, **sizes})
+    assert counts.num_tokens == (len(writers.TOKENS) if top_k else writers.K * len(writers.TOKENS))
+    for layer, expected in zip(counts.measure(permutations=3), experts.measure(permutations=3), strict=True):
         np.testing.assert_allclose(layer.hard.activation, expected.hard.activation, atol=1e-12)
-        value = layer.hard.values["adjusted_mutual_information"].value
-        assert value == pytest.approx(expected.hard.values["adjusted_mutual_information"].value, abs=0.05)
+        value = layer.hard.values["alignment"].value
+        assert value == pytest.approx(expected.hard.values["alignment"].value, abs=1e-12)
 
 
-def test_counted_tokens_never_choose_an_expert_twice(monkeypatch):
-    monkeypatch.setattr("modtf.routing.routing.CHUNK", 9)  # chunks that cut documents
-    routing = modtf.read_routing({"counts": writers.COUNTS}, top_k=writers.K)
-    chunks = [chunk.layers[0].experts for chunk, *_ in routing.chunks() if isinstance(chunk, Experts)]
-    assert [len(chunk) for chunk in chunks] == [9] * 8 + [5]
-    experts = np.concatenate(chunks)
-    assert (experts[:, 0] != experts[:, 1]).all()
-    found = [
-        np.bincount(experts[d == writers.DOCUMENTS].ravel(), minlength=writers.EXPERTS) for d in range(3)
-    ]
-    np.testing.assert_array_equal(found, writers.COUNTS[:, 0])
+def test_counts_have_no_tokens():
+    routing = modtf.read_routing({"counts": writers.COUNTS})
+    with pytest.raises(
+        ValueError, match=r"These are counts, without tokens; measure them by routing\.measure"
+    ):
+        next(routing.chunks())
+    with pytest.raises(ValueError, match="These are counts of chosen experts; leave from_logits=True out"):
+        routing.measure(from_logits=True)
 
 
 def test_router_logits(tmp_path):
