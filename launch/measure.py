@@ -45,7 +45,11 @@ def define_flags(values: flags.FlagValues) -> None:
     words = "The format of the files; by default their content decides. One of "
     define.string("format", None, f"{words}{', '.join(FORMATS)}.")
     define.string("out", None, "The folder to write measures.html, its tables and pictures to.")
-    define.integer("top_k", None, "Modules that a token is sent to: only their gates count. Formats that do not say k need it.")
+    define.integer(
+        "top_k",
+        None,
+        "Modules that a token is sent to: only their gates count. Formats that do not say k need it.",
+    )
     define.bool("logits", False, "Activations are the router's logits, before the softmax.")
     words = f"How often labels occur where it matters: {OBSERVED}, as among the tokens; {UNIFORM}; or one "
     define.string("label_probs", OBSERVED, f"{words}number for each, with commas between.")

@@ -12,11 +12,12 @@ from modtf.families import FAMILIES
 from modtf.metrics import MEASURES
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.routers import ROUTERS
+from modtf.routing.formats.registry import FORMATS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
-REGISTRIES = (FAMILIES, ARCHITECTURES, ROUTERS, MEASURES, FIGURES, CLAIMS)
+REGISTRIES = (FAMILIES, ARCHITECTURES, ROUTERS, MEASURES, FORMATS, FIGURES, CLAIMS)
 
 # Who may import the file of a registered thing, besides the registry that finds it by name: a family's data
 # ask their family, and `modtf.metrics` exports its functions.
@@ -25,6 +26,7 @@ MAY_IMPORT = {
     "architecture": r"nobody",
     "variant": r"nobody",
     "measure": r"modtf\.metrics|modtf\.analysis\.figures\.matrices",
+    "format": r"modtf\.routing\.formats\.(npz|flame)",  # files of NumPy, Parquet
     "figure": r"modtf\.(analysis|experiments\.\w+)\.figures(\.\w+)?",
     "claim": r"nobody",
 }
@@ -53,7 +55,17 @@ def rows() -> list[list[str]]:
 
 def test_it_speaks_of_every_kind_of_addition():
     kinds = [row[0] for row in rows()]
-    registered = ["family", "architecture", "router", "recurrent cell", "measure", "figure", "claim", "study"]
+    registered = [
+        "family",
+        "architecture",
+        "router",
+        "recurrent cell",
+        "measure",
+        "format",
+        "figure",
+        "claim",
+        "study",
+    ]
     assert kinds == [*registered, "command"]
 
 
