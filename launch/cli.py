@@ -13,6 +13,7 @@ from typing import Any
 from absl import flags
 
 from modtf.checks import check_choice
+from modtf.extras import tensorflow_named
 from modtf.files import is_pipe
 from modtf.launch.streams import open_streams
 from modtf.plugins import load_plugin
@@ -45,7 +46,7 @@ def run_command(
     name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
     with open_streams():
         try:
-            with exit_on_sigterm(), warnings.catch_warnings():
+            with exit_on_sigterm(), warnings.catch_warnings(), tensorflow_named(name):
                 warnings.showwarning = lambda message, *_: print(
                     f"{name}: warning: {message}", file=sys.stderr
                 )

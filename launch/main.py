@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 from modtf.checks import did_you_mean
+from modtf.extras import MissingExtraError, tensorflow_named
 from modtf.version import __version__
 
 # A command is a file of this folder with a function `command`, and a line here.
@@ -47,7 +48,13 @@ def main() -> None:
     name, *rest = sys.argv[1:] or ["--help"]
     if name in COMMANDS:
         sys.argv = [f"modtf {name}", *rest]
-        import_module(f"modtf.launch.{name}").command()
+        try:
+            with tensorflow_named(f"modtf {name}"):
+                command = import_module(f"modtf.launch.{name}").command
+        except MissingExtraError as error:
+            print(f"modtf {name}: error: {error}", file=sys.stderr)
+            sys.exit(1)
+        command()
     elif name in ("--help", "-help", "-h", "help"):
         print(usage())
     elif name == "--version":

