@@ -1,9 +1,9 @@
-"""Trains a newcomer on frozen tasks and sets it beside reference rows that the package ships.
+"""Trains your router on frozen tasks and compares it with the reference results of the package.
 
 Version modtf-1: regression of the mlp and the rnn, eight rules, five tasks that no study draws, one seed,
-steps and learning rates that are the same for all. Only the newcomer is trained, in minutes, and compared in
+steps and learning rates that are the same for all. Only your router is trained, in minutes. It is compared in
 and out of distribution, by collapse and specialisation, with the published variants, the registered routers,
-modules under given routings and the cards of other laboratories. The same command resumes where it was.
+fixed routing and the cards of other laboratories. Rerun the command to resume.
 
 Examples:
     python launch/scorecard.py --plugin=my_router.py --variant=my_router
@@ -31,30 +31,28 @@ from modtf.studies.check import check_cell
 from modtf.studies.point import OPTIONS, PARTS, share_options
 
 CARD = "scorecard.json"
-SMOKE_WORDS = "SMOKE: a few steps, to see that all of it works. No number here means anything."
+SMOKE_WORDS = "SMOKE: a few steps, to see that all of it works. These numbers mean nothing."
 
 
 def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
-    define.string("variant", None, "The newcomer: a registered router, or model; see --plugin.")
-    words = (
-        "router.NAME=VALUE or model.NAME=VALUE: an option of the newcomer. Repeatable; all else is frozen."
-    )
+    define.string("variant", None, "Your router: a registered router or model; see --plugin.")
+    words = "router.NAME=VALUE or model.NAME=VALUE: an option of your router. Repeatable; all else is frozen."
     define.multi_string("set", [], words)
-    words = "The same path with a few steps, in a minute; its cards are compared with each other alone."
+    words = "A few steps only, in a minute, to try the whole path. Its cards compare only with each other."
     define.bool("smoke", False, words)
     define.string("out", None, "Folder to write to; default runs/VERSION_VARIANT, with the options.")
-    words = "Cards of others, scorecard.json, to stand beside; repeat it or separate several by commas."
+    words = "Cards of others (scorecard.json) to compare with; repeatable, or separated by commas."
     define.multi_string("compare", [], words)
 
 
 def newcomer(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
-    """Its cells; an option goes to the families that know it."""
+    """Return the cells of your router; an option goes to the families that have it."""
     for name in ("task", *PARTS):
         if settings[name]:
             raise ValueError(
-                f"--set {name}.{next(iter(settings[name]))}: {frozen.version} says it, for all alike."
+                f"--set {name}.{next(iter(settings[name]))}: {frozen.version} fixes it for all routers."
             )
     asked = {name: {option: values[0] for option, values in settings[name].items()} for name in OPTIONS}
     own, known = share_options(asked, [(FAMILIES[arch], variant) for arch in frozen.protocols])
@@ -67,7 +65,7 @@ def newcomer(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Trains what is not trained, writes card, page and pictures, and prints how the newcomer compares."""
+    """Train what is missing, write card, page and pictures, and print how your router compares."""
     frozen = SMOKE if given.smoke else FULL
     if given.variant is None:
         raise ValueError("Give --variant=NAME, a registered router or model; --plugin=FILE registers yours.")

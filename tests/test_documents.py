@@ -11,6 +11,8 @@ import pytest
 from registering import forgotten
 
 import modtf
+from modtf.analysis.claims import CLAIMS
+from modtf.analysis.figures import FIGURES
 from modtf.families import FAMILIES
 from modtf.metrics import MEASURES
 from modtf.models.own import MODELS
@@ -54,7 +56,7 @@ def chosen_by_rule(task: modtf.Task) -> keras.Model:
 @pytest.fixture
 def clean() -> Iterator[None]:
     """Takes back what a page registers."""
-    with forgotten(FAMILIES, MEASURES, MODELS, ROUTERS):
+    with forgotten(CLAIMS, FAMILIES, FIGURES, MEASURES, MODELS, ROUTERS):
         yield
 
 

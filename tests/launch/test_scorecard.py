@@ -20,7 +20,7 @@ PLUGIN = processes.ROOT / "examples" / "plugin" / "my_plugin.py"
         (["--variant=mine"], "--variant='mine' is not known"),
         (
             ["--variant=top_k", "--set=training.steps=9"],
-            "--set training.steps: modtf-1 says it, for all alike",
+            "--set training.steps: modtf-1 fixes it for all routers",
         ),
         (["--variant=top_k", "--set=router.kk=2"], "--set router.kk is not known. The options of 'top_k'"),
         (["--variant=top_k", "--compare=theirs.json"], r"theirs.json is no scorecard \(FileNotFound"),

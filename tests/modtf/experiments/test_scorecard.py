@@ -40,7 +40,7 @@ def card_with(*models, frozen=FULL):
 
 @pytest.fixture
 def reference():
-    """A given routing costs 1 + amount times the oracle's loss, softly, 1 + 2 x amount drawn."""
+    """Fixed routing costs 1 + amount times the oracle's loss when weighted, 1 + 2 x amount when sampled."""
     models = [rows("gt_modular", 1.0, 0.0), rows("modular", 2.0, 0.8)]
     for amount, hard in DOSES:
         options = f"matrix=spread,amount={amount},hard={hard}"
@@ -153,7 +153,7 @@ def test_the_oracle_costs_itself(reference):
     assert (found.drop(columns="alignment") == 1).all(axis=None)
 
 
-def test_a_newcomer_beside_given_routings(reference):
+def test_a_router_among_fixed_routings(reference):
     """Between 1.25 and 1.5 times, or 1.5 and twice: halfway, as logarithms go."""
     found = place(study_with(reference, rows("mine", 1.6, 0.375)), NAME)
     assert found["cost"].to_numpy() == pytest.approx(1.6)

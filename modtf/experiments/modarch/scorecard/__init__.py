@@ -1,1 +1,1 @@
-"""The scorecard: a newcomer on frozen tasks, beside reference rows and the cards of other laboratories."""
+"""The scorecard: your router on frozen tasks, compared with reference results and the cards of others."""

@@ -1,4 +1,4 @@
-"""A newcomer beside the reference rows: differences, and its place beside routings that are given."""
+"""Your router compared with the reference results, and its place among fixed routings."""
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ def differences(study: Study, newcomer: str) -> pd.DataFrame:
     """Return your router less every other row except fixed routing, paired over tasks.
 
     Returns:
-        kind, score, variant, gain, low, high (positive: the newcomer is better; of a loss as a share of the
+        kind, score, variant, gain, low, high (positive: your router is better; of a loss as a share of the
         larger of both), p, p_corrected (Holm, over the rows of a score), num_tasks, verdict.
     """
     table = scored(against(study.results[study.results["router"] != GIVEN], newcomer, study.level))
@@ -56,7 +56,7 @@ def places(study: Study) -> pd.DataFrame:
 
     Returns:
         variant, distribution, quantity, mean, low, high, ...: the quantities are alignment; cost, the loss as
-        a multiple of the oracle's on the same task; weighted and sampled, the cost of a given routing of
+        a multiple of the oracle's on the same task; weighted and sampled, the cost of fixed routing with
         this alignment, interpolated task by task, the oracle at 0; "beyond weighted" and "beyond sampled",
         the model's cost as a multiple of these. Means of multiples are geometric.
     """
@@ -99,8 +99,8 @@ def in_short(study: Study, newcomer: str, found: pd.DataFrame, placed: pd.DataFr
         said = {r.quantity: f"{r.mean:.2f} ({r.low:.2f} to {r.high:.2f})" for r in rows.itertuples()}
         lines.append(
             f"MLP regression {where}: alignment {said['alignment']}; {said['cost']} times the oracle's "
-            f"loss. A given routing of that alignment costs {said['weighted']} times, weighted, and "
-            f"{said['sampled']}, sampled: the newcomer {said['beyond weighted']} and "
+            f"loss. Fixed routing with this alignment costs {said['weighted']} times when weighted and "
+            f"{said['sampled']} times when sampled; your router costs {said['beyond weighted']} and "
             f"{said['beyond sampled']} times as much as these."
         )
     tasks = study.results["data_seed"].nunique()

@@ -24,17 +24,17 @@ from modtf.files import write_csv, write_text
 from modtf.routing.report.write import shown
 
 PAGE, DIFFERENCES = "scorecard.html", "differences.csv"
-NAMED, OTHERS = ("modular", "modular_op", ORACLE), "other routers"  # beside given routings
+NAMED, OTHERS = ("modular", "modular_op", ORACLE), "other routers"  # in the figure with fixed routing
 NEW = Look("#D55E00", "D")
 PLACES = (
-    "What does a routing cost that is so far from the rules? Modules that were trained under given routings, "
-    "from perfect to useless, say it: interpolated, task by task, between four amounts of 'spread'. It is no "
-    "law: routings of equal alignment differ in price (docs/misrouting.md)."
+    "What does routing cost that is this far from the rules? The curve is the loss of modules trained under "
+    "fixed routing, from perfect to useless, interpolated for each task between four misrouting rates. It is "
+    "not a law: routings with equal alignment differ in price (docs/misrouting.md)."
 )
 PAIRED = (
-    "Positive: the newcomer is better; of a loss as a share of the larger of both, of a measure in its unit. "
-    "Paired over tasks. Better and worse: p at most 0.05 after Holm's correction for the rows of a column; "
-    "else undecided."
+    "Positive: your router is better. Losses: as a share of the larger one; measures: in their unit. Paired "
+    "over tasks. Better and worse: p at most 0.05 after Holm's correction for the rows of a column; else "
+    "undecided."
 )
 
 
@@ -45,7 +45,7 @@ def write_page(
 
     Args:
         study: the rows of all cards.
-        newcomer: as the study names it.
+        newcomer: your router, as the study names it.
         out: the folder.
         warnings: what stands first.
 
@@ -66,9 +66,9 @@ def write_page(
         tables.append(Section(f"{name}: all rows", [table_note(part.results)], content=[numbers]))
     given = shown(draw_places(places, newcomer), out, DIFFERENCES)
     sections = [
-        Section("Beside the reference rows", short, warnings, rows),
+        Section("Compared with the reference results", short, warnings, rows),
         Section(
-            "Beside given routings",
+            "Compared with fixed routing",
             [PLACES],
             content=[given],
         ),
@@ -80,7 +80,7 @@ def write_page(
 
 
 def without_given(study: Study) -> Study:
-    """All but given routings."""
+    """Return the study without fixed routing."""
     names = study.results.loc[study.results["router"] != GIVEN, "variant"].unique()
     return study.of_variants(list(names))
 
@@ -95,7 +95,7 @@ def draw_rows(part: Study, newcomer: str) -> Picture:
     tasks = int(table["num_tasks"].max())
     note = f"Smaller is better. Means over {tasks} tasks, {part.level:.0%} Student's t intervals; checkpoint "
     name, size = f"rows_{kind.lower().replace(' ', '_')}", (1.65, 0.2 * len(order) + 0.5)
-    mark, title = partial(_rows, newcomer=newcomer), f"{kind}: {newcomer} beside the reference rows"
+    mark, title = partial(_rows, newcomer=newcomer), f"{kind}: {newcomer} and the reference results"
     return panels(mark, table, name, title, f"{note}{part.checkpoint}.", None, "score", size)
 
 
@@ -117,15 +117,15 @@ def draw_places(places: pd.DataFrame, newcomer: str) -> Picture:
     table = cost.assign(x=at.reindex(pd.MultiIndex.from_frame(cost[key])).to_numpy())
     names = table["variant"].astype(str)
     for drawn, way in WAYS.items():
-        names = names.mask(names.str.fullmatch(rf"{GIVEN} \(.*hard={drawn}\)"), f"given, {way}")
-    kept = names.isin(NAMED) | names.str.contains(r"^given|\)$")  # and of other cards
+        names = names.mask(names.str.fullmatch(rf"{GIVEN} \(.*hard={drawn}\)"), f"fixed, {way}")
+    kept = names.isin(NAMED) | names.str.contains(r"^fixed|\)$")  # and of other cards
     table = table.assign(variant=names.where(kept, OTHERS))
     table.loc[~kept, ["low", "high"]] = None
-    perfect = [table[table["variant"] == ORACLE].assign(variant=f"given, {way}") for way in WAYS.values()]
+    perfect = [table[table["variant"] == ORACLE].assign(variant=f"fixed, {way}") for way in WAYS.values()]
     note = (
         f"Loss as a multiple of {ORACLE}'s on the same task, geometric means over "
-        f"{cost['num_tasks'].max()} tasks with intervals (Student's t). Given, weighted: p is a row of a "
-        "matrix; sampled: one module a token."
+        f"{cost['num_tasks'].max()} tasks with intervals (Student's t). Fixed, weighted: p is a row of a "
+        "matrix; sampled: one module per token."
     )
     table, mark = pd.concat([*perfect, table], ignore_index=True), partial(_places, newcomer=newcomer)
     return panels(
@@ -135,7 +135,7 @@ def draw_places(places: pd.DataFrame, newcomer: str) -> Picture:
 
 def _places(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], newcomer: str) -> None:
     for name, look, line in by_variant(data, looks, "x"):
-        style: dict[str, Any] = {} if name.startswith("given") else {"linestyle": ""}
+        style: dict[str, Any] = {} if name.startswith("fixed") else {"linestyle": ""}
         style |= {"color": GREY, "marker": "."} if name == OTHERS else {}
         style |= {"color": NEW.colour, "marker": "*", "markersize": 11} if name == newcomer else {}
         joined(axes, name, look, line["x"], line, **style)
