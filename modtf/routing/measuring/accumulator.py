@@ -14,7 +14,7 @@ from modtf.routing.measuring.describe import assumed, how_measured
 from modtf.routing.measuring.documents import Documents
 from modtf.routing.measuring.estimates import count_within, deal, group_documents
 from modtf.routing.measuring.experts import Experts
-from modtf.routing.measuring.gates import Tokens, sum_rows
+from modtf.routing.measuring.gates import sum_rows
 from modtf.routing.measuring.layer import ALL_TOKENS, LayerMeasures
 from modtf.routing.measuring.summarise import (
     NUM_PERMUTATIONS,
@@ -28,6 +28,7 @@ from modtf.routing.measuring.watch import Watch, left_out
 
 NUM_GROUPS = 32
 SLICE = 2**14  # tokens worked on at a time: with 64 modules their gates take 8 MiB
+MOST_UNITS = 2**12  # documents, and runs, that are kept: the sums of more are normal
 KEPT = 2**24  # numbers for documents, and for runs, that are kept of all layers and modules: 128 MiB a view
 
 
@@ -108,10 +109,8 @@ class ActivationAccumulator:
         for start in progress(range(0, num_tokens, SLICE)):
             part = slice(start, start + SLICE)
             some = part if isinstance(order, slice) else order[part]
-            for watch, layer in zip(self.watches, layers, strict=True):
-                watch.add(layer, some, before + start)
-            views = [layer.read(some, before + start) for layer in layers]
-            self._add(views, classes[some], *(None if one is None else one[some] for one in (ids, pieces)))
+            of_tokens = (None if one is None else one[some] for one in (ids, pieces))
+            self._add(layers, some, before + start, classes[some], *of_tokens)
 
     def update_counts(self, counts: ArrayLike, labels: ArrayLike | None = None) -> None:
         """Add documents of which only the sums over tokens are known; see `measure_activations`.
@@ -141,7 +140,7 @@ class ActivationAccumulator:
             layer.add_whole(np.stack([some[took]] * 2), classes[took])
 
     def _layers(self, activations: ArrayLike | Experts) -> Sequence[Layer]:
-        """The layers of a chunk, each to be read by parts."""
+        """Return the layers of a chunk, each to be read by parts."""
         if isinstance(activations, Experts):
             known = self.top_k if self.groups else self.top_k or activations.top_k
             if self.from_logits or known != activations.top_k:
@@ -170,7 +169,7 @@ class ActivationAccumulator:
         if not self.groups:
             self.watches = [Watch(number) for number in range(len(sizes))]
             self.groups = [np.zeros((2, self.num_groups, 0, size)) for size in sizes]
-            self.documents = [Documents(size, KEPT // sum(sizes)) for size in sizes]
+            self.documents = [Documents(size, min(KEPT // sum(sizes), MOST_UNITS)) for size in sizes]
         known = [sums.shape[-1] for sums in self.groups]
         if sizes != known:
             raise ValueError(f"The chunk has {layer_sizes(sizes)}; those before had {layer_sizes(known)}.")
@@ -184,7 +183,7 @@ class ActivationAccumulator:
             layer.make_room(num_labels)
 
     def _in_pieces(self, ids: Ints) -> Ints | slice:
-        """An order of a chunk's tokens in which documents are in one piece; counts those seen before."""
+        """Return an order of tokens in which documents are in one piece; count documents seen before."""
         starts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
         found = set(ids[starts].tolist())
         goes_on = self._last[0] if self._last else -1
@@ -193,8 +192,9 @@ class ActivationAccumulator:
         return slice(None) if len(found) == len(starts) else np.lexsort((ids, ids != goes_on))
 
     def _add(
-        self, views: list[tuple[Tokens, Tokens]], labels: Ints, documents: Ints | None, spans: Ints | None
-    ) -> None:
+        self, layers: Sequence[Layer], some: slice | Ints, first_token: int, labels: Ints,
+        documents: Ints | None, spans: Ints | None,
+    ) -> None:  # fmt: skip
         """Add tokens, of every layer, whose documents are in one piece."""
         if documents is None:
             group = deal(count_within(labels, self.counts), self.num_groups)
@@ -206,11 +206,12 @@ class ActivationAccumulator:
         units = Units(documents, labels, spans, self._last)
         self.num_documents += int(units.document[-1]) + (not units.same_document)
         self._last = units.last
-        for sums, layer, both in zip(self.groups, self.documents, views, strict=True):
+        for layer, watch, sums, kept in zip(layers, self.watches, self.groups, self.documents, strict=True):
+            watch.add(layer, some, first_token)
+            both, shape = layer.read(some, first_token), sums.shape[1:]
             for by, tokens in enumerate(both):
-                shape = sums.shape[1:]
                 sums[by] += tokens.sums(cell, shape[0] * shape[1]).reshape(shape)
-            layer.add(both, units)
+            kept.add(both, units)
 
     def result(
         self,
@@ -222,7 +223,7 @@ class ActivationAccumulator:
         seed: int = 0,
         progress: Progress = iter,
     ) -> list[LayerMeasures]:
-        """The measures of the tokens so far, one entry per layer; arguments as for `measure_activations`.
+        """Return the measures of the tokens so far, one entry per layer; arguments as `measure_activations`.
 
         Raises:
             ValueError: if there was no token yet, or an argument is not valid.

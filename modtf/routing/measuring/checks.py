@@ -15,7 +15,7 @@ BFLOAT16 = np.dtype("V2")  # files do not know it: they say two bytes
 
 
 def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
-    """Activations as one array `[tokens, M]` of numbers for each layer; `ValueError` if they are none."""
+    """Return activations as one array `[tokens, M]` for each layer; `ValueError` if they are no numbers."""
     if isinstance(activations, list | tuple) and {dimensions(part) for part in activations} == {2}:
         layers = [_numbers(part) for part in activations]  # M may differ
         if len({len(layer) for layer in layers}) > 1:
@@ -49,7 +49,7 @@ def as_counts(counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def dimensions(thing: Any) -> int:
-    """How many dimensions an array, or nested lists, have; -1 if they are ragged."""
+    """Return the number of dimensions of an array or nested lists; -1 if they are ragged."""
     try:
         return np.ndim(thing)
     except ValueError:
@@ -57,7 +57,7 @@ def dimensions(thing: Any) -> int:
 
 
 def from_bfloat16(values: NDArray[Any]) -> NDArray[Any]:
-    """What a file calls two bytes, as the float32 whose upper half they are; other numbers as they are."""
+    """Return bfloat16, which files call two bytes, as float32; other numbers as they are."""
     if values.dtype != BFLOAT16:
         return values
     return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
@@ -155,7 +155,7 @@ def layer_sizes(sizes: Sequence[int]) -> str:
 
 
 class Numbers:
-    """Numbers for names, in the order in which chunks bring them; integers stay as they are.
+    """A numbering of names, in the order in which chunks bring them; integers stay as they are.
 
     Args:
         what: "labels" or "documents", for errors.

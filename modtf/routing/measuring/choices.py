@@ -16,7 +16,7 @@ MOST_TOKENS = 2**15  # that are looked at, of whole documents: of these the nois
 
 
 def choices_of(layer: Layer, some: Ints) -> tuple[Ints, Ints]:
-    """Of some tokens, which count from 0: token `[N]` and expert `[N]`, of no choices that were dropped."""
+    """Return the token `[N]` and expert `[N]` of each choice of some tokens, which count from 0."""
     tokens = layer.read(some)[1]
     token, choice = np.nonzero(tokens.weights)
     assert tokens.modules is not None  # of chosen ones, always
@@ -24,7 +24,7 @@ def choices_of(layer: Layer, some: Ints) -> tuple[Ints, Ints]:
 
 
 def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequence[Layer]:
-    """The layers of what `modtf.measure_activations` takes, but for chunks."""
+    """Return the layers of what `modtf.measure_activations` takes, except for chunks."""
     if isinstance(activations, Experts):
         return activations.layers
     layers = as_layers(activations)
@@ -35,7 +35,7 @@ def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequenc
 
 
 def check_compared(name: str, value: Any, seed: int) -> None:
-    """Raises `ValueError` unless `value` is two or more things by name, and the seed is one."""
+    """Raise `ValueError` unless `value` is two or more things by name, and the seed is one."""
     if not isinstance(value, Mapping) or len(value) < 2:
         received = ", ".join(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
         raise ValueError(f"{name} are {received or 'none'}; expected two or more by name, to compare.")
@@ -43,8 +43,10 @@ def check_compared(name: str, value: Any, seed: int) -> None:
 
 
 def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> tuple[Ints, Ints]:
-    """Tokens of documents drawn at random, `MOST_TOKENS` at most unless one has more, and the documents of
-    these; without any each token stands for itself."""
+    """Return tokens of documents that are drawn at random, and the documents of these.
+
+    There are up to `MOST_TOKENS`, unless one document has more. Without documents each token is one.
+    """
     number = np.arange(num_tokens) if documents is None else Numbers("documents").of(documents, num_tokens)
     _, inverse, counts = np.unique(number, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(counts))

@@ -23,7 +23,7 @@ PERMUTATIONS = 10  # of tokens: what experts matched by chance share
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured of a model or checkpoint: its name, sums, layers, and the routing itself."""
+    """A model or checkpoint: its name, sums, measured layers, and the routing itself."""
 
     name: str
     sums: ActivationAccumulator
@@ -33,7 +33,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Compared:
-    """How a layer of one run differs from that of another.
+    """The difference between a layer of one run and that of another.
 
     Attributes:
         layer: its number, from 0.
@@ -54,7 +54,7 @@ class Compared:
     overlap: Array
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A dict per way of counting and measure, and one of measure "shared_routing".
+        """Return a dict per way of counting and measure, and one of measure "shared_routing".
 
         Its keys are layer, run, against, by, measure, value, low, high, chance.
         """
@@ -78,7 +78,7 @@ def compare_activations(
     seed: int = 0,
     progress: Progress = iter,
 ) -> list[Compared]:
-    """How do two models, or checkpoints of one over training, route the same tokens?
+    """Compare how two models, or checkpoints of one over training, route the same tokens.
 
     Differences are paired: the jackknife leaves the same documents out of both, so what documents have in
     common cancels. Experts have no names that two models share; they are matched one to one such that as many
@@ -121,7 +121,7 @@ def compare_runs(
     seed: int,
     progress: Progress,
 ) -> Iterator[Compared]:
-    """Every run but the first against it, layer by layer; see `compare_activations`."""
+    """Yield each run but the first, compared with the first, by layer; see `compare_activations`."""
     first, *others = runs
     for run in others:
         if len(run.routed) != len(first.routed):
@@ -146,7 +146,7 @@ def compare_runs(
 def _differences(
     first: Run, other: Run, place: int, view: int, label_probs: ArrayLike | None, confidence: float
 ) -> dict[str, Estimate]:
-    """Of every measure: the value of `other` less that of `first`."""
+    """Return the difference of every measure: the value of `other` less that of `first`."""
     both = first, other
     groups = [run.sums.groups[place] for run in both]
     counts = [np.rint(sums[1].sum(axis=-1)) for sums in groups]  # [groups, R]
@@ -187,7 +187,7 @@ def _differences(
 def _matched(
     layers: tuple[Layer, Layer], some: Ints, documents: Ints, confidence: float, seed: int
 ) -> tuple[Estimate, Ints, Array]:
-    """What is the same with experts matched, which these are, and how many tokens of each both have."""
+    """Return the shared routing with experts matched, the match, and the shared tokens of each expert."""
     from scipy.optimize import linear_sum_assignment  # slow to import
     from scipy.sparse import csr_array
     from scipy.special import stdtrit

@@ -10,7 +10,7 @@ from modtf.routing.measuring.watch import Watch, warnings_of
 
 
 class Sums(Protocol):
-    """What is said of an `ActivationAccumulator`."""
+    """The parts of an `ActivationAccumulator` that are described."""
 
     from_logits: bool
     top_k: int | None

@@ -1,4 +1,4 @@
-"""What would be measured if modules knew nothing of labels: the same tokens with permuted labels.
+"""The same tokens with permuted labels: what is measured if modules know nothing of labels.
 
 Neighbouring tokens are alike, so they cannot change labels one by one. What changes labels is a unit:
 
@@ -32,7 +32,7 @@ Sums = NDArray[np.float32]
 
 
 class Documents:
-    """What one layer did in documents, by each view: gate mass and hard assignment.
+    """Sums of one layer over documents and runs, by each view: gate mass and hard assignment.
 
     Args:
         num_modules: M.
@@ -178,7 +178,7 @@ class Documents:
         self._add_limit(*np.divmod(pairs, self.num_labels), runs, total, squares)
 
     def _add_limit(self, document: Ints, label: Ints, runs: Ints, total: Array, squares: Array) -> None:
-        """Add documents, of which each label of each has so many runs, from the sums over all their runs."""
+        """Add documents from the sums over all runs, and the runs of each label in each document."""
         number = np.bincount(document, runs)[:, np.newaxis]
         mean = total / number
         spread = np.maximum(squares / number - mean**2, 0.0) / np.maximum(number - 1.0, 1.0)
@@ -196,8 +196,10 @@ class Documents:
             self.within[view] += rows.T @ rows - total.T @ (total / number)
 
     def permuted(self, labels: Ints, permutations: int, seed: int) -> Array:
-        """Return the sums of labels `[R]` under permuted labels, `[V, permutations, R, M]`; a seed permutes
-        all layers and views alike."""
+        """Return the sums of labels `[R]` under permuted labels, `[V, permutations, R, M]`.
+
+        A seed permutes all layers and views alike.
+        """
         num_views, num_modules = self.total.shape
         shape = num_views, permutations, len(labels), num_modules
         found = self._exchanged(labels, permutations, seed).reshape(shape)

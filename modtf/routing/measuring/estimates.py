@@ -134,7 +134,7 @@ def jackknife(
 
 
 def _rounds(most: int) -> tuple[Ints, Ints]:
-    """Where in a group each round starts and how long its runs are, up to `most` tokens in a group."""
+    """Return where each round of a group starts and how long its runs are, up to `most` tokens."""
     starts, lengths = [0], [1]
     while starts[-1] < most:
         starts.append(starts[-1] + lengths[-1])
@@ -146,7 +146,7 @@ _STARTS, _LENGTHS = _rounds(most=2**48)
 
 
 def deal(index: Ints, num_groups: int) -> Ints:
-    """The group of the tokens that are the `index`-th, from 0, of their label.
+    """Return the group of the tokens that are the `index`-th, from 0, of their label.
 
     Neighbouring tokens are alike: they come from one document. So tokens are not dealt one by one. The tokens
     of a label are dealt in runs, one run to each group in turn, and runs grow with what was dealt before, to
@@ -165,7 +165,7 @@ def deal(index: Ints, num_groups: int) -> Ints:
 
 
 def count_within(labels: Ints, seen: Ints) -> Ints:
-    """How many tokens of its own label came before each token, with `seen [R]` before the first.
+    """Return how many tokens of its label came before each token, with `seen [R]` before the first.
 
     Example:
         >>> count_within(np.array([1, 0, 1, 1]), seen=np.array([0, 10])).tolist()
@@ -180,6 +180,6 @@ def count_within(labels: Ints, seen: Ints) -> Ints:
 
 
 def group_documents(documents: Ints, num_groups: int) -> Ints:
-    """The group of the tokens of these documents: the same for all tokens of one, whatever the numbering."""
+    """Return the group of the tokens of these documents, the same for all tokens of one."""
     mixed = documents.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # modulo 2^64
     return ((mixed >> np.uint64(33)) % np.uint64(num_groups)).astype(np.int64)

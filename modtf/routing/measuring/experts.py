@@ -1,4 +1,4 @@
-"""Routing as frameworks report it: the experts of every token, and what each of them weighs."""
+"""Routing as frameworks report it: the experts of every token, and their weights."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -82,7 +82,7 @@ class Experts:
 
 
 class ChosenExperts:
-    """Those of one layer; see `Experts`."""
+    """The experts of one layer; see `Experts`."""
 
     def __init__(self, experts: Ints, weights: Array | None, new: Ints):
         self.experts, self.weights, self._new = experts, weights, new

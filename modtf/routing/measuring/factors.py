@@ -1,4 +1,4 @@
-"""What routing follows: token, position, domain side by side, and what each tells beyond the others."""
+"""Information that experts carry about token, position and domain, alone and beyond the others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ SATURATED = 0.9  # where permuted factors leave less than a tenth to tell, too f
 
 @dataclass(frozen=True)
 class Factor:
-    """What one factor tells of the experts that tokens of one layer are sent to.
+    """The information that the experts of one layer carry about one factor.
 
     Attributes:
         layer: its number, from 0.
@@ -55,7 +55,7 @@ def measure_factors(
     seed: int = 0,
     progress: Progress = iter,
 ) -> list[Factor]:
-    """What does routing follow: the token, its position, the domain of its text?
+    """Measure what routing follows: the token, its position, or the domain of its text.
 
     Information is that of the experts chosen, each choice of a token counting the same. From few tokens it
     looks larger than it is, so what permuted factors give is taken away: permuted among the tokens that are
@@ -115,7 +115,7 @@ def measure_factors(
 
 
 class _Question:
-    """What `factor` tells beyond `given`: cells of tokens alike in both, as they are and under permutations.
+    """Cells of tokens that are alike in `factor` and `given`, as they are and under permutations.
 
     They are the same for all layers. Where the factor is the same all over documents these exchange theirs
     (`over`), and what tells then, beyond what tokens tell that are permuted within `given`, is chance, too.
@@ -139,7 +139,7 @@ class _Question:
 
 
 def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
-    """I(expert; factor | given), and what permuted factors stay below, corrected for chance.
+    """Return I(expert; factor | given) corrected for chance, and what permuted factors stay below.
 
     Both as shares of what there is to tell: H(expert | given) - H(expert | the very token).
     """
@@ -158,7 +158,7 @@ def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
 
 
 def _left(sent: tuple[Ints, Ints], cell: Ints) -> float:
-    """H(expert | cell), in bits."""
+    """Return H(expert | cell), in bits."""
     token, expert = sent
     of_choice, number = cell[token], int(expert.max()) + 1
     small = (int(of_choice.max()) + 1) * number < 2**31  # sorted twice as fast
@@ -168,12 +168,12 @@ def _left(sent: tuple[Ints, Ints], cell: Ints) -> float:
 
 
 def _surprise(counts: Ints) -> float:
-    """sum n log2 n."""
+    """Return sum n log2 n."""
     return float((counts * np.log2(np.maximum(counts, 1))).sum())
 
 
 def _joint(*columns: Ints) -> Ints:
-    """One number, from 0, for each combination that occurs."""
+    """Return one number, from 0, for each combination that occurs."""
     found = columns[0]
     for column in columns[1:]:
         found = np.unique(found, return_inverse=True)[1] * (column.max() + 1) + column

@@ -1,4 +1,4 @@
-"""What the router of a layer did with some tokens: the gate mass of every module, and the modules chosen."""
+"""Gates or logits of one layer: the gate mass of every module, and the modules that are chosen."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,19 +26,14 @@ class Tokens:
     modules: Ints | None  # [T, k], which they are of; None for all
     num_modules: int  # M
 
-    def sums(self, cell: Ints, num_cells: int, power: int = 1) -> Array:
-        """The weights, or their squares, added up by the tokens' cells `[T]`: `[num_cells, M]`."""
-        weights = self.weights**power
+    def sums(self, cell: Ints, num_cells: int) -> Array:
+        """Return the weights added up by the tokens' cells `[T]`: `[num_cells, M]`."""
+        weights = self.weights
         if self.modules is None:
             return sum_rows(weights, cell, num_cells)
         place = cell[:, np.newaxis] * self.num_modules + self.modules
         found = np.bincount(place.ravel(), weights.ravel(), num_cells * self.num_modules)
         return np.asarray(found, np.float64).reshape(num_cells, self.num_modules)
-
-    def head(self, length: int) -> "Tokens":
-        """The first tokens."""
-        modules = None if self.modules is None else self.modules[:length]
-        return Tokens(self.weights[:length], modules, self.num_modules)
 
 
 @dataclass(frozen=True)
@@ -105,7 +100,7 @@ def shares(weights: Array) -> Array:
 
 
 def sum_rows(rows: Array, cell: Ints, num_cells: int) -> Array:
-    """The rows `[T, M]` added up by their cells `[T]`: `[num_cells, M]`."""
+    """Return the rows `[T, M]` added up by their cells `[T]`: `[num_cells, M]`."""
     from scipy.sparse import csc_array  # slow to import
 
     num_rows = len(rows)

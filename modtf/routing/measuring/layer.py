@@ -1,4 +1,4 @@
-"""What was found of one layer."""
+"""The measures of one layer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class View:
 
 @dataclass(frozen=True)
 class LayerMeasures:
-    """What was found of one layer.
+    """The measures of one layer.
 
     Attributes:
         layer: its number, from 0.
@@ -99,12 +99,12 @@ class LayerMeasures:
 
     @property
     def mass(self) -> View:
-        """The view by gate mass."""
+        """Return the view by gate mass."""
         return self.views[0]
 
     @property
     def hard(self) -> View:
-        """The view by hard assignment.
+        """Return the view by hard assignment.
 
         Raises:
             ValueError: for a bare activation matrix, of which only the mean mass is known.
@@ -116,7 +116,7 @@ class LayerMeasures:
         return self.views[1]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One dict per view and measure.
+        """Return one dict per view and measure.
 
         Its keys are layer, by, measure, value, low, high, chance, chance_low, chance_high.
         """
@@ -127,7 +127,7 @@ class LayerMeasures:
         ]
 
     def module_rows(self) -> list[dict[str, Any]]:
-        """One dict per view and module.
+        """Return one dict per view and module.
 
         Its keys are layer, by, module, use, tokens, too_few, top_label, top_label_share, top_label_chance;
         where labels came with names, after top_label also top_label_name.

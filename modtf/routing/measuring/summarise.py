@@ -43,7 +43,7 @@ class Options:
 
 
 def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
-    """The number of permutations; raises `ValueError` where the matrices `[R, M]` of all cannot fit."""
+    """Return the number of permutations; `ValueError` if the matrices `[R, M]` of all cannot fit."""
     number = check_integer(name, number, 0, MOST_PERMUTATIONS)
     needed = {"permuted matrices": 8 * number * math.prod(matrix)}
     check_fits(f"{name}={number}", needed, "Take fewer permutations, or label tokens by fewer classes.")
@@ -95,7 +95,7 @@ def measure_layer(
 def measure_matrix(
     A: Array, layer: int, label_probs: ArrayLike | None, groups: Iterable[str]
 ) -> LayerMeasures:
-    """What a bare activation matrix `[R, M]` says: by gate mass, no interval, no chance."""
+    """Return the measures of an activation matrix `[R, M]`, without interval and chance level."""
     num_rules, num_modules = A.shape
     labels = np.arange(num_rules)
     probs = _label_probs(label_probs, np.ones(num_rules, np.int64), labels, labels)
@@ -166,7 +166,7 @@ def _view(
 
 
 def _order(A: Array, probs: Array) -> Ints:
-    """An order of the labels that does not depend on their numbers, for `adaptation`."""
+    """Return an order of the labels that does not depend on their numbers, for `adaptation`."""
     use = probs @ A
     keys = ((A**2) @ use, (A**2).sum(axis=1), A @ use, probs)  # the last counts first
     return np.lexsort([np.round(key, 9) for key in keys])
@@ -200,7 +200,7 @@ def _shares(A: Array, probs: Array) -> Array:
 
 
 def _bits(A: Array, probs: Array) -> Array:
-    """What it tells of the module that a token has a label, in bits: sum_m p(m | r) log2 p(m | r) / p(m)."""
+    """Return sum_m p(m | r) log2 p(m | r) / p(m), the information of a label about the module, in bits."""
     use = (probs[..., np.newaxis] * A).sum(axis=-2, keepdims=True)
     ratio = np.divide(A, use, out=np.ones_like(A), where=A > 0)
     return np.asarray((A * np.log2(ratio)).sum(axis=-1))

@@ -19,7 +19,7 @@ SPECIAL = 3  # modules that are named for each label
 
 
 def module_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """A row per layer, way of counting and module, with the names of labels."""
+    """Return a row per layer, way of counting and module, with the names of labels."""
     frame = pd.DataFrame([row for layer in layers for row in layer.module_rows()])
     if names.labels is not None:
         frame = frame.drop(columns="top_label_name", errors="ignore")
@@ -29,7 +29,7 @@ def module_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
 
 
 def activation_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """A row per layer, way of counting, label and module: p(module | label)."""
+    """Return a row per layer, way of counting, label and module: p(module | label)."""
     parts = []
     for layer in layers:
         for view in layer.views:
@@ -94,7 +94,7 @@ def summary_notes(layers: Sequence[LayerMeasures]) -> list[str]:
 
 
 def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
-    """What a reader should know first; what differs between layers in numbers alone is said once."""
+    """Return the warnings of all layers; those that differ in numbers alone are one line."""
     said: dict[str, list[tuple[str, str]]] = {}
     for layer in layers:
         for text in layer.warnings:
@@ -118,8 +118,10 @@ def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
 
 
 def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """For each label the modules of all layers in which it has the largest share, if beyond chance; then how
-    many labels have none."""
+    """Return the modules in which each label has the largest share, if beyond chance.
+
+    The last row says how many labels have none.
+    """
     views = [layer.views[-1] for layer in layers]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of NaN alone: no module has enough tokens
@@ -162,7 +164,7 @@ def in_brief(layer: LayerMeasures) -> str:
 
 
 def names_of(layers: Sequence[LayerMeasures], names: Names | None) -> Names:
-    """These names; of labels those that they came with, if there are no others."""
+    """Return these names; labels have the names that they came with, if there are no others."""
     names = names or Names()
     return Names(layers[0].label_names, names.layers) if names.labels is None and layers else names
 
