@@ -8,7 +8,7 @@ from modtf.launch.cli import define_plugin
 
 
 def given(command: ModuleType, *arguments: str) -> flags.FlagValues:
-    """What `command`, a module of `modtf.launch`, is given by these arguments."""
+    """Return the flag values of `command`, a module of `modtf.launch`, for these arguments."""
     values = flags.FlagValues()
     command.define_flags(values)
     define_plugin(values)

@@ -18,7 +18,7 @@ def python(*arguments: object, env: Mapping[str, str] | None = None, **how: Any)
 
 
 def succeeds(*arguments: object, **how: Any) -> str:
-    """What it prints; fails with what it says where its status is not 0."""
+    """Return what the command prints; fail with its output if its status is not 0."""
     done = python(*arguments, **how)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

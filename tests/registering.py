@@ -1,4 +1,4 @@
-"""What a test registers."""
+"""Registrations of a test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from modtf.registry import Registry
 
 @contextmanager
 def forgotten(*registries: Registry) -> Iterator[None]:
-    """What is registered inside is gone after it; what of the tree was imported meanwhile stays."""
+    """Remove registrations made inside the context; parts of the tree imported meanwhile stay."""
     before = [set(registry.outside) for registry in registries]
     try:
         yield

@@ -62,7 +62,7 @@ def clean() -> Iterator[None]:
 
 @pytest.fixture
 def readme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """What the README's blocks find: a model of the reader's, and smaller sizes than they say."""
+    """Return the namespace of the README's blocks: a reader's model, and smaller sizes."""
     train, evaluate, text = modtf.train, modtf.evaluate, PAGES["README.md"].read_text(encoding="utf-8")
     smaller = re.sub(r"modarch_rules/\w+", "modarch_rules/mlp_regression_r2_task0", text)
     (tmp_path / "README.md").write_text(smaller)

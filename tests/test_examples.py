@@ -10,13 +10,13 @@ FOLDER = ROOT / "examples" / "measure"
 
 
 def run(name: str) -> str:
-    """What the example prints, its spaces made one."""
+    """Return what the example prints, with single spaces."""
     printed = succeeds(FOLDER / name, env={"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"})
     return re.sub(" +", " ", printed)
 
 
 def values(printed: str, measure: str) -> list[tuple[float, float]]:
-    """What the tables say of a measure, in order: by gate mass and by hard assignment."""
+    """Return the tables' values of a measure, in order: by gate mass and by hard assignment."""
     number = r"(-?[\d.]+)( \[.*?\])? -?[\d.]+"
     found = re.findall(rf"^{measure} {number} {number}$", printed, re.MULTILINE)
     assert found, printed

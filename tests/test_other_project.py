@@ -22,7 +22,7 @@ print(modtf.__file__)
 
 
 def outside(folder: Path) -> dict[str, str]:
-    """What a process needs to find packages in `folder` first, and never in the repository."""
+    """Return an environment that finds packages in `folder` first, and never in the repository."""
     return {"PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 

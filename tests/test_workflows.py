@@ -1,4 +1,4 @@
-"""What runs on GitHub are commands of this repository, which run here too."""
+"""GitHub's workflows call commands of this repository, which run here too."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""What the tests of the data loop over: every kind of task that the registry of families knows."""
+"""Fixtures of the data's tests: every task type in the registry of families."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product

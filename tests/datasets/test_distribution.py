@@ -1,4 +1,4 @@
-"""What is drawn has the distributions that the tasks name. Seeds are fixed: these tests never flicker."""
+"""Draws have the distributions that the tasks name. Seeds are fixed: these tests never flicker."""
 
 import numpy as np
 import pytest

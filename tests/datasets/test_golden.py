@@ -13,7 +13,7 @@ GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
 
 
 def digest(*arrays):
-    """Of little-endian bytes, the same on every machine."""
+    """Return the digest of little-endian bytes, the same on every machine."""
     little = (array.astype(array.dtype.newbyteorder("<")).tobytes() for array in arrays)
     return hashlib.sha256(b"".join(little)).hexdigest()[:16]
 

@@ -28,7 +28,7 @@ def test_the_numbers_are_those_of_tensorflow(ops, count, dtype):
 
 
 def test_the_published_vectors():
-    """Of the generator's authors: ten rounds on zeros, on ones, and on digits of pi."""
+    """The vectors of the generator's authors: ten rounds on zeros, on ones, and on digits of pi."""
     known = {
         (0,) * 6: "6627e8d5 e169c58d bc57ac4c 9b00dbd8",
         (0xFFFFFFFF,) * 6: "408f276d 41c83b0e a20bc7c6 6d5451fd",

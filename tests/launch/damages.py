@@ -71,7 +71,7 @@ def undisturbed(out: Path) -> dict[str, list[Any]]:
 
 
 def read(out: Path) -> dict[str, list[Any]]:
-    """What readers tell of every cell, by the name of its folder."""
+    """Return what readers say about every cell, by the name of its folder."""
     found: dict[str, list[Any]] = {}
     for load in (load_results, load_history):
         for name, frame in load(out).groupby("folder", observed=True):

@@ -46,7 +46,7 @@ DISK = 64 << 20  # bytes of a disk on which there is room
 
 
 class Loop:
-    """What trials share: what undisturbed commands found, how long they took, what was counted."""
+    """The state that trials share: results of undisturbed commands, their durations, the counts."""
 
     def __init__(self, options: argparse.Namespace, folder: Path, counts: Counter[str]):
         self.options, self.folder, self.counts = options, folder, counts

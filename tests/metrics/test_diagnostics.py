@@ -1,4 +1,4 @@
-"""What holds of the practitioners' measures; their known answers are in test_known_answers.py."""
+"""Properties of the practitioners' measures; their known answers are in test_known_answers.py."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What holds for every activation matrix."""
+"""Properties that hold for every activation matrix."""
 
 from itertools import product
 

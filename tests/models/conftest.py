@@ -1,4 +1,4 @@
-"""What the tests of the models loop over: all families, architectures, routers and options there are."""
+"""Fixtures of the models' tests: all families, architectures, routers and options."""
 
 import inspect
 import textwrap
@@ -107,7 +107,7 @@ def other(request):
 
 @pytest.fixture
 def registries():
-    """What a test registers is gone when it ends; what of the tree was imported meanwhile stays."""
+    """Remove a test's registrations when it ends; parts of the tree imported meanwhile stay."""
     with forgotten(ROUTERS, ARCHITECTURES):
         yield
 

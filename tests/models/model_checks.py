@@ -1,4 +1,4 @@
-"""What is asked of every model."""
+"""Checks that every model must pass."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What every model takes and returns, what its activation and first weights are, and that it is read back."""
+"""Inputs and outputs of every model, its activation and first weights, and saving."""
 
 import keras
 import numpy as np

@@ -46,7 +46,7 @@ def lines_of(text: str) -> list[Line]:
 
 
 def in_memory(text: str) -> list[Line]:
-    """Those whose result is stored: what is inside a fusion or a reduction lives in registers."""
+    """Return the operations whose result is stored; the inside of a fusion lives in registers."""
     lines = lines_of(text)
     called = (re.findall(r"(?:calls|to_apply)=%?([\w.\-]+)", i.text) for i in lines if i.opcode != "call")
     inside = {name for names in called for name in names}

@@ -1,4 +1,4 @@
-"""What is not installed is named with the extra that brings it, in one line."""
+"""A missing package is named with the extra that brings it, in one line."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What users declare, register and load is refused where it makes no sense, by its name."""
+"""Meaningless declarations, registrations and plug-ins are refused by name."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
-"""What describes tasks, protocols, cells and populations refuses whatever makes no sense, by its name."""
+"""Tasks, protocols, cells and populations refuse meaningless values by name."""
 
 import inspect
 import json

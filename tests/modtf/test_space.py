@@ -1,4 +1,4 @@
-"""What may be tried for a setting, as text."""
+"""The values to try for a setting, as text."""
 
 import pytest
 

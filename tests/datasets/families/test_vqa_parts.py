@@ -1,4 +1,4 @@
-"""What the data of VQA-MNIST are made of: combinations, digits, and how they are drawn."""
+"""The parts of VQA-MNIST's data: combinations, digits, and their rendering."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What an architecture must be, and that `make_layers` and `forward` are all that it takes."""
+"""The contract of an architecture: `make_layers` and `forward` are all that it takes."""
 
 import keras
 import numpy as np
@@ -60,7 +60,7 @@ def test_an_architecture_without_a_router(registries):
 
 
 def test_forward_flops():
-    """Of the mlp, whose digit encoder reads two digits, and of attention; the length can be given."""
+    """The mlp's digit encoder reads two digits; for attention the length can be given."""
     mlp = build(Task("mlp", num_rules=2), "gt_modular", 8)
     e, d = 8, 32
     products = 2 * (e + e * e) + 2 * e + e * e + 3 * e * d + d * d + d * 2 + d * e + e

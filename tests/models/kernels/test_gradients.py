@@ -1,4 +1,4 @@
-"""What TensorFlow keeps of gradients that are written out: after training, nothing."""
+"""TensorFlow keeps nothing of written-out gradients after training."""
 
 import gc
 import weakref

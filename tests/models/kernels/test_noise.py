@@ -25,7 +25,7 @@ def words(*values):
     ],
 )
 def test_known_answers(key, counter, expected):
-    """Those of the authors of Threefry."""
+    """The vectors of Threefry's authors."""
     assert tuple(int(word) for word in threefry(words(*key), words(*counter))) == expected
 
 

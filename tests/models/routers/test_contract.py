@@ -1,4 +1,4 @@
-"""What a router must be, what it says where it is none, and its options: given, refused, recorded."""
+"""The contract of a router, its errors, and its options: given, refused, recorded."""
 
 import numpy as np
 import plugin_routers
@@ -108,7 +108,7 @@ def test_options_that_are_passed_on(registries):
 
 @pytest.mark.parametrize("modules", [None, 4])
 def test_a_wrong_shape_is_refused(arch, modules, registries, random_batch):
-    """Of a router that forgets what `modules` is, scored or not; and of a penalty."""
+    """A router that ignores `modules`, scored or not, and a penalty of a wrong shape."""
 
     @register_router("forgetful")
     class Forgetful(Whole):

@@ -24,7 +24,7 @@ TRAINING = Training(steps=4000, learning_rate=1e-4)
 
 @dataclass(frozen=True)
 class World:
-    """What is true in the simulated study; a variant that is not named is as modular."""
+    """The truth of the simulated study; a variant that is not named equals modular."""
 
     floor: dict[str, Curve] = field(  # loss at many steps
         default_factory=lambda: {

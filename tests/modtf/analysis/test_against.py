@@ -98,7 +98,7 @@ def test_what_has_no_number_is_left_out_of_the_picture(routers):
 
 
 def test_a_measure_of_which_more_is_better_is_turned(routers, monkeypatch):
-    """Of `top_label_share`, as a measure of the table."""
+    """`top_label_share` stands for a measure of the table."""
     rows = routers.results[routers.results["measure"] == "alignment"]
     shares = rows.assign(measure="top_label_share", value=1 - rows["value"])
     known = list(MEASURES.values())

@@ -132,7 +132,7 @@ def test_a_verdict_differs_between_checkpoints_where_the_shift_is_sure(tmp_path)
 
 
 def test_a_number_that_only_crosses_the_border_does_not_differ_between_checkpoints(tmp_path):
-    """Of four tasks one is worse at `best`: the interval then holds 0, and no shift is sure."""
+    """One of four tasks is worse at `best`: the interval then holds 0, and no shift is sure."""
     simulate(tmp_path, settings=["regression"], rules=[8], data_seeds=range(4), num_evaluations=1)
     frame = load_results(tmp_path)
     ours, theirs = (
@@ -182,7 +182,7 @@ def test_too_few_tasks_say_so_whatever_the_seeds_and_missing_variants_and_histor
 
 
 def test_kinds_are_judged_apart(tmp_path):
-    """What holds for one architecture must not carry the other."""
+    """A claim that holds for one architecture must not carry the other."""
     grid = {"rules": [8], "seeds": [0, 1], "data_seeds": range(5)}
     good = World(noise=0.01)
     bad = World(floor={**good.floor, "modular_op": lambda x: 0.5}, noise=0.01)

@@ -226,7 +226,7 @@ def test_curves_begin_at_step_0_and_lengths_come_from_the_conditions_of_the_fami
 
 
 def test_nothing_of_one_value_is_drawn(tmp_path, undrawn):
-    """What `modtf run` leaves: all variants on one task."""
+    """The results are those of `modtf run`: all variants on one task."""
     study = study_of(tmp_path, rules=[8], data_seeds=[0])
     for name, reason in (
         ("ranking", "a single task was run"),

@@ -34,7 +34,7 @@ def test_summarise(frame, given_):
     table=anything, dropped=st.integers(0), changed=st.sampled_from(["value", "num_rules"]), value=one_thing
 )
 def test_summarise_other_tables(frame, table, dropped, changed, value):
-    """What is no table, lacks a column, is empty, or holds other values."""
+    """The argument is not a table, lacks a column, is empty, or holds other values."""
     lacking = frame.drop(columns=list(frame)[dropped % len(frame.columns)])
     for other in (table, lacking, frame.iloc[:0], frame.assign(**{changed: [value] * len(frame)})):
         found = survives(lambda other=other: modtf.summarise(other, ["num_rules", "variant"], list(frame)))

@@ -19,7 +19,8 @@ ROUTERS = ["modular", "modular_op", "top_k", "switch", "cosine"]
 
 
 def models(measures, tasks=5, seeds=2, rules=(2, 4, 8), arch="mlp", variants=ROUTERS, seed=0):
-    """Of every router, R, task and seed; alignment is drawn, `measures` are functions (alignment, R, rng)."""
+    """Return every router, R, task and seed; alignment is drawn, `measures` are functions (alignment, R,
+    rng)."""
     rng = np.random.default_rng(seed)
     names = ["num_rules", "variant", "data_seed", "seed"]
     index = pd.MultiIndex.from_product([rules, variants, range(tasks), range(seeds)], names=names)

@@ -108,7 +108,7 @@ def test_parts_of_a_study(small_study):
 
 
 def test_results_alone_are_a_study(small_folder, small_study, tmp_path):
-    """What is published is one table."""
+    """A published table is enough."""
     load_results(small_folder).to_csv(tmp_path / "study.csv.gz", index=False)
     study = Study(pd.read_csv(tmp_path / "study.csv.gz", keep_default_na=False, na_values={"value": ""}))
     np.testing.assert_allclose(study.summary()["mean"], small_study.summary()["mean"])

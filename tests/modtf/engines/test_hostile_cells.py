@@ -43,7 +43,7 @@ def test_what_no_run_can_do(small_cell, tmp_path, name, value):
 
 @pytest.fixture
 def folder(small_cell, tmp_path):
-    """What a finished cell leaves, small."""
+    """Return a small finished cell."""
     made = tmp_path / small_cell.folder
     made.mkdir()
     for name in (RESULTS, HISTORY):

@@ -160,7 +160,7 @@ def test_a_function_that_fails_or_returns_no_model():
 
 
 def test_a_model_of_one_length_of_sequences():
-    """What fails after training is refused before."""
+    """A model that would fail after training is refused before."""
 
     @register_model("fixed")
     def fixed(task, width, seed):

@@ -1,4 +1,4 @@
-"""What evaluations read: the stream, with what the metric of an output needs; built once."""
+"""The batches of evaluations: the stream, with the input of an output's metric; built once."""
 
 import weakref
 from dataclasses import replace

@@ -54,7 +54,7 @@ dtypes = st.sampled_from(NUMPYS)
 
 @st.composite
 def tensors(draw):
-    """Of any shape and type; also what is none."""
+    """Draw tensors of any shape and type, and objects that are not tensors."""
     array = draw(arrays.arrays(np.float32, draw(shapes), elements=numbers))
     with np.errstate(all="ignore"):
         array = array.astype(draw(dtypes))

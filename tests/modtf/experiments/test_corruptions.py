@@ -88,7 +88,7 @@ def test_what_is_refused():
 
 
 def test_a_method_is_what_was_trained_longest():
-    """Of as long ones the most accurate in distribution."""
+    """Among equally long ones it is the most accurate in distribution."""
     of = {"erm": (1, 9.0), "erm (longer=4)": (4, 20.0), "modular (search=0.2)": (2, 8.0)}
     of |= {"modular (sites=1)": (1, 7.0), "routed (site=3)": (1, 6.0), "routed (site=4)": (1, 5.0)}
     frame = pd.DataFrame({"variant": pd.Categorical(list(of)), "measure": "error", "condition": "iid"})

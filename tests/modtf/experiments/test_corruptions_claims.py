@@ -64,7 +64,7 @@ def test_claims_of_the_first_experiment_are_not_judged():
 
 
 def test_differences_are_corrected_as_one_family():
-    """Of 6 tasks at 6 numbers of corruptions: all are sure, but for one that hardly differs."""
+    """With 6 tasks at 6 numbers of corruptions all are sure, except one that hardly differs."""
     lines = {line.split("  ")[0]: line for line in differences(study().of_kind(*KIND)).splitlines()}
     assert lines["modular"].count("*") == lines[f"modular ({FIXED})"].count("*") == 6
     assert "+9.8 (4.2 to 15.5)*" in lines["modular"]  # 10 less 3.9 times the mean of the signed spreads

@@ -16,7 +16,7 @@ DOSES = [(amount, hard) for amount in AMOUNTS for hard in (False, True)]
 
 
 def rows(variant, loss, alignment, options="", archs=("mlp", "rnn")):
-    """Of a model whose loss is so many times that of the oracle, which differs between tasks."""
+    """Return a model whose loss is a multiple of the oracle's, which differs between tasks."""
     shared = {"variant": variant, "model_options": options, "num_modules": 8, "num_parameters": 100}
     measured = {**dict.fromkeys(MEASURES, 0.5), "alignment": alignment}
     return [

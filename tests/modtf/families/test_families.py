@@ -1,4 +1,4 @@
-"""What families say of themselves is whole, and what is not is refused."""
+"""Descriptions of families are complete; incomplete ones are refused."""
 
 import pytest
 from registering import forgotten

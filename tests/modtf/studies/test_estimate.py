@@ -1,4 +1,4 @@
-"""What a study is said to cost: from speeds that are made up, and one that is measured."""
+"""The estimated cost of a study, from made-up speeds and from a measured one."""
 
 import numpy as np
 import pytest

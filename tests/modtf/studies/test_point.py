@@ -1,4 +1,4 @@
-"""What a point of a grid may say, and what it becomes."""
+"""Points of a grid, and the cells that they become."""
 
 import pytest
 

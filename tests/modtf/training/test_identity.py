@@ -81,7 +81,7 @@ class Own(keras.Model):
 
 
 class Other(Own):
-    """Of the same shapes."""
+    """A model of the same shapes."""
 
 
 def test_a_users_model_is_known_by_its_name_source_and_shapes(tmp_path):

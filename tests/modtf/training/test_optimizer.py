@@ -126,7 +126,7 @@ def test_the_cosine_schedules(schedule, held):
 
 @pytest.mark.parametrize("clipnorm", [None, 1.0])
 def test_the_gradient_of_an_embedding_is_as_good_as_a_dense_one(clipnorm):
-    """Of a user's model: TensorFlow gives the rows that were read, some of them twice."""
+    """TensorFlow gives the rows that were read, some of them twice."""
     rows, indices = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32), [0, 2, 0]
     dense = np.array([[6.0, 8.0], [0.0, 0.0], [3.0, 4.0]], np.float32)
     found = []

@@ -1,4 +1,4 @@
-"""What TensorBoard reads of a cell."""
+"""The TensorBoard logs of a cell."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from modtf.training.callbacks.tensorboard import TensorBoardWriter, heat_maps
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory, prescribed, run_epochs):
-    """What is read of a cell of three evaluations, one of them before training; and the seconds between."""
+    """Return the logs of a cell with three evaluations, one before training, and the seconds between."""
     folder = tmp_path_factory.mktemp("runs") / "cell" / "tensorboard"
     series = {"loss": [[1.0, 2.0]] * 3, "alignment": [[0.1, 0.3]] * 3, "unevenness": [[0.2, 0.2]] * 3}
     population, matrices = Population.of([Task(num_rules=3)] * 2, [0, 1]), np.full((2, 3, 3), 1 / 3)

@@ -58,7 +58,7 @@ def search_of(axis: str, oracle: str = "grid", **point: Any) -> Search:
 
 
 def loss(rate: float) -> float:
-    """Of task 0 at the end; of task 1 it is 0.2 more."""
+    """Return the loss of task 0 at the end; that of task 1 is 0.2 more."""
     return (math.log10(rate) - math.log10(BEST)) ** 2
 
 

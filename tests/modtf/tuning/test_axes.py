@@ -1,4 +1,4 @@
-"""What is tuned of which variant: options that routers declare, and what a user says."""
+"""The tuned values of each variant: options that routers declare, and those a user names."""
 
 import keras
 import pytest

@@ -11,7 +11,7 @@ from modtf.tuning.search import TRIALS
 
 
 def best(tune, cell):
-    """What was found for a cell."""
+    """Return what was found for a cell."""
     return use_best(tune.out, [cell])[1][0]
 
 
@@ -30,7 +30,7 @@ def test_cells_get_the_best_of_their_variant(tune):
 
 
 def test_what_was_tuned_at_this_size_counts_first(tune):
-    """What was tuned at another size serves where there is nothing else."""
+    """Values tuned at another size serve if there are no others."""
     small, large = search_of("0.01,0.1"), search_of("0.001,0.1", width=8)
     tune(small)
     assert best(tune, large.base).values == {"learning_rate": 0.01}

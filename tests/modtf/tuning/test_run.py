@@ -37,7 +37,7 @@ def test_a_grid_tries_all_in_order(tune):
 
 
 def test_grids_and_random_searches_are_lists_of_cells(tune):
-    """Of several searches at once, in parts, without KerasTuner."""
+    """Several searches run at once, in parts, without KerasTuner."""
     searches = [search_of("0.01,0.001,0.0001"), search_of("0.01,0.001", variant="monolithic")]
     tune(*searches, shard="1/2")
     states = [[trial.status for trial in trials_of(search, tune.out)] for search in searches]

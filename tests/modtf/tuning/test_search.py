@@ -1,4 +1,4 @@
-"""What defines a search, and which cells its trials are."""
+"""The definition of a search, and the cells of its trials."""
 
 from pathlib import Path
 

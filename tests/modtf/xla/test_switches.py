@@ -1,4 +1,4 @@
-"""What modtf needs of TensorFlow's inside is still there, and is left as it was."""
+"""The internal names of TensorFlow that modtf needs exist, and stay as they were."""
 
 import logging
 

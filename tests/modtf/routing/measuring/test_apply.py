@@ -1,4 +1,4 @@
-"""What is measured does not depend on how the tokens are handed in."""
+"""Measures do not depend on how the tokens are passed."""
 
 from itertools import pairwise
 from typing import Any

@@ -14,7 +14,7 @@ ADJUSTED = "adjusted_mutual_information"
 
 
 def documents_of(gates, labels, documents, kept=2**22, **options):
-    """What an accumulator keeps of the documents of its only layer."""
+    """Return the documents that an accumulator keeps for its only layer."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("modtf.routing.measuring.accumulator.KEPT", kept)
         accumulator = ActivationAccumulator(**options)
@@ -190,7 +190,7 @@ def test_documents_may_be_mixed_but_should_not_come_back():
 
 
 def test_excess_beyond_chance():
-    """Of a router that knows, what is special is beyond what permuted labels make look special."""
+    """For a router that knows labels, special modules exceed the excess under permuted labels."""
     for A, some in ((SPECIALISED, True), (INDEPENDENT, False)):
         gates, labels, documents = draw_documents(A, 300, 10, seed=0)
         (layer,) = measure_activations(gates, labels, documents=documents)

@@ -1,4 +1,4 @@
-"""What each factor tells of the experts beyond the others, where the answer is known."""
+"""The information of each factor about experts beyond the others, where the answer is known."""
 
 import numpy as np
 import pytest

@@ -54,7 +54,7 @@ def test_tokens_of_a_document_are_alike():
 
 
 def width(gates, labels, **options):
-    """Of the interval of alignment."""
+    """Return the width of alignment's interval."""
     (layer,) = measure_activations(gates, labels, permutations=0, **options)
     found = layer.mass.values["alignment"]
     return found.high - found.low
@@ -91,7 +91,7 @@ def test_a_perfect_router_has_no_width(order):
 
 
 def test_jackknife_of_a_mean_is_the_textbook_interval():
-    """Of equal groups: mean +- t s / sqrt(n); t(0.975; 3) = 3.182."""
+    """For equal groups it is mean +- t s / sqrt(n); t(0.975; 3) = 3.182."""
     shares = np.array([0.2, 0.3, 0.35, 0.55])
     sums = 10 * np.stack([shares, 1 - shares], axis=1)[:, np.newaxis]
     found = jackknife(sums, np.full((4, 1), 10), lambda A: {"mean": A[:, 0, 0]}, 0.95)
@@ -101,7 +101,7 @@ def test_jackknife_of_a_mean_is_the_textbook_interval():
 
 
 def test_jackknife_takes_the_bias_away():
-    """Of the square of a mean the bias is the variance of the mean; groups of unequal size are weighted."""
+    """The bias of a squared mean is the mean's variance; groups of unequal size are weighted."""
     generator = np.random.default_rng(0)
     sizes, centres, plain = np.array([3, 5, 2, 4, 6, 4]), [], []
     for _ in range(3000):

@@ -1,4 +1,4 @@
-"""What it costs to switch an expert off, against the model without the expert."""
+"""The cost of switching an expert off, against the model without the expert."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""What is written of a model of Hugging Face's is what the model did."""
+"""The recording of a Hugging Face model is what the model did."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_labels_and_what_reads_them(model, labels, tmp_path):
 
 
 class Words:
-    """What is used of a tokenizer."""
+    """The used part of a tokenizer."""
 
     def __len__(self):
         return 40

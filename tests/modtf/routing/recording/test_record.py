@@ -33,7 +33,7 @@ def read(folder):
 
 
 def test_prefill_and_decoding_are_one_pass_over_all_tokens(tmp_path):
-    """What is recorded token by token equals one forward pass over what was generated."""
+    """A recording token by token equals one forward pass over the generated text."""
     model = make("Mixtral").eval()
     model.generation_config.eos_token_id, model.generation_config.pad_token_id = END, PAD
     following = iter([[20, END, 22], [21, 9, 23], [END, 9, 24], [30, 31, 32]])  # steps x rows

@@ -1,4 +1,4 @@
-"""What is logged of a training loop equals a count of what its routers chose."""
+"""The log of a training loop equals a count of the routers' choices."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What routing follows, on the page: factors of the file side by side, and the tokens of experts."""
+"""What routing follows, in the report: factors of the file side by side, and the tokens of experts."""
 
 import numpy as np
 import pandas as pd

@@ -104,7 +104,7 @@ def test_pictures_show_the_band_of_chance_and_a_shuffled_labelling(layers):
 
 
 def test_the_page_at_the_size_of_a_large_model(tmp_path):
-    """What a layer adds to the page: 61 layers x 256 experts x 20 labels take less than 2 MB."""
+    """A page of 61 layers x 256 experts x 20 labels takes less than 2 MB."""
     generator = np.random.default_rng(0)
     labels = np.repeat(np.arange(20), 40)
     logits = generator.normal(size=(2, 800, 256)).astype(np.float32)
