@@ -1,4 +1,4 @@
-"""What the TFDS builders of images share: the types of their features."""
+"""The base of the TFDS builders of images: the types of their features."""
 
 import zlib
 from collections.abc import Sequence
@@ -94,7 +94,7 @@ class ImageBuilder(RulesBuilder):
         )
 
     def _class_names(self) -> list[str]:
-        """The names of the classes."""
+        """Return the names of the classes."""
         raise NotImplementedError
 
     def _arranged(self, features: dict[str, tf.Tensor], target: tf.Tensor) -> dict[str, tf.Tensor]:

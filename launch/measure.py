@@ -103,7 +103,7 @@ def main(given: flags.FlagValues) -> None:
 
 
 def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) -> Routing:
-    """A file of activations, which can be measured as the flags say."""
+    """Read a file of activations, and check that it can be measured as the flags say."""
     for one in given.shared:
         if not one.isdecimal():
             raise ValueError(

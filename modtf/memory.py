@@ -1,4 +1,4 @@
-"""What a request needs in memory, and what there is: what cannot fit is refused before any work.
+"""The memory that a request needs, and the memory there is: what cannot fit is refused before any work.
 
 Needs are counted from below: only what is certainly held at one time. So what would fit is never refused;
 what is a little too large is not noticed here.
@@ -30,7 +30,7 @@ def memory_here() -> int:
 
 
 def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
-    """Raises `ValueError` where parts, name -> bytes, need more memory than there is."""
+    """Raise `ValueError` if parts, name -> bytes, need more memory than there is."""
     needed, there = sum(parts.values()), memory_here()
     if needed > there:
         largest = sorted(parts.items(), key=lambda part: -part[1])
@@ -42,8 +42,10 @@ def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
 
 
 def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int]:
-    """What in a cell needs memory -> bytes: `copies` numbers for each parameter of a member (0 where that is
-    not known); batches are never there two at once."""
+    """Return the parts of a cell that need memory -> bytes:
+
+    `copies` numbers for each parameter of a member (0 if unknown), and one batch at a time.
+    """
     training, evaluation, family = cell.protocol.training, cell.protocol.evaluation, cell.task.family
     lengths = [family.condition(name).seq_len for name in evaluation.names(family)]
     batches = [(evaluation.batch_size, length) for length in lengths]
@@ -59,7 +61,8 @@ def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int
 def batch_bytes(
     task: Task, members: int, batch_size: int, num_tokens: int | None = None, layer: int = 0
 ) -> int:
-    """Of one batch of a population's data, inputs, rules and targets, and of a layer of so many units."""
+    """Return the bytes of one batch of a population's inputs, rules and targets, and of a layer of `layer`
+    units."""
     family, tokens = task.family, num_tokens or task.family.num_tokens(task)
     inputs = (
         np.dtype(family.input_dtype).itemsize * task.token_width * (tokens if family.inputs_by_token else 1)
@@ -69,7 +72,7 @@ def batch_bytes(
 
 
 def check_batches(population: Population, batch_size: int, num_tokens: int) -> None:
-    """Raises `ValueError` where not one batch of the population's data fits."""
+    """Raise `ValueError` if not even one batch of the population's data fits."""
     size = batch_bytes(population.task, len(population), batch_size, num_tokens)
     what = f"batch_size={batch_size} with {len(population)} members of {population.task.name}"
     what += f" and {num_tokens} tokens" if population.family.is_sequence else ""
@@ -79,7 +82,7 @@ def check_batches(population: Population, batch_size: int, num_tokens: int) -> N
 
 
 def check_members(count: int, what: str) -> None:
-    """Raises `ValueError` where not even the list of so many members fits."""
+    """Raise `ValueError` if not even the list of `count` members fits."""
     check_fits(what, {f"{count:,} members": MEMBER * count}, "Take fewer members.")
 
 

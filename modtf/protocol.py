@@ -27,8 +27,10 @@ TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
 
 
 def tail_length(evaluations: int) -> int:
-    """Of how many of the evaluations after training began the checkpoint "tail" is the mean, where a protocol
-    says nothing of it: the last ten, and never more than half, as the first half is not the end."""
+    """Return how many of the evaluations after the start make up the checkpoint "tail" by default:
+
+    the last ten, and at most half, because the first half is not the end.
+    """
     return max(1, min(TAIL, evaluations // 2))
 
 

@@ -66,7 +66,7 @@ class CorruptionsConfig(RulesConfig):
 
 
 def find_config(name: str) -> CorruptionsConfig:
-    """The configuration of that name; raises `ValueError` where there is none."""
+    """Return the configuration of a name; raise `ValueError` if there is none."""
     match = NAME.fullmatch(name)
     given: dict[str, Any] = {k: v for k, v in (match.groupdict() if match else {}).items() if v}
     given |= {
@@ -123,7 +123,7 @@ class Builder(ImageBuilder):
         return {name: tensor[:, 0] for name, tensor in element.items()}  # of an image, not of one token
 
     def is_prepared(self) -> bool:
-        """Always: nothing is to be prepared."""
+        """Return True: there is nothing to prepare."""
         return True
 
     def download_and_prepare(self, **kwargs: Any) -> None:
@@ -153,7 +153,7 @@ class Builder(ImageBuilder):
         return read_as(whole, decoders, read_config)
 
     def _made(self, part: Any) -> tf.data.Dataset:
-        """The examples of a split, or of a slice of it, one by one."""
+        """Yield the examples of a split, or of a slice of it, one by one."""
         of = self._splits[part.splitname]
         first, end = part.from_ or 0, of.num_examples if part.to is None else part.to
         step, before = divmod(first, BATCH_SIZE)

@@ -41,7 +41,7 @@ def is_complete(directory: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def exclusive(directory: str | os.PathLike[str]) -> Iterator[None]:
-    """Holds the lock of `directory`, which need not exist; waits while another process holds it.
+    """Hold the lock of `directory`, which need not exist; wait while another process holds it.
 
     The operating system frees the lock of a killed process. Object stores ("gs://...") have no locks:
     there, prepare in one process.
@@ -69,7 +69,7 @@ def exclusive(directory: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def task_features(task: Task, num_tokens: int | None = None) -> tfds.features.FeaturesDict:
-    """The features of one example; without `num_tokens`, a sequence has any length."""
+    """Return the features of one example; without `num_tokens`, a sequence has any length."""
     one, two = task.example_shapes(1), task.example_shapes(2)  # the axis that differs is that of tokens
     shapes = {
         name: tuple(n if n == m else num_tokens for n, m in zip(shape, two[name], strict=True))
@@ -129,7 +129,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     @utils.classproperty
     @classmethod
     def BUILDER_CONFIGS(cls) -> list[RulesConfig]:  # noqa: N802  the name is TFDS's
-        """Of `modarch_rules`, those of all families registered by now."""
+        """Return the configurations of all families registered by now."""
         return list(cls.builder_configs.values())
 
     def __init__(self, *, task: Task | None = None, config: str | RulesConfig | None = None, **kwargs: Any):
@@ -176,7 +176,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         return is_complete(self.data_dir)
 
     def download_and_prepare(self, **kwargs: Any) -> None:
-        """Prepares the finite splits, in one process at a time. Arguments as for every TFDS builder."""
+        """Prepare the finite splits, in one process at a time. Arguments as for every TFDS builder."""
         config = kwargs.get("download_config") or tfds.download.DownloadConfig()
         reuse = config.download_mode == tfds.GenerateMode.REUSE_DATASET_IF_EXISTS
         if not (reuse and self.is_prepared()):
@@ -197,7 +197,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         return {name: self._generate_examples(split) for name, split in self.builder_config.splits.items()}
 
     def _generate_examples(self, split: PreparedSplit) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The examples of a split with their index, in the order of the stream."""
+        """Yield the examples of a split with their index, in the order of the stream."""
         options = split.condition.stream_options()
         batches = stream(self.builder_config.task, BATCH_SIZE, split.split, seed=0, **options)
         rows = itertools.chain.from_iterable(

@@ -49,7 +49,7 @@ class VQAConfig(RulesConfig):
 
 
 def find_config(name: str) -> VQAConfig:
-    """The configuration of that name; raises `ValueError` where there is none."""
+    """Return the configuration of a name; raise `ValueError` if there is none."""
     match = NAME.fullmatch(name)
     given: dict[str, Any] = {
         key: value for key, value in (match.groupdict() if match else {}).items() if value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Names:
-    """What a reader calls labels and layers; None: by their numbers."""
+    """The names of labels and layers for readers; None: their numbers."""
 
     labels: Sequence[str] | None = None
     layers: Sequence[str] | None = None

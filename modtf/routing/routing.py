@@ -1,4 +1,4 @@
-"""What a router did with tokens, as its user saved it: gates, logits, or the experts of every token."""
+"""The routing of a router's tokens, as its user saved it: gates, logits, or the experts of every token."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ CHUNK = 2**16  # tokens between two steps of a progress bar
 
 @dataclass(frozen=True)
 class Routing:
-    """What a router did with tokens, and what is known of these tokens.
+    """The routing of tokens, with their labels, documents and names.
 
     Attributes:
         activations: gates or logits `[layers, tokens, M]`, or the experts of tokens, or counts of these.
@@ -143,7 +143,7 @@ class Routing:
         return accumulator
 
     def check_label_probs(self, probs: Sequence[float] | str | None) -> None:
-        """Raises `ValueError` unless there is one for each label that occurs, and they sum to 1."""
+        """Raise `ValueError` unless there is one for each label that occurs, and they sum to 1."""
         if probs is None or isinstance(probs, str):
             return
         num_labels = 0 if self.labels is None else len(np.unique(self.labels))

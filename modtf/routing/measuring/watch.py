@@ -1,4 +1,4 @@
-"""What the rows of a layer look like: placeholders, repeated experts, probabilities instead of logits."""
+"""Signs of damage in the rows of a layer: placeholders, repeated experts, probabilities instead of logits."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ FEW = 64  # rows that are compared first: they usually differ
 
 
 class Watch:
-    """What was seen of one layer's rows.
+    """The observations of one layer's rows.
 
     Attributes:
         alike: whether all rows are equal, as where a format fills the places of dense layers.

@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class Note:
-    """What a user says of the tokens of the next forward pass: labels and documents, or None."""
+    """The labels and documents that a user gave for the tokens of the next forward pass, or None."""
 
     labels: Any = None
     documents: Any = None

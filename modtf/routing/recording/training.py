@@ -25,7 +25,7 @@ Log = str | Path | Callable[[Record], Any] | Any
 
 
 class TrainingRecorder:
-    """What routers do with some passes of a training loop, logged every so many passes; see `record`.
+    """A recorder that logs the routers of a training loop every few passes; see `record`.
 
     Attributes:
         history: the records so far, as they are logged.
