@@ -85,6 +85,11 @@ def main(given: flags.FlagValues) -> None:
     for path, routing in zip(given.activations, routings, strict=True):
         if len(routings) > 1 and not routing.has_tokens:
             raise ValueError(f"{path} holds counts; expected tokens: models are compared token by token.")
+        if routing.num_tokens != routings[0].num_tokens:
+            raise ValueError(
+                f"{path} has {routing.num_tokens} tokens and {given.activations[0]} "
+                f"{routings[0].num_tokens}; expected the same tokens in the same order."
+            )
         check_same_tokens(routing, routings[0], path, given.activations[0])
     runs: list[Run] = []
     for name, routing in zip(names, routings, strict=True):

@@ -90,7 +90,7 @@ def counted(arrays: Arrays, shared: Sequence[int]) -> Counted:
             "or "
             "the axes are not [documents, layers, experts]."
         )
-    top_k = arrays.source.top_k if "top_k" not in arrays else int(arrays["top_k"])
+    top_k = arrays.source.top_k if "top_k" not in arrays else one_integer("top_k", arrays["top_k"])
     counts = np.delete(counts // max(common, 1), list(shared), axis=2)
     if not totals.any() or (counts.max(axis=2) * (top_k or 1) > totals).any():
         raise ValueError(
@@ -126,12 +126,10 @@ def sent(
         raise ValueError(
             "Give --num_experts=E (num_experts=E): those that no token was sent to cannot be seen."
         )
-    if number.size != 1 or number.dtype.kind not in "iu":
-        raise ValueError(f"num_experts is {number.tolist()!r}; expected one integer, such as 64.")
     mass = arrays.optional("weights", weights)
     found = Sent(
         by_layer(arrays, experts, arrays.named(experts), "k"),
-        check_integer("num_experts", int(number.ravel()[0]), 1, MOST_EXPERTS),
+        one_integer("num_experts", number),
         None if mass is None else by_layer(arrays, weights or "weights", mass, "k"),
         tuple(shared),
     )
@@ -146,6 +144,13 @@ def sent(
             "others have [tokens, layers, k]."
         )
     return found
+
+
+def one_integer(name: str, values: NDArray[Any]) -> int:
+    """Return the number in an array; `ValueError` unless it is one integer of a possible size."""
+    if values.size != 1 or values.dtype.kind not in "iu":
+        raise ValueError(f"{name} is {values.tolist()!r}; expected one integer, such as 8.")
+    return check_integer(name, int(values.ravel()[0]), 1, MOST_EXPERTS)
 
 
 def by_layer(arrays: Arrays, name: str, values: NDArray[Any], last: str) -> NDArray[Any]:

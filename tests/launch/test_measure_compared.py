@@ -60,6 +60,19 @@ def test_a_page_of_each_and_one_of_both(files, tmp_path):
     assert matched["matched"].tolist() == [number for one in expected for number in one.experts]
 
 
+def test_without_labels_load_is_compared(files, tmp_path):
+    bare = {name: {n: arrays[n] for n in ("experts", "num_experts")} for name, arrays in files.items()}
+    out = run(tmp_path, bare, "--permutations=0")
+    table = pd.read_csv(out / "comparison.csv").set_index(["layer", "by", "measure"])
+    pages = [pd.read_csv(out / name / "measures.csv").set_index(["layer", "by", "measure"]) for name in files]
+    assert "adjusted_mutual_information" not in pages[0].index.get_level_values("measure")
+    key = (1, "hard", "effective_experts")
+    assert table.loc[key, "value"] == pytest.approx(pages[1].loc[key, "value"] - pages[0].loc[key, "value"])
+    bare["late"]["experts"] = bare["late"]["experts"][:, 1:]
+    with pytest.raises(ValueError, match="late.npz has 599 tokens and .*early.npz 600; expected the same"):
+        run(tmp_path, bare)
+
+
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [

@@ -53,6 +53,14 @@ def as_experts(values: Any, place: str, axes: str = "[tokens, layers, k]") -> ND
     return array.astype(np.int32)
 
 
+def integers(values: Any) -> NDArray[np.int32]:
+    """Return nested lists of integers as int32; `ValueError` if there are others among them."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"experts are of type {array.dtype}; expected integers")
+    return array.astype(np.int32)
+
+
 def joined(
     documents: Sequence[Document], layer_names: Sequence[str] | None = None, num_experts: int | None = None
 ) -> Found:

@@ -67,6 +67,10 @@ def _counts(file: Path) -> dict[int, dict[int, int]]:
     shared = 0
     for row in _rows(file, "layer", "expert", *["count"] * with_count):
         layer, expert, count = int(row[0]), int(row[1]), row[2] if with_count else 1.0
+        if row[:2] != [layer, expert]:
+            raise ValueError(
+                f"{file.name} has layer {row[0]:g} and expert {row[1]:g}; expected whole numbers"
+            )
         if count < 0 or count != int(count):
             raise ValueError(
                 f"{file.name} counts {count:g} for expert {expert}; expected a whole number from 0"

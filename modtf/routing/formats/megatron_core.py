@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from modtf.routing.formats.joined import integers
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import JSON_LINES, Source, check_fields, json_lines
 from modtf.routing.measuring.checks import BFLOAT16
@@ -70,7 +71,7 @@ def _traces(file: Path) -> list[Trace]:
     for place, record in json_lines(file):
         check_fields(place, record, *FIELDS)
         try:
-            experts = np.asarray(record["top_indices"], np.int32)
+            experts = integers(record["top_indices"])
             layer = str(record["block"]), int(record.get("mtp_idx", -1)), int(record["layer"])
             step = int(record.get("step", 0))
         except (TypeError, ValueError) as error:

@@ -62,6 +62,8 @@ def _document(place: str, trace: dict[str, Any], layers: list[int], labelled: bo
             f"{place} has {len(rows)} activations; expected {k} for each of {num_tokens} tokens and "
             f"{num_layers} layers"
         )
+    if (rows[:, :3] != np.floor(rows[:, :3])).any():
+        raise ValueError(f"{place} has tokens, layers or experts with a fraction")
     experts, weights = rows[order, 2].astype(np.int32).reshape(shape), rows[order, 3].reshape(shape)
     label = str(trace["domain"]) if labelled else None
     return Document(place, experts, weights, None if ids is None else np.array(ids), label)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import Document, joined
+from modtf.routing.formats.joined import Document, integers, joined
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source, check_fields
 
@@ -62,7 +62,7 @@ def _line(place: str, record: dict[str, Any], names: list[int], sizes: set[int])
     if "num_experts" in record:
         sizes.add(int(record["num_experts"]))
     try:
-        experts = np.array([one["topk_experts"] for one in record[LAYERS]], np.int32)
+        experts = integers([one["topk_experts"] for one in record[LAYERS]])
         weights = np.array([one["topk_probs"] for one in record[LAYERS]], np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{place} has layers with different numbers of experts: {error}") from error

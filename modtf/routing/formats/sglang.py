@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import Document, as_array, joined, warn
+from modtf.routing.formats.joined import Document, as_array, integers, joined, warn
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source, check_fields
 
@@ -46,7 +46,7 @@ def _document(place: str, response: Any, top_k: int) -> Document:
     value = meta[ROUTED]
     if isinstance(value, str):
         value = np.frombuffer(base64.b64decode(value, validate=True), np.int32)
-    values = as_array(value).astype(np.int32).ravel()
+    values = integers(as_array(value)).ravel()
     num_tokens = meta["prompt_tokens"] + meta["completion_tokens"] - 1
     if num_tokens < 1 or len(values) % (num_tokens * top_k):
         raise ValueError(

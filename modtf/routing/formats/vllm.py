@@ -47,7 +47,10 @@ def _choices(response: Any) -> list[Any]:
 
 
 def _documents(place: str, response: Any) -> Iterator[Document]:
-    for number, choice in enumerate(_choices(response)):
+    choices = _choices(response)
+    if not choices:
+        raise ValueError(f"{place} has no choices with {ROUTED}")
+    for number, choice in enumerate(choices):
         where = f"choice {number} of {place}"
         prompt, completion = _token_ids(where, response, choice)
         routed = decoded(_get(choice, ROUTED), where)

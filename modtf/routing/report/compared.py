@@ -96,14 +96,16 @@ def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Na
     """Adjusted mutual information of all runs over layers, its differences to the first, shared routing."""
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(runs)))
     places = np.arange(len(runs[0].measured))
-    titles = "Adjusted mutual information", f"Difference to {runs[0].name}", "Shared routing (dotted: chance)"
+    measure = ADJUSTED if ADJUSTED in runs[0].measured[0].hard.values else "effective_experts"
+    words = measure.replace("_", " ").capitalize()
+    titles = words, f"Difference to {runs[0].name}", "Shared routing (dotted: chance)"
     figure, (value, difference, shared) = over_layers(places.tolist(), names, titles, 30)
     for run, colour in zip(runs, colours, strict=True):
-        told = [layer.hard.values[ADJUSTED].value for layer in run.measured]
+        told = [layer.hard.values[measure].value for layer in run.measured]
         value.plot(places, told, "o-", ms=3, color=colour, label=run.name)
         mine = [one for one in compared if one.run == run.name]
         for axes, found in (
-            (difference, [one.differences["hard"][ADJUSTED] for one in mine]),
+            (difference, [one.differences["hard"][measure] for one in mine]),
             (shared, [one.shared for one in mine]),
         ):
             where = places[: len(found)]  # of the first there are none

@@ -167,6 +167,7 @@ OTHERS = {
     ("vllm", "completion longer"): one(2, lambda r: choice(r, token_ids=[*r["choices"][0]["token_ids"], 5])),
     ("vllm", "cut"): one(2, lambda r: choice(r, routed_experts=r["choices"][0]["routed_experts"][:-8])),
     ("vllm", "one choice without"): one(2, lambda r: choice(r, routed_experts=None)),
+    ("vllm", "no choices"): one(1, lambda r: {**r, "choices": []}),
     ("sglang", "one token more"): one(0, lambda r: {"meta_info": {**r["meta_info"], "prompt_tokens": 7}}),
     ("sglang", "one token less"): one(0, lambda r: {"meta_info": {**r["meta_info"], "prompt_tokens": 5}}),
     ("sglang", "no count"): one(
@@ -174,6 +175,9 @@ OTHERS = {
     ),
     ("router_layers", "a layer less"): one(3, layers_of(lambda layers: layers[1:])),
     ("router_layers", "layers in another order"): one(3, layers_of(lambda layers: layers[::-1])),
+    ("router_layers", "half an expert"): one(
+        3, layers_of(lambda layers: [{**layer, "topk_experts": [0.5, 1]} for layer in layers])
+    ),
     ("router_layers", "a layer twice"): one(3, layers_of(lambda layers: [*layers, layers[0]])),
     ("router_layers", "a token less"): lines(lambda records: records[:5] + records[6:]),
     ("router_layers", "a token twice"): lines(lambda records: [*records[:5], *records[4:]]),
@@ -186,6 +190,9 @@ OTHERS = {
     ("moe_atlas", "tokens from 1"): one(
         1, activations(lambda rows: [{**row, "token_idx": row["token_idx"] + 1} for row in rows])
     ),
+    ("moe_atlas", "half an expert"): one(
+        1, activations(lambda rows: [{**rows[0], "expert_idx": 1.5}, *rows[1:]])
+    ),
     ("moe_atlas", "a token less"): one(1, lambda trace: {**trace, "token_ids": trace["token_ids"][1:]}),
     ("moe_atlas", "another k"): one(1, lambda trace: {**trace, "top_k": 1}),
     ("moe_atlas", "another model"): one(1, lambda trace: {**trace, "model_id": "z"}),
@@ -197,6 +204,9 @@ OTHERS = {
     ("megatron_core", "a record less"): lines(lambda records: records[:-1]),
     ("megatron_core", "a record twice"): lines(lambda records: [*records, records[-1]]),
     ("megatron_core", "fewer tokens said"): one(2, lambda r: {**r, "num_tokens": r["num_tokens"] - 1}),
+    ("megatron_core", "half an expert"): one(
+        2, lambda r: {**r, "top_indices": [[1.5, 2], *r["top_indices"][1:]]}
+    ),
     ("megatron_core", "another k"): one(2, lambda r: {**r, "topk": 3}),
     ("megatron_core", "a token less"): one(
         2, lambda r: {**r, "num_tokens": r["num_tokens"] - 1, "top_indices": r["top_indices"][1:]}

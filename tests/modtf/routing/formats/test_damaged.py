@@ -80,7 +80,7 @@ def test_lists_of_any_kind_in_parquet(kind, tmp_path):
     ("others", "words"),
     [
         ({"num_experts": 10**9}, "num_experts=1000000000 is not valid; expected an integer of at most 65536"),
-        ({"num_experts": "eight"}, "num_experts is 'eight'; expected one integer, such as 64"),
+        ({"num_experts": "eight"}, "num_experts is 'eight'; expected one integer, such as 8"),
         ({"num_experts": 4.5}, "num_experts is 4.5; expected one integer"),
         (
             {"experts": np.zeros((1, 3, 16, 2), int)},
