@@ -69,7 +69,7 @@ def test_without_labels_load_is_compared(files, tmp_path):
     key = (1, "hard", "effective_experts")
     assert table.loc[key, "value"] == pytest.approx(pages[1].loc[key, "value"] - pages[0].loc[key, "value"])
     bare["late"]["experts"] = bare["late"]["experts"][:, 1:]
-    with pytest.raises(ValueError, match="late.npz has 599 tokens and .*early.npz 600; expected the same"):
+    with pytest.raises(ValueError, match=r"late\.npz has 599 tokens and .*early\.npz 600; expected the same"):
         run(tmp_path, bare)
 
 

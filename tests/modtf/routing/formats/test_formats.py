@@ -138,7 +138,7 @@ def test_nothing_is_unpickled(tmp_path):
 def test_a_format_can_be_asked_for(tmp_path):
     path = writers.router_layers(tmp_path)
     assert modtf.read_routing(path, format="router_layers").num_tokens == len(writers.TOKENS)
-    with pytest.raises(ValueError, match="cannot be read as vllm: line 1 of decode.jsonl has no choices"):
+    with pytest.raises(ValueError, match=r"cannot be read as vllm: line 1 of decode\.jsonl has no choices"):
         modtf.read_routing(path, format="vllm")
     with pytest.raises(ValueError, match=r"Unknown format: 'text'\. Known: npz, npy"):
         modtf.read_routing(path, format="text")
