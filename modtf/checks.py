@@ -20,7 +20,7 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
 
 
 def did_you_mean(value: Any, known: Iterable[Any]) -> str:
-    """Return " Did you mean 'mlp'?" where a known name is close to `value`, else an empty text."""
+    """Return " Did you mean NAME?" if a known name is close to `value`, else an empty text."""
     names = [name for name in known if isinstance(name, str)]
     near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
     return f" Did you mean {near[0]!r}?" if near else ""

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "family": r"modtf\.datasets\.families\.\w+",
     "architecture": r"nobody",
     "variant": r"nobody",
-    "measure": r"modtf\.metrics|modtf\.analysis\.figures\.matrices",
+    "measure": r"modtf\.metrics|modtf\.analysis\.figures\.matrices|modtf\.routing\.measuring\.stacked",
     "format": r"modtf\.routing\.formats\.(npz|flame)",  # files of NumPy, Parquet
     "figure": r"modtf\.(analysis|experiments\.\w+)\.figures(\.\w+)?",
     "claim": r"nobody",

@@ -37,8 +37,9 @@ def test_every_supported_python_is_tried():
 
 
 def test_before_a_commit_and_in_ci_the_same_is_checked():
-    (hook,) = read(ROOT / ".pre-commit-config.yaml")["repos"][0]["hooks"]
-    assert hook["entry"] == ".ci/check"
+    repositories = read(ROOT / ".pre-commit-config.yaml")["repos"]
+    (local,) = [each["hooks"] for each in repositories if each["repo"] == "local"]
+    assert [hook["entry"] for hook in local] == [".ci/check"]
     assert "\n.ci/check\n" in SCRIPTS["run"]
     assert "\n.ci/release\n" in SCRIPTS["run"]
 

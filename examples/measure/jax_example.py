@@ -48,4 +48,5 @@ layers = modtf.measure_activations(
     documents=np.arange(BATCH),  # each token stands for itself
 )  # fmt: skip
 for name, layer in zip(("before", "after"), layers, strict=True):
-    print(f"\n{name} training:\n{report_text([layer])}")
+    alignment = layer.mass.values["alignment"].value
+    print(f"\n{name} training, alignment {alignment:.3f}:\n{report_text([layer])}")

@@ -26,7 +26,7 @@ def test_names_and_patterns() -> None:
         ((), "--configs"),
         (("--configs=mlp_regression_r1_task0",), "at least 2 rules"),
         (("mlp_*",), "'mlp_*' was not expected"),
-        (("--configs=mlp_*", "--file_format=csv"), "tfrecord|array_record"),
+        (("--configs=mlp_*", "--file_format=csv"), "expected one of tfrecord, array_record"),
     ],
 )
 def test_bad_input_is_one_line_and_status_1(call, arguments, expected, tmp_path: Path) -> None:

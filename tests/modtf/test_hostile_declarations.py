@@ -110,6 +110,9 @@ def test_every_public_name_is_tried_somewhere():
         "test_hostile_tables": "summarise",
         "test_hostile_cells": "run_cell",
         "test_collect": "collect",
+        "test_record": "record",
+        "test_damaged": "read_routing",
+        "test_report": "write_routing_report",
     }
     source = inspect.getsource(modtf)
     public = {line.split(" as ")[1] for line in source.splitlines() if line.startswith("    from modtf")}

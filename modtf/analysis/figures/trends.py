@@ -53,7 +53,7 @@ def against_width(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture in, one out of distribution."""
     rows = performance(study.results)
     if rows["width"].nunique() == 1:
-        more = command_line("sweep", arch="mlp", width="32,64")
+        more = command_line("sweep", arch=str(rows["arch"].iloc[0]), width="32,64")
         raise NothingToDraw(f"only one width, {rows['width'].iloc[0]}, was run; {more} runs two")
     for where, part in rows.groupby("distribution", observed=True):
         name, title = f"performance_vs_width_{where}".replace(" ", "_"), f"Performance against width, {where}"
@@ -125,7 +125,7 @@ def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture averaged over kinds and widths, then one per width with a row for each kind."""
     rules = study.results["num_rules"].unique()
     if len(rules) == 1:
-        more = command_line("sweep", arch="mlp", rules="2,8")
+        more = command_line("sweep", arch=str(study.results["arch"].iloc[0]), rules="2,8")
         raise NothingToDraw(f"only one number of rules, {rules[0]}, was run; {more} runs two")
     rows = of_several_rules(study)
     return _collapse(study, rows, lines, "num_rules", "vs_num_rules", "against number of rules")

@@ -1,5 +1,6 @@
 """A study: what is run, what is said of it, and its bar, whose time left one slow moment does not upset."""
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -83,8 +84,9 @@ def pair():
     return grid(arch=["mlp", "mha"], variant="modular", **options).cells()
 
 
-def test_speed_and_the_time_left_are_of_the_whole_run(pair, clock, capsys):
+def test_speed_and_the_time_left_are_of_the_whole_run(pair, clock, capsys, monkeypatch):
     """The mlp has a tenth of attention's tokens: after it a tenth of the time is over, not half."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     wide = replace(pair[0], width=512)
     assert 50 < progress._step_work(wide) / progress._step_work(pair[0]) < 512
     bar = progress.StudyProgress(pair)
@@ -106,7 +108,8 @@ def test_speed_and_the_time_left_are_of_the_whole_run(pair, clock, capsys):
     assert "members x steps/s" in last
 
 
-def test_what_failed_is_counted_and_what_another_process_holds_is_not(pair, capsys):
+def test_what_failed_is_counted_and_what_another_process_holds_is_not(pair, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     bar = progress.StudyProgress(pair, done=3)
     bar(Event(pair[0], 0, Outcome("busy")))
     bar(Event(pair[1], 0, Outcome("failed", "it cannot be")))

@@ -1,5 +1,7 @@
 """The callbacks alone: what was found, best weights per member, the tail, the progress bar."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -90,7 +92,8 @@ def test_between_its_evaluations_nothing_is_measured_or_judged(prescribed, run_e
     assert best.step.tolist() == [20, 10]
 
 
-def test_progress_counts_every_step(capsys):
+def test_progress_counts_every_step(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     progress = ProgressCallback(total=20, done=10, label="cell")
     progress.on_train_begin()
     for epoch in range(2):
