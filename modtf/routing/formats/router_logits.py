@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import as_array, as_found
+from modtf.routing.formats.joined import as_array, as_found, warn
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
 
@@ -66,9 +66,8 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
     layers = _layers(content)
     if layers is None:
         raise ValueError(
-            f"{place} has no {LOGITS}, one [tokens, E] or [batch, length, E] for each layer. Of encoders and "
-            "decoders "
-            "give one tuple at a time, such as output.encoder_router_logits"
+            f"{place} has no {LOGITS}, one [tokens, E] or [batch, length, E] for each layer. Of an encoder "
+            "and a decoder give one tuple at a time, such as output.encoder_router_logits"
         )
     shapes = {np.shape(layer) for layer in layers}
     if len(shapes) > 1:
@@ -76,7 +75,10 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
     logits = np.stack([as_array(layer) for layer in layers])
     batch = logits.shape[1:-1]
     logits = logits.reshape(len(layers), -1, logits.shape[-1])
-    if (mask := _get(content, MASK)) is None and (ids := _get(content, IDS)) is not None:
+    mask, ids = _get(content, MASK), _get(content, IDS)
+    if mask is None and batch[:-1] != (1,):
+        warn("There is no attention_mask: all tokens count, padding too, if there is any.")
+    if mask is None and ids is not None:
         mask = np.ones(np.shape(ids))
     found: dict[str, NDArray[Any]] = {"activations": logits}
     if mask is not None:
@@ -85,10 +87,11 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
             raise ValueError(f"{place} has {MASK} of shape {keep.shape} for logits {logits.shape[1:]}")
         found["activations"] = logits[:, keep.ravel()]
         found["documents"] = np.nonzero(keep)[0]
-        if (ids := _get(content, IDS)) is not None:
+        if ids is not None:
             if np.shape(ids) != keep.shape:
                 raise ValueError(f"{place} has {IDS} of shape {np.shape(ids)}; expected {keep.shape}")
             found["tokens"] = as_array(ids)[keep]
-    elif len(batch) == 2:
+        return found
+    if len(batch) == 2:
         found["documents"] = np.repeat(np.arange(batch[0]), batch[1])
     return found

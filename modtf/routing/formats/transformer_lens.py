@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import as_array, as_found
+from modtf.routing.formats.joined import as_array, as_found, warn
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
 
@@ -40,6 +40,10 @@ class TransformerLens(Format):
             raise ValueError(f"the indices of {place} are of type {experts.dtype}; expected integers")
         arrays: dict[str, NDArray[Any]] = {"experts": _flat(experts)}
         if experts.ndim == 4:
+            if experts.shape[1] > 1:
+                warn(
+                    "A cache does not say which positions are padding: all count. Cache texts one at a time."
+                )
             arrays["documents"] = np.repeat(np.arange(experts.shape[1]), experts.shape[2])
         if "weights" in hooks[min(hooks)]:
             weights = _stacked(place, cache, hooks, "weights")

@@ -44,6 +44,7 @@ LOGITS = {
 def is_silent_of_logits(output):
     try:
         with warnings.catch_warnings(record=True) as notes:
+            warnings.filterwarnings("ignore", "There is no attention_mask")
             routing = modtf.read_routing(output)
             layers = modtf.measure_activations(
                 routing.chunks(), permutations=0, from_logits=True, top_k=writers.K
