@@ -47,7 +47,7 @@ def define_flags(values: flags.FlagValues) -> None:
     define.multi_string("compare", [], words)
 
 
-def newcomer(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
+def own_cells(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
     """Return the cells of your router; an option goes to the families that have it."""
     for name in ("task", *PARTS):
         if settings[name]:
@@ -70,7 +70,7 @@ def main(given: flags.FlagValues) -> None:
     if given.variant is None:
         raise ValueError("Give --variant=NAME, a registered router or model; --plugin=FILE registers yours.")
     check_choice("--variant", given.variant, dict.fromkeys([*VARIANTS, *ROUTERS, *MODELS]))
-    cells = newcomer(frozen, given.variant, settings_given(given))
+    cells = own_cells(frozen, given.variant, settings_given(given))
     options = [f"{name}-{value}" for name, value in {**cells[0].router, **cells[0].model}.items()]
     out = check_writable(
         given.out or Path("runs", "_".join([frozen.version, given.variant, *options])), "--out"

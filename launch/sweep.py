@@ -2,8 +2,8 @@
 
 A study is a short Python file (--study says which are there), or what the flags say: their lists are
 combined. Look before you start: --dry_run lists the cells and says what they will cost. A study that is
-killed, or extended, goes on where it was when the same command is given again; several processes and
-machines may share --out.
+killed, or extended, resumes when the same command is given again; several processes and machines may
+share --out.
 
 Examples:
     python launch/sweep.py --study=quick --dry_run

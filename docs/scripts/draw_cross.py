@@ -72,7 +72,7 @@ def cross(study: modtf.Study) -> pd.DataFrame:
 
 
 def _dose(rows: pd.DataFrame, which: Dose, prefix: str) -> pd.DataFrame:
-    """Return the rows of a dose; perfect routing is the same weighted or sampled."""
+    """Return the rows of one fixed routing; perfect routing is the same weighted or sampled."""
     names = ("matrix", "amount", "hard" if prefix else "drawn")
     matrix, amount, drawn = (rows[f"{prefix}{name}"] for name in names)
     same = (matrix == which[0]) & (amount == which[1])

@@ -32,7 +32,7 @@ def read() -> modtf.Study:
 def ranks(study: modtf.Study) -> str:
     """Return how well measures of a matrix rank the prices of the matrices that routers reached, in Markdown.
 
-    Rank correlations of Spearman within each task, over the twins of its routers; means over ten tasks.
+    Rank correlations of Spearman within each task, over the paired runs of its routers; means over ten tasks.
     """
     rows = []
     for part in study.by_kind:
@@ -47,11 +47,11 @@ def ranks(study: modtf.Study) -> str:
             routers = prices["variant"].nunique()
             rows.append([kind_label(*part.kinds[0][:2]), f"{way}, {routers} routers", *cells])
     header = [f"{name.replace('_', ' ')}, {where.split()[0]}" for name in RANKING for where in (IN, OUT)]
-    return markdown_table(["kind", "twins", *header], rows, left=2)
+    return markdown_table(["kind", "paired runs", *header], rows, left=2)
 
 
 def _matrices(part: modtf.Study) -> pd.DataFrame:
-    """Return variant, data_seed and the measures of the matrix that every twin was given."""
+    """Return variant, data_seed and the measures of the matrix of every paired run."""
     rows = []
     for found in part.activations():
         for member, task in zip(found.at("last"), found.data_seeds, strict=True):

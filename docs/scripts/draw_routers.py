@@ -93,7 +93,7 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def alone(frame: pd.DataFrame) -> pd.DataFrame:
-    """Without twins and without what was given a start."""
+    """Return the rows without paired runs and warm starts."""
     return frame[~frame["variant"].astype(str).str.contains("twin|start")]
 
 

@@ -1,4 +1,4 @@
-"""`clamped`: a routing that is given and stays, from perfect to useless: modules learn under it alone."""
+"""`clamped`: fixed routing, from perfect to useless. Modules learn under it alone."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,7 +76,7 @@ class Clamped(Router):
         matrix, amount: see `clamped_matrix`; by default that of `gt_modular`.
         hard: whether one module is drawn for every token; else p is the row itself.
         of: in their place the folder of a finished cell of as many modules: every member has the last
-            matrix that the same member had there, of which it is the twin.
+            matrix that the same member had there: a paired run.
 
     Example:
         >>> modtf.build(task, "clamped", router={"of": "runs/mlp_r8-0123abcd"})  # doctest: +SKIP

@@ -77,8 +77,8 @@ def train(
             and ends with the same weights. It is written after every evaluation, and when training is
             interrupted by Ctrl-C or `SystemExit`; the one before it is kept beside it, `*.previous.npz`, and
             used where it is damaged. It stays when training ends: training again then returns at once. It
-            says whose it is, tasks, seeds, model, protocol: another's is refused, and kept. What may differ
-            is `modtf.training.callbacks.checkpoint.MAY_DIFFER`.
+            records tasks, seeds, model and protocol: the file of another run is refused, and kept. What may
+            differ is `modtf.training.callbacks.checkpoint.MAY_DIFFER`.
         callbacks: more Keras callbacks; the checkpoint keeps those that have `state()` and
             `load_state(state)`.
         steps_per_execution: steps between two returns to Python (progress bar, callbacks, Ctrl-C); by

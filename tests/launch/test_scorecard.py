@@ -35,16 +35,16 @@ def test_what_is_refused_before_training(arguments, words, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_options_go_to_the_newcomer():
+def test_options_go_to_your_router():
     values = given(scorecard, "--variant=top_k", "--set=router.k=2", "--set=router.modules=4")
-    cells = scorecard.newcomer(scorecard.FULL, "top_k", scorecard.settings_given(values))
+    cells = scorecard.own_cells(scorecard.FULL, "top_k", scorecard.settings_given(values))
     assert [(cell.task.arch, cell.router) for cell in cells] == [
         ("mlp", {"k": 2, "modules": 4}),
         ("rnn", {"k": 2, "modules": 4}),
     ]
 
 
-def test_a_kind_that_refuses_the_newcomer_is_left_out(tmp_path, monkeypatch):
+def test_a_kind_that_refuses_your_router_is_left_out(tmp_path, monkeypatch):
     """A recurrence has not seen all tokens, among which modules would choose."""
     trained: list[Cell] = []
 
@@ -53,7 +53,7 @@ def test_a_kind_that_refuses_the_newcomer_is_left_out(tmp_path, monkeypatch):
         return SimpleNamespace(is_good=True)
 
     monkeypatch.setattr("modtf.engines.run_study.run_study", run_study)
-    cells = scorecard.newcomer(scorecard.SMOKE, "expert_choice", scorecard.settings_given(given(scorecard)))
+    cells = scorecard.own_cells(scorecard.SMOKE, "expert_choice", scorecard.settings_given(given(scorecard)))
     built, refused = scorecard.train(cells, tmp_path, [])
     assert [cell.task.arch for cell in built] == [cell.task.arch for cell in trained] == ["mlp"]
     assert "a recurrence has seen only those so far" in refused["rnn"]

@@ -35,10 +35,10 @@ def family_of_matrices(model_options: str) -> str:
         >>> family_of_matrices("matrix=block,amount=2,hard=True")
         'block, sampled'
         >>> family_of_matrices("of=runs/mlp-0123abcd,hard=False")
-        'twin, weighted'
+        'paired run, weighted'
     """
     matrix, _, drawn = dose(model_options)
-    return f"{'twin' if 'of' in parse_options(model_options) else matrix}, {WAYS[drawn]}"
+    return f"{'paired run' if 'of' in parse_options(model_options) else matrix}, {WAYS[drawn]}"
 
 
 def has_dose(rows: pd.DataFrame) -> pd.Series:
@@ -68,7 +68,7 @@ def distance(matrix: str, amount: float) -> float:
     return amount if matrix == "spread" else 1 - 1 / amount
 
 
-def trends(doses: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
+def trends(fixed: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
     """Return the slope of log loss, or error, over the alignment of a family of matrices, without perfect
     routing.
 
@@ -76,15 +76,15 @@ def trends(doses: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
     most of the whole price.
 
     Args:
-        doses: as `with_doses` gives it, of one distribution.
+        fixed: as `with_doses` gives it, of one distribution.
 
     Returns:
-        The columns of `SERIES`, num_rules, and slope, of every task with at least three doses; at 2.3 the
+        The columns of `SERIES`, num_rules, and slope, of every task with at least three matrices; at 2.3 the
         loss is tenfold where alignment goes from 0 to 1. A block of all rules is the largest `spread`.
     """
-    largest = (doses["matrix"] == "spread") & (doses["alignment"] == 1 - 1 / doses["num_rules"])
-    same = (doses["matrix"] == matrix) & (doses["alignment"] > 0) | largest & (matrix == "block")
-    rows = doses[same & (doses["drawn"] == drawn) & (doses["value"] > 0)]
+    largest = (fixed["matrix"] == "spread") & (fixed["alignment"] == 1 - 1 / fixed["num_rules"])
+    same = (fixed["matrix"] == matrix) & (fixed["alignment"] > 0) | largest & (matrix == "block")
+    rows = fixed[same & (fixed["drawn"] == drawn) & (fixed["value"] > 0)]
     found = [
         (*series, np.polyfit(part["alignment"], np.log(part["value"]), 1)[0])
         for series, part in rows.groupby([*SERIES, "num_rules"], observed=True)
@@ -93,12 +93,12 @@ def trends(doses: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*SERIES, "num_rules", "slope"])
 
 
-def saved(doses: pd.DataFrame, first: Dose, second: Dose) -> pd.DataFrame:
-    """`match_members` of two doses, on the same tasks and seeds.
+def saved(fixed: pd.DataFrame, first: Dose, second: Dose) -> pd.DataFrame:
+    """Return `match_members` of two fixed routings, on the same tasks and seeds.
 
-    What is the same however it is drawn, as perfect routing, is found under either name.
+    A matrix that is the same weighted and sampled, as perfect routing, is found under either name.
     """
-    both = [doses[_is(doses, *which)].assign(variant=name) for which, name in ((first, "1"), (second, "2"))]
+    both = [fixed[_is(fixed, *which)].assign(variant=name) for which, name in ((first, "1"), (second, "2"))]
     return match_members(pd.concat(both), "1", "2")
 
 

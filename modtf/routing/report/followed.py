@@ -1,4 +1,4 @@
-"""What routing follows: token, position and label side by side, and the tokens that experts stand for."""
+"""Factors that routing follows: token, position and label side by side, and the tokens of each expert."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,7 +56,7 @@ def followed_sections(
 
 
 def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
-    """What every factor tells over layers, alone and beyond the others."""
+    """Draw the information that routing carries about each factor, alone and beyond the others."""
     table = pd.DataFrame([vars(row) for row in rows])
     layers = table["layer"].drop_duplicates().tolist()
     figure, both = over_layers(layers, names, ("Alone", "Beyond all others"), sharey=True)
@@ -97,7 +97,7 @@ def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataF
 
 
 def _excess(experts: Ints, cells: Ints, total: Ints, everywhere: Array) -> tuple[Ints, Ints, Ints, Array]:
-    """Of every expert and token together: both, how often, and n log2 of their share over that among all."""
+    """Return every pair of expert and token, its count n, and n log2 of its share over that among all."""
     key, counts = np.unique(experts * len(everywhere) + cells, return_counts=True)
     of, which = np.divmod(key, len(everywhere))
     return of, which, counts, counts * np.log2(counts / total[of] / everywhere[which])

@@ -107,7 +107,7 @@ def write_routing_report(
 
 
 def _first_section(layers: Sequence[LayerMeasures], names: Names) -> page.Section:
-    """What was measured, and what to know first."""
+    """Return the first section: the sizes of the data, and the warnings."""
     first = layers[0]
     sizes = sorted({layer.mass.use.size for layer in layers})
     modules = plural(sizes[0], "module") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} modules"
@@ -173,7 +173,7 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
 
 
 def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
-    """What the module tells of each label in each layer, in bits beyond chance; blank where not beyond."""
+    """Draw the bits beyond chance that modules carry about each label, by layer; blank at chance level."""
     labels = np.unique(np.concatenate([layer.labels[shown_labels(layer)] for layer in layers]))
     bits = np.full((len(labels), len(layers)), np.nan)
     for column, layer in enumerate(layers):

@@ -1,4 +1,4 @@
-"""A routing that is given: known measures of its matrices, and what is drawn from them."""
+"""Fixed routing: known measures of its matrices, and what is drawn from them."""
 
 from typing import Any
 

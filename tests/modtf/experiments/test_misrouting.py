@@ -34,7 +34,7 @@ def test_every_dose_is_a_point_of_its_family(study):
     assert picture.name == "misrouting_mlp_regression_r8_e32"
     points = picture.table.groupby(["where", "against", "variant"], observed=True).size().unstack()
     assert points["spread, weighted"].eq(2).all()
-    others = ["modular", "gt_modular", "twin, weighted"]
+    others = ["modular", "gt_modular", "paired run, weighted"]
     assert points[["spread, sampled", "block, weighted", *others]].eq(1).all(axis=None)
     assert len(points) == 4  # in and out of distribution, against two measures
     rows = study.results.query("kind == 'MLP regression' and variant == 'modular'")
@@ -62,7 +62,7 @@ COSTS = (
 
 @pytest.fixture(scope="module")
 def priced(tmp_path_factory):
-    """All doses of the study; what each costs is known."""
+    """All matrices of the study, with known prices."""
     ways = [(*which, hard) for which, drawn in STUDY.items() for hard in (False, True)[: 1 + drawn]]
     variants = [("clamped", dict(zip(("matrix", "amount", "hard"), way, strict=True))) for way in ways]
     found = study_of(
@@ -112,7 +112,7 @@ def test_what_a_dose_costs_is_found(priced):
 
 
 def test_a_step_is_no_slope(priced):
-    """Where all doses but perfect routing cost the same, the slope is 0: perfect routing is no part of it."""
+    """Where all matrices but perfect routing cost the same, the slope is 0: it does not count."""
     doses = with_doses(priced)
     doses["value"] = np.where(doses["alignment"] == 0, 0.1, 0.5)
     assert trends(doses, "spread", True)["slope"].to_numpy() == pytest.approx(0.0, abs=1e-12)

@@ -48,8 +48,8 @@ def reference():
     return card_with(*models)
 
 
-def study_with(reference, newcomer):
-    return card.study_of(FULL, {"": reference, card.OURS: card_with(newcomer)})
+def study_with(reference, own):
+    return card.study_of(FULL, {"": reference, card.OURS: card_with(own)})
 
 
 @pytest.mark.parametrize(("frozen", "golden"), [(FULL, "438bfe98e8561735"), (SMOKE, "001ba0945788dee7")])
@@ -176,14 +176,14 @@ def test_the_page(reference, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "newcomer",
+    "own",
     [
         pytest.param(rows("mine", 1.6, None), id="a network without modules"),
         pytest.param(rows("mine", 1.6, 0.4, archs=["rnn"]), id="the mlp refused it"),
         pytest.param(rows("mine", float("nan"), 0.4), id="it diverged"),
     ],
 )
-def test_the_page_of_what_has_no_place(reference, newcomer, tmp_path):
-    path, short = page.write_page(study_with(reference, newcomer), NAME, tmp_path)
+def test_the_page_of_what_has_no_place(reference, own, tmp_path):
+    path, short = page.write_page(study_with(reference, own), NAME, tmp_path)
     assert path.exists()
     assert not [line for line in short if "alignment" in line or "nan" in line]

@@ -71,7 +71,7 @@ def test_a_speed_is_measured():
 
 
 def test_what_exists_for_the_members_alone_is_sized_with_one_of_them(tmp_path):
-    """A twin, whose matrix was learned on task 10."""
+    """A paired run, whose matrix was learned on task 10."""
     matrix = np.eye(8)[None]
     write_activations(
         tmp_path, last=matrix, best=matrix, history=matrix[None], steps=[0], data_seeds=[10], seeds=[0]

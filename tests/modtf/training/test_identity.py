@@ -1,4 +1,4 @@
-"""A checkpoint says whose it is: another training's is refused before anything is loaded, and kept."""
+"""A checkpoint from another training is refused before anything is loaded, and kept."""
 
 from dataclasses import replace
 from typing import Any

@@ -47,7 +47,7 @@ def _compared(
 
 
 def _costs(study: TrainedModels, drawn: bool) -> list[Evidence]:
-    """Return the slopes over all doses but perfect routing."""
+    """Return the slopes over all matrices but perfect routing."""
     apart = _doses(study)
     return _run(
         mean_evidence(trends(apart[where], matrix, drawn), "slope", f"{matrix}, {where}", level=study.level)

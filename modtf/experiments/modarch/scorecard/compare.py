@@ -29,14 +29,14 @@ def scores(study: Study) -> pd.DataFrame:
     return scored(pd.concat([study.performance, activation_rows(study.results)]))
 
 
-def differences(study: Study, newcomer: str) -> pd.DataFrame:
+def differences(study: Study, own: str) -> pd.DataFrame:
     """Return your router less every other row except fixed routing, paired over tasks.
 
     Returns:
         kind, score, variant, gain, low, high (positive: your router is better; of a loss as a share of the
         larger of both), p, p_corrected (Holm, over the rows of a score), num_tasks, verdict.
     """
-    table = scored(against(study.results[study.results["router"] != GIVEN], newcomer, study.level))
+    table = scored(against(study.results[study.results["router"] != GIVEN], own, study.level))
     table["gain"], table["low"], table["high"] = -table["gain"], -table["high"], -table["low"]
     sure = table["p_corrected"] <= 1 - study.level
     table["verdict"] = np.where(sure, np.where(table["gain"] > 0, "better", "worse"), "undecided")
@@ -87,7 +87,7 @@ def places(study: Study) -> pd.DataFrame:
     return table
 
 
-def in_short(study: Study, newcomer: str, found: pd.DataFrame, placed: pd.DataFrame) -> list[str]:
+def in_short(study: Study, own: str, found: pd.DataFrame, placed: pd.DataFrame) -> list[str]:
     """Return what `differences` and `places` say about your router, in sentences."""
     lines = []
     for (kind, score), rows in found.groupby(["kind", "score"], observed=True):
@@ -95,7 +95,7 @@ def in_short(study: Study, newcomer: str, found: pd.DataFrame, placed: pd.DataFr
             number = rows["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
             counted = ", ".join(f"{word} than {number[word]}" for word in VERDICTS[:2])
             lines.append(f"{kind}, {score}: {counted}, undecided {number['undecided']} of {len(rows)} rows.")
-    for where, rows in placed[placed["variant"] == newcomer].groupby("distribution", observed=True):
+    for where, rows in placed[placed["variant"] == own].groupby("distribution", observed=True):
         said = {r.quantity: f"{r.mean:.2f} ({r.low:.2f} to {r.high:.2f})" for r in rows.itertuples()}
         lines.append(
             f"MLP regression {where}: alignment {said['alignment']}; {said['cost']} times the oracle's "

@@ -38,33 +38,31 @@ PAIRED = (
 )
 
 
-def write_page(
-    study: Study, newcomer: str, out: Path, warnings: Sequence[str] = ()
-) -> tuple[Path, list[str]]:
+def write_page(study: Study, own: str, out: Path, warnings: Sequence[str] = ()) -> tuple[Path, list[str]]:
     """Write scorecard.html, its pictures and differences.csv.
 
     Args:
         study: the rows of all cards.
-        newcomer: your router, as the study names it.
+        own: your router, as the study names it.
         out: the folder.
         warnings: what stands first.
 
     Returns:
         The path of the page, and what it says in short.
     """
-    differences, places = compare.differences(study, newcomer), compare.places(study)
-    short, learned = compare.in_short(study, newcomer, differences, places), without_given(study)
+    differences, places = compare.differences(study, own), compare.places(study)
+    short, learned = compare.in_short(study, own, differences, places), without_given(study)
     write_csv(out / DIFFERENCES, differences)
     rows, tables = [], []
     for kind in study.kinds:
         name, part = kind_label(*kind), learned.of_kind(*kind)
-        rows.append(shown(draw_rows(part, newcomer), out, DIFFERENCES))
+        rows.append(shown(draw_rows(part, own), out, DIFFERENCES))
         brief = compare.in_brief(differences[differences["kind"] == name])
         header, body = table_cells(part.results)
         numbers = page.table(pd.DataFrame(body, columns=header))
         tables.append(Section(f"{name}: differences", [PAIRED], content=[page.table(brief, DIFFERENCES)]))
         tables.append(Section(f"{name}: all rows", [table_note(part.results)], content=[numbers]))
-    given = shown(draw_places(places, newcomer), out, DIFFERENCES)
+    given = shown(draw_places(places, own), out, DIFFERENCES)
     sections = [
         Section("Compared with the reference results", short, warnings, rows),
         Section(
@@ -75,7 +73,7 @@ def write_page(
         *tables,
         page.measures_section(["collapse", "specialisation"]),
     ]
-    write_text(out / PAGE, page.render(f"modtf scorecard: {newcomer}", sections))
+    write_text(out / PAGE, page.render(f"modtf scorecard: {own}", sections))
     return out / PAGE, short
 
 
@@ -85,7 +83,7 @@ def without_given(study: Study) -> Study:
     return study.of_variants(list(names))
 
 
-def draw_rows(part: Study, newcomer: str) -> Picture:
+def draw_rows(part: Study, own: str) -> Picture:
     """Every row of a kind, best in distribution first, by every score."""
     rows, kind = compare.scores(part), kind_label(*part.kinds[0])
     over = ["arch", "measure", "condition", "distribution", "place"]
@@ -95,22 +93,22 @@ def draw_rows(part: Study, newcomer: str) -> Picture:
     tasks = int(table["num_tasks"].max())
     note = f"Smaller is better. Means over {tasks} tasks, {part.level:.0%} Student's t intervals; checkpoint "
     name, size = f"rows_{kind.lower().replace(' ', '_')}", (1.65, 0.2 * len(order) + 0.5)
-    mark, title = partial(_rows, newcomer=newcomer), f"{kind}: {newcomer} and the reference results"
+    mark, title = partial(_rows, own=own), f"{kind}: {own} and the reference results"
     return panels(mark, table, name, title, f"{note}{part.checkpoint}.", None, "score", size)
 
 
-def _rows(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], newcomer: str) -> None:
+def _rows(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], own: str) -> None:
     names, place = list(looks), axes.get_subplotspec()
     for name, _, line in by_variant(data, looks):
-        look = NEW if name == newcomer else Look(GREY, "o")
+        look = NEW if name == own else Look(GREY, "o")
         dots(axes, line, [names.index(name)], look, "mean", "low", "high")
     axes.set_yticks(range(len(names)), names if place is None or place.is_first_col() else [""] * len(names))
     for label in axes.get_yticklabels():
-        label.set_fontweight("bold" if label.get_text() == newcomer else "normal")
+        label.set_fontweight("bold" if label.get_text() == own else "normal")
     axes.set(ylim=(len(names) - 0.5, -0.5), xlim=(0, None))
 
 
-def draw_places(places: pd.DataFrame, newcomer: str) -> Picture:
+def draw_places(places: pd.DataFrame, own: str) -> Picture:
     """Draw the result of `compare.places`: loss as a multiple of the oracle's, against alignment."""
     key, cost = ["variant", "distribution"], places[places["quantity"] == "cost"]
     at = places[places["quantity"] == "alignment"].set_index(key)["mean"]
@@ -127,17 +125,17 @@ def draw_places(places: pd.DataFrame, newcomer: str) -> Picture:
         f"{cost['num_tasks'].max()} tasks with intervals (Student's t). Fixed, weighted: p is a row of a "
         "matrix; sampled: one module per token."
     )
-    table, mark = pd.concat([*perfect, table], ignore_index=True), partial(_places, newcomer=newcomer)
+    table, mark = pd.concat([*perfect, table], ignore_index=True), partial(_places, own=own)
     return panels(
         mark, table, "places", "MLP regression: what a routing costs", note, None, key[1], (4.6, 3.2)
     )
 
 
-def _places(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], newcomer: str) -> None:
+def _places(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], own: str) -> None:
     for name, look, line in by_variant(data, looks, "x"):
         style: dict[str, Any] = {} if name.startswith("fixed") else {"linestyle": ""}
         style |= {"color": GREY, "marker": "."} if name == OTHERS else {}
-        style |= {"color": NEW.colour, "marker": "*", "markersize": 11} if name == newcomer else {}
+        style |= {"color": NEW.colour, "marker": "*", "markersize": 11} if name == own else {}
         joined(axes, name, look, line["x"], line, **style)
     axes.set(yscale="log", xlim=(-0.03, 1.0), xlabel="Alignment")
     axes.yaxis.set_major_formatter("{x:g}")

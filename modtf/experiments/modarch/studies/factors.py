@@ -1,4 +1,4 @@
-"""Routers that differ in one thing at a time, 31 cells; 50 twins of what they learned; 8 with a start.
+"""Routers that differ in one thing at a time, 31 cells; 50 paired runs; 8 with a warm start.
 
     modtf sweep --study=factors --out=studies/factors
     modtf sweep --study=factors_twins --out=studies/factors  # afterwards: it reads what those learned
@@ -11,10 +11,10 @@ as `factors_tuning` found them in mlp regression. Beside them perfect routing, a
 In the rnn, at the protocol of `misrouting`, five routers: all modules, and one, left alone or evened over the
 batch, over every sequence, or by a bias, with the strengths and rates of the mlp.
 
-A twin is `clamped` to the matrix that a router ended with on the same task and seed, mixed by it or drawn
-from it, in the mlp at the learning rate that `clamped` was tuned to. What it costs over perfect routing is
-the price of the matrix; what is left between router and twin is everything else: what p knows of a token
-beyond its rule, what moved during training, and the learning rate.
+A paired run is `clamped` to the matrix that a router ended with on the same task and seed, weighted by it or
+sampled from it, in the mlp at the learning rate that `clamped` was tuned to. Its cost over perfect routing is
+the price of the matrix. The difference between router and paired run is everything else: what p knows of a
+token beyond its rule, what moved during training, and the learning rate.
 """
 
 from modtf.cell import Cell
@@ -25,7 +25,7 @@ from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
 STARTED = ((8, "none"), (2, "none"), (1, "none"), (1, "auxiliary"))
-FOLDER = "studies/factors"  # of the cells that have twins, from where the command is given
+FOLDER = "studies/factors"  # of the cells that have paired runs, from where the command is given
 STRENGTH, SPEED = "router.strength", "router.rate"
 #: (k, balance): the learning rate, and the options found with it
 TUNED: dict[tuple[int, str], tuple[float, dict[str, float]]] = {

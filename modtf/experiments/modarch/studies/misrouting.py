@@ -5,7 +5,7 @@
 
 R = 8 rules and modules, width 32, the mlp, both settings, tasks 10 to 19, which nothing was tuned on, one
 seed; all else as in the study `first`. Eleven matrices of `clamped`, each soft and hard; two of them are the
-same either way. The doses that claims rest on come first: perfect, useless, and those of equal alignment.
+same either way. The matrices that claims rest on come first: perfect, useless, and those of equal alignment.
 """
 
 from modtf.cell import Cell

@@ -1,4 +1,4 @@
-"""What routing follows, in the report: factors of the file side by side, and the tokens of experts."""
+"""Factors in the report: those of the file side by side, and the tokens of experts."""
 
 import numpy as np
 import pandas as pd
