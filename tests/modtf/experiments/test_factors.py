@@ -1,12 +1,19 @@
 """The studies of routers that differ in one thing: who is compared with whom."""
 
+import runpy
+from pathlib import Path
+from zipfile import ZipFile
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from modtf.experiments.modarch.given import times
+from modtf.experiments.modarch.studies import factors_cosine
 from modtf.experiments.modarch.studies.factors import FOLDER
 from modtf.studies import load_study
+
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +42,16 @@ def test_a_start_changes_nothing_else(learned):
 def test_nothing_is_trained_on_tasks_that_it_was_tuned_on(learned):
     tuned_on = {task for cell in load_study("factors_tuning").cells for task, _ in cell.members}
     assert not tuned_on & {task for cell in learned.values() for task, _ in cell.members}
+
+
+def test_under_cosine_every_router_has_the_rate_with_the_lowest_validation_loss_of_other_tasks():
+    page = runpy.run_path(str(DOCS / "scripts" / "draw_cosine.py"))
+    assert page["best_rates"](page["tuned"]()) == factors_cosine.RATES
+    assert not {*factors_cosine.TUNED_ON} & {*factors_cosine.TASKS}
+    for name in ("factors_cosine", "factors_cosine_tuning"):
+        with ZipFile(DOCS / "study" / f"{name}.zip") as archive:
+            committed = {path.partition("/")[0] for path in archive.namelist()}
+        assert committed == {cell.folder for cell in load_study(name).cells}
 
 
 def test_how_many_times_as_much():

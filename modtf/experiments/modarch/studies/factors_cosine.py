@@ -1,4 +1,4 @@
-"""The mlp routers of the study `factors` under a cosine schedule: 13 cells of five models, 50 to tune them.
+"""The study `factors` under a cosine schedule, in part: 11 cells of five models, 38 to tune them.
 
     modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
     modtf sweep --study=factors_cosine --out=studies/factors_cosine
@@ -15,7 +15,7 @@ of their own, and a router that was tuned to smaller steps has less of it.
 from collections.abc import Iterator, Sequence
 
 from modtf.cell import Cell
-from modtf.experiments.modarch.studies.factors import CAPACITIES, TUNED
+from modtf.experiments.modarch.studies.factors import TUNED
 from modtf.experiments.modarch.studies.factors_tuning import shared_by
 from modtf.experiments.modarch.studies.first import base
 from modtf.experiments.modarch.studies.misrouting import dose
@@ -43,24 +43,20 @@ RATES: dict[str, dict[str, float]] = {
         "dense": 1e-2,
         "dense, penalty": 1e-2,
         "top-2": 1e-2,
-        "top-2, penalty": 1e-2,
-        "top-2, bias": 1e-2,
+        "top-2, penalty": 3e-3,
+        "top-2, bias": 3e-3,
         "top-1": 1e-2,
-        "top-1, penalty": 1e-2,
-        "top-1, bias": 1e-2,
-        "expert choice 1": 1e-2,
-        "expert choice 2": 1e-2,
+        "top-1, penalty": 3e-3,
+        "top-1, bias": 3e-3,
     },
 }
 
 
 def routers() -> dict[str, Grid]:
-    """Return perfect, uniform and random routing, then every router of `factors`, by its name."""
+    """Return perfect, uniform and random routing, then every `balanced` router of `factors`, by its name."""
     found = {name: grid(variant="clamped") * dose(*which) for name, which in GIVEN.items()}
     for (k, balance), (_, options) in TUNED.items():
         found[CHOICES[k] + BALANCES[balance]] = shared_by(k, balance) * grid(**options)
-    for size in CAPACITIES:
-        found[f"expert choice {size:g}"] = grid(variant="expert_choice", **{"router.capacity": size})
     return found
 
 

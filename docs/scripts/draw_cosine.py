@@ -1,0 +1,148 @@
+"""Print what docs/routers.md says of routers under a cosine schedule: `python docs/scripts/draw_cosine.py`.
+
+    modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
+    modtf sweep --study=factors_cosine --out=studies/factors_cosine
+
+Reads docs/study/factors_cosine.zip, factors_cosine_tuning.zip, and for the constant rates factors.zip.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import modtf
+from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis.claims import mean_evidence
+from modtf.analysis.contents import stands_on
+from modtf.analysis.intervals import holm
+from modtf.analysis.table import table_cells
+from modtf.analysis.text import markdown_table
+from modtf.experiments.modarch.studies.factors import CLAMPED, TUNED, of_mlp
+from modtf.experiments.modarch.studies.factors_cosine import (
+    GIVEN,
+    RATES,
+    STEPS,
+    TASKS,
+    named_cells,
+    routers,
+    trials,
+)
+from modtf.families import IID
+from modtf.results import find_cells, load_history
+
+DOCS = Path(__file__).parents[1]
+STUDIES = DOCS / "study"
+SURE = 0.05
+
+
+def read() -> modtf.Study:
+    """All reported models."""
+    return modtf.Study.read(STUDIES / "factors_cosine.zip")
+
+
+def tuned() -> pd.DataFrame:
+    """Return the validation loss at the end of every trial, the geometric mean over its tasks."""
+    history = load_history(find_cells(STUDIES / "factors_cosine_tuning.zip"))
+    ends = history[(history["measure"] == "loss") & (history["condition"] == IID)]
+    ends = ends[ends["step"] == STEPS].assign(hash=ends["folder"].astype(str).str.rsplit("-").str[-1])
+    means = np.exp(np.log(ends.set_index("hash")["value"]).groupby(level=0).mean())
+    found = [(*what, means[cell.hash]) for *what, cell in trials()]
+    return pd.DataFrame(found, columns=["setting", "router", "rate", "loss"])
+
+
+def best_rates(losses: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Return the rate with the lowest validation loss: setting -> router -> rate."""
+    best = losses.loc[losses.groupby(["setting", "router"], sort=False)["loss"].idxmin()]
+    return {
+        setting: dict(zip(rows["router"], rows["rate"], strict=True))
+        for setting, rows in best.groupby("setting", sort=False)
+    }
+
+
+def rates(losses: pd.DataFrame) -> str:
+    """Return the validation loss of every router at every starting rate, in Markdown."""
+    wide = losses.pivot(index=["setting", "router"], columns="rate", values="loss")
+    chosen, rows = best_rates(losses), []
+    for setting, router in losses[["setting", "router"]].drop_duplicates().itertuples(index=False):
+        cells = ["" if np.isnan(value) else f"{value:.5f}" for value in wide.loc[(setting, router)]]
+        rows.append([setting, router, *cells, f"{chosen[setting][router]:g}"])
+    header = [f"start {rate:g}" for rate in wide.columns]
+    return markdown_table(["setting", "router", *header, "chosen"], rows, left=2)
+
+
+def compared(part: modtf.Study) -> str:
+    """Return performance and measures of every router, in Markdown."""
+    names = {name: number for number, name in enumerate(routers())}
+    frame = part.results.assign(variant=named(part.results))
+    frame["variant"] = pd.Categorical(frame["variant"], sorted(set(frame["variant"]), key=names.__getitem__))
+    header, rows = table_cells(frame, part.level)
+    return markdown_table(header[:-2], [row[:-2] for row in rows])
+
+
+def named(rows: pd.DataFrame) -> pd.Series:
+    """Return the page's names of routers, from the folders of their cells."""
+    hashes = {}
+    for setting in RATES:
+        old = [CLAMPED[hard] for _, _, hard in GIVEN.values()] + [rate for rate, _ in TUNED.values()]
+        for (name, router), rate in zip(routers().items(), old, strict=True):
+            [cell] = (of_mlp(setting, rate) * router).cells()
+            hashes[cell.hash] = name
+    hashes |= {cell.hash: name for name, cell in named_cells()}
+    return rows["folder"].astype(str).str.rsplit("-").str[-1].map(hashes)
+
+
+def schedules(part: modtf.Study, constant: modtf.Study) -> str:
+    """Return losses over those of `uniform` and perfect routing, under both schedules, in Markdown."""
+    setting, texts, p_values = part.kinds[0][1], [], []
+    both = {"constant": constant, "cosine": part}
+    rows = {how: each.performance.assign(name=named(each.performance)) for how, each in both.items()}
+    rows = {
+        how: each[(each["setting"] == setting) & each["data_seed"].isin(TASKS)] for how, each in rows.items()
+    }
+    for name in list(routers())[1:]:
+        for reference in ("uniform", "perfect"):
+            for each in rows.values():
+                for where in (IN, OUT):
+                    here = each[each["distribution"] == where]
+                    text, p = _ratio(here[here["name"] == name], here[here["name"] == reference], part.level)
+                    texts.append(text)
+                    p_values.append(p)
+    marks = [" *" * (p <= SURE) for p in holm(p_values)]
+    cells = np.array([text + mark for text, mark in zip(texts, marks, strict=True)]).reshape(-1, 8)
+    header = [f"/ {reference}, {how}, {where.split()[0]}" for reference in ("uniform", "perfect")
+              for how in both for where in (IN, OUT)]  # fmt: skip
+    return markdown_table(
+        ["router", *header], [[n, *r] for n, r in zip(list(routers())[1:], cells, strict=True)]
+    )
+
+
+def _ratio(first: pd.DataFrame, second: pd.DataFrame, level: float) -> tuple[str, float]:
+    """Return the geometric mean of the ratios with its interval, and p that it is 1, of two sides."""
+    both = first[["data_seed", "value"]].merge(second[["data_seed", "value"]], on="data_seed")
+    logs = both.assign(log=np.log(both["value_x"] / both["value_y"]))
+    if first["folder"].iloc[0] == second["folder"].iloc[0]:
+        return "", float("nan")
+    found = mean_evidence(logs, "log", "", level=level)
+    mean, low, high = np.exp([found.value, *found.interval])
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})", 2 * min(found.p_for, found.p_against)
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """The tables of the page."""
+    constant = modtf.Study.read(STUDIES / "factors.zip").of_families(["mlp"])
+    found = [rates(tuned())]
+    for part in study.by_kind:
+        for table in (compared(part), schedules(part, constant)):
+            titled = f"**{kind_label(*part.kinds[0])}, cosine schedule**\n\n{table}"
+            found.append(stands_on(part.cells, part.checkpoint, titled))
+    return {"routers.md": found}
+
+
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
+    """Draw nothing: the page has tables."""
+    return []
+
+
+if __name__ == "__main__":
+    print("\n\n".join(texts(read())["routers.md"]))
