@@ -1,4 +1,4 @@
-"""Print what docs/routers.md says of routers under a cosine schedule: `python docs/scripts/draw_cosine.py`.
+"""Print what docs/routers_results.md says of routers under a cosine schedule: `python docs/scripts/draw_cosine.py`.
 
     modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
     modtf sweep --study=factors_cosine --out=studies/factors_cosine
@@ -136,7 +136,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         for table in (compared(part), schedules(part, constant)):
             titled = f"**{kind_label(*part.kinds[0])}, cosine schedule**\n\n{table}"
             found.append(stands_on(part.cells, part.checkpoint, titled))
-    return {"routers.md": found}
+    return {"routers_results.md": found}
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
@@ -145,4 +145,4 @@ def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
 
 
 if __name__ == "__main__":
-    print("\n\n".join(texts(read())["routers.md"]))
+    print("\n\n".join(texts(read())["routers_results.md"]))
