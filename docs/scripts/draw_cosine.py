@@ -1,7 +1,8 @@
-"""Print what docs/routers_results.md says of routers under a cosine schedule: `python docs/scripts/draw_cosine.py`.
+"""Print the tables of docs/routers_results.md on routers under a cosine schedule.
 
     modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
     modtf sweep --study=factors_cosine --out=studies/factors_cosine
+    python docs/scripts/draw_cosine.py
 
 Reads docs/study/factors_cosine.zip, factors_cosine_tuning.zip, and for the constant rates factors.zip.
 """
@@ -37,7 +38,7 @@ SURE = 0.05
 
 
 def read() -> modtf.Study:
-    """All reported models."""
+    """Read all reported models."""
     return modtf.Study.read(STUDIES / "factors_cosine.zip")
 
 
@@ -129,7 +130,7 @@ def _ratio(first: pd.DataFrame, second: pd.DataFrame, level: float) -> tuple[str
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """The tables of the page."""
+    """Return the tables of the page."""
     constant = modtf.Study.read(STUDIES / "factors.zip").of_families(["mlp"])
     found = [rates(tuned())]
     for part in study.by_kind:
