@@ -87,8 +87,7 @@ def counted(arrays: Arrays, shared: Sequence[int]) -> Counted:
     if (totals != totals[:, :1]).any():
         warn(
             f"The layers of a document count {totals.min()} to {totals.max()} choices. Tokens were dropped, "
-            "or "
-            "the axes are not [documents, layers, experts]."
+            "or the axes are not [documents, layers, experts]."
         )
     top_k = arrays.source.top_k if "top_k" not in arrays else one_integer("top_k", arrays["top_k"])
     counts = np.delete(counts // max(common, 1), list(shared), axis=2)
@@ -138,10 +137,8 @@ def sent(
     if k > found.num_experts or (arrays.format in ARRAYS and tokens < layers):
         raise ValueError(
             f"The array {experts!r} of {arrays.source} has {layers} layers, {tokens} tokens and {k} choices "
-            "of "
-            f"{found.num_experts} experts. Transpose it if axes are swapped, to [layers, tokens, k]; vLLM "
-            "and "
-            "others have [tokens, layers, k]."
+            f"of {found.num_experts} experts. Transpose it if axes are swapped, to [layers, tokens, k]; vLLM "
+            "and others have [tokens, layers, k]."
         )
     return found
 

@@ -72,8 +72,7 @@ def _check_top_k(experts: NDArray[np.int32], top_k: int) -> None:
     elif not _repeats(pairs).any(axis=0).all():
         raise ValueError(
             f"with k = {top_k} two neighbouring layers never choose the same expert number, as if they were "
-            "one "
-            "layer; expected a larger --top_k"
+            "one layer; expected a larger --top_k"
         )
 
 

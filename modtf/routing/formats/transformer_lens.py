@@ -51,8 +51,7 @@ class TransformerLens(Format):
             if weights.shape[:-1] != experts.shape[:-1] or last < k:
                 raise ValueError(
                     f"{place} has weights {weights.shape[1:]} for indices {experts.shape[1:]}; expected the "
-                    "same "
-                    "shape, or the weights of all experts"
+                    "same shape, or the weights of all experts"
                 )
             arrays["weights"] = _flat(weights)
             if last > k:
