@@ -25,6 +25,7 @@ from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 from modtf.routing.measuring.choices import layers_of
 from modtf.routing.measuring.compare import Run, compare_runs
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
+from modtf.routing.reading import Sent
 from modtf.routing.report.compared import check_same_tokens, write_comparison
 from modtf.routing.report.followed import followed_sections
 
@@ -123,6 +124,13 @@ def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) ->
         )  # fmt: skip
     for note in notes:
         print(f"Warning: {path}: {note.message}")
+    if not isinstance(routing.activations, Sent):
+        for name in ("num_experts", "weights", "shared"):
+            if given[name].value:
+                raise ValueError(
+                    f"{path}: --{name} belongs to chosen experts, but gates were read. Leave it out, or name "
+                    "the array of experts with --experts=NAME."
+                )
     num_labels = 1 if routing.labels is None else len(np.unique(routing.labels))
     check_permutations("--permutations", given.permutations, (num_labels, routing.activations.shape[2]))
     routing.check_label_probs(probs)

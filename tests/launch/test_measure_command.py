@@ -172,6 +172,7 @@ BAD = [
     ("--label_probs=often", {}, "--label_probs=often is not valid; expected observed, uniform"),
     ("--label_probs=0.5,0.5", {}, "There are 2 label_probs; expected 3"),
     ("--label_probs=0.5,0.5,0.5", {}, "label_probs sum to 1.5; expected"),
+    ("--num_experts=8", {}, "--num_experts belongs to chosen experts, but gates were read"),
     ("--confidence=2", {}, "--confidence=2.0 is not valid"),
     ("--permutations=-1", {}, "--permutations=-1 is not valid"),
     ("--permutations=1000000000", {}, "--permutations=1000000000 is not valid; expected an integer"),

@@ -209,6 +209,7 @@ def _bits(A: Array, probs: Array) -> Array:
 def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints, alone: Ints) -> Iterator[str]:
     by_module, by_label = f"{len(tokens)} modules", f"{len(labels)} labels"
     enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(tokens)
+    alone = alone[: len(alone) * (len(labels) > 1)]  # a single label has nothing to be told apart from
     for found, among, words in (
         (np.flatnonzero(too_few), by_module, f"have fewer than {enough} tokens ({TOKENS_PER_LABEL} for each "
          f"of {by_label}): what they specialise in cannot be judged."),

@@ -27,6 +27,7 @@ class Watch:
         self.alike = self.softmaxed = True
         self.num_tokens = 0
         self._first: NDArray[Any] = np.zeros((0, 0))
+        self._num_chosen = 0
 
     def add(self, layer: Layer, some: slice | Ints, first_token: int) -> None:
         """Look at some tokens.
@@ -37,16 +38,21 @@ class Watch:
         rows = layer.rows(some)
         if not self.num_tokens:
             self._first = rows[:1].copy()
+            self._num_chosen = layer.experts.shape[1] if isinstance(layer, ChosenExperts) else 0
         was_alike, first = self.alike, self._first
         self.alike = was_alike and bool((rows[:FEW] == first).all() and (rows == first).all())
         if isinstance(layer, ChosenExperts) and not self.alike:
-            if was_alike:  # nothing was said of a placeholder
-                self._refuse_repeated(first[:, : layer.experts.shape[1]], 0)
+            if was_alike:  # a placeholder was not checked
+                self.check_first()
             self._refuse_repeated(layer.experts[some], first_token)
         if self.softmaxed:
             logits = isinstance(layer, Gates) and layer.from_logits
             self.softmaxed = logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
         self.num_tokens += len(rows)
+
+    def check_first(self) -> None:
+        """Raise `ValueError` if the first token was sent to the same expert twice."""
+        self._refuse_repeated(self._first[:, : self._num_chosen], 0)
 
     def _refuse_repeated(self, experts: NDArray[Any], first_token: int) -> None:
         for step in range(1, experts.shape[1]):  # far faster than sorting rows
@@ -61,9 +67,17 @@ class Watch:
 
 
 def left_out(watches: Sequence[Watch]) -> list[int]:
-    """Return the numbers of layers whose rows are all equal, unless that is all there are."""
-    same = [watch.number for watch in watches if watch.alike and watch.num_tokens > 1]
-    return same if len(same) < len(watches) else []
+    """Return the numbers of layers whose rows are all equal, unless that is all there are.
+
+    Raises:
+        ValueError: if these are all there are, and send their tokens to the same expert twice.
+    """
+    same = [watch for watch in watches if watch.alike and watch.num_tokens > 1]
+    if len(same) < len(watches):
+        return [watch.number for watch in same]
+    for watch in same:
+        watch.check_first()
+    return []
 
 
 def warnings_of(watches: Sequence[Watch]) -> Iterator[str]:
