@@ -38,11 +38,11 @@ class Stream:
 
 @dataclass
 class _Tokens:
-    """Tokens that a module was called with, their mask, and the cache of those before."""
+    """Tokens that a module was called with, their mask, and how many were in the cache before."""
 
     ids: Any
     mask: Any
-    cache: Any
+    past: int
 
 
 class Watcher:
@@ -175,15 +175,16 @@ class Watcher:
 
     def _keep(self, tokens: _Tokens) -> NDArray[np.bool_]:
         """Return which tokens count, `[B, N]`, by the mask that came with them here or further out."""
-        rows, length = tokens.ids.shape
         given = [one for both in self._given.values() for one in both if one is not None]
         masks = [one.mask for one in given if one.mask is not None and self._same(one.ids, tokens.ids)]
+        masks.sort(key=lambda mask: getattr(mask, "ndim", 9))  # those that are [B, N] first
         for mask in masks:
-            if getattr(mask, "ndim", 0) == 2 and len(mask) == rows and mask.shape[1] >= length:
-                return np.asarray(mask.detach()[:, -length:].cpu().numpy() != 0)
+            kept = _kept(mask, tokens)
+            if kept is not None:
+                return np.asarray(kept.detach().cpu().numpy())
         if masks:
             raise ValueError(f"{MASK} is not [B, N], so that padding cannot be left out; pass it as [B, N].")
-        return np.ones((rows, length), bool)
+        return np.ones(tuple(tokens.ids.shape), bool)
 
     def _same(self, one: Any, other: Any) -> bool:
         if one is other or one.shape != other.shape:
@@ -209,18 +210,39 @@ def _tokens(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[_Toke
     if not {IDS, DECODER_IDS} & set(signature.parameters) and ids is None:
         tensors = [one for one in (*args, *named.values()) if torch.is_tensor(one) and one.ndim == 2]
         ids = next((one for one in tensors if not one.is_floating_point()), None)
-    cache = named.get("past_key_values")
-    own = None if ids is None else _Tokens(ids, named.get(MASK), cache)
-    return own, None if decoder is None else _Tokens(decoder, named.get(DECODER_MASK), cache)
+    past = _length(named.get("cache", named.get("past_key_values")))
+    own = None if ids is None else _Tokens(ids, named.get(MASK), past)
+    return own, None if decoder is None else _Tokens(decoder, named.get(DECODER_MASK), past)
+
+
+def _length(cache: Any) -> int:
+    """Return the number of tokens in a cache, before the pass adds its own."""
+    try:
+        return 0 if cache is None else int(cache.get_seq_length())
+    except (AttributeError, ValueError):  # one of linear attention alone does not know it; the mask may
+        return 0
 
 
 def _goes_on(tokens: _Tokens) -> bool:
-    if getattr(tokens.mask, "ndim", 0) == 2 and tokens.mask.shape[1] > tokens.ids.shape[1]:
-        return True
-    try:
-        return tokens.cache is not None and bool(tokens.cache.get_seq_length())
-    except ValueError:  # a cache of linear attention alone does not know it
-        return False
+    is_wider = getattr(tokens.mask, "ndim", 0) == 2 and tokens.mask.shape[1] > tokens.ids.shape[1]
+    return is_wider or tokens.past > 0
+
+
+def _kept(mask: Any, tokens: _Tokens) -> Any:
+    """Return which tokens a mask keeps, `[B, N]`, or None where it has no shape that says so."""
+    import torch
+
+    rows, length = tokens.ids.shape
+    if isinstance(mask, dict):  # by the kind of attention
+        mask = next(iter(mask.values()), None)
+    shape = tuple(getattr(mask, "shape", ()))
+    if len(shape) == 2 and shape[0] == rows and shape[1] >= length:
+        return mask[:, -length:] != 0
+    if len(shape) == 4 and shape[0] == rows and shape[2] == length and shape[3] >= tokens.past + length:
+        places = torch.arange(length, device=mask.device)
+        own = mask[:, 0, places, tokens.past + places]  # padding does not attend to itself
+        return own if own.dtype == torch.bool else own == 0
+    return None
 
 
 def _spread(values: Any, mine: Any, rest: int) -> Any:

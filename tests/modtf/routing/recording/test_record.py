@@ -129,9 +129,22 @@ def test_labels_come_with_all_passes_or_none():
 
 def test_masks_that_hide_the_padding_are_refused():
     model = make("Mixtral")
-    mask = torch.ones(3, 1, 6, 6, dtype=torch.bool)
     with modtf.record(model), pytest.raises(ValueError, match=r"attention_mask is not \[B, N\]"):
-        model(TOKENS, attention_mask=mask)
+        model(TOKENS, attention_mask=torch.ones(1, 1, 6, 6, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("options", [{}, {"cache_implementation": "static"}, {"num_beams": 2}])
+def test_each_generation_has_documents_of_its_own(options, tmp_path):
+    """With masks that are [B, 1, N, keys] in a static cache, and without any; the last token is never fed."""
+    model = make("Mixtral").eval()
+    options = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, **options}
+    with modtf.record(model) as recorder:
+        model.generate(TOKENS, attention_mask=MASK, **options)
+        model.generate(TOKENS, **options)
+    found = read(recorder.save(tmp_path / "x"))
+    beams = options.get("num_beams", 1)
+    lengths = torch.cat([MASK.sum(1) + 3, torch.full((3,), 9)]).repeat_interleave(beams)
+    assert np.bincount(found["documents"]).tolist() == lengths.tolist()
 
 
 def test_what_is_no_model_is_named():
