@@ -78,20 +78,22 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
     mask, ids = _get(content, MASK), _get(content, IDS)
     if mask is None and batch[:-1] != (1,):
         warn("There is no attention_mask: all tokens count, padding too, if there is any.")
-    if mask is None and ids is not None:
-        mask = np.ones(np.shape(ids))
-    found: dict[str, NDArray[Any]] = {"activations": logits}
-    if mask is not None:
-        keep = as_array(mask).astype(bool)
+    if mask is not None or ids is not None:
+        keep = np.ones(np.shape(ids), bool) if mask is None else as_array(mask).astype(bool)
         if keep.ndim != 2 or keep.size != logits.shape[1] or (len(batch) == 2 and keep.shape != batch):
             raise ValueError(f"{place} has {MASK} of shape {keep.shape} for logits {logits.shape[1:]}")
-        found["activations"] = logits[:, keep.ravel()]
-        found["documents"] = np.nonzero(keep)[0]
-        if ids is not None:
-            if np.shape(ids) != keep.shape:
-                raise ValueError(f"{place} has {IDS} of shape {np.shape(ids)}; expected {keep.shape}")
-            found["tokens"] = as_array(ids)[keep]
-        return found
+        return _masked(place, logits, keep, ids)
+    found: dict[str, NDArray[Any]] = {"activations": logits}
     if len(batch) == 2:
         found["documents"] = np.repeat(np.arange(batch[0]), batch[1])
+    return found
+
+
+def _masked(place: str, logits: NDArray[Any], keep: NDArray[np.bool_], ids: Any) -> dict[str, NDArray[Any]]:
+    """Return the tokens that `keep` `[batch, length]` keeps; every row is a document."""
+    found = {"activations": logits[:, keep.ravel()], "documents": np.nonzero(keep)[0]}
+    if ids is not None:
+        if np.shape(ids) != keep.shape:
+            raise ValueError(f"{place} has {IDS} of shape {np.shape(ids)}; expected {keep.shape}")
+        found["tokens"] = as_array(ids)[keep]
     return found
