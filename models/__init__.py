@@ -1,10 +1,10 @@
 """The models: architectures crossed with routers, for one task or a population of them.
 
-Inside a model tensors are feature-major with the batch last: [P, F, T], members, features and tokens
-(T = N x B). Modules and heads are then a free reshape of F, and every elementwise loop runs along the
-batch, whatever the width of a module. The boundary speaks [B, P, ...] (`models.base`).
+Inside a model, tensors are feature-major with the batch last: [P, F, T] for members, features and tokens
+(T = N x B). Modules and heads are then a free reshape of F. Every elementwise loop runs along the batch,
+whatever the width of a module. Inputs and outputs have the shape [B, P, ...] (`models.base`).
 
-What an architecture or a router outside the tree needs stands here, imported on first use.
+This package exports everything that an architecture or a router outside the tree needs. It imports lazily.
 """
 
 from etils import epy

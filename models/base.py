@@ -1,4 +1,4 @@
-"""The base of all architectures: a model of a population, with a router."""
+"""The base class of all architectures: a model of a population, with a router."""
 
 import contextlib
 import math
@@ -32,11 +32,11 @@ def _plain_errors() -> Iterator[None]:
 
 
 class ModularModel(RoutedModel):
-    """A model of a task, or of a population of tasks; `modtf.build` makes one.
+    """A model of a task, or of a population of tasks. `modtf.build` makes one.
 
-    An architecture is a subclass that writes `make_layers` and `forward`; every router, populations, saving,
-    training and evaluation then work. It speaks feature-major: P members, F numbers of a token, R rules,
-    M modules, N tokens of each of B examples, T = N x B.
+    An architecture is a subclass with the methods `make_layers` and `forward`. Every router, populations,
+    saving, training and evaluation then work. Its tensors are feature-major: P members, F numbers per token,
+    R rules, M modules, N tokens in each of B examples, T = N x B.
 
         from modtf.models import Dense, Mixture, ModularModel, flat
 
@@ -58,38 +58,38 @@ class ModularModel(RoutedModel):
                 p = self.route(rule, rule, lambda: self.last.scores(h))
                 return self.last(h, p), p
 
-    What it can read: `width` e, `num_members` P, `num_rules`, `num_modules` (once `router` is set),
-    `token_width` F, `target_width` (None for a plain number; classes, where the setting has them),
+    It can read these attributes: `width` e, `num_members` P, `num_rules`, `num_modules` (once `router` is
+    set), `token_width` F, `target_width` (the number of classes; None if the target is a plain number),
     `is_sequence`, `tasks`, `population`, and `initial`, which every layer with weights takes.
 
-    With `has_members_axis = False` it is made of layers of Keras: `forward(inputs, rule)` gets the inputs
-    [B, ...] of examples as they are, in the model's own dtype, and rules int [B, N] ([B, 1] where examples
-    are no sequences), and returns the outputs by name, "target" [B, ...] among them. `self.route` then speaks
-    [B, N, M], too.
+    With `has_members_axis = False` it can use ordinary Keras layers. `forward(inputs, rule)` then gets inputs
+    [B, ...] in the model's own dtype and rules int [B, N] ([B, 1] if examples are not sequences). It returns
+    its outputs by name, with "target" [B, ...] among them. `self.route` then takes and returns [B, N, M].
 
-    Several routed layers each have a router, `make_router(..., place=NAME)`, and p by the name of the place.
+    A model with several routed layers has one router for each, `make_router(..., place=NAME)`, and returns p
+    by the layers' names.
 
     Args:
-        population: the P members (a dict, when read back from a file).
-        variant: a name of the family's variants, or of `ROUTERS`.
+        population: the P members (a dict when loaded from a file).
+        variant: the name of one of the family's variants, or of a router in `ROUTERS`.
         width: e.
         router: the router's options.
         dtype: "float32", "float64" or a Keras dtype policy. Under "mixed_bfloat16" products are computed in
-            bfloat16; weights, routers, attention's sums, recurrent states, the last layer, and so the loss,
-            its gradient's means and what the optimizer keeps stay in float32.
-        **options: the architecture's.
+            bfloat16. Weights, routers, attention's sums, recurrent states, the last layer, the loss, the
+            means of its gradient and the optimizer's state stay in float32.
+        **options: the architecture's options.
 
     Call arguments:
-        features: `{"inputs": [B, P, (N,) F], "rule": int [B, P, (N,)]}`; no P axis unless
+        features: `{"inputs": [B, P, (N,) F], "rule": int [B, P, (N,)]}`; without the P axis unless
             `population.has_axis`.
 
     Returns:
-        `{"target": [B, P, (N,)], "activation": [B, P, (N,) M]}`; the target is a logit for classification.
-        And `"scores"` as `"activation"`, if the router puts a price on them. At a place with a name,
-        `"activation_NAME"` [B, P, tokens, M].
+        `{"target": [B, P, (N,)], "activation": [B, P, (N,) M]}`. The target is a logit for classification.
+        `"scores"` is added, shaped as `"activation"`, if the router penalises them. A routed layer with a
+        name has `"activation_NAME"` [B, P, tokens, M].
     """
 
-    #: whether XLA compiles it: as asked (None), or never on a CPU (False), where convolutions are slower so
+    #: whether XLA compiles it: as requested (None), or never on a CPU (False): convolutions are slow there
     compiled_by_xla: ClassVar[bool | None] = None
 
     def __init__(
@@ -141,23 +141,24 @@ class ModularModel(RoutedModel):
             self.built = True
             self(blank_examples(self.tasks[0]))
 
-    # What an architecture writes.
+    # An architecture defines these.
 
     def make_layers(self, *args: Any, **options: Any) -> None:
-        """Create the layers, `self.router` among them; its keyword arguments are the `options`."""
+        """Create the layers, including `self.router`. The keyword arguments are the `options`."""
         raise NotImplementedError
 
     def forward(self, inputs, rule):
-        """Map inputs [P, F, N, B] and one-hot rules [P, R, N, B] to outputs [P, O, T] and p [P, M, T], where
-        O is `target_width` or 1; also return the scores of `route_with_scores` if a router penalises them.
-        With several routed layers, p and scores are dicts by the layers' names."""
+        """Map inputs [P, F, N, B] and one-hot rules [P, R, N, B] to outputs [P, O, T] and p [P, M, T].
+
+        O is `target_width` or 1. If a router penalises scores, also return those of `route_with_scores`.
+        With several routed layers, p and scores are dicts keyed by the layers' names."""
         raise NotImplementedError
 
-    # What Keras and users call.
+    # Keras and users call these.
 
     def __call__(self, features, *args, **kwargs):
         if not is_traced(features["rule"]):
-            self.check_routers()  # here, where Keras adds nothing to what it says
+            self.check_routers()  # here, because Keras wraps errors raised in `call`
         return super().__call__(features, *args, **kwargs)
 
     def call(self, features, training=None):
@@ -169,25 +170,25 @@ class ModularModel(RoutedModel):
         for place, p in activation.items():
             router, priced = routers[place], self.priced(place, scores)
             if router.penalty_name is not None:
-                # the mean over members, as of the loss: the optimizer undoes the division of both; and in the
-                # dtype in which Keras adds losses up, whatever the model's own
+                # The mean over members, as in the loss: the optimizer undoes the division of both. The dtype
+                # is the one in which Keras adds losses, whatever the model's own.
                 penalty = ops.mean(router.penalise(p, *priced))
                 self.add_loss(shared_loss(ops.cast(penalty, keras.config.floatx())))
-            if training:  # gathering waits for all replicas: by then they have added their losses
+            if training:  # reading the losses waits for all replicas; by then they have added them
                 router.advance(whole_batch(ops.stop_gradient(p)))
         return outputs
 
     def build(self, input_shape=None):
-        """Nothing is left to build: every shape is known from the task."""
+        """Do nothing: every shape is known from the task, so the weights exist already."""
 
     def some_members(self, first: int, last: int) -> "ModularModel":
-        """Return a population of members first ... last - 1, with their initial weights."""
+        """Return a population of the members first ... last - 1, with their initial weights."""
         config = self.get_config()
         some = {name: config["population"][name][first:last] for name in ("tasks", "seeds")}
         return type(self)(**{**config, "population": {**config["population"], **some}})
 
     def become(self, other: "ModularModel") -> None:
-        """Take over the members and weights of a model of the same shape; compiled programs stay."""
+        """Take over the members and weights of a model of the same shape. Compiled programs stay valid."""
         for ours, its in zip(self.variables, other.variables, strict=True):
             ours.assign(its)
         self.population, self.initial = other.population, other.initial
@@ -211,14 +212,14 @@ class ModularModel(RoutedModel):
         return sum(math.prod(variable.shape) for variable in self.trainable_variables) // self.num_members
 
     def forward_flops(self, num_tokens: int | None = None) -> int:
-        """Floating-point operations of the products of one member's forward pass on one example.
+        """Return the floating-point operations of one member's products in a forward pass of one example.
 
-        A multiplication and an addition per weight and token. Biases that are only added, and elementwise
-        functions, are not counted. An architecture that uses weights twice, or multiplies activations, adds
+        It counts a multiplication and an addition per weight and token. It does not count added biases or
+        elementwise functions. An architecture that uses weights twice, or multiplies activations, adds
         that to `super().forward_flops(num_tokens)`.
 
         Args:
-            num_tokens: N, that of training by default.
+            num_tokens: N; by default the number of tokens in training.
         """
         num_tokens = num_tokens or self.population.family.num_tokens(self.population.task)
         kernels = [variable for variable in self.trainable_variables if variable.name.endswith("kernel")]

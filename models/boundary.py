@@ -9,13 +9,13 @@ from modtf.plugins import line_in
 from modtf.population import Population
 from modtf.xla.switches import is_traced
 
-LONGEST = 300  # characters of somebody else's error
+LONGEST = 300  # characters of a quoted error
 
 
 def read(features, population: Population, dtype):
     """Return inputs [P, F, N, B] and one-hot rules [P, R, N, B] from the `features` of `modtf.stream`.
 
-    The numbers of a token, of whatever shape, are F; inputs of a whole example are one token.
+    F counts all numbers of a token, whatever its shape. An input to a whole example counts as one token.
     """
     task, family = population.task, population.family
     inputs, rule = ops.convert_to_tensor(features["inputs"]), ops.convert_to_tensor(features["rule"])
@@ -72,8 +72,10 @@ def answer(model, features):
 
 
 def _explained(model, inputs, rule):
-    """Return the outputs of `forward`, which gets inputs [B, ...] and rules [B, N]; N is 1 where examples are
-    no sequences. `ValueError`, in one line with these shapes, where it fails or returns something else."""
+    """Return the outputs of `forward`, called with inputs [B, ...] and rules [B, N].
+
+    N is 1 if examples are not sequences. If `forward` fails or returns the wrong shapes, it raises a one-line
+    `ValueError` with the expected shapes."""
     came = f"inputs {tuple(inputs.shape)} {model.compute_dtype} and rule {tuple(rule.shape)} int32 [B, N]"
     made = f"{type(model).__name__}.forward, given {came},"
     try:
@@ -91,7 +93,7 @@ def _explained(model, inputs, rule):
 
 
 def _place(model, error):
-    """Return where in the file of a model's class it failed: " in line 12"."""
+    """Return the line of the model class's file where it failed, as " in line 12"."""
     return line_in(error, inspect.getsourcefile(type(model)) or "")
 
 

@@ -1,4 +1,5 @@
-"""`modtf.build`: architecture x router, for one task or a population; and what a cell trains."""
+"""`modtf.build` crosses an architecture with a router, for one task or a population; `build_cell` does a
+cell."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,26 +32,26 @@ def build(
 ) -> ModularModel:
     """Build a model of a task, or of a population of them (lists of tasks and seeds).
 
-    The initial weights are a function of (task, seed): member i starts from exactly the weights of
-    `task[i]` with `seed[i]` alone.
+    The initial weights are a function of (task, seed). Member i starts from exactly the weights that
+    `task[i]` with `seed[i]` has alone.
 
     Args:
-        task: a task, or the tasks of a population, of one shape.
-        variant: a name of the family's variants: "monolithic", "modular", "modular_op", "gt_modular" where it
-            has none of its own; or of a registered router.
+        task: a task, or the tasks of a population, which must have one shape.
+        variant: the name of one of the family's variants ("monolithic", "modular", "modular_op", "gt_modular"
+            if the family has none of its own), or of a registered router.
         width: e; the inner width is d = 4e.
-        seed: of the initial weights, or one per member; 0 by default.
+        seed: the seed of the initial weights, or one per member; 0 by default.
         dtype: "float32" (default), "float64" or "mixed_bfloat16".
         router: the router's own options, such as `{"modules": 16}`.
-        architecture: its name; by default the one made for the task's family.
-        **options: the architecture's own, such as `cell="simple"` (rnn).
+        architecture: the architecture's name; by default that of the task's family.
+        **options: the architecture's own options, such as `cell="simple"` (rnn).
 
     Returns:
         A `keras.Model`: `model(features)` gives `{"target": [B, ...], "activation": [B, ..., M]}`.
 
     Raises:
-        ValueError: on an unknown variant, architecture or option, a width too small for the modules, or too
-            large for the memory.
+        ValueError: if a variant, architecture or option is unknown, or if the width is too small for the
+            modules or too large for the memory.
 
     Example:
         >>> model = modtf.build(modtf.Task(num_rules=8), variant="modular", width=128)
@@ -76,9 +77,9 @@ def build(
 
 
 def trains_alone(cell: Cell) -> bool:
-    """Return whether the members of a cell train one after the other:
+    """Return whether the members of a cell train one after the other.
 
-    registered models and some architectures have no members axis.
+    This holds for registered models, and for architectures without a members axis.
     """
     if cell.runs in MODELS and cell.runs in ROUTERS:
         raise ValueError(
@@ -89,7 +90,7 @@ def trains_alone(cell: Cell) -> bool:
 
 
 def build_cell(cell: Cell, population: Population) -> keras.Model:
-    """Build the model of a cell's members, or of some of them; of a single member where `trains_alone`."""
+    """Build the model of a cell's members, or of some of them; of a single member if `trains_alone`."""
     if trains_alone(cell) and cell.runs in MODELS:
         _, options = cell.task.family.variant(cell.variant).options({}, cell.model)
         return make_model(cell.runs, population.task, cell.width, population.seeds[0], options)

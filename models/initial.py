@@ -1,4 +1,4 @@
-"""Initial weights: every number from (task, seed, name of the weight)."""
+"""Initial weights. Every number is a function of (task, seed, name of the weight)."""
 
 import contextlib
 import math
@@ -17,10 +17,10 @@ EXAMPLES = 2
 
 
 class InitialWeights:
-    """Draws the initial weights of the members of a population.
+    """A source of initial weights for the members of a population.
 
-    A member starts from the same weights whatever its company; and variants of one cell share the
-    initial values of the weights they have in common, so that they are compared on equal terms.
+    A member starts from the same weights whatever other members there are. Variants of one cell share the
+    initial values of the weights that they have in common, so they are compared on equal terms.
     """
 
     def __init__(self, population: Population):
@@ -41,8 +41,10 @@ class InitialWeights:
 
 @contextlib.contextmanager
 def reproducible(task: Task, seed: int) -> Iterator[None]:
-    """For layers of Keras: what is drawn from Python's and NumPy's global generators, Keras's initialisers
-    do so, comes from (task, seed); afterwards the generators are as they were."""
+    """Make the initialisers of Keras layers a function of (task, seed).
+
+    Keras's initialisers draw from Python's and NumPy's global generators. On exit the generators have their
+    previous state."""
     before = random.getstate(), np.random.get_state()
     key = random_key(task, seed, "own model") % (1 << 64)
     random.seed(key)

@@ -32,7 +32,7 @@ def weight_of(layer: keras.layers.Layer, values: np.ndarray, name: str, **how: A
 
 
 class MemberLayer(keras.layers.Layer):
-    """A layer with one set of weights per member; its name, unique within the model, names their random
+    """A layer with one set of weights per member. Its name is unique in the model and keys its random
     numbers."""
 
     def __init__(self, initial: InitialWeights, name: str, dtype: Any = None):
@@ -50,7 +50,7 @@ class Dense(MemberLayer):
     """W x + b: [P, inputs, T] -> [P, outputs, T].
 
     With `groups` G it is G separate layers of these sizes: [P, G, inputs, T] -> [P, G, outputs, T].
-    Initial weights are uniform in +-1/sqrt(fan_in), fan_in being the inputs unless it is given.
+    Initial weights are uniform in +-1/sqrt(fan_in); `fan_in` is the number of inputs by default.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class Dense(MemberLayer):
 class TwoLayer(keras.layers.Layer):
     """Dense, ReLU, dense: [P, inputs, T] -> [P, outputs, T].
 
-    A decoder's `last_dtype` is the model's `variable_dtype`: its outputs are never rounded to less.
+    A decoder's `last_dtype` is the model's `variable_dtype`, so its outputs are never rounded to a lower
+    precision.
     """
 
     def __init__(
@@ -107,13 +108,13 @@ class TwoLayer(keras.layers.Layer):
 class Mixture(MemberLayer):
     """The last layer of M modules and their mixture, sum_m p_m (W_m h_m + b_m), as two products.
 
-    The modules' answers [P, M, outputs, T] are never materialised:
+    The modules' answers [P, M, outputs, T] are never in memory:
     sum_m p_m (W_m h_m + b_m) = [W_1 .. W_M] (p_1 h_1, .., p_M h_M) + [b_1 .. b_M] p.
 
     Args:
         num_modules: M; one module is a plain dense layer.
-        hidden: width of each h_m.
-        outputs: width of the mixture.
+        hidden: the width of each h_m.
+        outputs: the width of the mixture.
         with_scores: whether every module also has a score output, w_m . h_m + b.
     """
 

@@ -8,7 +8,7 @@ from typing import Any
 def options_of(owner: type, method: str, skip: int = 1) -> dict[str, Any]:
     """Return the options that `owner.method` takes after its first `skip` arguments, with their defaults.
 
-    Where it passes on others (`**options`), those of the class it is derived from are its own, too.
+    If the method passes other options on (`**options`), those of its base class are included.
     """
     found: dict[str, Any] = {}
     for written_by in owner.__mro__:

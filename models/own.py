@@ -1,6 +1,6 @@
-"""Models of users, known by a name: a function from (task, width, seed) to a `keras.Model`.
+"""Users' models, registered by name: a function from (task, width, seed) to a `keras.Model`.
 
-No Keras is imported before one is made.
+Importing this module does not import Keras.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import keras
 
 ARGUMENTS = ("task", "width", "seed")  # before the options
-LONGEST = 300  # characters of somebody else's error
+LONGEST = 300  # characters of a quoted error
 
 
 def check_model(name: str, function: Any) -> None:
@@ -42,11 +42,10 @@ MODELS: Registry[Callable[..., "keras.Model"]] = Registry("model", check=check_m
 def register_model(name: str) -> Callable[[Any], Any]:
     """Register your own model by a name (a decorator): `--model=name`.
 
-    The function is called with the task, the width e of the variants, to be followed or not, and the seed of
-    the member, and returns a `keras.Model` of that task, from `{"inputs", "rule"}` to
-    `{"target", "activation"}`. What follows these three arguments are its options, set by
-    `--set model.NAME=VALUE`. Keras's own initialisers and dropout draw other numbers for every task and seed,
-    and the same ones again for the same.
+    The function is called with the task, the width e of the variants (which it may ignore) and the member's
+    seed. It returns a `keras.Model` of that task, from `{"inputs", "rule"}` to `{"target", "activation"}`.
+    Further arguments are its options, set by `--set model.NAME=VALUE`. Keras's own initialisers and dropout
+    draw different numbers for every task and seed, and the same numbers again for the same pair.
 
     Raises:
         ValueError: if the name is taken, or the function takes other arguments.
@@ -65,14 +64,14 @@ def options_of_model(name: str) -> dict[str, Any]:
 
 
 def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[str, Any]) -> "keras.Model":
-    """Make a registered model with all its weights; raise `ValueError` if its function fails."""
+    """Make a registered model with all its weights. Raise `ValueError` if its function fails."""
     import keras
 
     check_known_options(f"the model {name!r}", options, options_of_model(name))
     with explained(name, MODELS[name]), reproducible(task, seed):
         model = MODELS[name](task, width, seed, **options)
         if isinstance(model, keras.Model):
-            model(blank_examples(task))  # by now all weights are there
+            model(blank_examples(task))  # a first call creates all weights
     if not isinstance(model, keras.Model):
         raise ValueError(
             f"The function of the model {name!r} returned {type(model).__name__}; expected a keras.Model."
@@ -84,8 +83,9 @@ def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[st
 
 @contextlib.contextmanager
 def explained(name: str, made_by: Any) -> Iterator[None]:
-    """Says in one line where somebody else's model failed, in the file of the function or class that made it;
-    errors of files are nobody's."""
+    """Report in one line where a user's model failed, in the file of its function or class.
+
+    Errors about files, such as a full disk, are passed on unchanged."""
     try:
         yield
     except OSError:
@@ -99,12 +99,12 @@ def explained(name: str, made_by: Any) -> Iterator[None]:
 
 
 def source_of(name: str) -> str | None:
-    """Names what the file of a registered model says, see `hash_of_source`; None if there is no file."""
+    """Return the hash of a registered model's file, see `hash_of_source`; None if there is no file."""
     return hash_of_source(inspect.getmodule(MODELS[name]) or MODELS[name])
 
 
 def hash_of_source(thing: Any) -> str | None:
-    """Names what a module, class or function says, comments and layout apart; None if it has no file."""
+    """Return a hash of a module, class or function, without comments and layout; None if it has no file."""
     import ast
     import textwrap
 

@@ -1,8 +1,8 @@
-"""A modular recurrence: cells propose, the router weighs, one state is shared.
+"""A modular recurrence: cells propose values, the router weights them, and one state is shared.
 
-`@CELLS.register(name)` adds a cell: `step`, `num_gates` and `num_states` are enough. One that also has
-`num_kept`, `activate`, `propose` and `gradient` trains faster (`models.kernels.scan`): there the G gates come
-one by one, each [P, M, h, B], and what is expensive is computed once.
+`@CELLS.register(name)` adds a cell, which needs `step`, `num_gates` and `num_states`. A cell that also has
+`num_kept`, `activate`, `propose` and `gradient` trains faster (`models.kernels.scan`). There the G gates come
+one by one, each [P, M, h, B], and expensive terms are computed once.
 """
 
 from typing import Any
@@ -45,7 +45,7 @@ class LSTMCell:
 
     @staticmethod
     def activate(gates):
-        """tanh of all gates [P, 4, M, h, B] in one pass: sigmoid(x) = (tanh(x / 2) + 1) / 2."""
+        """Apply tanh to all gates [P, 4, M, h, B] in one pass: sigmoid(x) = (tanh(x / 2) + 1) / 2."""
         scale = ops.convert_to_tensor([0.5, 0.5, 0.5, 1.0], gates.dtype)
         return ops.tanh(gates * scale[:, None, None, None])
 
@@ -59,8 +59,8 @@ class LSTMCell:
 
     @staticmethod
     def gradient(activated, kept, state, upstream):
-        """From the gradients of the proposals to those of the gates before `activate`, each [P, M, h, B],
-        and of each shared state, module by module; None for one the proposals do not depend on."""
+        """Map the gradients of the proposals to those of the gates before `activate`, each [P, M, h, B], and
+        of each shared state, by module; None for a state that the proposals do not depend on."""
         i, f, o, g = LSTMCell._gates(activated)
         before, (squashed,), (of_hidden, of_cell) = state[1][:, None], kept, upstream
         of_cell = of_cell + of_hidden * o * (1 - squashed * squashed)
@@ -99,7 +99,7 @@ class SimpleCell:
 
 
 class StateScore(MemberLayer):
-    """w_m . ReLU([W_m x ; U_m h]): each module's score from its own gates' inputs; no bias."""
+    """w_m . ReLU([W_m x ; U_m h]): each module's score from the inputs of its own gates, without a bias."""
 
     def __init__(self, initial: InitialWeights, modules: int, inputs: int, name: str, dtype: Any = None):
         super().__init__(initial, name, dtype)
@@ -113,21 +113,20 @@ class StateScore(MemberLayer):
 
 
 class SharedState(keras.layers.Layer):
-    """M cells around one shared state: all tokens at once, or one as a cell of `keras.layers.RNN`.
+    """M cells around one shared state. It runs all tokens at once, or one as a cell of `keras.layers.RNN`.
 
-    `scan` is the fast way, for cells that have written out their gradients. A loop of `keras.layers.RNN`
-    does for all others: it compiles in the same time whatever the length, and can be differentiated under
-    XLA, which `keras.ops.scan` cannot with TensorFlow.
+    `scan` is faster, and works for cells with written-out gradients. All other cells use a loop of
+    `keras.layers.RNN`. It compiles in the same time whatever the length, and can be differentiated under XLA,
+    which `keras.ops.scan` cannot with TensorFlow.
 
-    What both call `routing` is p, or, where the router needs scores and is asked at every step, the
-    one-hot rules with the router's extra input below them. Where the router puts a price on scores, both give
-    them beside p.
+    In both, `routing` is p. If the router needs scores and runs at every step, `routing` is the one-hot rules
+    with the router's extra input below them. If the router penalises scores, both return them with p.
 
     Args:
         cell: an entry of `CELLS`.
         modules: M.
         width: h, the state's width.
-        router: asked at every step if it needs scores; refused if it `sees_batch`.
+        router: runs at every step if it needs scores; rejected if it `sees_batch`.
     """
 
     def __init__(
@@ -153,9 +152,10 @@ class SharedState(keras.layers.Layer):
 
     @property
     def can_scan(self) -> bool:
-        """Return whether the gradient of a step is known without recording it:
+        """Return whether the gradient of a step is known without a recording.
 
-        the cell's gradient is written out, and a router inside the loop reads neither weights nor state.
+        The cell's gradient must be written out, and a router inside the loop must read neither weights nor
+        state.
         """
         asked_outside = not self.router.needs_scores
         return hasattr(self.cell, "gradient") and (
@@ -163,9 +163,10 @@ class SharedState(keras.layers.Layer):
         )
 
     def call(self, inputs, states):
-        """One token: from W x of all modules and the routing, [P, M * gates + M or R + K, B], and shared
-        states, each [P, h, B], to the next state and p in one tensor [P, h + M, B], or, where they have a
-        price, with the scores [P, h + 2M, B]; and the next states."""
+        """Run one token. Return p and the next state as one tensor [P, h + M, B], and the next states.
+
+        The inputs are W x of all modules and the routing, [P, M * gates + M or R + K, B], and the shared
+        states, each [P, h, B]. If the router penalises scores, the tensor has them, too: [P, h + 2M, B]."""
         driven, routing = inputs[:, : self.modules * self.gates], inputs[:, self.modules * self.gates :]
         recurrent, priced = self.from_state(states[0]), []
         if self.router.needs_scores:
@@ -186,13 +187,15 @@ class SharedState(keras.layers.Layer):
         return ops.concatenate([states[0], activation, *priced], axis=1), states
 
     def scan(self, from_input: Dense, encoded, routing):
-        """All tokens: from W of all modules, x [P, e, N, B] and the routing [P, M or R + K, N, B] to states
-        [P, h, N, B] and p [P, M, N, B], and where they have a price the scores [P, M, N, B]."""
+        """Run all tokens. Return states [P, h, N, B] and p [P, M, N, B], with scores [P, M, N, B] if
+        penalised.
+
+        The inputs are W of all modules, x [P, e, N, B] and the routing [P, M or R + K, N, B]."""
         tokens, routing = (
             ops.transpose(ops.cast(tensor, self.compute_dtype), [2, 0, 1, 3]) for tensor in (encoded, routing)
         )
         kernels, score = [from_input.kernel, self.from_state.kernel], ops.zeros([1], tokens.dtype)
-        if self.use_bias:  # the kernel of one input more, which is 1
+        if self.use_bias:  # the bias becomes a column of the kernel, whose input is 1
             tokens = ops.concatenate([tokens, ops.ones_like(tokens[:, :, :1])], axis=2)
             kernels.insert(1, from_input.bias + self.from_state.bias)
         if self.router.needs_scores:

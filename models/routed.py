@@ -1,4 +1,4 @@
-"""A model with routers: one, or one at each of several places."""
+"""A model with routers: one, or one for each of several routed layers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -15,17 +15,17 @@ from modtf.models.routers.base import Router, RouterSetup
 from modtf.observed import Place, at_place
 from modtf.population import Population
 
-TOKENS = 8  # of every member
+TOKENS = 8  # per member
 TOLERANCE = 1e-3  # of p
 
 
 class RoutedModel(keras.Model):
     """The part of a `ModularModel` that calls its routers."""
 
-    #: without one, a model is of one member alone, and the members of a cell train one after the other
+    #: without a members axis a model has one member, and the members of a cell train one after the other
     has_members_axis: ClassVar[bool] = True
 
-    _routers_are_sound = False  # what `check_routers` found
+    _routers_are_sound = False  # set by `check_routers`
 
     router: Router
     population: Population
@@ -44,7 +44,8 @@ class RoutedModel(keras.Model):
     ) -> Router:
         """Make the router of this model's variant, see `RouterSetup`, for a routed layer of the family.
 
-        Where it leaves their number free, and its options do not say it, it has so many `modules`, or R.
+        If the router leaves the number of modules free and its options do not set it, it gets `modules`, or
+        R.
         """
         task, name = self.population.task, at_place("router", place)
         rules, dtype = self._place(place).num_rules, self.variable_dtype
@@ -75,20 +76,20 @@ class RoutedModel(keras.Model):
         return {place: router for place, router in found.items() if isinstance(router, Router)}
 
     def route(self, rule, rule_features=None, scores: Callable[[], Any] | None = None, place: str = ""):
-        """Asks the router for p [P, M, T]; or [B, N, M], and so all else, without members axis.
+        """Ask the router for p [P, M, T]. Without a members axis p and all arguments are [B, N, ...].
 
         Args:
-            rule: one-hot, [P, R, T]; int [B, N] without members axis.
-            rule_features: what the model makes of it, [P, F, T]; the rule itself by default.
-            scores: gives what every module scores itself with, [P, M, T]; called if the router needs it.
-            place: whose router.
+            rule: one-hot, [P, R, T]; int [B, N] without a members axis.
+            rule_features: the model's features of the rule, [P, F, T]; the rule itself by default.
+            scores: returns the modules' scores of themselves, [P, M, T]; called if the router needs it.
+            place: the name of the routed layer.
         """
         return self.route_with_scores(rule, rule_features, scores, place)[0]
 
     def route_with_scores(
         self, rule, rule_features=None, scores: Callable[[], Any] | None = None, place: str = ""
     ):
-        """As `route`; p and the scores, None if the router does not need them."""
+        """Return p, as `route` does, and the scores, which are None if the router does not need them."""
         router = self.routers[place]
         own = scores() if scores is not None and router.needs_scores else None
         if self.has_members_axis:
@@ -101,7 +102,7 @@ class RoutedModel(keras.Model):
 
     @property
     def num_modules(self) -> int:
-        """M, of the first place; 1 where there is no router."""
+        """The number of modules M in the first routed layer; 1 without a router."""
         return next((router.num_modules for router in self.routers.values()), 1)
 
     def priced(self, place: str, scores: Mapping[str, Any]) -> list[Any]:
@@ -119,14 +120,14 @@ class RoutedModel(keras.Model):
 def check_on_tokens(router: Router, name: str) -> None:
     """Try the router of a variant on a few tokens of every member.
 
-    Raise `ValueError` if p is not a distribution over modules, or changes with other members or, unless the
-    router says `sees_batch`, with other tokens of the batch. Shapes cannot tell this.
+    Shapes cannot show these faults. Raise `ValueError` if p is not a distribution over modules, or if it
+    depends on other members. It may depend on other tokens of the batch only if the router says `sees_batch`.
     """
     what, random = f"The router {name!r} ({type(router).__name__})", np.random.default_rng(0)
     first, other = (_drawn(router, random) for _ in range(2))
     p = _route(router, first)
     sums = p.sum(axis=1)
-    if not (p.min() >= -TOLERANCE and np.abs(sums - 1).max() <= TOLERANCE):  # so of NaN, too
+    if not (p.min() >= -TOLERANCE and np.abs(sums - 1).max() <= TOLERANCE):  # false for NaN, too
         raise ValueError(
             f"{what} gives p [P, M, T] between {p.min():.4g} and {p.max():.4g}, whose sums over its "
             f"{router.num_modules} modules lie between {sums.min():.4g} and {sums.max():.4g}; expected at "
@@ -158,7 +159,7 @@ def _drawn(router: Router, random: np.random.Generator) -> list[np.ndarray]:
 
 
 def _route(router: Router, values: list[np.ndarray], drawn_for: list[np.ndarray] | None = None) -> np.ndarray:
-    """p; noise is drawn for the rules of `drawn_for`: what it is a function of is no mixing."""
+    """Return p. Noise is keyed by the rules in `drawn_for`, so that it does not mix examples."""
     rule, features, scores = (ops.convert_to_tensor(value, router.variable_dtype) for value in values)
     extra = router.extra_of(rule if drawn_for is None else ops.convert_to_tensor(drawn_for[0], rule.dtype))
     p = router.route_given(rule, features, scores if router.needs_scores else None, extra)

@@ -1,5 +1,5 @@
-"""Architectures: one file and one line here adds one, and every router works with it;
-`modtf.register_architecture` does so from outside. No Keras is imported before an architecture is."""
+"""Architectures. One file and one line here add one, and every router works with it. `register_architecture`
+adds one from outside. Importing this module does not import Keras."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -41,10 +41,10 @@ ARCHITECTURES: Registry[type["ModularModel"]] = Registry(
 
 
 def register_architecture(name: str) -> Callable[[type["ModularModel"]], type["ModularModel"]]:
-    """Register a `modtf.models.ModularModel` by a name (a class decorator): for a family's `architecture`,
-    `modtf.build(..., architecture=name)` and `--architecture=name`.
+    """Register a `modtf.models.ModularModel` by a name (a class decorator).
 
-    Saved models are found by that name, too.
+    The name is valid as a family's `architecture`, in `modtf.build(..., architecture=name)` and in
+    `--architecture=name`. Saved models are loaded by that name, too.
 
     Raises:
         ValueError: if the name is taken, or the class lacks a method.

@@ -1,4 +1,4 @@
-"""Images under corruptions: one of two published networks, whose modules undo corruptions at sites of it."""
+"""The network for corrupted images: one of two published networks, with modules that undo corruptions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,22 +13,22 @@ from modtf.models.architectures.corruptions_parts import ResNet18, SmallNetwork
 from modtf.models.base import ModularModel
 from modtf.randomness import random_key
 
-#: of CIFAR-10, by channel
+#: statistics of CIFAR-10, by channel
 MEAN, DEVIATION = (0.49086, 0.48183, 0.44629), (0.24672, 0.24326, 0.26158)
-SKIP = 1  # way past the modules
+SKIP = 1  # the identity counts as a module of the router
 
 
 @register_architecture("corruptions")
 class CorruptionsNetwork(ModularModel):
-    """The network of the task's images, with a module for every corruption, with routed ones, or with none.
+    """The network for the task's images, with one module per corruption, with routed modules, or with none.
 
     Options:
-        told: whether modules are those of the corruptions that an image went through, which it is told. The
-            trainer says at which `sites`, by corruption; until then there are none.
-        site: of the modules that the router chooses between; by default the last but one.
+        told: whether the network is told each image's corruptions and applies their modules. The trainer sets
+            the `sites`, by corruption; until then there are no such modules.
+        site: the site of the modules that the router chooses between; by default the second to last.
 
     Outputs:
-        target [B, N, C]; features [B, N, F], what the classifier sees; and with modules activation [B, N, M].
+        target [B, N, C]; features [B, N, F], the classifier's input; and with modules activation [B, N, M].
     """
 
     has_members_axis, compiled_by_xla = False, False
@@ -71,16 +71,16 @@ class CorruptionsNetwork(ModularModel):
             raise ValueError(f"site={site!r} is not valid; expected 0 to {self.network.num_sites - 1}.")
         return site
 
-    # What a trainer of modules asks.
+    # The trainer of modules calls these.
 
     def module(self, corruption: str, site: int, name: str | None = None) -> layers.Layer:
-        """Return a new module for a corruption, by name; its weights follow from (task, seed, name)."""
+        """Return a new module for a corruption, by name. Its weights follow from (task, seed, name)."""
         return self.network.module(self._check_site(site), name or _attribute(corruption))
 
     def attach(self, corruption: str, site: int, module: layers.Layer) -> None:
         """Put the module of a corruption at its site, once."""
         self.placed[RULES.index(corruption)] = site
-        setattr(self, _attribute(corruption), module)  # where Keras finds it
+        setattr(self, _attribute(corruption), module)  # an attribute, so that Keras tracks it
         self.options = {**self.options, "sites": {**(self.options.get("sites") or {}), corruption: site}}
 
     def normalised(self, images: Any) -> Any:
@@ -91,12 +91,12 @@ class CorruptionsNetwork(ModularModel):
         return (images / 255.0 - mean) / deviation
 
     def through(self, x: Any, first: int, last: int | None = None, **how: Any) -> Any:
-        """Apply parts first ... last - 1."""
+        """Apply the parts first ... last - 1."""
         for part in self.parts[first:last]:
             x = part(x, **how)
         return x
 
-    # What Keras calls.
+    # Keras calls these.
 
     def forward(self, inputs, rule):
         views, orders = rule.shape[1], ops.reshape(rule, [-1])
@@ -115,7 +115,9 @@ class CorruptionsNetwork(ModularModel):
         return {**outputs, "target": ops.reshape(x, [-1, views, x.shape[-1]])}
 
     def _routed(self, x: Any, rule: Any) -> tuple[Any, Any]:
-        """sum_m p_m module_m(x), with x itself as the first; p [B, N, M] from what they make of an image."""
+        """Return sum_m p_m module_m(x), where module 0 is the identity, and p [B, N, M].
+
+        The scores come from the modules' outputs for an image."""
         made = [x, *(module(x) for module in self.modules)]
         scores = [score(self._pooled(one)) for score, one in zip(self.scores, made, strict=True)]
         scores = ops.reshape(ops.concatenate(scores, axis=1), [-1, rule.shape[1], len(made)])

@@ -1,6 +1,6 @@
-"""The networks of the corruptions in parts, and the modules for the sites between them.
+"""The networks for corrupted images, split into parts, and the modules for the sites between them.
 
-A network is a list of parts, site s before part s; a module keeps the shape of what it is given.
+A network is a list of parts; site s comes before part s. A module keeps the shape of its input.
 """
 
 import math
@@ -10,14 +10,15 @@ from typing import Any
 import keras
 from keras import initializers, layers
 
-SIZES = 4  # of the convolutions of the small network, as multiples of the first
+SIZES = 4  # widths of the small network's convolutions, as multiples of the first
 DROPOUT = (0.1, 0.3, 0.5, 0.5)
 
-Draw = Callable[[str], int]  # from the name of a weight to its seed
+Draw = Callable[[str], int]  # maps the name of a weight to its seed
 
 
 class Parts:
-    """Makes layers whose initial weights are functions of (task, seed, name); `draw` gives a name's seed."""
+    """A factory of layers. Initial weights are functions of (task, seed, name); `draw` maps a name to its
+    seed."""
 
     def __init__(self, draw: Draw, name: str):
         self.draw, self.name, self.count = draw, name, 0
@@ -33,7 +34,10 @@ class Parts:
         return layers.Dense(units, name=self._named(), **self._uniform(fan_in))
 
     def conv(self, fan_in: int, filters: int, kernel: int, stride: int = 1, padding: int = 0) -> layers.Layer:
-        """Zero padding on every side, which Keras's "same" has not at a stride; without one it is faster."""
+        """Return a convolution with zero padding on every side. With a stride, Keras's "same" pads
+        differently.
+
+        Without a stride "same" gives the same result and is faster."""
         name, scale, same = self._named(), kernel * kernel, stride == 1 and kernel == 2 * padding + 1
         how: dict[str, Any] = {"name": name, "padding": "same" if same else "valid"}
         conv = layers.Conv2D(filters, kernel, stride, **how, **self._uniform(fan_in * scale))
@@ -86,7 +90,7 @@ class BasicBlock(layers.Layer):
 
 
 class SmallNetwork:
-    """The network of EMNIST and the digits: four convolutions, a dense layer, the classifier."""
+    """The network for EMNIST and the digits: four convolutions, a dense layer, the classifier."""
 
     num_sites = 6
 

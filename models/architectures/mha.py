@@ -1,4 +1,4 @@
-"""Modular multi-head attention: a module is two heads, a bypass and a two-layer network on them."""
+"""Modular multi-head attention. A module has two heads, a bypass and a two-layer network on top of them."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ class TokenEncoder(TwoLayer):
             return super().call(
                 ops.concatenate([ops.reshape(inputs, [members, self.inputs, -1]), rule], axis=1)
             )
-        # Wide inputs are multiplied as they came, and the narrower product is transposed instead
+        # Wide inputs are multiplied without a transposition; the narrower product is transposed instead.
         tokens = ops.reshape(ops.transpose(inputs, [0, 3, 2, 1]), [members, -1, self.inputs])
         h = ops.matmul(tokens, ops.transpose(kernel[:, :, : self.inputs], [0, 2, 1]))
         h = ops.transpose(ops.reshape(h, [members, batch, num_tokens, -1]), [0, 3, 2, 1])
@@ -51,7 +51,7 @@ class ModularMHA(ModularModel):
         k = self.head_width = mha_head(e, self.num_heads)
         module_inputs = (self.num_heads // modules + 1) * k
         hidden = self.module_hidden = mha_hidden(e, rules, modules)
-        # four products, because the gradient of one product's slices would cost more than is saved
+        # Four products: one product would need slices, and their gradient costs more than the fusion saves.
         self.queries = Dense(self.initial, e, self.num_heads * k, "queries", **shared)
         self.keys = Dense(self.initial, e, self.num_heads * k, "keys", **shared)
         self.values = Dense(self.initial, e, self.num_heads * k, "values", **shared)
@@ -82,5 +82,5 @@ class ModularMHA(ModularModel):
 
     def forward_flops(self, num_tokens=None):
         num_tokens = num_tokens or self.population.family.num_tokens(self.population.task)
-        scores = sums = 2 * num_tokens**2 * self.num_heads * self.head_width  # of every pair of tokens
+        scores = sums = 2 * num_tokens**2 * self.num_heads * self.head_width  # for every pair of tokens
         return super().forward_flops(num_tokens) + scores + sums

@@ -1,4 +1,4 @@
-"""The modular MLP (DESIGN: two digits and a rule in, one number out)."""
+"""The modular MLP, which maps two digits and a rule to one number."""
 
 from keras import ops
 
@@ -38,4 +38,4 @@ class ModularMLP(ModularModel):
 
     def forward_flops(self, num_tokens=None):
         encoder = [layer.kernel for layer in (self.digit_encoder.first, self.digit_encoder.second)]
-        return super().forward_flops(num_tokens) + product_flops(encoder)  # there are two digits
+        return super().forward_flops(num_tokens) + product_flops(encoder)  # for the second digit

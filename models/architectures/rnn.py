@@ -1,4 +1,4 @@
-"""Modular recurrence: R cells that propose the next value of one shared state."""
+"""Modular recurrence: R cells that each propose the next value of one shared state."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class ModularRNN(ModularModel):
         self.shared_state = SharedState(
             self.initial, CELLS[cell], modules, h, self.router, dtype=self.variable_dtype
         )
-        alone = self.shared_state.use_bias  # the cell of PyTorch, all of it uniform in +-1/sqrt(h)
+        alone = self.shared_state.use_bias  # PyTorch's cell, uniform in +-1/sqrt(h) throughout
         bias: dict[str, Any] = {"use_bias": alone, "fan_in": h if alone else None}
         outputs = modules * self.shared_state.gates
         self.from_input = Dense(self.initial, e, outputs, "from_input", **bias, **shared)
@@ -45,7 +45,7 @@ class ModularRNN(ModularModel):
     def forward(self, inputs, rule):
         by_token, flat_rule = ops.shape(inputs)[2:], flat(rule)
         encoded = self.encoder(ops.concatenate([flat(inputs), flat_rule], axis=1))
-        # the router is asked here, or, where the modules score themselves, with the rule at every step
+        # The router runs once here, or at every step with the rule if the modules score themselves.
         if self.router.needs_scores:
             routing = self.router.with_extra(flat_rule)
         else:
@@ -63,7 +63,7 @@ class ModularRNN(ModularModel):
         dtype = self.variable_dtype
         driven, routing = ops.cast(self.from_input(encoded), dtype), ops.cast(routing, dtype)
         sequence = ops.concatenate([driven, routing], axis=1)  # [P, F, N * B]
-        # [P, N, F, B], as `keras.layers.RNN` wants it
+        # [P, N, F, B], the layout that `keras.layers.RNN` expects
         sequence = ops.reshape(sequence, [self.num_members, -1, num_tokens, batch])
         sequence = ops.transpose(sequence, [0, 2, 1, 3])
         start = ops.zeros([self.num_members, self.state_width, batch], sequence.dtype)

@@ -1,4 +1,4 @@
-"""Layer widths of the architectures, without Keras: a size that cannot work is refused at once.
+"""Layer widths of the architectures, without Keras, so that an impossible size is rejected at once.
 
 R rules, M modules (R as published, or 1 for monolithic), e the width, d = 4e.
 """
@@ -18,7 +18,7 @@ def mlp_hidden(width: int, num_modules: int) -> int:
 
 
 def mha_heads(num_rules: int, num_modules: int) -> int:
-    """Attention heads: two per module; the monolithic model has as many as one with R modules."""
+    """Return the number of attention heads: two per module. Monolithic has as many as R modules would."""
     return 2 * (num_rules if num_modules == 1 else num_modules)
 
 
@@ -28,10 +28,11 @@ def mha_head(width: int, num_heads: int) -> int:
 
 
 def mha_hidden(width: int, num_rules: int, num_modules: int) -> int:
-    """Hidden units I of one attention module's network: 2e for one module, else as published for M = R.
+    """Return the hidden units I of one attention module's network: 2e for one module, else as published for M
+    = R.
 
-    What follows the heads has the monolithic model's numbers: M modules have M I (3k + e) with k = d / 2M,
-    that one 2e ((2R + 1) d / 2R + e); I is where both are equal, rounded down.
+    The layers after the heads have as many numbers as in the monolithic model. M modules have M I (3k + e) of
+    them, with k = d / 2M; monolithic has 2e ((2R + 1) d / 2R + e). I makes both equal, rounded down.
     """
     if num_modules == 1:
         return 2 * width
@@ -40,12 +41,12 @@ def mha_hidden(width: int, num_rules: int, num_modules: int) -> int:
 
 
 def rnn_state(width: int, num_modules: int, num_gates: int = 4) -> int:
-    """Return the state's width h: d for one module, else the width at which M cells and decoder have that
-    model's number of parameters.
+    """Return the state's width h. For one module it is d. Otherwise M cells and the decoder then have as many
+    parameters as the monolithic model.
 
-    For 4 gates the latter is the published formula for M = R, the positive root of
-    (4M+1) h^2 + (4Me+1) h = 5 d^2 + d (4e+1), rounded down: M cells without bias, 4h (e + h) each, and
-    the decoder's h^2 + h, against one cell's 4d (e + d) and d^2 + d.
+    For 4 gates this is the published formula for M = R, the positive root of
+    (4M+1) h^2 + (4Me+1) h = 5 d^2 + d (4e+1), rounded down. M cells without bias have 4h (e + h) parameters
+    each, and the decoder h^2 + h; the single cell has 4d (e + d), and its decoder d^2 + d.
     """
     if num_modules == 1:
         return 4 * width
@@ -66,7 +67,7 @@ _CHECKS: dict[str, Callable[[int, int, int], object]] = {
 def check_width(architecture: str, width: int, num_rules: int, num_modules: int | None = None) -> None:
     """Raise `ValueError` if a module of this architecture would have no unit.
 
-    One that is not of this folder is not judged before it is built. There are R modules by default.
+    Registered architectures are checked only when they are built. R modules are the default.
     """
     if num_modules is not None:
         check_integer("router.modules", num_modules, 1)
@@ -75,13 +76,14 @@ def check_width(architecture: str, width: int, num_rules: int, num_modules: int 
         check(width, num_rules, num_rules if num_modules is None else num_modules)
 
 
-#: parameters per square of the width, of any variant, cell and number of modules, from below
+#: lower bound on parameters per squared width, for any variant, cell and number of modules
 _LEAST = {"mlp": 14, "mha": 12, "rnn": 16}
 
 
 def least_parameters(architecture: str, width: int) -> int:
-    """From below, how many parameters a member has: a sixth to a half of them, and 0 where nothing is known,
-    as of architectures that are not of this folder."""
+    """Return a lower bound on a member's parameters: a sixth to a half of the true number.
+
+    The bound is 0 for registered architectures, about which nothing is known."""
     return _LEAST.get(architecture, 0) * width * width
 
 

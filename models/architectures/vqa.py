@@ -1,4 +1,4 @@
-"""The network of VQA-MNIST: an encoder, intermediate modules in a tree of calls, a classifier."""
+"""The network of VQA-MNIST: an encoder, intermediate modules in a tree of calls, and a classifier."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,15 +15,16 @@ from modtf.models.base import ModularModel
 from modtf.models.kernels.hard_routing import hard_routing, mixture
 from modtf.models.layers import weight_of
 
-GIVEN = "gt_modular"  # the router of variants whose modules are told what they answer
+GIVEN = "gt_modular"  # the router of variants with fixed, rule-based modules
 
 
 @register_architecture("vqa")
 class VQANetwork(ModularModel):
-    """Modules of a library; at a place that is "routed", the variant's router weighs as many as groups.
+    """Modules of a library. At a "routed" layer the variant's router weights as many modules as there are
+    groups.
 
     Args:
-        library: its name: the degrees at encoder, module and classifier, see `Library`.
+        library: the library's name, which sets the degrees at encoder, module and classifier (see `Library`).
     """
 
     has_members_axis, compiled_by_xla = False, False
@@ -51,7 +52,7 @@ class VQANetwork(ModularModel):
     def _modules(self, bank: Bank, number: int, name: str) -> Modules:
         how: dict[str, Any] = {"bn": self.library.bn, "second": not self.question.roots}
         layer = KINDS[bank.kind](self.initial, number, self.width, name, dtype=self.dtype_policy, **how)
-        setattr(self, name, layer)  # so that Keras knows it
+        setattr(self, name, layer)  # an attribute, so that Keras tracks it
         return layer
 
     def _make_router(self, place: str, bank: Bank) -> int:
@@ -70,7 +71,7 @@ class VQANetwork(ModularModel):
         self.scales = weight_of(self, drawn[self.scaled].astype(np.float32), "scales")
 
     def call(self, features, training=None):
-        self.training_now = bool(training)  # what Keras tells layers does not reach them under JAX
+        self.training_now = bool(training)  # under JAX, Keras does not pass this on to layers
         try:
             return super().call(features, training)
         finally:
@@ -98,9 +99,10 @@ class VQANetwork(ModularModel):
         return outputs
 
     def _at(self, place: str, rule, inputs: Sequence[Any], number: int = 0, sharing: int = 1):
-        """Return the answers of a place's modules to calls [B, N] of inputs [G, ...], G = B x N, and (p [B,
-        N, M], scores or None). If neighbouring calls share an input, it occurs once, G = B x N / sharing, and
-        a module that answers all of them runs once."""
+        """Return a layer's answers to the calls [B, N], and (p [B, N, M], scores or None).
+
+        The inputs are [G, ...] with G = B x N. If neighbouring calls share an input, it occurs once, and
+        G = B x N / sharing. A module that answers all of them then runs once."""
         bank, layer = self.banks[place][number]
         flat = ops.reshape(rule, [-1])
         if bank.kind == FIND:
@@ -137,8 +139,8 @@ class VQANetwork(ModularModel):
         return ops.convert_to_tensor(np.array([of_rule.get(r, 0) for r in range(self.num_rules)], np.int32))
 
     def _scores(self, place: str, answers: Sequence[Any], rule, bank: Bank) -> Callable[[], Any]:
-        """Score every module from its pooled answer and the sub-task; an encoder alone hardly knows the sub-
-        task."""
+        """Score every module from its pooled answer and the sub-task. An encoder barely depends on the
+        sub-task."""
 
         def scores():
             rows = self._table(dict(zip(bank.module_of, range(len(bank.module_of)), strict=True)))
@@ -156,7 +158,7 @@ class VQANetwork(ModularModel):
 
 
 class Score(keras.layers.Layer):
-    """M dense layers of one output: features [G, M, F] -> [G, M]."""
+    """M dense layers with one output each: features [G, M, F] -> [G, M]."""
 
     def __init__(self, initial, num_modules: int, width: int, name: str):
         super().__init__(name=name)

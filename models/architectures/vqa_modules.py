@@ -1,4 +1,4 @@
-"""The modules of VQA-MNIST: encoders, Finds, Residuals and classifiers, each M of one shape side by side."""
+"""The modules of VQA-MNIST: encoders, Finds, Residuals and classifiers, each as M modules of one shape."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,16 +21,16 @@ from modtf.families.vqa_library import (
 from modtf.models.initial import InitialWeights
 from modtf.models.layers import weight_of
 
-EPSILON, MOMENTUM = 1e-5, 0.1  # of batch normalisation, in PyTorch's sense
+EPSILON, MOMENTUM = 1e-5, 0.1  # of batch normalisation, in PyTorch's convention
 
 
 class Modules(keras.layers.Layer):
-    """M modules of one shape and width e, whose weights have an axis for them: what is trained has few names.
+    """M modules of one shape and width e. Their weights share one leading axis, so a model has few variables.
 
     Args:
-        bn: whether convolutions, and dense layers but the last, are normalised over the batch; without
-            biases then.
-        second: whether the only thing that is seen stands in the second place, and the first is 0.
+        bn: whether batch normalisation follows the convolutions and all dense layers except the last. These
+            layers then have no biases.
+        second: whether a single input takes the second place, and the first is 0.
     """
 
     def __init__(
@@ -81,10 +81,11 @@ class Modules(keras.layers.Layer):
     def functions(
         self, training: bool, counted: bool = False
     ) -> tuple[list[Callable[..., Any]], Callable[[], None]]:
-        """Return the M modules, and a function to call after them that keeps the moving averages.
+        """Return the M modules, and a function to call after them that updates the moving averages.
 
-        In training batches are normalised by themselves; if `counted`, modules are last given 1 for the
-        examples that count there, 0 for others.
+        In training each batch is normalised by its own statistics. If `counted`, modules take a last
+        argument:
+        1 for the examples that count in the statistics, 0 for the others.
         """
         weights = {name: ops.unstack(ops.cast(v, self.compute_dtype)) for name, v in self.parts.items()}
         of_module: list[dict[str, Any]] = [
@@ -104,7 +105,7 @@ class Modules(keras.layers.Layer):
         return [partial(counting if counted else self.module, w) for w in of_module], keep
 
     def normalise(self, x: Any, w: dict[str, Any], name: str) -> Any:
-        """Bias, or batch normalisation over all axes but the last; then ReLU."""
+        """Apply the bias, or batch normalisation over all axes except the last; then ReLU."""
         if f"{name}_bias" in w:
             return ops.relu(x + w[f"{name}_bias"])
         mean, variance = w[f"{name}_mean"], w[f"{name}_variance"]
@@ -130,7 +131,7 @@ def conv(x: Any, kernel: Any) -> Any:
 
 
 class Encoders(Modules):
-    """Six 3 x 3 convolutions; the largest of 2 x 2 after the second and the fourth."""
+    """Six 3 x 3 convolutions, with 2 x 2 max pooling after the second and the fourth."""
 
     def make(self):
         for inner, _, number in encoder_layers(self.width):
@@ -147,7 +148,7 @@ class Encoders(Modules):
 
 
 class Finds(Modules):
-    """h = relu(W2 * (g relu(W1 [x; y] + b1)) + b2), with a scale g of the sub-task."""
+    """h = relu(W2 * (g relu(W1 [x; y] + b1)) + b2), where the sub-task sets the scale g."""
 
     def make(self):
         self.linear("projection", [2 * self.width, self.width])
@@ -191,7 +192,7 @@ def relu_of(w: Mapping[str, Any], name: str, x: Any, more: Any = 0.0) -> Any:
 
 
 def project(w: Mapping[str, Any], x: Any, y: Any = None) -> Any:
-    """W [x; y] + b; of one thing seen alone, without the products with 0."""
+    """Return W [x; y] + b. With a single input the products with 0 are left out."""
     kernel, width = w["projection_kernel"], x.shape[-1]
     if y is not None:
         x = ops.concatenate([x, y], axis=-1)

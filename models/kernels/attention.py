@@ -1,12 +1,12 @@
 """Softmax attention among few tokens in narrow heads, written for the batch as the innermost axis.
 
-Products and sums of broadcast tensors: heads are too narrow (2 to 128) and sequences too short for matrix
-products, which cost several times more here. The gradient is written out because XLA's sums over wide heads
-are slow in the one TensorFlow derives: a training step at R=2, e=32 would take a third longer.
+It uses products and sums of broadcast tensors. Heads are too narrow (2 to 128) and sequences too short for
+matrix products, which cost several times more here. The gradient is written out, because XLA is slow at the
+sums over wide heads in TensorFlow's own: a training step at R=2, e=32 would take a third longer.
 
-What is written how decides what XLA keeps in memory, and that decides the speed on a CPU. It fuses a product
-with the sum or maximum over it, so the scores are scaled by their last operation; and it never repeats a
-division, so the gradient of the scores, which is read once per unit of a head, ends in one.
+The form of each expression decides what XLA keeps in memory, and so the speed on a CPU. XLA fuses a product
+with the sum or maximum over it, so the scaling is the scores' last operation. XLA never repeats a division,
+so the gradient of the scores, which is read once per unit of a head, ends in a division.
 """
 
 import math
@@ -18,11 +18,11 @@ from modtf.models.kernels.sums import in_pieces, piece_of, sum_of_products
 
 
 def project(kernel, bias, x, head_shape):
-    """W x + b, cut into heads of shape (k, N, B): [P, inputs, T] -> [P * heads, k, N, B].
+    """Return W x + b, cut into heads of shape (k, N, B): [P, inputs, T] -> [P * heads, k, N, B].
 
-    The members are merged where the bias is added, and only there: its gradient then reads the sum that
-    is the gradient of a head in another shape than the kernel's does, so XLA computes that sum by itself
-    and not inside a reshape, where it takes many times as long.
+    The members are merged only where the bias is added. The sum in the bias's gradient then reads the heads'
+    gradient in another shape than the kernel's gradient does. XLA therefore computes that sum by itself, and
+    not inside a reshape, where it takes many times as long.
 
     Args:
         kernel, bias: W [P, heads * k, inputs] and b [P, heads * k, 1].
@@ -37,7 +37,7 @@ def project(kernel, bias, x, head_shape):
 
 @custom_gradient
 def attend(query, key, value):
-    """Attention of every token to the others, never to itself; scores are divided by sqrt(k).
+    """Return the attention of every token to the others, never to itself. Scores are divided by sqrt(k).
 
     Args:
         query, key, value: [G, k, N, B]; G counts the heads of all members.
@@ -58,7 +58,7 @@ def attend(query, key, value):
     attended = in_pieces(value.shape[2], of_keys) / total
 
     def gradient(*args, upstream=None):
-        root = ops.sqrt(total)  # half of the division here, half below: both results are kept in memory
+        root = ops.sqrt(total)  # half of the division here, half below: XLA keeps both results in memory
         given = (args[0] if upstream is None else upstream) / root
         along = ops.sum(given * attended, axis=1)[:, :, None]
         of_weights = sum_of_products(given, value, every_pair) - along

@@ -1,9 +1,9 @@
-"""The form of a kernel that a program gets: one suits a processor's core, one an accelerator.
+"""The choice of a kernel's form: one form suits a CPU core, another an accelerator.
 
-A core wants loops over the batch that it can vectorise, and what it works with in its cache: sums come in
-pieces, and the members of a population take turns. An accelerator starts something new for every piece: there
-a sum is one operation, and all members are in it. Both forms compute the same, and the choice is made while a
-program is traced, so it costs nothing later.
+A core needs loops over the batch that it can vectorise, and data that stays in its cache. Its sums come in
+pieces, and the members of a population take turns. An accelerator launches a kernel for every piece, so there
+a sum is one operation over all members. Both forms compute the same. The choice is made while a program is
+traced, so it costs nothing later.
 """
 
 import contextlib
@@ -34,19 +34,19 @@ def on_cpu() -> bool:
 
 
 def kernels() -> str:
-    """Return the form for the program being traced: the device's, unless `use_kernels` sets another."""
+    """Return the form for the program being traced: the device's own, unless `use_kernels` sets another."""
     return _CHOSEN.get() or (CPU if on_cpu() else ACCELERATOR)
 
 
 @contextlib.contextmanager
 def use_kernels(name: str | None) -> Iterator[None]:
-    """Within it, what is traced gets this form, whatever the device.
+    """Use this form for everything traced in the context, whatever the device.
 
     Args:
-        name: "cpu" or "accelerator"; None for that of the device.
+        name: "cpu" or "accelerator"; None for the device's own form.
 
     Raises:
-        ValueError: on another name.
+        ValueError: if the name is another one.
 
     Example:
         >>> with use_kernels("accelerator"):
@@ -62,7 +62,7 @@ def use_kernels(name: str | None) -> Iterator[None]:
 
 
 def by_device(accelerator: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Mark a kernel as the form for a CPU core (a decorator); an accelerator gets `accelerator`, with the
+    """Mark a kernel as the form for a CPU core (a decorator). An accelerator gets `accelerator`, with the
     same arguments."""
 
     def choose(cpu: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,9 +6,9 @@ from modtf.models.kernels.sums import softmax
 
 
 def largest(scores, count: int = 1):
-    """1 where a module is among the `count` with the largest scores, else 0; of equals the first counts.
+    """Return 1 for each module among the `count` largest scores, else 0. Ties go to the first module.
 
-    Has no gradient.
+    It has no gradient.
 
     Args:
         scores: [P, M, T].
@@ -23,11 +23,11 @@ def largest(scores, count: int = 1):
 
 
 def softmax_among(chosen, scores):
-    """Return the softmax over the scores of the chosen modules, and 0 for the others; all are [P, M, T]."""
+    """Return the softmax over the scores of the chosen modules, and 0 for the others. All are [P, M, T]."""
     return softmax(ops.where(chosen > 0, scores, -float("inf")))
 
 
 def underused(activation, dtype):
-    """[P, M, 1]: 1 for a module that fewer tokens of activation [P, M, T] have than the mean, -1 if more."""
+    """Return [P, M, 1]: 1 for modules with fewer tokens of activation [P, M, T] than average, else -1 or 0."""
     load = ops.mean(ops.cast(activation > 0, dtype), axis=2, keepdims=True)
     return ops.sign(ops.mean(load, axis=1, keepdims=True) - load)

@@ -1,8 +1,8 @@
-"""Gradients that a kernel writes out itself, and what TensorFlow keeps of them.
+"""Gradients that a kernel writes out itself, and their release from TensorFlow's registry.
 
-Tracing such a kernel into a graph registers its gradient in TensorFlow for good, and with it the graph:
-a process that trains one model after the other would hold all their programs. So what `modtf.train` and
-`modtf.evaluate` trace is taken out again when they end: nobody differentiates it afterwards.
+When such a kernel is traced into a graph, TensorFlow registers its gradient, and with it the graph, for good.
+A process that trains many models would hold all their programs. `modtf.train` and `modtf.evaluate` therefore
+remove their entries when they end; nothing differentiates those programs afterwards.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _TRACED: ContextVar[set[str] | None] = ContextVar("gradients registered while tr
 
 
 def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `keras.ops.custom_gradient`, and `no_gradients_kept` knows of it.
+    """Do what `keras.ops.custom_gradient` does, and let `no_gradients_kept` find the gradient.
 
     Args:
         function: returns its value and the function of its gradient.
@@ -49,10 +49,10 @@ def noted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_gradients_kept() -> Iterator[None]:
-    """Make TensorFlow forget the gradients of kernels traced inside, when the context ends.
+    """Make TensorFlow forget the gradients of kernels traced in the context, when the context ends.
 
-    Programs that were traced go on working. Only asking for the gradient of one of them, as if it were a
-    step of a larger program, would fail.
+    The traced programs still work. Only differentiating one of them, as a part of a larger program, would
+    fail.
     """
     if keras.backend.backend() != "tensorflow":
         yield
@@ -68,10 +68,10 @@ def no_gradients_kept() -> Iterator[None]:
 
 
 def _registered() -> dict[str, Any]:
-    """TensorFlow's gradients by name; it has no public way to take one out."""
+    """Return TensorFlow's gradients by name. TensorFlow has no public way to remove one."""
     try:
         from tensorflow.python.framework.ops import gradient_registry
 
         return gradient_registry._registry
-    except (ImportError, AttributeError):  # another version: what it keeps, stays
+    except (ImportError, AttributeError):  # another TensorFlow version: nothing is removed
         return {}

@@ -1,4 +1,4 @@
-"""Modules of which each example goes through one: their answers, without computing the others'."""
+"""Answers of modules when each example goes through one module, without computing the others' answers."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -21,19 +21,19 @@ def hard_routing(
     in_turn: Sequence[int] = (),
     counted: bool = False,
 ) -> Any:
-    """Return the answers of the chosen modules: equal to `mixture` of all answers with a one-hot p.
+    """Return the answers of the chosen modules, which equal the `mixture` of all answers with a one-hot p.
 
-    On a core TensorFlow sorts examples by module and puts answers back in order. Elsewhere shapes must not
-    depend on data: where modules take turns as said, their examples are static slices; otherwise all modules
-    answer all.
+    On a CPU core TensorFlow sorts the examples by module and puts the answers back in order. Elsewhere shapes
+    must not depend on data. If modules take turns as `in_turn` says, their examples are static slices;
+    otherwise every module answers every example.
 
     Args:
-        modules: M functions of examples, [B, ...] each, to [B, ...]; they must not mix examples, but for
-            statistics of those that are counted.
+        modules: M functions from examples [B, ...] to answers [B, ...]. They must not mix examples, except in
+            statistics of the counted ones.
         inputs: the modules' arguments.
         choice: int32 [B], below M.
-        in_turn: the choice of Q examples, if batches mostly repeat it; where one does not, nothing is wrong.
-        counted: whether modules take a last argument, 1.0 [B] where an example is theirs and 0.0 elsewhere.
+        in_turn: the choice for Q examples, if most batches repeat it. A batch that does not is still correct.
+        counted: whether modules take a last argument, 1.0 [B] for their own examples and 0.0 elsewhere.
     """
     if len(modules) == 1:
         return modules[0](*inputs)
@@ -48,9 +48,9 @@ def hard_routing(
 
 
 def _slices(modules: Sequence[Module], inputs: Sequence[Any], runs: Sequence[tuple[int, int]]) -> Any:
-    """Return the slices of each turn:
+    """Return the slices of each turn.
 
-    its first `runs[0][1]` examples belong to module `runs[0][0]`, and so on.
+    The first `runs[0][1]` examples of a turn belong to module `runs[0][0]`, and so on.
     """
     ends = list(itertools.accumulate(length for _, length in runs))
     turns = inputs[0].shape[0] // ends[-1]
@@ -85,7 +85,7 @@ def _sorted(modules: Sequence[Module], inputs: Sequence[Any], choice: Any, count
 
 
 def _not_empty(x: Any, count: Any) -> Any:
-    """Return a blank example, not counted, if there is none: convolutions crash on empty input."""
+    """Return a blank, uncounted example if there is none, because convolutions crash on empty input."""
     import tensorflow as tf
 
     blank = tf.cast(tf.equal(count, 0), tf.int32)

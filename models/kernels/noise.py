@@ -7,12 +7,12 @@ from keras import ops
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 PARITY = 0x1BD11BDA
-TOKENS = 24  # bits of a token's place, below those of the row's
-BITS = 23  # of a number: with a half added, what a float32 holds
+TOKENS = 24  # low bits of the counter, for the token; the row has the bits above
+BITS = 23  # random bits of a number; with a half added, it fits a float32
 
 
 def threefry(key, counter):
-    """Two words of random bits for two words of a counter.
+    """Return two words of random bits for two words of a counter.
 
     Args:
         key, counter: pairs of uint32 tensors; shapes that broadcast.
@@ -31,13 +31,13 @@ def threefry(key, counter):
 
 
 def uniform_noise(key, step, num_rows: int, tokens):
-    """Numbers in (0, 1), float32 [P, num_rows, T]: of member, step, row and token alone.
+    """Return numbers in (0, 1), float32 [P, num_rows, T], which depend on member, step, row and token only.
 
     Args:
         key: int32 [P, 2].
         step: int32 [P].
         num_rows: below 128.
-        tokens: their numbers, int32 [T], below 2**24.
+        tokens: the tokens' numbers, int32 [T], below 2**24.
     """
     key, step = ops.cast(key, "uint32"), ops.cast(step, "uint32")
     rows = ops.arange(num_rows, dtype="int32")[:, None] * (1 << TOKENS)

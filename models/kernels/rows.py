@@ -4,37 +4,37 @@ from keras import ops
 
 from modtf.models.kernels.by_device import by_device
 
-LANES = 16  # partial sums over the batch, a vector or two
+LANES = 16  # partial sums over the batch: one or two vector registers
 
 
 def row(rows, n):
-    """rows[n], where n may be traced: [N, ...] -> [...]."""
+    """Return rows[n], where n may be a traced value: [N, ...] -> [...]."""
     shape = list(ops.shape(rows))
     return ops.slice(rows, [n, *[0] * (len(shape) - 1)], [1, *shape[1:]])[0]
 
 
 def part(rows, n, k):
-    """rows[n][:, k], read by itself: [N, P, K, ...] -> [P, ...]."""
+    """Return rows[n][:, k], read by itself: [N, P, K, ...] -> [P, ...]."""
     _, members, _, *rest = ops.shape(rows)
     return ops.slice(rows, [n, 0, k, *[0] * len(rest)], [1, members, 1, *rest])[0, :, 0]
 
 
 def with_row(rows, n, value):
-    """`rows` with rows[n] = value; in a compiled loop it is written in place."""
+    """Return `rows` with rows[n] = value. A compiled loop writes it in place."""
     return ops.slice_update(rows, [n, *[0] * (len(rows.shape) - 1)], value[None])
 
 
 def with_part(parts, k, value):
-    """`parts` [P, K, ...] with parts[:, k] = value, likewise."""
+    """Return `parts` [P, K, ...] with parts[:, k] = value, also written in place."""
     return ops.slice_update(parts, [0, k, *[0] * (len(parts.shape) - 2)], value[:, None])
 
 
 @by_device(accelerator=lambda parts, values: (parts, ops.stack(values, axis=1)))
 def join_parts(parts, values):
-    """Tensors [P, ...] as one, [P, K, ...]; on a CPU written in place, one by one.
+    """Join tensors [P, ...] into one, [P, K, ...]. On a CPU they are written in place, one by one.
 
     Args:
-        parts: of `ScanLayout.gate_scratch`; it is given back for the next time.
+        parts: storage from `ScanLayout.gate_scratch`; the next call reuses it.
 
     Returns:
         `parts` and the tensor.
@@ -48,13 +48,13 @@ def join_parts(parts, values):
 def sum_modules(scratch, n, terms):
     """Sum over the modules, each [P, M, h, B] -> [P, h, B].
 
-    On a CPU by halves: XLA does not vectorise its own sum over an outer axis. And the terms go through memory
-    first, where XLA would compute them inside the sum, without vectors: row n % 2 of two, because a
-    tensor that is overwritten as a whole is not written at all.
+    A CPU sums by halves, because XLA does not vectorise its own sum over an outer axis. The terms go through
+    memory first; otherwise XLA would compute them inside the sum, without vectors. They use row n % 2 of two,
+    because XLA does not write a tensor at all that is overwritten as a whole.
 
     Args:
-        scratch: of `ScanLayout.scratch`: on a CPU, unless M = 1, a tensor [2, P, M, h, B] or more
-            for every sum.
+        scratch: storage from `ScanLayout.scratch`, needed on a CPU unless M = 1: a tensor [2, P, M, h, B] or
+            more for every sum.
         n: the iteration.
 
     Returns:
@@ -83,7 +83,8 @@ def _batch_sums(terms):
 
 @by_device(accelerator=_batch_sums)
 def lane_sums(terms):
-    """Partial sums over the batch, [..., B] -> [..., 16]; a sum along the innermost axis is slow on a CPU.
+    """Return partial sums over the batch, [..., B] -> [..., 16]. A CPU is slow at sums along the innermost
+    axis.
 
     An accelerator makes one sum, [..., 1].
     """

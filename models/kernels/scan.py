@@ -1,8 +1,8 @@
 """All tokens of a modular recurrence as one operation with a gradient of its own.
 
-One product per token takes [x ; h] to the gates of all modules. What TensorFlow would derive copies every
-tensor of every token into lists; here each is written once, tokens outermost, and little is kept: the
-gates, or where modules score themselves the two products they are computed from, and the scores.
+One product per token maps [x ; h] to the gates of all modules. TensorFlow's own gradient would copy every
+tensor of every token into lists. Here each tensor is written once, tokens outermost, and little is kept: the
+gates, or the scores and the two products behind the gates if modules score themselves.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,10 @@ class Scan:
     """The recurrence of one batch.
 
     Args:
-        cell: with a gradient, see `modtf.models.recurrence`.
+        cell: a cell with a gradient, see `modtf.models.recurrence`.
         layout: the sizes.
-        route: where modules score themselves, p [P, M, B] from a token's routing [P, R + K, B] and scores
-            [P, M, B]; it is differentiated by the scores alone, and must hold no weight.
+        route: used if modules score themselves; returns p [P, M, B] from a token's routing [P, R + K, B] and
+            scores [P, M, B]. It is differentiated by the scores only, and must hold no weight.
     """
 
     def __init__(self, cell: Any, layout: ScanLayout, route: Callable[[Any, Any], Any]):
@@ -34,14 +34,15 @@ class Scan:
 
         Args:
             tokens: x [N, P, k, B].
-            routing: p [N, P, M, B], or where modules score themselves the one-hot rules, and what the router
-                needs besides, [N, P, R + K, B].
-            score: where they do, what module m's score weighs ReLU(W_m x) and ReLU(U_m h) with,
-                [2, P, G, M, h, 1]; else of any value.
-            kernels: [W U] [P, G * M * h, k + h]; where they do, W and U.
+            routing: p [N, P, M, B]. If modules score themselves: the one-hot rules and the router's extra
+                input, [N, P, R + K, B].
+            score: if modules score themselves, the weights of ReLU(W_m x) and ReLU(U_m h) in module m's
+                score, [2, P, G, M, h, 1]; otherwise it is not read.
+            kernels: [W U] [P, G * M * h, k + h]; if modules score themselves, W and U.
 
         Returns:
-            Shared states h [N, P, h, B] and p [N, P, M, B]; and the scores [N, P, M, B] if they are priced.
+            The shared states h [N, P, h, B] and p [N, P, M, B]; and the scores [N, P, M, B] if they are
+            penalised.
         """
         return custom_gradient(self._with_gradient)(tokens, routing, score, *kernels)
 
@@ -51,7 +52,7 @@ class Scan:
 
         def gradient(*args, upstream=None):
             given = args if upstream is None else upstream
-            given = given if len(given) > 1 else given[0]  # JAX gives one tuple
+            given = given if len(given) > 1 else given[0]  # JAX passes one tuple
             way_back = ScanGradient(self.cell, self.layout, self.route, routing, score, kernels, kept)
             return way_back(*given)
 
@@ -91,7 +92,7 @@ class Scan:
         return kept, last
 
     def _keep(self):
-        """Return empty storage for the values kept by token; a tuple where there are several of a kind."""
+        """Return empty storage for the values kept per token, as a tuple if there are several of a kind."""
         layout, by_weight = self.layout, [self.layout.members, self.layout.modules, self.layout.batch]
         keep = {
             "inputs": layout.token_rows(1, layout.members, layout.inputs + layout.width, layout.batch)[0],

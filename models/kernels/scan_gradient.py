@@ -1,4 +1,4 @@
-"""The gradient of `modtf.models.kernels.scan`: from the last token to the first."""
+"""The gradient of `modtf.models.kernels.scan`, from the last token to the first."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,14 +11,14 @@ from modtf.models.kernels.scan_layout import ScanLayout
 
 
 class ScanGradient:
-    """The way back through one scan. What is called of_x is the gradient of x.
+    """The backward pass of one scan. A name `of_x` is the gradient with respect to x.
 
-    The kernels' gradients are summed up token by token, while the gates' are still in the cache.
+    The kernels' gradients are summed token by token, while the gates' gradients are still in the cache.
 
     Args:
-        cell, layout, route: of the `Scan`.
-        routing, score, kernels: as it was given.
-        kept: what it kept, by token.
+        cell, layout, route: those of the `Scan`.
+        routing, score, kernels: the arguments of the `Scan`.
+        kept: the values that the scan kept, per token.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ def vector_jacobian(function: Callable[[Any], Any], x: Any, upstream: Any) -> An
     """Return the gradient of sum(function(x) * upstream) with respect to x, inside any loop.
 
     Args:
-        function: from one tensor to one.
-        x: where it is differentiated.
-        upstream: of the shape of function(x).
+        function: maps one tensor to one tensor.
+        x: the point of differentiation.
+        upstream: has the shape of function(x).
     """
     if keras.backend.backend() == "jax":
         import jax

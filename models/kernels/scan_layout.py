@@ -12,22 +12,22 @@ from modtf.models.kernels.by_device import by_device
 class ScanLayout:
     """The sizes of one scan. The rows of a product of all gates are ordered [G, M, h].
 
-    Where modules score themselves (`scored`), the products of the token and of the state are apart, because
-    a score weighs both; else they are one.
+    If modules score themselves (`scored`), the products of the token and of the state are separate, because
+    a score weights both. Otherwise they are one product.
     """
 
     members: int  # P
     gates: int  # G
     modules: int  # M
-    width: int  # h, of a state
+    width: int  # h, the width of a state
     states: int
-    inputs: int  # k, of a token
+    inputs: int  # k, the width of a token
     num_tokens: Any  # N
     batch: Any  # B
     scored: bool
     dtype: Any  # of states, sums and weights
-    product_dtype: Any = None  # in which matrices are multiplied; `dtype` unless it is given
-    priced: bool = False  # whether the scan returns the scores, too
+    product_dtype: Any = None  # of the matrix products; `dtype` by default
+    priced: bool = False  # whether the scan also returns the scores
 
     @property
     def by_state(self) -> list:
@@ -46,7 +46,7 @@ class ScanLayout:
 
     @property
     def reads(self) -> list[slice]:
-        """The rows of [x ; h] that each product reads."""
+        """Return the rows of [x ; h] that each product reads."""
         return [slice(0, self.inputs), slice(self.inputs, None)] if self.scored else [slice(None)]
 
     def product(self, a, b):
@@ -75,7 +75,7 @@ class ScanLayout:
     def sum_width(self, terms):
         """Sum over the width, [P, M, h, B] -> [P, M, B].
 
-        On a CPU as a product with ones: that is vectorised.
+        On a CPU it is a product with ones, which is vectorised.
         """
         ones = ops.repeat(ops.eye(self.modules, dtype=self.dtype), self.width, axis=1)
         return ops.matmul(ones, ops.reshape(terms, [self.members, self.modules * self.width, self.batch]))

@@ -6,23 +6,24 @@ from keras import ops
 from modtf.models.kernels.by_device import by_device
 from modtf.models.kernels.gradients import custom_gradient
 
-LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only where it is about this short
+LONGEST_SUM, PIECE = 16, 8  # XLA vectorises a sum over an outer axis only up to about this length
 
 
 @by_device(accelerator=lambda length, part, from_nothing=False: part(0, length))
 def in_pieces(length, part, from_nothing=False):
-    """Return the sum of part(start, size) over the whole length; on a CPU, a long sum is made in pieces that
+    """Return the sum of part(start, size) over the whole length. On a CPU, a long sum is made in pieces that
     XLA vectorises.
 
     Args:
-        length: how many terms there are, an int.
-        part: from a start, which may be traced, and an int to the sum of so many terms, of one shape for all.
-        from_nothing: the first piece is one of the loop, too, so that what it reads lies in memory. Otherwise
-            XLA makes that in the piece, which is slow where much is read often.
+        length: the number of terms, an int.
+        part: maps a start, which may be traced, and an int size to the sum of that many terms. All sums have
+            one shape.
+        from_nothing: whether the first piece is part of the loop, too. Its inputs are then in memory.
+            Otherwise XLA computes them inside the piece, which is slow if they are read often.
     """
     if length <= LONGEST_SUM:
         return part(0, length)
-    # three pieces or more: XLA would unroll a loop of a single turn, and fuse all into one slow sum
+    # At least three pieces: XLA would unroll a loop of one iteration and fuse everything into one slow sum.
     size = next(n for n in range(PIECE, 0, -1) if length % n == 0)
     first = ops.zeros_like(part(0, size)) if from_nothing else part(0, size)
     begin = 0 if from_nothing else 1
@@ -30,13 +31,13 @@ def in_pieces(length, part, from_nothing=False):
 
 
 def sum_of_products(a, b, product=ops.multiply, from_nothing=False):
-    """sum_k product(a_k, b_k) over axis 1: [G, k, ...] -> [G, ...].
+    """Return sum_k product(a_k, b_k) over axis 1: [G, k, ...] -> [G, ...].
 
-    Not differentiable where k is large: for use in gradients that are written out.
+    It is not differentiable if k is large; use it in gradients that are written out.
 
     Args:
-        a, b: with k numbers in axis 1.
-        product: of two pieces; it may add axes after axis 1.
+        a, b: tensors with k numbers in axis 1.
+        product: the product of two pieces; it may add axes after axis 1.
         from_nothing: see `in_pieces`.
     """
 
@@ -52,7 +53,8 @@ def _wide(x):
 
 
 def piece_of(tensor, axis, start, size):
-    """tensor[start : start + size] of one axis, [.., length, ..] -> [.., size, ..]; `start` may be traced."""
+    """Return tensor[start : start + size] of one axis, [.., length, ..] -> [.., size, ..]. `start` may be
+    traced."""
     if size == tensor.shape[axis]:
         return tensor
     begin, sizes = [0] * len(tensor.shape), list(ops.shape(tensor))
@@ -62,9 +64,9 @@ def piece_of(tensor, axis, start, size):
 
 @custom_gradient
 def softmax(logits):
-    """Softmax over axis 1 of [P, M, T], without the transposition a backend's own would make.
+    """Return the softmax over axis 1 of [P, M, T], without the transposition of a backend's own softmax.
 
-    The gradient is written out for its sum over many modules (see `sum_of_products`).
+    The gradient is written out because of its sum over many modules (see `sum_of_products`).
     """
     unnormalised = ops.exp(logits - ops.max(logits, axis=1, keepdims=True))
     shares = unnormalised / ops.sum(unnormalised, axis=1, keepdims=True)
@@ -76,7 +78,7 @@ def softmax(logits):
 
 
 def softmax_gradient(shares, upstream):
-    """From the gradient of softmax's result, `shares`, to that of its logits; all [P, M, T]."""
+    """Return the gradient of the logits from that of the softmax's result, `shares`; all [P, M, T]."""
     return shares * (upstream - sum_of_products(upstream, shares)[:, None])
 
 

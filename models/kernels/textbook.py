@@ -1,6 +1,6 @@
-"""The plain form of every kernel, as one writes it first: the oracle of the tests, and what to read first.
+"""The plain form of every kernel. It is the oracle of the tests and a good start for reading.
 
-Same arguments, same results; the backend derives the gradients, and everything is in memory at once.
+Arguments and results are the same. The backend derives the gradients, and everything is in memory at once.
 """
 
 import math
@@ -19,7 +19,7 @@ def weigh(h, weight):
 
 
 def mixture(kernel, bias, h, activation):
-    """sum_m p_m (W_m h_m + b_m), module by module.
+    """Return sum_m p_m (W_m h_m + b_m), module by module.
 
     Args:
         kernel, bias: [P, outputs, M * k] and [P, outputs, M].
@@ -44,7 +44,7 @@ def attend(query, key, value):
 
 
 def scan(cell, layout, route, tokens, routing, score, *kernels):
-    """`modtf.models.kernels.scan.Scan` as a loop: a cell's `step`, token by token."""
+    """Run `modtf.models.kernels.scan.Scan` as a loop over tokens of a cell's `step`."""
     by_module = [layout.members, layout.modules, layout.gates, layout.width, layout.batch]
     states = layout.zeros(layout.states, *layout.by_state)
     hidden, activations = [], []

@@ -1,5 +1,5 @@
-"""Routers: where the activation probabilities come from. One file and one line here adds a variant;
-`modtf.register_router` does so from outside. No Keras is imported before a router is."""
+"""Routers, which compute the activation probabilities. One file and one line here add a variant;
+`modtf.register_router` adds one from outside. Importing this module does not import Keras."""
 
 from collections.abc import Callable, Mapping
 from inspect import signature
@@ -77,9 +77,10 @@ ROUTERS: Registry[type["Router"]] = Registry(
 
 
 def default_variants(family: Family | None = None) -> list[str]:
-    """Return the variants that run by default:
+    """Return the variants that run by default.
 
-    a family's own; beside the published four, which belong to no family, also the routers of plug-ins.
+    These are a family's own. The published four, which belong to no family, are joined by the routers of
+    plug-ins.
     """
     variants = PUBLISHED if family is None else family.variants
     names = [variant.name for variant in variants if variant.by_default]
@@ -87,7 +88,7 @@ def default_variants(family: Family | None = None) -> list[str]:
 
 
 def make_router(variant: str, setup: "RouterSetup", options: Mapping[str, Any]) -> "Router":
-    """Make the router of a name with these options; raise `ValueError` on unknown or refused options."""
+    """Make the router of a name with these options. Raise `ValueError` for unknown or invalid options."""
     router = ROUTERS[variant]
     what, known = f"the router variant={variant!r}", options_of(router, "__init__", skip=2)
     check_known_options(what, options, known)
@@ -107,6 +108,6 @@ def register_router(name: str) -> Callable[[type["Router"]], type["Router"]]:
     `--variant=name`.
 
     Raises:
-        ValueError: if the name is taken, or the class is no whole router.
+        ValueError: if the name is taken, or the class is not a complete router.
     """
     return ROUTERS.register(name)

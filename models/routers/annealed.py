@@ -13,14 +13,16 @@ from modtf.models.routers.base import Router, RouterSetup
 
 @register_router("annealed")
 class Annealed(Router):
-    """The softmax of the scores over a temperature that goes from `start` to `end` in `steps` training steps,
-    exponentially, and stays there (Jang, Gu, Poole 2017, "Categorical Reparameterization with
-    Gumbel-Softmax", without its noise). Evaluation takes the temperature of the step reached.
+    """The softmax of the scores over a temperature that goes exponentially from `start` to `end`.
+
+    It takes `steps` training steps and then stays at `end` (Jang, Gu, Poole 2017, "Categorical
+    Reparameterization with Gumbel-Softmax", without its noise). Evaluation uses the temperature of the
+    current step.
 
     Args:
         modules: M; R by default.
         start, end: temperatures, from 0.001 to 1000.
-        steps: at least 1; those of the protocol, or fewer.
+        steps: at least 1; at most the protocol's training steps.
     """
 
     needs_scores = True

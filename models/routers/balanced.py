@@ -1,4 +1,4 @@
-"""`balanced`: how many modules share a token, and what keeps them in even use, apart from each other."""
+"""The router `balanced`, which sets the number of modules per token and the load balancing separately."""
 
 import numpy as np
 from keras import ops
@@ -15,23 +15,24 @@ SCOPES = ("batch", "sequence")
 
 @register_router("balanced")
 class Balanced(Router):
-    """The softmax over the scores of the k chosen modules; scores learn as if p were the softmax of all.
+    """The softmax over the scores of the k chosen modules. Scores learn as if p were the softmax of all.
 
-    One estimator for every k, straight through the choice (Bengio, Léonard, Courville 2013): models of two k
-    differ in k alone. With k = M it is `modular`, with k = 1 and `auxiliary` it is `switch`. All modules are
-    computed, whatever k.
+    One estimator serves every k, straight through the choice (Bengio, Léonard, Courville 2013), so two models
+    can differ in k alone. With k = M it is `modular`; with k = 1 and `auxiliary` it is `switch`. All modules
+    are computed, whatever k.
 
     Args:
         modules: M; R by default.
         k: from 1 to M, which is the default.
-        balance: "auxiliary": the penalty `strength` * M * sum_m f_m P_m, f and P the mean p over the scope, f
-            without a gradient (Fedus, Zoph, Shazeer 2022). "bias": the k largest of softmax plus a bias are
-            chosen; after every training step it rises by `rate` where fewer tokens than the mean chose the
-            module, and falls where more did (Wang et al. 2024); k is below M then. "none".
-        strength: of the penalty, from 0 to 1e6.
-        rate: of the bias, from 0 to 1.
-        scope: of the penalty: the whole "batch"; or every "sequence" (example) by itself, and their mean. An
-            example of the mlp is one token, which would be asked to spread over the modules.
+        balance: "auxiliary": the penalty `strength` * M * sum_m f_m P_m, where f and P are the mean p over
+            the scope and f has no gradient (Fedus, Zoph, Shazeer 2022). "bias": the k largest of softmax plus
+            a bias are chosen. After every training step the bias rises by `rate` for modules that fewer
+            tokens chose than the mean, and falls by it for those that more chose (Wang et al. 2024). It needs
+            k < M. "none": no balancing.
+        strength: the factor of the penalty, from 0 to 1e6.
+        rate: the step of the bias, from 0 to 1.
+        scope: the tokens of one penalty: the whole "batch", or every "sequence" (example) by itself,
+            averaged. An example of the mlp is one token, which would have to spread over the modules.
     """
 
     needs_scores = True
@@ -74,7 +75,7 @@ class Balanced(Router):
 
     def penalty(self, activation):
         used = ops.mean(activation, axis=2, keepdims=True)
-        if self.scope == "sequence":  # tokens lie [replicas, N, B]
+        if self.scope == "sequence":  # tokens have the order [replicas, N, B]
             replica, own = replica_context(), ops.cast(self._batch_size, "int32")
             shared_by = 1 if replica is None else replica.num_replicas_in_sync
             by_example = ops.reshape(activation, [*activation.shape[:2], shared_by, -1, own])

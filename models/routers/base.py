@@ -24,32 +24,32 @@ class RouterSetup:
     `Dense` and `TwoLayer` of `modtf.models` take `initial` and `dtype`.
     """
 
-    initial: InitialWeights  # draws initial weights
+    initial: InitialWeights  # draws the initial weights
     num_rules: int  # R
     width: int  # of `rule_features`
-    #: hidden units that the architecture gives a network on `rule_features`, by number of modules; None
-    #: where one dense layer is enough, because the features are learned already
+    #: maps the number of modules to the hidden units of the router's network on `rule_features`. None if one
+    #: dense layer is enough, because the features are learned already
     hidden: Callable[[int], int] | None = None
     use_bias: bool = True
     dtype: Any = None
-    name: str = "router"  # unique within the model; names the weights' random numbers
+    name: str = "router"  # unique in the model; keys the weights' random numbers
 
 
 def whole_batch(values):
-    """Values [P, K, T] of a batch's tokens, of all replicas that share it; with their gradient."""
+    """Return values [P, K, T] of a batch's tokens, from all replicas that share it, with their gradient."""
     replica = replica_context()
     if replica is None:
         return values
     with noted():  # gathering has a gradient of its own
         gathered = replica.all_gather(values, axis=2)
-    return ops.reshape(gathered, [*values.shape[:2], -1])  # it has forgotten its shape
+    return ops.reshape(gathered, [*values.shape[:2], -1])  # restores the shape, which gathering loses
 
 
 def shared_loss(loss):
     """Return the loss that a replica adds to the model's losses.
 
-    All replicas add to one list, and each reads the whole list afterwards, although it has a gradient of its
-    own loss only.
+    All replicas add to one list, and each reads the whole list afterwards. Each has the gradient of its own
+    loss only.
     """
     replica = replica_context()
     if replica is None:
@@ -58,12 +58,12 @@ def shared_loss(loss):
 
 
 class Router(keras.layers.Layer):
-    """Gives the activation probabilities p [P, M, T], which sum to 1 over the M modules.
+    """A router: it computes the activation probabilities p [P, M, T], which sum to 1 over the M modules.
 
-    A subclass writes `call`, and a constructor if it has options: keyword arguments, set by
-    `modtf.build(..., router={"strength": 0.5})`. It passes `modules` on if their number is free. P counts the
-    members, which never see each other, and T the tokens. Example: modules score themselves, and uneven use
-    has a price.
+    A subclass defines `call`, and a constructor if it has options: keyword arguments, set by
+    `modtf.build(..., router={"strength": 0.5})`. The constructor passes `modules` on if their number is free.
+    P counts the members, which never see each other, and T the tokens. In this example modules score
+    themselves, and uneven load is penalised.
 
         @modtf.register_router("even")
         class Even(modtf.models.Router):
@@ -82,24 +82,24 @@ class Router(keras.layers.Layer):
                 return self.strength * ops.sum((usage - 1 / self.num_modules) ** 2, axis=1)
 
     Args:
-        setup: what the model offers.
+        setup: the values that the model offers.
         modules: M; R by default.
 
     Raises:
-        ValueError: if `modules` is no integer of at least 1.
+        ValueError: if `modules` is not an integer of at least 1.
     """
 
     needs_scores: ClassVar[bool] = False  # whether modules must score themselves
-    #: a promise that p is a function of the rule alone: how modules are used under another distribution of
-    #: the rules then follows, and is not sampled
+    #: a promise that p is a function of the rule alone. The load under another distribution of the rules then
+    #: follows from p, without sampling
     depends_only_on_rule: ClassVar[bool] = False
-    penalty_name: ClassVar[str | None] = None  # under which `penalty` is reported, if there is one
-    #: what tuning tries for its options where nobody says otherwise: ("strength=0.1:10:log", "k=1,2,4"), see
-    #: `modtf.space`. Values that the constructor refuses, with so many rules and modules, are left out
+    penalty_name: ClassVar[str | None] = None  # the name under which `penalty` is reported, if there is one
+    #: the values of its options that tuning tries by default: ("strength=0.1:10:log", "k=1,2,4"), see
+    #: `modtf.space`. Values that the constructor rejects for the number of rules and modules are left out
     tunable: ClassVar[tuple[str, ...]] = ()
     penalises_scores: ClassVar[bool] = False  # whether `penalty` is called with (activation, scores)
-    #: whether p of a token depends on the other tokens of its batch; a recurrence, which sees one token of
-    #: every example at once, refuses such a router
+    #: whether p of a token depends on other tokens of its batch. A recurrence, which sees one token of every
+    #: example at a time, rejects such a router
     sees_batch: ClassVar[bool] = False
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None):
@@ -112,14 +112,14 @@ class Router(keras.layers.Layer):
         self.built = True
 
     def keep(self, name: str, values: Any, dtype: str | None = None) -> Any:
-        """Keep a number or an array of each member that is not trained, for `extra_input` and `advance`.
+        """Keep a number or an array per member that is not trained, for `extra_input` and `advance`.
 
-        Whatever differs between members has to be kept: in training one model stands in for each in turn.
-        It is saved with the model, put into checkpoints, and the best weights have the one of their step.
-        `call` must not read it: what it needs of it comes by `extra_input`, once for all tokens.
+        Keep everything that differs between members this way: in training one model represents each in turn.
+        The values are saved with the model and in checkpoints, and the best weights have those of their step.
+        `call` must not read them; `extra_input` passes them on, once for all tokens.
 
         Args:
-            values: at the beginning, [P, ...].
+            values: the initial values, [P, ...].
             dtype: the model's own by default.
         """
         how: dict[str, Any] = {"dtype": dtype, "trainable": False, "aggregation": "only_first_replica"}
@@ -132,16 +132,16 @@ class Router(keras.layers.Layer):
             raise ValueError(f"k={k} is more than the {self.num_modules} modules.")
         return int(k)
 
-    # What a router writes.
+    # A router defines these.
 
     def call(self, rule=None, rule_features=None, scores=None):
-        """p of all tokens; in a recurrence, if it needs scores, of one step's.
+        """Return p of all tokens, or of one step's tokens in a recurrence whose router needs scores.
 
         Args:
             rule: one-hot rules [P, R, T].
-            rule_features: what the architecture makes of them, [P, setup.width, T]; the rules themselves
-                where it makes nothing.
-            scores: what every module scores itself with, [P, M, T]; None unless `needs_scores`.
+            rule_features: the architecture's features of the rules, [P, setup.width, T]; the rules themselves
+                if it has none.
+            scores: the modules' scores of themselves, [P, M, T]; None unless `needs_scores`.
 
         Returns:
             p [P, M, T], at least 0 and with sum 1 over M.
@@ -149,20 +149,21 @@ class Router(keras.layers.Layer):
         raise NotImplementedError
 
     def extra_input(self, rule, training: bool):
-        """Return what `call` gets of each token as its argument `extra`: noise of this training step, a
-        temperature, a bias. In a recurrence it is called once for all tokens, before the loop.
+        """Return the argument `extra` of `call`: noise of this training step, a temperature, or a bias.
+
+        A recurrence calls it once for all tokens, before the loop.
 
         Args:
             rule: one-hot rules [P, R, T].
-            training: whether this is a training step, and no evaluation.
+            training: whether this is a training step, not an evaluation.
 
         Returns:
-            [P, K, T], or [P, K, 1] where it is the same for all tokens, without a gradient; or None.
+            [P, K, T], or [P, K, 1] if it is the same for all tokens, without a gradient; or None.
         """
         return
 
     def advance(self, activation):
-        """Update the kept values, given p [P, M, T] of a training step; evaluation never calls it."""
+        """Update the kept values, given p [P, M, T] of a training step. Evaluation never calls it."""
 
     def penalty(self, activation):
         """Return the penalty [P] that is added to each member's loss, from p of a whole batch, [P, M, T].
@@ -171,14 +172,14 @@ class Router(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    # What models and evaluation call: the same, with the shapes checked.
+    # Models and evaluation call these, which check the shapes.
 
     @contextlib.contextmanager
     def during(self, training: bool, batch_size: Any = None) -> Iterator[None]:
-        """While the model's forward pass is written down: whether it is one of a training step, and of how
-        many examples.
+        """Set, while the forward pass is traced, whether it is a training step and the number of its
+        examples.
 
-        (What Keras tells layers inside a model does not reach them in `stateless_call`, as JAX trains.)
+        Under JAX, Keras does not pass this on to layers in `stateless_call`.
         """
         self._trains, self._batch_size = training, batch_size
         try:
@@ -188,7 +189,7 @@ class Router(keras.layers.Layer):
 
     def token_numbers(self, num_tokens: Any):
         """Return the positions of T tokens in their batch, int32 [T]; in the whole batch if replicas share
-        it. Tokens lie [N, B]: the first of every example comes before the second of any."""
+        it. The order is [N, B]: the first token of every example comes before the second of any."""
         numbers, replica = ops.arange(num_tokens, dtype="int32"), replica_context()
         if replica is None:
             return numbers
@@ -212,7 +213,7 @@ class Router(keras.layers.Layer):
         return self.route_given(rule, rule, scores, extra)
 
     def route(self, rule, rule_features, scores=None):
-        """`call`; raises `ValueError` where p has not the shape [P, M, T]."""
+        """Return the result of `call`. Raise `ValueError` if p does not have the shape [P, M, T]."""
         return self.route_given(rule, rule_features, scores, self.extra_of(rule))
 
     def extra_of(self, rule):
@@ -230,7 +231,7 @@ class Router(keras.layers.Layer):
         return p
 
     def penalise(self, activation, scores=None):
-        """`penalty`; raises `ValueError` where it is not one number per member."""
+        """Return the result of `penalty`. Raise `ValueError` if it is not one number per member."""
         given = [activation, *([scores] if self.penalises_scores else [])]
         penalty = self.penalty(*map(whole_batch, given))
         if tuple(penalty.shape) != (self.num_members,):
@@ -242,6 +243,6 @@ class Router(keras.layers.Layer):
 
 
 def noise_keys(initial: InitialWeights, name: str = "router") -> np.ndarray:
-    """Two 31-bit numbers for every member [P, 2], from (task, seed): the same in any company."""
+    """Return two 31-bit numbers per member [P, 2], from (task, seed), independent of the other members."""
     keys = [random_key(task, seed, f"{name} noise") % (1 << 62) for task, seed in initial.members]
     return np.array([[key & 0x7FFFFFFF, key >> 31] for key in keys], np.int32)

@@ -12,19 +12,20 @@ from modtf.models.routers.base import Router, RouterSetup
 
 @register_router("bias_balanced")
 class BiasBalanced(Router):
-    """The k modules with the largest share of the softmax plus bias are chosen; the softmax over their
-    scores, without the bias, weighs them (Wang, Gao, Zhao, Sun, Dai 2024, "Auxiliary-Loss-Free Load Balancing
-    Strategy for Mixture-of-Experts").
+    """A router that chooses the k modules with the largest softmax plus bias, and weights them by their
+    scores.
 
-    After every training step the bias of a module that fewer tokens chose than the mean rises by `rate`, that
-    of one that more chose falls by it. No gradient sees the bias. The paper's gates are sigmoids of the
-    affinities, to which it adds the bias; here p has the sum 1, and the bias is added to the softmax. With
-    k = 1, p is 1 and no score has a gradient.
+    The weights are the softmax over the chosen modules' scores, without the bias (Wang, Gao, Zhao, Sun, Dai
+    2024, "Auxiliary-Loss-Free Load Balancing Strategy for Mixture-of-Experts"). After every training step the
+    bias rises by `rate` for modules that fewer tokens chose than the mean, and falls by it for those that
+    more chose. The bias has no gradient. The paper's gates are sigmoids of the affinities, to which it adds
+    the bias. Here p sums to 1, and the bias is added to the softmax. With k = 1, p is 1 and no score has a
+    gradient.
 
     Args:
         modules: M; R by default.
         k: from 1 to M.
-        rate: of the bias, from 0 to 1; 0.001 in the paper.
+        rate: the step of the bias, from 0 to 1; 0.001 in the paper.
     """
 
     needs_scores = True

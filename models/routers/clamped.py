@@ -1,4 +1,4 @@
-"""`clamped`: fixed routing, from perfect to useless. Modules learn under it alone."""
+"""The router `clamped`: fixed routing, from perfect to useless. Only the modules learn under it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,10 +19,11 @@ def clamped_matrix(num_rules: int, matrix: str = "spread", amount: float = 0.0) 
     """Return A [R, R], p(module | rule), as a function of options alone.
 
     Args:
-        num_rules: R, and as many modules; rule r has its share in module r.
-        matrix: "spread": the share 1 - amount, the rest even over the other modules. "block": rules in blocks
-            of `amount`, each even over as many modules. "collapsed": the same, over the first half of these.
-        amount: 0 to 1 of "spread"; else a divisor of R, an even one of "collapsed".
+        num_rules: R, also the number of modules; rule r has its share in module r.
+        matrix: "spread": the share 1 - amount, and the rest evenly over the other modules. "block": rules in
+            blocks of `amount`, each spread evenly over as many modules. "collapsed": the same, over the first
+            half of these.
+        amount: 0 to 1 for "spread"; otherwise a divisor of R, which must be even for "collapsed".
 
     Example:
         >>> clamped_matrix(4, "block", 2)[:2]
@@ -52,7 +53,7 @@ def final_matrices(folder: str, members: Sequence[tuple[Task, int]]) -> np.ndarr
     finished cell.
 
     Raises:
-        ValueError: where it has none of a member.
+        ValueError: if the folder lacks the matrix of a member.
     """
     try:
         with np.load(Path(folder, "activation.npz"), allow_pickle=False) as found:
@@ -66,17 +67,17 @@ def final_matrices(folder: str, members: Sequence[tuple[Task, int]]) -> np.ndarr
 
 @register_router("clamped")
 class Clamped(Router):
-    """p is the rule's row of a matrix that its options say, or one module drawn from it for each token: what
-    does it cost if modules are trained under this routing?
+    """A router that takes p from the rule's row of a fixed matrix, or samples one module per token from it.
 
-    Draws are functions of member, token and the rules of the whole batch, in training and evaluation alike:
-    batches have rules of their own, whatever their split, so none shares its draws with another.
+    It measures the cost of training modules under this routing. Samples are functions of member, token and
+    the rules of the whole batch, in training and evaluation alike. Each batch has its own rules, whatever its
+    split, so no two batches share their samples.
 
     Args:
-        matrix, amount: see `clamped_matrix`; by default that of `gt_modular`.
-        hard: whether one module is drawn for every token; else p is the row itself.
-        of: in their place the folder of a finished cell of as many modules: every member has the last
-            matrix that the same member had there: a paired run.
+        matrix, amount: see `clamped_matrix`; by default the matrix of `gt_modular`.
+        hard: whether one module is sampled for every token; otherwise p is the row itself.
+        of: used in place of the matrix: the folder of a finished cell with as many modules. Every member
+            reuses the final matrix of the same member there (a paired run).
 
     Example:
         >>> modtf.build(task, "clamped", router={"of": "runs/mlp_r8-0123abcd"})  # doctest: +SKIP
@@ -111,7 +112,7 @@ class Clamped(Router):
             ends[..., -1] = 1.0
             begins = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=-1)
             self.rows = {"begins": begins, "ends": ends}
-        if of is not None:  # a member's own, which goes where its state goes
+        if of is not None:  # kept per member, because it is the member's own
             self.rows = {name: self.keep(name, rows) for name, rows in self.rows.items()}
 
     def extra_input(self, rule, training):

@@ -17,14 +17,14 @@ class Cosine(Router):
     (Chi, Dong, Huang, Dai, Ma, Patra, Singhal, Bajaj, Song, Mao, Huang, Wei 2022, "On the Representation
     Collapse of Sparse Mixture of Experts").
 
-    The token is the vector of its M scores, projected to a few dimensions: the paper projects the token's
-    own features, which architectures do not hand to routers, and chooses one module. It has weights: the rnn
-    runs it step by step.
+    The token is the vector of its M scores, projected to a few dimensions. The paper projects the token's own
+    features, which architectures do not pass to routers, and chooses one module. The router has weights, so
+    the rnn runs it step by step.
 
     Args:
         modules: M; R by default.
-        dimensions: of the embeddings.
-        temperature: about which the learned one starts, from 0.001 to 1000.
+        dimensions: the number of dimensions of the embeddings.
+        temperature: the initial value of the learned temperature, from 0.001 to 1000.
     """
 
     needs_scores = True

@@ -10,14 +10,15 @@ from modtf.models.routers.base import Router, RouterSetup, whole_batch
 
 @register_router("expert_choice")
 class ExpertChoice(Router):
-    """Every module takes the `capacity` * T / M tokens of the batch in which its share of the softmax is
-    largest; a token's p are the shares of the modules that took it, divided by their sum (Zhou, Lei, Liu, Du,
-    Huang, Zhao, Dai, Chen, Le, Laudon 2022, "Mixture-of-Experts with Expert Choice Routing").
+    """A router where every module takes the `capacity` * T / M tokens with its largest softmax shares in a
+    batch.
 
-    So all modules take equally many tokens, in every batch. The paper leaves a token that no module took to
-    the residual connection, and does not divide; here p has the sum 1, and such a token keeps the whole
-    softmax. p of a token depends on its batch, in evaluation, too: a recurrence refuses it, and `adaptation`
-    is sampled.
+    A token's p are the shares of the modules that took it, divided by their sum (Zhou, Lei, Liu, Du, Huang,
+    Zhao, Dai, Chen, Le, Laudon 2022, "Mixture-of-Experts with Expert Choice Routing"). All modules take
+    equally many tokens in every batch. The paper leaves a token that no module took to the residual
+    connection, and does not divide. Here p sums to 1, and such a token keeps the whole softmax. A token's p
+    depends on its batch, in evaluation, too. A recurrence therefore rejects this router, and `adaptation` is
+    sampled.
 
     Args:
         modules: M; R by default.

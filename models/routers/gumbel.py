@@ -13,17 +13,17 @@ from modtf.models.routers.base import Router, RouterSetup, noise_keys
 
 @register_router("gumbel")
 class Gumbel(Router):
-    """p is 1 for the module whose score plus Gumbel noise is largest, which draws from the softmax of the
-    scores; scores learn as if p were the softmax of the noisy scores over a temperature, straight through
-    (Jang, Gu, Poole 2017, "Categorical Reparameterization with Gumbel-Softmax"; Maddison, Mnih, Teh 2017,
-    "The Concrete Distribution").
+    """A router where p is 1 for the module with the largest score plus Gumbel noise.
 
-    Noise is drawn in training alone, every number from (task, seed, step, token, module), whatever replica
-    has the token; in evaluation p is 1 for the largest score.
+    This samples from the softmax of the scores. Scores learn as if p were the softmax of the noisy scores
+    over a temperature, straight through (Jang, Gu, Poole 2017, "Categorical Reparameterization with
+    Gumbel-Softmax"; Maddison, Mnih, Teh 2017, "The Concrete Distribution"). There is noise in training only.
+    Each number depends on (task, seed, step, token, module), whichever replica has the token. In evaluation p
+    is 1 for the largest score.
 
     Args:
         modules: M, at most 127; R by default.
-        temperature: of the gradient, from 0.001 to 1000.
+        temperature: the temperature of the gradient, from 0.001 to 1000.
     """
 
     needs_scores = True

@@ -1,5 +1,5 @@
-"""The published routers, from least to most informed, and none at all: `monolithic`, `modular`, `modular_op`,
-`gt_modular`, `uniform`."""
+"""The published routers, from least to most informed (`monolithic`, `modular`, `modular_op`, `gt_modular`),
+and the uninformed `uniform`."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class SingleModule(Router):
 
 @register_router("modular")
 class SelfScored(Router):
-    """`modular`: the softmax of the scores that each module gives itself, from the token and the rule."""
+    """`modular`: the softmax of each module's score of itself, from the token and the rule."""
 
     needs_scores = True
 
@@ -36,7 +36,7 @@ class SelfScored(Router):
 
 @register_router("modular_op")
 class RuleOnly(Router):
-    """`modular_op`: the softmax of one dense layer on the rule's features, or of two where these are not
+    """`modular_op`: the softmax of one dense layer on the rule's features, or of two if these are not
     learned."""
 
     depends_only_on_rule = True
@@ -56,11 +56,11 @@ class RuleOnly(Router):
 
 @register_router("gt_modular")
 class GroundTruth(Router):
-    """`gt_modular`, the oracle: p is the rule as one-hot, module c for rule c."""
+    """`gt_modular`, the oracle: p is the one-hot rule, module c for rule c."""
 
     depends_only_on_rule = True
 
-    def __init__(self, setup: RouterSetup):  # without options
+    def __init__(self, setup: RouterSetup):  # it has no options
         super().__init__(setup)
 
     def call(self, rule=None, rule_features=None, scores=None):
@@ -69,9 +69,9 @@ class GroundTruth(Router):
 
 @register_router("uniform")
 class Uniform(Router):
-    """p = 1 / M: what a random choice is on average, without its noise, as with tokens sent to modules at
+    """p = 1 / M, the average of random routing without its noise, as with tokens sent to modules at
     random (Zuo, Liu, Jiao, Kim, Hassan, Zhang, Gao, Zhao 2022, "Taming Sparsely Activated Transformer with
-    Stochastic Experts"). What modules learn then, no routing taught them.
+    Stochastic Experts"). Modules then learn without any information from the routing.
 
     Args:
         modules: M; R by default.

@@ -11,22 +11,22 @@ from modtf.models.routers.base import Router, RouterSetup
 
 @register_router("switch")
 class Switch(Router):
-    """p is 1 for the module of the largest score; scores learn as if p were their softmax, and uneven use has
-    a price (Fedus, Zoph, Shazeer 2022, "Switch Transformers: Scaling to Trillion Parameter Models with Simple
-    and Efficient Sparsity").
+    """A router where p is 1 for the module with the largest score, and uneven load is penalised.
 
-    The penalty is `strength` * M * sum_m f_m P_m, with f_m the share of a batch's tokens that module m got
-    and P_m its mean probability: its gradient is the paper's, its value that with f_m for P_m, which p alone
-    shows. Even use costs `strength`, a single module M times that.
+    Scores learn as if p were their softmax (Fedus, Zoph, Shazeer 2022, "Switch Transformers: Scaling to
+    Trillion Parameter Models with Simple and Efficient Sparsity"). The penalty is `strength` * M * sum_m f_m
+    P_m, with f_m the share of a batch's tokens in module m and P_m its mean probability. Its gradient is the
+    paper's; its value uses f_m for P_m, because p alone shows f. Even load costs `strength`, a single module
+    M times as much.
 
-    No module has a capacity, and no token is dropped. The paper weighs the chosen answer with its
-    probability, and learns from it alone; here p has the sum 1, and the gradient asks all modules' answers
-    what they would have changed: it passes straight through the choice (Bengio, Léonard, Courville 2013,
-    "Estimating or Propagating Gradients Through Stochastic Neurons for Conditional Computation").
+    No module has a capacity, and no token is dropped. The paper multiplies the chosen answer by its
+    probability, and learns from that answer alone. Here p sums to 1, and the gradient uses the answers of all
+    modules: it passes straight through the choice (Bengio, Léonard, Courville 2013, "Estimating or
+    Propagating Gradients Through Stochastic Neurons for Conditional Computation").
 
     Args:
         modules: M; R by default.
-        strength: of the penalty, from 0 to 1e6; 0.01 in the paper.
+        strength: the factor of the penalty, from 0 to 1e6; 0.01 in the paper.
     """
 
     needs_scores = True

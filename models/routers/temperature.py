@@ -9,8 +9,8 @@ from modtf.models.routers.base import Router, RouterSetup
 @register_router("temperature")
 class Temperature(Router):
     """The softmax of the scores over a temperature (Hinton, Vinyals, Dean 2015, "Distilling the Knowledge in
-    a Neural Network"): `modular` is 1, below it is sharper, above it flatter. It stays: `annealed` changes
-    it.
+    a Neural Network"). At 1 it is `modular`; it is sharper below and flatter above. The temperature is
+    constant; `annealed` changes it.
 
     Args:
         modules: M; R by default.

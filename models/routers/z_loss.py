@@ -10,16 +10,16 @@ from modtf.models.routers.base import Router, RouterSetup
 
 @register_router("z_loss")
 class ZLoss(Router):
-    """The softmax of the scores, as `modular`; the penalty is `strength` times the mean over tokens of the
-    square of log(sum_m exp(score_m)) (Zoph, Bello, Kumar, Du, Huang, Dean, Shazeer, Fedus 2022, "ST-MoE:
-    Designing Stable and Transferable Sparse Expert Models").
+    """The softmax of the scores, as in `modular`, with a penalty on large scores.
 
-    The paper adds it to a load-balancing loss of sparse experts, for stability; here it stands alone, so that
-    what it does is seen.
+    The penalty is `strength` times the mean over tokens of the square of log(sum_m exp(score_m)) (Zoph,
+    Bello, Kumar, Du, Huang, Dean, Shazeer, Fedus 2022, "ST-MoE: Designing Stable and Transferable Sparse
+    Expert Models"). The paper adds it to a load-balancing loss of sparse experts, for stability. Here it is
+    the only penalty, so that its effect is visible.
 
     Args:
         modules: M; R by default.
-        strength: of the penalty, from 0 to 1e6; 0.001 in the paper.
+        strength: the factor of the penalty, from 0 to 1e6; 0.001 in the paper.
     """
 
     needs_scores = True
