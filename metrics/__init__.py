@@ -1,7 +1,8 @@
-"""Measures of collapse and specialisation, in NumPy and SciPy. Importing this loads no TensorFlow.
+"""Measures of collapse and specialisation, in NumPy and SciPy. Importing this module does not load
+TensorFlow.
 
 Source of the five measures of collapse and specialisation: S. Mittal, Y. Bengio and G. Lajoie, "Is a Modular
-Architecture Enough?", NeurIPS 2022, arXiv:2206.02713. Each diagnostic names its own.
+Architecture Enough?", NeurIPS 2022, arXiv:2206.02713. Each diagnostic cites its own source.
 """
 
 from modtf.metrics.activation_matrix import check_activation_matrix as check_activation_matrix

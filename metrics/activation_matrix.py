@@ -1,4 +1,4 @@
-"""The activation matrix `A [R, M]`, A_rm = p(module m | rule r): made, checked and reduced to module use."""
+"""The activation matrix `A [R, M]`, A_rm = p(module m | rule r): how it is made, checked and reduced to load."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,12 +9,13 @@ from modtf.metrics.distributions import Array, as_numbers, check_distributions, 
 
 
 def check_activation_matrix(matrix: ArrayLike) -> Array:
-    """Return an activation matrix as float64 `[R, M]`, its rows renormalised.
+    """Return an activation matrix as float64 `[R, M]`, with its rows renormalised.
 
-    Row sums may miss 1 by `TOLERANCE` (0.001), which covers float32 accumulation on a device.
+    Row sums may differ from 1 by `TOLERANCE` (0.001), which covers float32 accumulation on a device.
 
     Raises:
-        ValueError: if it is not two-dimensional, empty, not finite, negative, or its rows do not sum to 1.
+        ValueError: if it is not two-dimensional, empty, not finite or negative, or if its rows do not sum to
+            1.
 
     Example:
         >>> check_activation_matrix([[1, 0], [0.5, 0.5]]).shape
@@ -52,14 +53,14 @@ def from_counts(sums: ArrayLike, counts: ArrayLike) -> Array:
     """Return the activation matrix from activations summed per rule.
 
     Args:
-        sums: `[..., R, M]`, the activation probabilities of all tokens of a rule, added up.
+        sums: `[..., R, M]`, the sum of the activation probabilities of all tokens of a rule.
         counts: `[..., R]`, the number of these tokens.
 
     Returns:
-        float64 `[..., R, M]`, rows renormalised.
+        float64 `[..., R, M]`, with rows renormalised.
 
     Raises:
-        ValueError: if the shapes do not match, a rule was never seen, or the rows of the quotient do not sum
+        ValueError: if the shapes do not match, a rule never occurs, or the rows of the quotient do not sum
             to 1 (see `check_distributions`).
 
     Example:
@@ -82,10 +83,11 @@ def from_counts(sums: ArrayLike, counts: ArrayLike) -> Array:
 
 
 def uniform_activation(num_rules: int, num_modules: int | None = None) -> Array:
-    """Return the activation matrix of random routing, the baseline row `random`: all entries 1/M.
+    """Return the activation matrix of random routing, the baseline row `random`: all entries are 1/M.
 
     Raises:
-        ValueError: if there is not at least one rule and one module, or so many do not fit into memory.
+        ValueError: if there is not at least one rule and one module, or if the matrix does not fit into
+            memory.
     """
     num_rules = check_integer("num_rules", num_rules, 1)
     num_modules = num_rules if num_modules is None else check_integer("num_modules", num_modules, 1)
@@ -95,15 +97,17 @@ def uniform_activation(num_rules: int, num_modules: int | None = None) -> Array:
 
 
 def can_specialise(A: Array) -> bool:
-    """Return whether there are at least two rules and two modules; with fewer, every measure is NaN."""
+    """Return whether there are at least two rules and two modules. With fewer, every measure is NaN."""
     return min(A.shape) >= 2
 
 
 def module_use(A: ArrayLike, rule_probs: ArrayLike | None = None) -> Array:
-    """p(m) `[M]`: how often each module is used when rules come with `rule_probs [R]` (uniform for None).
+    """Return p(m) `[M]`, the share of tokens of each module if rules have probabilities `rule_probs [R]`.
+
+    The rules are uniform for None.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
     """
     A, probs = checked(A, rule_probs)
     return np.asarray(probs @ A)

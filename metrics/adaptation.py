@@ -1,4 +1,4 @@
-"""Adaptation: how well module use follows when the rules come with other probabilities."""
+"""Adaptation: how well the load of the modules follows when the rules have other probabilities."""
 
 from functools import lru_cache
 
@@ -21,7 +21,7 @@ def rule_distributions(num_rules: int, num_draws: int = NUM_DRAWS) -> Array:
         float64 `[num_draws, num_rules]`, read-only.
 
     Raises:
-        ValueError: if there is not at least one rule and one draw, or so many do not fit into memory.
+        ValueError: if there is not at least one rule and one draw, or if the result does not fit into memory.
     """
     num_rules, num_draws = check_integer("num_rules", num_rules, 1), check_integer("num_draws", num_draws, 1)
     needed = num_draws * (np.dtype(np.float64).itemsize * num_rules + MEMBER)
@@ -37,15 +37,14 @@ def _drawn(num_rules: int, num_draws: int) -> Array:
 
 
 def adaptation_from_usage(rule_distributions: ArrayLike, usage: ArrayLike) -> float:
-    """mean over k of sum_i |p_k(i) - q_k(i)|, both sorted in descending order.
+    """Return the mean over k of sum_i |p_k(i) - q_k(i)|, with both sorted in descending order.
 
-    Sorting frees the measure from which module serves which rule. The shorter of the two is padded with
-    zeros: a module that is missing is one that is never used, a rule that is missing one that never comes. So
-    modules that are never used change nothing. With fewer modules than rules 0 is out of reach: the rules
-    beyond the M most likely have no partner, and their probability, which the M modules carry besides their
-    own, counts on both sides, so no router gets below the mean over k of 2 sum_{i>M} p_k(i). Compare such
-    models with each other or with the random one, not with 0. The published code halves the sum; this
-    function does not.
+    Sorting makes the measure independent of which module serves which rule. The shorter of the two is padded
+    with zeros: a missing module is never used, and a missing rule never occurs. Unused modules therefore
+    change nothing. With fewer modules than rules 0 cannot be reached. The rules beyond the M most likely have
+    no partner, and the M modules carry their probability in addition to their own, so it counts on both
+    sides. No router gets below the mean over k of 2 sum_{i>M} p_k(i). Compare such models with each other or
+    with random routing, not with 0. The published code halves the sum; this function does not.
 
     Args:
         rule_distributions: p_k `[K, R]`.
@@ -55,7 +54,7 @@ def adaptation_from_usage(rule_distributions: ArrayLike, usage: ArrayLike) -> fl
         0..2, 0 is perfect; NaN for one module or one rule.
 
     Raises:
-        ValueError: if either is not K distributions.
+        ValueError: if one of them is not K distributions.
 
     Example:
         >>> adaptation_from_usage([[0.75, 0.25]], [[0.5, 0.5]])
@@ -70,7 +69,9 @@ def adaptation_from_usage(rule_distributions: ArrayLike, usage: ArrayLike) -> fl
     if min(p.shape[1], q.shape[1]) < 2:
         return float("nan")
     length = p.shape[1]
-    least = np.partition(q, max(0, q.shape[1] - length), axis=1)  # what has no partner: cheaper than sorting
+    least = np.partition(
+        q, max(0, q.shape[1] - length), axis=1
+    )  # entries without a partner; cheaper than sorting
     rest, q = np.split(least, [max(0, q.shape[1] - length)], axis=1)
     difference = np.abs(_descending(p, length) - _descending(q, length)).sum(axis=1) + rest.sum(axis=1)
     return float(np.clip(difference.mean(), 0.0, 2.0))
@@ -90,29 +91,29 @@ def adaptation(
     num_draws: int = NUM_DRAWS,
     rule_frequencies: ArrayLike | None = None,
 ) -> float:
-    """`adaptation_from_usage` over `rule_distributions(R, num_draws)`.
+    """Return `adaptation_from_usage` over `rule_distributions(R, num_draws)`.
 
-    Without `usage` the use of modules under p is p @ A. That is exact where the activation of a token depends
-    on its own rule and inputs alone (mlp; the variants modular_op and gt_modular).
+    Without `usage` the load under p is p @ A. This is exact if the activation of a token depends on its own
+    rule and inputs alone (mlp; the variants modular_op and gt_modular).
 
-    Measured use comes from a sample of tokens, whose rules do not follow p exactly: compared with p itself,
-    even a perfect router is as far off as the sample. Compared with the `rule_frequencies` of that very
-    sample it scores exactly 0.
+    Measured usage comes from a sample of tokens, whose rules do not follow p exactly. Compared with p itself,
+    even a perfect router has the error of the sample. Compared with the `rule_frequencies` of that sample, it
+    scores exactly 0.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
-        usage: measured module use `[K, M]`, mean activations over K samples of tokens, whose rules were drawn
-            from the first K rule distributions; `num_draws` is then unused.
+        usage: measured module use `[K, M]`: mean activations over K samples of tokens, with rules drawn from
+            the first K rule distributions. `num_draws` is then unused.
         num_draws: number of rule distributions.
-        rule_frequencies: `[K, R]`, how often each rule occurred among the very tokens `usage` was measured
-            on; compared with instead of the rule distributions.
+        rule_frequencies: `[K, R]`, the frequency of each rule among the tokens of `usage`; used in place of
+            the rule distributions.
 
     Returns:
         0..2, 0 is perfect; NaN for one module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix, usage not distributions over its modules, rule_frequencies
-            not as many distributions over its rules, or num_draws < 1.
+        ValueError: if A is not an activation matrix, if usage or rule_frequencies are not as many
+            distributions over its modules or rules as needed, or if num_draws < 1.
 
     Example:
         >>> adaptation([[0, 1], [1, 0]])

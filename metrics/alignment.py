@@ -1,4 +1,4 @@
-"""Alignment: the distance of the activation matrix to the nearest one-to-one match of rules and modules."""
+"""Alignment: the distance of the activation matrix to the nearest one-to-one assignment of rules and modules."""
 
 from itertools import pairwise
 
@@ -19,15 +19,15 @@ from modtf.metrics.registry import register_measure
     axis_label="Alignment",
 )
 def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
-    """min over matches P of sum_r p(r) sum_m |A_rm - P_rm| / 2; for uniform rules sum |A - P| / (2R).
+    """Return min over matches P of sum_r p(r) sum_m |A_rm - P_rm| / 2; for uniform rules sum |A - P| / (2R).
 
-    P is a 0/1 matrix that gives every rule one module and shares the rules out as evenly as can be: every
-    module serves floor(R/M) or ceil(R/M) rules. With as many modules as rules that is a permutation, the
+    P is a 0/1 matrix that gives every rule one module and shares the rules out as evenly as possible: every
+    module serves floor(R/M) or ceil(R/M) rules. With as many modules as rules P is a permutation, the
     published definition. With more modules it is a one-to-one match of the rules with R of the modules (the
-    Hungarian algorithm on a rectangle). With fewer, ceil(R/M) places at each module are matched. So 0 can be
-    reached whatever R and M are, and the value stays the same when every rule is split into k equal ones, or
-    when modules are added that are never used. The largest value that occurs is 1 - 1/M: the mean over the
-    M cyclic shifts of any match is at most that, and random activation has it.
+    Hungarian algorithm on a rectangle). With fewer, each module has ceil(R/M) places to match. So 0 can be
+    reached for any R and M. The value stays the same if every rule is split into k equal ones, or if unused
+    modules are added. The largest value that occurs is 1 - 1/M: the mean over the M cyclic shifts of any
+    match is at most that, and random routing reaches it.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -37,7 +37,7 @@ def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
         0..1, 0 is perfect; NaN for one module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> alignment([[0, 1], [1, 0]]), alignment([[0.5, 0.5], [0.5, 0.5]])
@@ -54,10 +54,10 @@ def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
 
 
 def best_match(A: ArrayLike, rule_probs: ArrayLike | None = None) -> NDArray[np.intp]:
-    """Return the module of each rule, `[R]`, in the best one-to-one match that `alignment` compares with.
+    """Return the module of each rule, `[R]`, in the best match that `alignment` compares with.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> best_match([[0, 1, 0], [0.2, 0, 0.8]]).tolist()
@@ -70,10 +70,10 @@ def best_permutation(A: ArrayLike) -> NDArray[np.intp]:
     """Return an order of the modules, `[M]`, in which matched modules follow their rules; for heat maps.
 
     With as many modules as rules, `A[:, best_permutation(A)]` has the matched entries on its diagonal.
-    Modules stand in the order of the first rule they serve; those without a rule come last.
+    Modules have the order of the first rule they serve; modules without a rule come last.
 
     Raises:
-        ValueError: if A is no activation matrix.
+        ValueError: if A is not an activation matrix.
 
     Example:
         >>> best_permutation([[0.1, 0.0, 0.9], [0.3, 0.7, 0.0]]).tolist()
@@ -98,11 +98,12 @@ def match_rules(A: Array, probs: Array) -> NDArray[np.intp]:
 def _share_out(weights: Array) -> NDArray[np.intp]:
     """Return the module of each of R rules, `[R]`, so that every module has floor(R/M) or ceil(R/M) rules.
 
-    An assignment problem with R columns takes 0.3 s for 2,000 rules, and a measure is taken hundreds of
-    times. Here prices share rules out nearly evenly, each with a step of its own that grows while it goes on
-    and halves where it turns (Riedmiller and Braun 1993, Rprop); then chains of modules pass on a rule each,
-    those that lose least, until all loads are right and no chain gains: shortest paths among M modules. Each
-    step keeps the match the best one for its loads (prices make it so at first): the last is the best of all.
+    An assignment problem with R columns takes 0.3 s for 2,000 rules, and a measure is computed hundreds of
+    times. Here prices first share the rules out nearly evenly. Each price has its own step, which grows while
+    the sign stays and halves when it changes (Riedmiller and Braun 1993, Rprop). Then chains of modules,
+    shortest paths that lose least, pass on one rule each until all loads are right and no chain gains. The
+    prices make the first match the best one for its loads, and each step keeps that. The last match is
+    therefore optimal.
     """
     num_rules, num_modules = weights.shape
     low, high = num_rules // num_modules, -(-num_rules // num_modules)
@@ -117,7 +118,7 @@ def _share_out(weights: Array) -> NDArray[np.intp]:
     cost, rule = np.full((num_modules, num_modules), np.inf), np.zeros((num_modules,) * 2, np.intp)
     changed = list(range(num_modules))
     while True:
-        for m in changed:  # what the cheapest move of one of its rules to another module loses
+        for m in changed:  # the smallest loss of moving one of its rules to another module
             rules = np.flatnonzero(module == m)
             cost[m] = np.inf
             if rules.size:
@@ -133,7 +134,7 @@ def _share_out(weights: Array) -> NDArray[np.intp]:
         if not ends.min() < (np.inf if uneven else -least):
             return module
         changed = []
-        for place in np.flatnonzero(ends <= ends.min() + least).tolist():  # those that share no module
+        for place in np.flatnonzero(ends <= ends.min() + least).tolist():  # chains that share no module
             chain = [place]
             while previous[chain[-1]] >= 0:
                 chain.append(int(previous[chain[-1]]))

@@ -1,4 +1,4 @@
-"""Collapse (average): by how much modules that are used less fall short of an equal share."""
+"""Collapse (average): how far the less used modules are below an equal share."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,24 +17,24 @@ from modtf.metrics.registry import register_measure
     needs_labels=False,
 )
 def collapse_avg(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
-    """M/(M-1) * sum_m max(0, 1/M - p(m)), with p(m) the use of module m.
+    """Return M/(M-1) * sum_m max(0, 1/M - p(m)), with p(m) the share of tokens of module m.
 
-    The published formula has R for M, which is the same number there. An equal share is 1/M whatever the
-    number of rules. The sum is largest when one module does everything: M - 1 modules are short of 1/M each,
-    so M/(M-1) keeps the range 0..1. With more modules than rules, one module per rule leaves modules unused,
-    and this counts as collapse: the value is (M - R) / (M - 1) then, and only rules that are spread over
+    The published formula has R in place of M, which is the same number there. An equal share is 1/M whatever
+    the number of rules. The sum is largest if one module does everything: M - 1 modules are then short of 1/M
+    each, so M/(M-1) keeps the range 0..1. With more modules than rules, one module per rule leaves modules
+    unused, which counts as collapse. The value is then (M - R) / (M - 1), and only rules that are spread over
     several modules reach 0.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
-        rule_probs: p(r) `[R]`, uniform by default. Under unequal probabilities even one module per rule is
-            not equal use, and is not 0.
+        rule_probs: p(r) `[R]`, uniform by default. Under unequal probabilities even one module per rule does
+            not score 0, because its load is not balanced.
 
     Returns:
         0..1, 0 is perfect; NaN for one module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> collapse_avg([[1, 0], [1, 0]])

@@ -1,4 +1,4 @@
-"""Collapse (worst): how far the least used module is from an equal share."""
+"""Collapse (worst): how far the least used module is below an equal share."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +17,10 @@ from modtf.metrics.registry import register_measure
     needs_labels=False,
 )
 def collapse_worst(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
-    """1 - M min_m p(m), with p(m) the use of module m.
+    """Return 1 - M min_m p(m), with p(m) the share of tokens of module m.
 
-    M stands where the published formula has R, as in `collapse_avg` and for the same reason: the least used
-    of M modules has at most 1/M. With more modules than rules, one module per rule scores 1.
+    The published formula has R in place of M. The reason is the same as in `collapse_avg`: the least used of
+    M modules has at most 1/M. With more modules than rules, one module per rule scores 1.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -30,7 +30,7 @@ def collapse_worst(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
         0..1, 0 is perfect; NaN for one module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> collapse_worst([[1.0, 0.0], [0.5, 0.5]])

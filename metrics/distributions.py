@@ -1,4 +1,4 @@
-"""Arrays of probability distributions: checked, with errors that name the offending entry."""
+"""Checks of arrays of probability distributions, with errors that name the invalid entry."""
 
 from typing import Any
 
@@ -7,19 +7,19 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-# A float32 running sum over a million tokens leaves row sums within about 1e-5 of 1, more for more tokens; a
-# mistake (counts, a joint distribution, logits, a transposed matrix) misses 1 by far more than this.
+# A float32 running sum over a million tokens leaves row sums within about 1e-5 of 1, more for more tokens. A
+# mistake (counts, a joint distribution, logits, a transposed matrix) differs from 1 by far more than this.
 TOLERANCE = 1e-3
 NO_NUMBERS = {"c": "complex", "S": "text", "U": "text", "M": "dates", "m": "times"}
 
 
 def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -> Array:
-    """Return `values [..., K]` as float64, every row along the last axis divided by its sum.
+    """Return `values [..., K]` as float64, with every row along the last axis divided by its sum.
 
-    A row whose sum is 1 to rounding is returned as it is: two rows of the same numbers in another order stay
-    equal then, though their sums may differ in the last digit. Raises `ValueError`, by `name`, on another
-    number of dimensions, an empty array, NaN or infinity, a negative number, or a row that does not sum to 1
-    within `TOLERANCE`.
+    A row whose sum is 1 up to rounding is returned unchanged. Two rows with the same numbers in another order
+    then stay equal, although their sums may differ in the last digit. Raises `ValueError`, with `name`, for a
+    wrong number of dimensions, an empty array, NaN or infinity, a negative number, or a row that does not sum
+    to 1 within `TOLERANCE`.
     """
     array = as_numbers(values, name)
     if array.ndim == 0 or (ndim is not None and array.ndim != ndim):
@@ -28,7 +28,7 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
         raise ValueError(f"{name} is empty: its shape is {array.shape}.")
     rounding = array.shape[-1] * np.finfo(np.float64).eps
     if array.min() >= 0 and np.abs(array.sum(axis=-1) - 1.0).max() <= rounding:
-        return array  # the usual case, as measures are taken of thousands
+        return array  # the usual case, and measures are computed thousands of times
     for wrong, words in (
         (~np.isfinite(array), "every entry must be finite"),
         (array < 0, "probabilities cannot be negative"),
@@ -50,11 +50,11 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
 
 def entropy(p: Array) -> Array:
     """Entropy in nats, `[...]`, of the distributions `p [..., K]`."""
-    return -np.sum(p * np.log(p, out=np.zeros_like(p), where=p > 0.0), axis=-1) + 0.0  # no -0.0
+    return -np.sum(p * np.log(p, out=np.zeros_like(p), where=p > 0.0), axis=-1) + 0.0  # not -0.0
 
 
 def as_numbers(values: ArrayLike, name: str) -> Array:
-    """Return the values as float64; raise `ValueError` if they are ragged or not numbers."""
+    """Return the values as float64. Raise `ValueError` if they are ragged or not numbers."""
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values
     try:
@@ -64,7 +64,7 @@ def as_numbers(values: ArrayLike, name: str) -> Array:
 
 
 def real(values: ArrayLike) -> NDArray[Any]:
-    """Return the values as an array; raise `TypeError` on types that NumPy would convert in silence."""
+    """Return the values as an array. Raise `TypeError` for types that NumPy would convert silently."""
     array = np.asarray(values)
     kind = array.dtype.kind
     if kind == "O" and any(isinstance(value, str | bytes) for value in array.flat):

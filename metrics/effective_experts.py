@@ -1,4 +1,4 @@
-"""Effective experts: how many modules are in use."""
+"""Effective experts: the number of modules in use."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,10 +19,10 @@ from modtf.metrics.registry import register_measure
     needs_labels=False,
 )
 def effective_experts(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
-    """exp H(m), with H(m) the entropy of the use p(m) of modules.
+    """Return exp H(m), with H(m) the entropy of the modules' shares of tokens p(m).
 
-    What fools it: random activation scores M, as a perfect router does. Modules that are hardly used count
-    hardly, so that a dead one among many is not noticed (`collapse_worst` does).
+    Limits: random routing scores M, as a perfect router does. Rarely used modules hardly count, so one dead
+    module among many goes unnoticed (`collapse_worst` shows it).
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -32,7 +32,7 @@ def effective_experts(A: ArrayLike, rule_probs: ArrayLike | None = None) -> floa
         1..M, M if all modules are used equally; NaN for one module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> round(effective_experts([[1, 0, 0], [0, 1, 0]]), 6)

@@ -1,4 +1,4 @@
-"""Effective rank: how many different rows the activation matrix has."""
+"""Effective rank: the number of different rows of the activation matrix."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,14 +18,14 @@ from modtf.metrics.registry import register_measure
     axis_label="Effective rank",
 )
 def effective_rank(A: ArrayLike) -> float:
-    """exp of the entropy of the singular values of A, divided by their sum.
+    """Return exp of the entropy of the singular values of A, divided by their sum.
 
-    Both random activation and one module that does everything have equal rows and score 1: this measure sees
-    both ways to fail.
+    Random routing and one module that does everything both have equal rows and score 1. The measure sees both
+    ways to fail.
 
-    What fools it: it knows no scale. Rows that differ a little, all in their own way, add a little each, and
-    with many rules a nearly random router can score well above 1; so does the noise of a matrix from few
-    tokens. Every rule counts once, however rare.
+    Limits: it ignores scale. Rows with small differences, each in its own way, add a little each. With many
+    rules a nearly random router can score well above 1, and so can the noise of a matrix from few tokens.
+    Every rule counts once, however rare.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -35,7 +35,7 @@ def effective_rank(A: ArrayLike) -> float:
         module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix.
+        ValueError: if A is not an activation matrix.
 
     Example:
         >>> round(effective_rank([[0, 1], [1, 0]]), 6), round(effective_rank([[1, 0], [1, 0]]), 6)
@@ -50,7 +50,7 @@ def effective_rank(A: ArrayLike) -> float:
     if len(tall) > 4 * tall.shape[1]:  # singular values to 1e-8, in a tenth of the time
         parts = np.array_split(
             tall, len(tall) // 64 + 1
-        )  # so small that BLAS starts no threads, which cost more
+        )  # so small that BLAS starts no threads, which would cost more
         values = np.sqrt(np.maximum(np.linalg.eigvalsh(sum(part.T @ part for part in parts)), 0.0))
     else:
         values = np.linalg.svd(A, compute_uv=False)

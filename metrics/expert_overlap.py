@@ -1,4 +1,4 @@
-"""Expert overlap: whether modules serve the same rules."""
+"""Expert overlap: how much modules serve the same rules."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from modtf.metrics.activation_matrix import can_specialise, checked
 from modtf.metrics.registry import register_measure
 
-# Below this share of an equal use a module counts as unused: its profile would be that of rounding errors.
+# Below this share of an equal load a module counts as unused: its profile would consist of rounding errors.
 UNUSED = 1e-6
 
 
@@ -19,13 +19,13 @@ UNUSED = 1e-6
     axis_label="Expert overlap",
 )
 def expert_overlap(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
-    """Mean over pairs of modules of the cosine of their profiles p(r) A_rm, pairs weighted by p(m) p(m').
+    """Return the mean over pairs of modules of the cosine of their profiles p(r) A_rm.
 
-    Weighted, because a profile that stems from few tokens is noise: a module that is hardly used counts
-    hardly, an unused one (less than a millionth of an equal share) not at all.
+    Pairs are weighted by p(m) p(m'), because a profile from few tokens is noise. A rarely used module hardly
+    counts; an unused one (less than a millionth of an equal share) does not count at all.
 
-    What fools it: what is not used does not overlap. Two modules that serve half of the rules each score 0
-    however many others are dead, and so does one module with several rules of its own.
+    Limits: unused modules do not overlap. Two modules that serve half of the rules each score 0 however many
+    others are dead. One module with several rules of its own scores 0, too.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -35,7 +35,7 @@ def expert_overlap(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
         0..1, 0 is disjoint; NaN if fewer than two modules are used, and for one module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> round(expert_overlap([[0.75, 0.25], [0.25, 0.75]]), 6)

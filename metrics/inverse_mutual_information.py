@@ -1,4 +1,4 @@
-"""Inverse mutual information: the share of the rule's information that the choice of module does not tell."""
+"""Inverse mutual information: the share of the rule's information that the choice of module does not carry."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,26 +17,25 @@ from modtf.metrics.registry import register_measure
     axis_label="Inverse mutual information",
 )
 def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
-    """1 - I(m; r) / min(H(r), log M); for uniform rules 1 - I(m; r) / log min(R, M).
+    """Return 1 - I(m; r) / min(H(r), log M); for uniform rules 1 - I(m; r) / log min(R, M).
 
-    The published formula divides by log R, the most that a module can tell of R equally likely rules when
-    there are R modules. In general I(m; r) <= H(r), as nothing can tell more of the rule than there is, and
-    I(m; r) <= H(m) <= log M, as one of M modules cannot tell more than log M. The smaller bound is the
-    denominator, so that a few modules are not blamed for what they cannot tell: the value stays the same when
-    every rule is split into k equal ones, or when modules are added that are never used. 0 is reached when
-    M >= R, and for uniform rules when M divides R: otherwise equal use of the modules is out of reach, and
-    the best is the even match of `alignment` (R = 3, M = 2: 0.08). With more modules than rules, a rule
-    spread over modules of its own still counts as told.
+    The published formula divides by log R, the largest information of R modules about R equally likely rules.
+    In general I(m; r) <= H(r), and I(m; r) <= H(m) <= log M. The denominator is the smaller bound, so that a
+    model with few modules is not penalised for information that it cannot carry. The value stays the same if
+    every rule is split into k equal ones, or if unused modules are added. 0 is reached if M >= R, and for
+    uniform rules if M divides R. Otherwise equal load cannot be reached, and the best is the even match of
+    `alignment` (R = 3, M = 2: 0.08). With more modules than rules, a rule that is spread over its own modules
+    loses no information.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
         rule_probs: p(r) `[R]`, uniform by default.
 
     Returns:
-        0..1, 0 is perfect; NaN for one module, one rule, or rule_probs that leave only one rule.
+        0..1, 0 is perfect; NaN for one module, one rule, or rule_probs with only one possible rule.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> inverse_mutual_information([[1, 0], [0, 1]])
@@ -48,6 +47,6 @@ def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None
     most = min(entropy(probs), np.log(A.shape[1]))
     if not can_specialise(A) or most == 0.0:
         return float("nan")
-    # H(m) - H(m | r): no quotient of two small probabilities, so nothing overflows.
+    # H(m) - H(m | r): without a quotient of two small probabilities, nothing overflows.
     information = entropy(probs @ A) - probs @ entropy(A)
     return float(np.clip(1.0 - information / most, 0.0, 1.0))

@@ -1,4 +1,4 @@
-"""Load variation: how unequal the use of modules is."""
+"""Load variation: how unequal the load of the modules is."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,12 +19,12 @@ from modtf.metrics.registry import register_measure
 def load_variation(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """Return the standard deviation of p(m) over modules, divided by its mean 1/M: sqrt(M sum_m p(m)^2 - 1).
 
-    The load coefficient of variation, of which sparse mixtures of experts penalise the square. It sees what
-    `collapse_avg` sees, but weighs over-used modules more.
+    This is the coefficient of variation of the load; sparse mixtures of experts penalise its square. It
+    measures the same as `collapse_avg`, but weights overloaded modules more.
 
-    What fools it: it knows nothing of rules, so random activation scores 0, as a perfect router does. Under
-    unequal rules a perfect router is not 0. The largest value, sqrt(M - 1), grows with M: compare it between
-    models with equally many modules.
+    Limits: it ignores the rules, so random routing scores 0, as a perfect router does. Under unequal rules a
+    perfect router does not score 0. The largest value, sqrt(M - 1), grows with M: compare only models with
+    equally many modules.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -34,7 +34,7 @@ def load_variation(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
         0..sqrt(M - 1), 0 is balanced; NaN for one module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> load_variation([[1, 0], [1, 0]])

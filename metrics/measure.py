@@ -1,4 +1,4 @@
-"""The description of a measure: its range, its best value, its better direction, its axis label."""
+"""The description of a measure: its range, its best value, its better direction and its axis label."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -7,8 +7,8 @@ from functools import cache
 
 from modtf.checks import check_attributes, is_number
 
-# "performance" is what evaluation computes; the others are functions of an activation matrix. A "diagnostic"
-# is what practitioners look at besides: shown where it is asked for, so as not to crowd the main tables.
+# Evaluation computes "performance"; the other groups are functions of an activation matrix. A "diagnostic" is
+# an additional quantity that practitioners use. It is shown on request only, to keep the main tables small.
 GROUPS = ("performance", "collapse", "specialisation", "diagnostic")
 MAIN_GROUPS = ("collapse", "specialisation")
 ARGUMENTS = ("rule_probs", "usage", "rule_frequencies", "num_draws")
@@ -20,7 +20,7 @@ class Measure:
 
     Raises:
         ValueError: if the group is unknown; if range, perfect value and direction contradict each other; or
-            if the function does not take an activation matrix `A` and otherwise only what others can give.
+            if the function's arguments are not `A` and a choice of the documented optional ones.
     """
 
     name: str
@@ -30,8 +30,8 @@ class Measure:
     smaller_is_better: bool | None
     description: str
     axis_label: str
-    function: Callable[..., float] | None = None  # none for performance measures
-    needs_labels: bool = True  # False for a function of module use, p @ A, alone
+    function: Callable[..., float] | None = None  # None for performance measures
+    needs_labels: bool = True  # False for a function of the load p @ A alone
 
     def __post_init__(self) -> None:
         what = f"Measure {self.name!r}"
@@ -41,7 +41,7 @@ class Measure:
             raise ValueError(f"{what}: {fault}")
 
     def _faults(self) -> Iterator[str]:
-        """Yield the faults; each is looked for only if the ones before it are absent."""
+        """Yield the faults. Each check assumes that the ones before it passed."""
         smaller, perfect, function = self.smaller_is_better, self.perfect, self.function
         two = isinstance(self.range, tuple | list) and len(self.range) == 2
         if not two or not all(map(is_number, self.range)):
@@ -98,6 +98,6 @@ class Measure:
         return self.function is not None and argument in _arguments(self.function)
 
 
-@cache  # asked for every matrix of a jackknife; `inspect` takes longer than a measure
+@cache  # called for every matrix of a jackknife; `inspect` takes longer than a measure
 def _arguments(function: Callable[..., float]) -> frozenset[str]:
     return frozenset(inspect.signature(function).parameters)

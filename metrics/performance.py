@@ -1,4 +1,4 @@
-"""The performance measures. Evaluation computes them; tables and figures ask here what they mean."""
+"""The performance measures. Evaluation computes them; tables and figures read their description here."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""All measures by name; the only place in the project that is asked whether smaller is better.
+"""All measures by name. Only this module knows whether a smaller value is better.
 
 A new measure is one file with a function under `@register_measure(...)`, and one line here. A user's own file
 needs only the decorator.
@@ -49,27 +49,26 @@ def register_measure(
 
     Args:
         name: lower-case letters, digits and underscores.
-        group: "collapse" or "specialisation", of which claims speak, or "diagnostic": what else is worth a
-            look. Tables and figures show it whatever its group; of modtf's own measures they show the first
+        group: "collapse" or "specialisation", which claims use, or "diagnostic" for anything else. Tables and
+            figures show a registered measure whatever its group; of modtf's own measures they show the first
             two groups.
         range: smallest and largest possible value; the largest may be infinite.
-        perfect: the end of the range that is the best, or None for a diagnostic without one (or whose best
-            value depends on the number of modules).
+        perfect: the best end of the range, or None for a diagnostic without one (or whose best value depends
+            on the number of modules).
         description: one line.
         axis_label: for figures.
-        smaller_is_better: or None for a diagnostic of which neither end is better.
-        needs_labels: False for a function of module use, p @ A, alone: it has a value without labels too, and
-            no chance level, since permuted labels do not change it.
+        smaller_is_better: True or False, or None for a diagnostic of which neither end is better.
+        needs_labels: False for a function of the load p @ A alone. Such a measure has a value without labels,
+            and no chance level, because permuted labels do not change it.
 
     Returns:
-        The decorator; it returns the function itself. The function takes the activation matrix `A [R, M]`,
-        rows p(module | rule), and may ask, by having arguments of these names with defaults, for
-        `rule_probs [R]`, `usage [K, M]`, `rule_frequencies [K, R]` or `num_draws` (see `measure_all` and
-        `adaptation`). It returns a float, NaN where it has no meaning (one module, one rule).
+        The decorator, which returns the function itself. The function takes the activation matrix `A [R, M]`,
+        rows p(module | rule). It may also have arguments with defaults of the names `rule_probs [R]`, `usage
+        [K, M]`, `rule_frequencies [K, R]` or `num_draws` (see `measure_all` and `adaptation`), which it then
+        receives. It returns a float, NaN if it is undefined (one module, one rule).
 
     Raises:
-        ValueError: if the name is none or is taken, or what is said of the measure contradicts itself
-            (see `Measure`).
+        ValueError: if the name is invalid or taken, or the description contradicts itself (see `Measure`).
 
     Example:
         >>> @register_measure(  # doctest: +SKIP
@@ -103,8 +102,8 @@ def activation_measures(groups: Iterable[str] | None = None) -> tuple[Measure, .
     """Return the measures that are computed from an activation matrix, in the registry's order.
 
     Args:
-        groups: those of these groups; by default what tables and figures show, that is the five published
-            ones and all that users register. `groups=GROUPS` gives modtf's diagnostics too.
+        groups: the groups to return. The default is what tables and figures show: the five published measures
+            and all that users register. `groups=GROUPS` adds modtf's diagnostics.
 
     Raises:
         ValueError: if a group is unknown.
@@ -125,8 +124,8 @@ def smaller_is_better(name: str) -> bool:
     """Return whether a smaller value of the named measure is better.
 
     Raises:
-        KeyError: if there is no measure of that name; the message lists those there are.
-        ValueError: if it is a diagnostic of which neither direction is better.
+        KeyError: if no measure has that name; the message lists all names.
+        ValueError: if it is a diagnostic without a better direction.
 
     Example:
         >>> smaller_is_better("error")

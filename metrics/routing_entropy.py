@@ -1,4 +1,4 @@
-"""Routing entropy: over how many modules a rule is spread."""
+"""Routing entropy: the number of modules over which a rule is spread."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,13 +17,13 @@ from modtf.metrics.registry import register_measure
     axis_label="Routing entropy",
 )
 def routing_entropy(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
-    """sum_r p(r) H(m | r) / log M: the mean entropy of a rule's row, as a share of the largest possible.
+    """Return sum_r p(r) H(m | r) / log M: the mean entropy of a rule's row, as a share of its maximum.
 
-    What fools it: one module that does everything scores 0, as a perfect router does. It needs
-    `effective_experts` beside it; the difference of the two entropies is the mutual information. With fewer
-    rules than modules, a rule that is spread over modules of its own is not 0 though nothing is shared. It is
-    not the entropy of single tokens: a router that is decisive for every token, but by something else than
-    the rule, scores high.
+    Limits: one module that does everything scores 0, as a perfect router does. Read it together with
+    `effective_experts`; the difference of the two entropies is the mutual information. With fewer rules than
+    modules, a rule that is spread over its own modules does not score 0, although no module is shared. The
+    entropy is not that of single tokens: a router that is decisive for every token, but not by the rule,
+    scores high.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -33,7 +33,7 @@ def routing_entropy(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
         0..1, 0 is decisive; NaN for one module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> routing_entropy([[0.5, 0.5], [1, 0]])

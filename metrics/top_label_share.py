@@ -17,15 +17,15 @@ from modtf.metrics.registry import register_measure
     axis_label="Top-label share",
 )
 def top_label_share(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
-    """sum_m max_r p(r) A_rm: the mean over modules, weighted by their use p(m), of max_r p(r | m).
+    """Return sum_m max_r p(r) A_rm, the mean of max_r p(r | m) over modules, weighted by their load p(m).
 
-    That is how often one is right who guesses the rule from the module; of clusters it is called purity.
-    Weighted by use, because the modules that look most exclusive are those with the fewest tokens:
-    unweighted, a module that was used once scores 1.
+    This is the accuracy of guessing the rule from the module; for clusters it is called purity. It is
+    weighted by load, because the modules that look most exclusive have the fewest tokens. Unweighted, a
+    module that was used once scores 1.
 
-    What fools it: unequal rules. Whatever the router does, the share is at least that of the most frequent
-    rule, max_r p(r). It does not see whether a rule is spread over many modules: with one module per token it
-    is 1. With M < R equally frequent rules it is at most M/R.
+    Limits: unequal rules raise it. For any router, the share is at least that of the most frequent rule,
+    max_r p(r). It does not show whether a rule is spread over many modules: with one module per token it is
+    1. With M < R equally frequent rules it is at most M/R.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
@@ -35,7 +35,7 @@ def top_label_share(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
         max p(r)..1, 1 is pure; NaN for one module or one rule.
 
     Raises:
-        ValueError: if A is no activation matrix or rule_probs no distribution over its rules.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> top_label_share([[0.75, 0.25], [0.25, 0.75]])

@@ -19,25 +19,24 @@ def measure_all(
     rule_frequencies: ArrayLike | None = None,
     groups: Iterable[str] | None = None,
 ) -> dict[str, float]:
-    """Every registered measure of an activation matrix.
+    """Return every registered measure of an activation matrix.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
         usage: measured module use `[K, M]` under the first K of `rule_distributions`, for `adaptation`;
-            without it, use is p @ A.
+            without it, p @ A is used.
         rule_probs: p(r) `[R]`, uniform by default. `adaptation` does not depend on it.
-        rule_frequencies: `[K, R]`, how often each rule occurred among the very tokens `usage` was measured
-            on.
-        groups: the groups of measures; by default collapse, specialisation and all that users register.
-            `groups=GROUPS` computes modtf's diagnostics too.
+        rule_frequencies: `[K, R]`, the frequency of each rule among the tokens of `usage`.
+        groups: groups of measures; by default collapse, specialisation and all that users register.
+            `groups=GROUPS` adds modtf's diagnostics.
 
     Returns:
-        name -> value, in the order of the registry. All NaN for one module (the monolithic model) or one
-        rule: some formulas would call a single module perfect.
+        name -> value, in the order of the registry. All values are NaN for one module (the monolithic model)
+        or one rule, because some formulas would call a single module perfect.
 
     Raises:
-        ValueError: if A is no activation matrix, a group is unknown, usage, rule_probs or rule_frequencies
-            do not fit, or a measure returns something else than a number.
+        ValueError: if A is not an activation matrix, a group is unknown, usage, rule_probs or
+            rule_frequencies do not fit, or a measure does not return a number.
 
     Example:
         >>> measure_all([[1, 0], [0, 1]])["alignment"]
@@ -66,7 +65,7 @@ def measure_population(
     rule_frequencies: ArrayLike | None = None,
     groups: Iterable[str] | None = None,
 ) -> dict[str, Array]:
-    """`measure_all` of every member of a population.
+    """Return `measure_all` of every member of a population.
 
     Args:
         A: activation matrices `[P, R, M]`.
@@ -79,7 +78,7 @@ def measure_population(
         name -> float64 values `[P]`.
 
     Raises:
-        ValueError: if A is not P activation matrices, or something else does not fit it.
+        ValueError: if A is not P activation matrices, or another argument does not fit it.
 
     Example:
         >>> measure_population(np.stack([np.eye(2), np.full((2, 2), 0.5)]))["alignment"].tolist()

@@ -28,6 +28,6 @@ def softmax_among(chosen, scores):
 
 
 def underused(activation, dtype):
-    """Return [P, M, 1]: 1 for modules with fewer tokens of activation [P, M, T] than average, else -1 or 0."""
+    """Return [P, M, 1]: 1 for modules with fewer tokens than average in activation [P, M, T], -1 for more."""
     load = ops.mean(ops.cast(activation > 0, dtype), axis=2, keepdims=True)
     return ops.sign(ops.mean(load, axis=1, keepdims=True) - load)
