@@ -1,4 +1,4 @@
-"""The activation matrix `A [R, M]`, A_rm = p(module m | rule r): how it is made, checked and reduced to load."""
+"""The activation matrix `A [R, M]`, A_rm = p(module m | rule r), its checks and its load."""
 
 import numpy as np
 from numpy.typing import ArrayLike

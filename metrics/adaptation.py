@@ -69,9 +69,7 @@ def adaptation_from_usage(rule_distributions: ArrayLike, usage: ArrayLike) -> fl
     if min(p.shape[1], q.shape[1]) < 2:
         return float("nan")
     length = p.shape[1]
-    least = np.partition(
-        q, max(0, q.shape[1] - length), axis=1
-    )  # entries without a partner; cheaper than sorting
+    least = np.partition(q, max(0, q.shape[1] - length), axis=1)  # without partner; cheap
     rest, q = np.split(least, [max(0, q.shape[1] - length)], axis=1)
     difference = np.abs(_descending(p, length) - _descending(q, length)).sum(axis=1) + rest.sum(axis=1)
     return float(np.clip(difference.mean(), 0.0, 2.0))

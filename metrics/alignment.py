@@ -1,4 +1,4 @@
-"""Alignment: the distance of the activation matrix to the nearest one-to-one assignment of rules and modules."""
+"""Alignment: the distance from the activation matrix to the nearest one-to-one match of rules and modules."""
 
 from itertools import pairwise
 

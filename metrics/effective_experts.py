@@ -21,8 +21,8 @@ from modtf.metrics.registry import register_measure
 def effective_experts(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """Return exp H(m), with H(m) the entropy of the modules' shares of tokens p(m).
 
-    Limits: random routing scores M, as a perfect router does. Rarely used modules hardly count, so one dead
-    module among many goes unnoticed (`collapse_worst` shows it).
+    What fools it: random routing scores M, as a perfect router does. Rarely used modules hardly count, so one
+    dead module among many goes unnoticed (`collapse_worst` shows it).
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).

@@ -23,9 +23,9 @@ def effective_rank(A: ArrayLike) -> float:
     Random routing and one module that does everything both have equal rows and score 1. The measure sees both
     ways to fail.
 
-    Limits: it ignores scale. Rows with small differences, each in its own way, add a little each. With many
-    rules a nearly random router can score well above 1, and so can the noise of a matrix from few tokens.
-    Every rule counts once, however rare.
+    What fools it: it ignores scale. Rows with small differences, each in its own way, add a little each. With
+    many rules a nearly random router can score well above 1, and so can the noise of a matrix from few
+    tokens. Every rule counts once, however rare.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).

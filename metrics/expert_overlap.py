@@ -24,8 +24,8 @@ def expert_overlap(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     Pairs are weighted by p(m) p(m'), because a profile from few tokens is noise. A rarely used module hardly
     counts; an unused one (less than a millionth of an equal share) does not count at all.
 
-    Limits: unused modules do not overlap. Two modules that serve half of the rules each score 0 however many
-    others are dead. One module with several rules of its own scores 0, too.
+    What fools it: unused modules do not overlap. Two modules that serve half of the rules each score 0
+    however many others are dead. One module with several rules of its own scores 0, too.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).

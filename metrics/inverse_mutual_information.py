@@ -1,4 +1,4 @@
-"""Inverse mutual information: the share of the rule's information that the choice of module does not carry."""
+"""Inverse mutual information: the share of the rule's information that the module does not carry."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -22,9 +22,9 @@ def load_variation(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     This is the coefficient of variation of the load; sparse mixtures of experts penalise its square. It
     measures the same as `collapse_avg`, but weights overloaded modules more.
 
-    Limits: it ignores the rules, so random routing scores 0, as a perfect router does. Under unequal rules a
-    perfect router does not score 0. The largest value, sqrt(M - 1), grows with M: compare only models with
-    equally many modules.
+    What fools it: it ignores the rules, so random routing scores 0, as a perfect router does. Under unequal
+    rules a perfect router does not score 0. The largest value, sqrt(M - 1), grows with M: compare only models
+    with equally many modules.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).

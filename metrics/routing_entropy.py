@@ -19,7 +19,7 @@ from modtf.metrics.registry import register_measure
 def routing_entropy(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     """Return sum_r p(r) H(m | r) / log M: the mean entropy of a rule's row, as a share of its maximum.
 
-    Limits: one module that does everything scores 0, as a perfect router does. Read it together with
+    What fools it: one module that does everything scores 0, as a perfect router does. Read it together with
     `effective_experts`; the difference of the two entropies is the mutual information. With fewer rules than
     modules, a rule that is spread over its own modules does not score 0, although no module is shared. The
     entropy is not that of single tokens: a router that is decisive for every token, but not by the rule,

@@ -23,9 +23,9 @@ def top_label_share(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     weighted by load, because the modules that look most exclusive have the fewest tokens. Unweighted, a
     module that was used once scores 1.
 
-    Limits: unequal rules raise it. For any router, the share is at least that of the most frequent rule,
-    max_r p(r). It does not show whether a rule is spread over many modules: with one module per token it is
-    1. With M < R equally frequent rules it is at most M/R.
+    What fools it: unequal rules raise it. For any router, the share is at least that of the most frequent
+    rule, max_r p(r). It does not show whether a rule is spread over many modules: with one module per token
+    it is 1. With M < R equally frequent rules it is at most M/R.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
