@@ -77,6 +77,24 @@ def as_ratio(reduction: float) -> float:
     return 1 / (1 + reduction) if reduction > -1 else math.inf
 
 
+def mean_ratios(pairs: pd.DataFrame, by: Sequence[str] = (), level: float = LEVEL) -> pd.DataFrame:
+    """Return the geometric mean of first / second, with its interval over tasks.
+
+    Args:
+        pairs: with `value_first` and `value_second`, as `match_members` gives them.
+        by: columns; each combination of their values becomes a row.
+        level: of the interval.
+
+    Returns:
+        The columns of `by`, then what `summarise` gives. Pairs without a finite logarithm are left out, and
+        counted in num_missing.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(pairs["value_first"] / pairs["value_second"])
+    table, ends = intervals(pairs.assign(log=logs), by, "log", level), list(ENDS.values())
+    return table.assign(**np.exp(table[ends]))
+
+
 def compare_pairs(
     frame: pd.DataFrame,
     pairs: Sequence[tuple[str, str]] | None = None,

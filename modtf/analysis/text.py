@@ -1,6 +1,6 @@
 """Numbers, lists and tables as text: one look for the whole project."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -49,3 +49,41 @@ def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:
 def listing(values: Sequence | pd.Series) -> str:
     """Return the distinct values, in order, as text."""
     return ", ".join(str(value) for value in pd.Series(values).drop_duplicates().sort_values())
+
+
+def interval_words(found: Mapping[str, Any] | pd.Series, level: float, of: str = "") -> str:
+    """Return the interval of a mean in brackets, and how many tasks it is over; `of` stands first.
+
+    Args:
+        found: with low, high and num_tasks, as `summarise` gives them.
+
+    Example:
+        >>> interval_words({"low": 0.24, "high": 0.31, "num_tasks": 5}, 0.95)
+        '(95% CI 0.24 to 0.31, 5 tasks)'
+    """
+    tasks = plural(int(found["num_tasks"]), "task")
+    known = found["low"] == found["low"]
+    interval = f"{level:.0%} CI {short_number(found['low'])} to {short_number(found['high'])}"
+    interval = interval if known else "no interval"
+    return f"({', '.join([*([of] if of else []), interval, tasks])})"
+
+
+def short_number(value: float) -> str:
+    """Return a number with two digits behind the point, a small one with two digits.
+
+    Example:
+        >>> short_number(1.234), short_number(0.01234)
+        ('1.23', '0.012')
+    """
+    return f"{value:.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.2g}"
+
+
+def in_a_row(words: Sequence[str]) -> str:
+    """Return words with commas, and "and" before the last.
+
+    Example:
+        >>> in_a_row(["one", "two", "three"])
+        'one, two and three'
+    """
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,47 +1,126 @@
-"""The report as one HTML page that needs nothing else, figures and style stand inside it; and what it says
-besides figures: what was run and how, what is missing, claims, measures."""
+"""The page of every report: sections of texts, tables and figures, which one template turns into HTML.
+
+The page needs no other file: figures and style stand inside it.
+"""
 
 import base64
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from modtf.analysis.claims.registry import CLAIMS
-from modtf.analysis.claims.words import LEGEND, decisive, evidence_words, in_words
-from modtf.analysis.contents import contents, how_measured
-from modtf.analysis.intervals import MIN_TASKS
-from modtf.analysis.labels import CHECKPOINT_WORDS
-from modtf.analysis.text import plural
-from modtf.analysis.trained import TrainedModels
-from modtf.metrics import GROUPS, MEASURES
+from markupsafe import Markup, escape
 
 MAX_ROWS = 60  # of a table on the page; the CSV file has all
-PAIRED = ["first", "second", "kind", "num_rules", "width", "distribution", "advantage", "advantage_low"]
-PAIRED += ["advantage_high", "effect_size", "wins", "num_tasks", "num_models", "num_missing"]
 
 
-def table(frame: pd.DataFrame, file: str = "") -> str:
-    """Markup of a table; a long one is cut, and says so. `file`, beside the page, has all of it."""
-    shown = frame.head(MAX_ROWS).rename(columns=lambda name: str(name).replace("_", " "))
-    with pd.option_context("display.max_colwidth", None):
-        html = shown.to_html(index=False, border=0, justify="left", na_rep="", float_format="{:.4g}".format)
-    below = [f"{len(shown)} of {len(frame)} rows are shown."] * (len(frame) > MAX_ROWS) + [file] * bool(file)
-    notes = "\n".join(f'<p class="small">{escape(text)}</p>' for text in below)
-    return f'<div class="scroll">{html}</div>\n{notes}'
+@dataclass(frozen=True)
+class Table:
+    """A table. A long one is cut and says so; `file`, beside the page, has all of it."""
+
+    form: ClassVar[str] = "table"
+    frame: pd.DataFrame
+    file: str = ""
+
+    @property
+    def header(self) -> list[str]:
+        """The names of the columns."""
+        return [str(name).replace("_", " ") for name in self.frame]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells that are shown, as text."""
+        return [list(map(_cell, row)) for row in self.frame.head(MAX_ROWS).itertuples(index=False)]
+
+    @property
+    def notes(self) -> list[str]:
+        """The texts below the table."""
+        cut = f"{MAX_ROWS} of {len(self.frame)} rows are shown."
+        return [cut] * (len(self.frame) > MAX_ROWS) + [self.file] * bool(self.file)
 
 
-def shown(picture: Any, png: bytes, files: str) -> str:
-    """Markup of a `Picture`, as wide as it was drawn unless the window is narrower; `files` are beside it."""
-    width, data = 96 * picture.figure.get_size_inches()[0], base64.b64encode(png).decode()
-    said = escape(f"{picture.title}. {picture.note}")
-    return (
-        f'<figure>\n<img src="data:image/png;base64,{data}" alt="{said}" style="width:{width:.0f}px">\n'
-        f"<figcaption>{escape(files)}</figcaption>\n</figure>"
-    )
+def _cell(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else f"{value:.4g}"
+    text = "" if value is None or value is pd.NA else str(value)
+    return text.replace(" ±", "\N{NO-BREAK SPACE}±")
+
+
+@dataclass(frozen=True)
+class Image:
+    """A `Picture` as wide as it was drawn, unless the window is narrower; `files` are beside the page."""
+
+    form: ClassVar[str] = "image"
+    picture: Any
+    png: bytes
+    files: str
+
+    @property
+    def width(self) -> int:
+        """The width in pixels."""
+        return round(96 * self.picture.figure.get_size_inches()[0])
+
+    @property
+    def data(self) -> str:
+        """The PNG in base64."""
+        return base64.b64encode(self.png).decode()
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph among other parts."""
+
+    form: ClassVar[str] = "text"
+    text: str
+    small: bool = False
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix with a pixel for each cell, as a PNG in base64, and the names of its rows."""
+
+    form: ClassVar[str] = "matrix"
+    title: str
+    data: str
+    names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Links:
+    """A line of links, (address, text), after a word."""
+
+    form: ClassVar[str] = "links"
+    before: str
+    links: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Parts that are shown when their title is opened."""
+
+    form: ClassVar[str] = "fold"
+    title: str
+    parts: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Verdicts on claims: a row for each, a column for each of `kinds`; then the numbers behind each."""
+
+    form: ClassVar[str] = "claims"
+    kinds: Sequence[str]
+    lines: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """Terms and what they mean."""
+
+    form: ClassVar[str] = "glossary"
+    terms: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -51,9 +130,9 @@ class Section:
     title: str
     texts: Sequence[str] = ()
     warnings: Sequence[str] = ()
-    content: Sequence[str] = ()  # markup of tables and pictures
-    claims: Sequence[dict[str, Any]] = ()  # see `claims_section`
-    kinds: Sequence[str] = ()  # the columns of the claims
+    content: Sequence[Any] = ()  # tables, images and the like: the classes above
+    findings: Sequence[str] = ()  # sentences that stand first, as a list
+    parts: Sequence["Section"] = ()  # with smaller headings
 
     @property
     def anchor(self) -> str:
@@ -65,127 +144,35 @@ def anchor(title: str) -> str:
     return "".join(c if c.isalnum() else "-" for c in title.lower())
 
 
-def figure_title(name: str) -> str:
-    """Return the heading of a registered figure."""
-    words = name.replace("_", " ").replace(" vs ", " against ").capitalize()
-    return words.replace("num rules", "number of rules").replace("seq len", "sequence length")
+def term_anchor(term: str) -> str:
+    """Return the link target of a term of the glossary."""
+    return anchor(f"glossary {term}")
+
+
+class _Words:
+    """The template's filter for texts: names in backticks become code, first uses of terms become links."""
+
+    def __init__(self, sections: Sequence[Section]):
+        glossaries = [part for one in sections for part in one.content if isinstance(part, Glossary)]
+        self._targets = {term.lower(): term_anchor(term) for part in glossaries for term in part.terms}
+        longest = sorted(map(re.escape, self._targets), key=len, reverse=True)
+        self._terms = re.compile(rf"(`[^`]*`)|\b({'|'.join(longest) or '(?!)'})(s?)\b", re.IGNORECASE)
+
+    def __call__(self, text: str) -> Markup:
+        return Markup(self._terms.sub(self._marked, str(escape(text))))
+
+    def _marked(self, found: re.Match[str]) -> str:
+        code, term, plural = found.groups()
+        if code:
+            return f"<code>{code[1:-1]}</code>"
+        target = self._targets.pop(term.lower(), None)
+        return f'<a href="#{target}">{term}{plural}</a>' if target else found[0]
 
 
 def render(title: str, sections: Sequence[Section]) -> str:
-    """Render the page: everything in the sections is shown as text, except `content`."""
+    """Render the page: the template escapes whatever stands in the sections."""
     loader = PackageLoader("modtf.analysis.report", "")
     clean: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": StrictUndefined}
-    template = Environment(loader=loader, autoescape=True, **clean).get_template("page.html")
-    return template.render(title=title, sections=sections)
-
-
-def contents_section(study: TrainedModels) -> Section:
-    """Return the section on the number of models, and on the words used below."""
-    kinds = contents(study.results)
-    text = (
-        f"{plural(kinds['models'].sum(), 'trained model')} in {plural(kinds['cells'].sum(), 'cell')}. A kind "
-        "is a family of tasks, with its options and what is predicted. A cell is one kind, number of rules "
-        "R, width and variant; its models differ in task and seed. A task is a data seed: cells of different "
-        "R, kind and width share its random numbers, so they are no more tasks."
-    )
-    finished = [cell for cell in study.cells if cell.is_finished]
-    measured = how_measured(finished, study.checkpoint) or [f"checkpoint {study.checkpoint}"]
-    checkpoints = "; ".join(f"{name}: {meant}" for name, meant in CHECKPOINT_WORDS.items())
-    words = (
-        f"A checkpoint says which weights of a training numbers are of; {checkpoints}. Here: "
-        f"{'; '.join(measured)}. A protocol is how cells were trained and evaluated: eight digits of a hash "
-        "of all its settings, and behind @ the learning rate. The settings stand below, in 'How it was run'."
-    )
-    intervals = (
-        f"Intervals: {study.level:.0%}, Student's t over tasks; all models that share a task are averaged "
-        "first. With one task there is none. docs/statistics.md shows how often such intervals are right."
-    )
-    lost, missing = kinds["diverged"].sum(), len(study.missing) if study.cells else 0
-    warnings = [f"{plural(lost, 'model')} diverged; no mean holds them."] if lost else []
-    warnings += [f"{plural(missing, 'cell')} missing; see 'What is missing'."] if missing else []
-    return Section("What was run", [text, words, intervals], warnings, [table(kinds)])
-
-
-def protocols_section(study: TrainedModels) -> Section:
-    """Return the section on how the cells of every protocol were trained and evaluated."""
-    rows = {}
-    for cell in study.cells:
-        if cell.is_finished and cell.protocol not in rows:
-            said = [f"version {cell.config['version']}"] if cell.config.get("version") else []
-            for part, settings in cell.definition.protocol.to_dict().items():
-                shown = ", ".join(f"{k} {v}" for k, v in settings.items() if v is not None)
-                said.append(f"{part}: {shown}")
-            rows[cell.protocol] = "; ".join(said)
-    return Section("How it was run", content=[table(pd.DataFrame(rows.items(), columns=["protocol", "how"]))])
-
-
-def missing_section(study: TrainedModels, undrawn: Sequence[tuple[str, str]]) -> Section:
-    """Cells that are not there, and figures that could not be drawn."""
-    warnings = [f"Not drawn: {name}, because {reason}." for name, reason in undrawn]
-    title, missing = "What is missing", study.missing
-    if not study.cells:
-        return Section(title, ["The results come without their folders."], warnings)
-    if missing.empty:
-        return Section(title, ["Every cell that was asked for is there."], warnings)
-    counts = ", ".join(f"{n} {status}" for status, n in missing["status"].value_counts().items())
-    warnings.insert(
-        0, f"Of the cells that were asked for: {counts}. The command that began them goes on with them."
-    )
-    return Section(title, (), warnings, [table(missing, "tables/missing.csv")])
-
-
-def claims_section(study: TrainedModels, judged: pd.DataFrame) -> Section:
-    """Return the section with the verdicts on all claims by task type, and the deciding numbers."""
-    text = (
-        "A kind of task supports a claim if the interval of every number it stands on lies where the claim "
-        "says. It contradicts it if one lies on the other side, after Holm's correction for the number of "
-        f"looks. Otherwise it is undecided; with fewer than {MIN_TASKS} tasks there are not enough runs. "
-        f"At the checkpoints: {LEGEND}"
-    )
-    details = decisive(judged)
-    kinds = list(dict.fromkeys(details["kind"]))
-    lines = []
-    for claim in in_words(judged).itertuples():
-        own = details[details["claim"] == claim.claim]
-        evidence = [(r["kind"], r["verdict"], evidence_words(r, study.level)) for _, r in own.iterrows()]
-        title = figure_title(claim.figure)
-        lines.append(
-            {
-                "text": claim.text,
-                "words": claim.words,
-                "statistic": CLAIMS[claim.claim].statistic,
-                "figure": {"title": title, "anchor": anchor(title)},
-                "verdicts": [verdict for _, verdict, _ in evidence],
-                "evidence": evidence,
-            }
-        )
-    return Section("Claims of the paper", [text], claims=lines, kinds=kinds)
-
-
-def paired_section(paired: pd.DataFrame) -> Section:
-    """Return the section with the paired comparisons, cell by cell."""
-    title = "Paired comparisons, cell by cell"
-    if paired.empty:
-        return Section(title, warnings=["No variant and the next less informed one share a task and seed."])
-    text = (
-        "Two variants on the same task and seed. advantage: by which share the first's loss or error is "
-        "below the second's; effect size: mean gain over its standard deviation between pairs; wins: share "
-        "of pairs won."
-    )
-    return Section(title, [text], content=[table(paired[PAIRED], "tables/paired_comparisons_by_cell.csv")])
-
-
-def measures_section(groups: Sequence[str] = GROUPS, texts: Sequence[str] = ()) -> Section:
-    """Return the section that explains every measure of some groups."""
-    rows = [
-        {
-            "measure": m.name,
-            "what it says": m.description,
-            "range": f"{m.range[0]:g} to {m.range[1]:g}",
-            "perfect": "-" if m.perfect is None else f"{m.perfect:g}",
-            "better": {True: "smaller", False: "larger", None: "-"}[m.smaller_is_better],
-        }
-        for m in MEASURES.values()
-        if m.group in groups
-    ]
-    return Section("Measures", texts, content=[table(pd.DataFrame(rows))])
+    environment = Environment(loader=loader, autoescape=True, **clean)
+    environment.filters |= {"words": _Words(sections), "term_anchor": term_anchor}
+    return environment.get_template("page.html").render(title=title, sections=sections)

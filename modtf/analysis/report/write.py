@@ -12,7 +12,9 @@ from modtf.analysis.figures.registry import FIGURES
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import SAME, compare_pairs
-from modtf.analysis.report import page
+from modtf.analysis.report import page, sections
+from modtf.analysis.report.glossary import glossary_section, measures_section
+from modtf.analysis.report.questions import question_sections
 from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_choice
 from modtf.files import write_csv, write_text
@@ -69,31 +71,36 @@ def write_report(
     for name, frame in tables.items():
         write_csv(out / "tables" / f"{name}.csv", frame)
     written = {f"tables/{name}.csv" for name in tables}
-    drawn, undrawn = [], []
+    drawn: dict[str, list[page.Image]] = {}
+    undrawn: list[tuple[str, str]] = []
+    suffixes = ("png", *vector)
     for name in progress(list(figures or FIGURES)):
-        pictures, reasons = [], []
+        images = []
         try:
             for picture in FIGURES[name](study, Choice(**choice)):
-                suffixes = ", ".join(f".{suffix}" for suffix in ("png", *vector))
-                files = f"figures/{picture.name}{suffixes}; tables/{picture.name}.csv"
                 png = save(picture, out / "figures", out / "tables", vector)
-                written |= {f"figures/{picture.name}.{suffix}" for suffix in ("png", *vector)}
+                written |= {f"figures/{picture.name}.{suffix}" for suffix in suffixes}
                 written.add(f"tables/{picture.name}.csv")
-                pictures.append(page.shown(picture, png, files))
+                files = f"figures/{picture.name}{', '.join(f'.{suffix}' for suffix in suffixes)}"
+                images.append(page.Image(picture, png, f"{files}; tables/{picture.name}.csv"))
         except NotMeant:
             continue
         except NothingToDraw as reason:
             undrawn.append((name, str(reason)))
-            reasons = [f"Not drawn: {reason}."]
-        drawn.append(page.Section(page.figure_title(name), warnings=reasons, content=pictures))
+        if images:
+            drawn[name] = images
+    top, questions = question_sections(drawn)
     parts = [
-        page.contents_section(study),
-        *sorted(drawn, key=lambda section: not section.content),  # pictures first
-        *([page.claims_section(study, judged)] if has_verdicts else []),
-        page.missing_section(study, undrawn),
-        page.paired_section(paired),
-        page.measures_section(),
-        page.protocols_section(study),
+        sections.findings_section(study, top),
+        *questions,
+        *([sections.claims_section(study, judged, drawn)] if has_verdicts else []),
+        sections.contents_section(study),
+        sections.missing_section(study),
+        sections.paired_section(paired),
+        sections.protocols_section(study),
+        measures_section(),
+        glossary_section(),
+        *sections.undrawn_section(undrawn),
     ]
     write_text(out / PAGE, page.render("modtf report", parts))
     _replace_what_was(out, written)

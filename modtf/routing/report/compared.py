@@ -1,7 +1,6 @@
 """The page on several models, or checkpoints of one, that routed the same tokens."""
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 import matplotlib
@@ -19,14 +18,16 @@ from modtf.routing.routing import Routing
 
 COMPARED = "comparison.html"
 READ = (
-    "Differences are those to the first, paired: the intervals leave out the same documents of both. The "
-    "figure shows hard assignment."
+    "Each model is compared with the first. Differences are paired: their intervals leave out the same "
+    "documents of both models."
 )
 MATCHED = (
-    "Experts of two models have no names in common: they are matched one to one, such that as many choices "
-    "of tokens as can be are the same (shared routing). Its chance is that of tokens permuted."
+    "The figure shows hard assignment. Experts of two models share no names, so they are matched one to one "
+    "such that as many choices of tokens as possible agree (shared routing). Chance permutes the tokens."
 )
-SHARES = "shared: of the tokens that the expert of the first is sent, how many its match is sent, too."
+SHARES = (
+    "shared: the share of the tokens sent to an expert of the first model that are also sent to its match."
+)
 
 
 def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: str) -> None:
@@ -64,14 +65,16 @@ def write_comparison(runs: Sequence[Run], compared: Sequence[Compared], out: Pat
         columns=["layer", "run", "against", "expert", "matched", "shared"],
     )
     write_table(out / "experts.csv", experts)
-    links = ", ".join(f'<a href="{escape(run.name)}/measures.html">{escape(run.name)}</a>' for run in runs)
-    markup = shown(picture, out, "comparison.csv")
-    differences = page.table(in_short(table), "comparison.csv")
+    links = page.Links("Reports:", [(f"{run.name}/measures.html", run.name) for run in runs])
+    image = shown(picture, out, "comparison.csv")
+    differences = page.Table(in_short(table), "comparison.csv")
     sections = [
-        page.Section("What was compared", [runs[0].measured[0].how, READ], content=[f"<p>{links}</p>"]),
-        page.Section("Layers", [MATCHED], content=[markup]),
-        page.Section("Differences", ["By hard assignment; the table has all."], content=[differences]),
-        page.Section("Matched experts", [SHARES], content=[page.table(experts, "experts.csv")]),
+        page.Section("What was compared", [runs[0].measured[0].how, READ], content=[links]),
+        page.Section("Layers", [MATCHED], content=[image]),
+        page.Section(
+            "Differences", ["By hard assignment. The CSV file has all measures."], content=[differences]
+        ),
+        page.Section("Matched experts", [SHARES], content=[page.Table(experts, "experts.csv")]),
     ]
     write_text(out / COMPARED, page.render("modtf measure: comparison", sections))
     return out / COMPARED

@@ -19,13 +19,13 @@ from modtf.routing.report.write import GREY, over_layers, shown
 from modtf.routing.routing import Routing
 
 FOLLOWS = (
-    "What each tells of the experts that tokens are sent to, as a share of all there is to tell, alone and "
-    "beyond what the others tell: information beyond permuted ones, 0 nothing, 1 everything. Grey: chance. "
-    "A gap: too few tokens are alike in the others."
+    "How much information the token, its position and its label carry about the experts that it is sent to: "
+    "alone, and beyond all others. 0 is none, 1 is all; the value under permutation is subtracted. Grey is "
+    "chance. A line has a gap where too few tokens agree in the others."
 )
 TOPS = (
-    "The experts whose tokens differ most from all tokens, and which of these stand out: their share "
-    "there, in brackets among all. bits: how far the tokens differ, less what permuted tokens do."
+    "The experts whose tokens differ most from all tokens, and the tokens that stand out: their share at the "
+    "expert, and in brackets among all tokens. bits: how far the tokens differ, beyond permuted tokens."
 )
 TOP, LEAST = 6, 5  # tokens that are named of an expert; times that these occur
 
@@ -45,13 +45,13 @@ def followed_sections(
         )  # fmt: skip
         picture = draw_factors(rows, routing.names)
         write_table(out / "factors.csv", picture.table)
-        markup = shown(picture, out, "factors.csv")
-        sections.append(page.Section("What routing follows", [FOLLOWS], content=[markup]))
+        image = shown(picture, out, "factors.csv")
+        sections.append(page.Section("What routing follows", [FOLLOWS], content=[image]))
     if "token" in routing.factors:
         table = top_tokens(routing, layers_of(activations, from_logits, top_k), seed)
         write_table(out / "tokens.csv", table)
         best = table.sort_values("bits", ascending=False, kind="stable")
-        sections.append(page.Section("Tokens of experts", [TOPS], content=[page.table(best, "tokens.csv")]))
+        sections.append(page.Section("Tokens of experts", [TOPS], content=[page.Table(best, "tokens.csv")]))
     return sections
 
 

@@ -3,7 +3,6 @@
 import base64
 import io
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 import matplotlib
@@ -18,6 +17,7 @@ from modtf.analysis.figures.base import Picture, png_of
 from modtf.analysis.figures.layout import STYLE
 from modtf.analysis.figures.matrices import COLOURS
 from modtf.analysis.report import page
+from modtf.analysis.report.glossary import measures_section
 from modtf.analysis.text import plural
 from modtf.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS
@@ -27,25 +27,31 @@ from modtf.routing.report import tables
 from modtf.routing.report.tables import ADJUSTED, BY
 
 PAGE = "measures.html"
-READ = (
-    "Everything is measured twice: by gate mass, the probability that modules are given, and by hard "
-    "assignment, the modules that are chosen. In brackets: the confidence interval. chance: the mean under "
-    "permuted labels, what is measured where modules know nothing of labels."
-)
-MEANING = (
-    "adjusted mutual information: what modules tell of labels beyond chance, as a share of what they could "
-    "tell: 0 where they know nothing, 1 where they tell all."
+LAYERS = (
+    "How much information the modules of each layer carry about labels, and how evenly they are used. Above "
+    "the grey band, modules specialise more than by chance."
 )
 BEYOND = (
-    "For each label the modules in which it has the largest share, by hard assignment, of those with enough "
-    "tokens and beyond chance: further above what permuted labels give, in their standard deviations, than "
-    "the largest excess of any module of any layer in 95% of permutations."
+    "For each label, the modules in which it has the largest share, by hard assignment. A module is listed "
+    "if it has enough tokens and its excess over permuted labels, in standard deviations, is larger than the "
+    "largest excess of any module of any layer in 95% of permutations."
 )
+LABELS = "How much information the chosen module carries about each label, in each layer; and label counts."
 MATRICES = (
-    "Open a layer for its activation matrices p(module | label): labels downwards, modules to the right in "
-    "the order of the labels most frequent where they are active, brighter is more. Left: as labelled. "
-    "Right: one shuffled labelling in the same way, to compare with: its diagonal comes of the order alone."
+    "Open a layer to see its activation matrices, p(module | label). Rows are labels. Columns are modules, "
+    "ordered by their most frequent label. Brighter is more. The left matrix has the labels as they are; the "
+    "right one has shuffled labels: its diagonal comes from the order alone."
 )
+WORDS = {
+    "gate mass": "Counts a token for every module, weighted by the probability that the router gives it.",
+    "hard assignment": "Counts a token for the modules that it is sent to.",
+    "chance": "The mean under permuted labels: the value for modules that know nothing about labels. Square "
+    "brackets behind a value hold its confidence interval.",
+    "adjusted mutual information": "Information that modules carry about labels beyond chance, as a share of "
+    "the most they could carry: 0 is none, 1 is all.",
+    "load": "The share of tokens that a module answers. The figure shows the effective number of modules "
+    "divided by the number of modules: 1 is even.",
+}
 MOST_LABELS = 64  # that a matrix has room for
 LETTERS = 24  # of a label's name
 GAP = 4  # modules between two matrices
@@ -92,16 +98,17 @@ def write_routing_report(
         write_table(out / file, frame)
     sections = [_first_section(layers, names)]
     if layers[0].label_counts is not None:
-        sections.append(page.Section("Layers", content=[shown(draw_layers(layers, names), out)]))
+        sections.append(page.Section("Layers", [LAYERS], content=[shown(draw_layers(layers, names), out)]))
     if layers[0].label_counts is not None and any(len(layer.labels) > 1 for layer in layers):
-        special = page.table(tables.special_modules(layers, names), "modules.csv")
+        special = page.Table(tables.special_modules(layers, names), "modules.csv")
         sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
         labels = [shown(draw_labels(layers, names), out), _label_counts(layers[0], names)]
-        sections.append(page.Section("Labels", content=labels))
+        sections.append(page.Section("Labels", [LABELS], content=labels))
     sections += more
     folds = [_fold(layer, names) for layer in layers]
     sections.append(page.Section("Each layer", [MATRICES], content=folds))
-    sections.append(page.measures_section([group for group in GROUPS if group != "performance"], [MEANING]))
+    sections.append(measures_section([group for group in GROUPS if group != "performance"]))
+    sections.append(page.Section("Glossary", content=[page.Glossary(WORDS)]))
     write_text(out / PAGE, page.render("modtf measure", sections))
     return out / PAGE
 
@@ -114,37 +121,31 @@ def _first_section(layers: Sequence[LayerMeasures], names: Names) -> page.Sectio
     size = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(first.labels), 'label')}"
     if first.label_counts is not None:
         size += f", {plural(int(first.label_counts.sum()) + first.dropped, 'token')}"
-    texts = [text for text in (f"{size}.", first.how, READ) if text]
+    texts = [text for text in (f"{size}.", first.how) if text]
     return page.Section("What was measured", texts, tables.warning_lines(layers, names))
 
 
-def _label_counts(layer: LayerMeasures, names: Names) -> str:
+def _label_counts(layer: LayerMeasures, names: Names) -> page.Table:
     labels = map(names.label, layer.labels.tolist())
     counts = pd.DataFrame({"label": list(labels), "tokens": layer.label_counts})
-    return page.table(counts.sort_values("tokens", ascending=False, kind="stable"))
+    return page.Table(counts.sort_values("tokens", ascending=False, kind="stable"))
 
 
-def shown(picture: Picture, out: Path, files: str = "measures.csv") -> str:
-    """Markup of a picture, which is written beside the page."""
+def shown(picture: Picture, out: Path, files: str = "measures.csv") -> page.Image:
+    """Write a picture beside the page; return it as a part of the page."""
     png = png_of(picture)
     with atomic_path(out / f"{picture.name}.png") as temporary:
         temporary.write_bytes(png)
-    return page.shown(picture, png, f"{picture.name}.png; {files}")
+    return page.Image(picture, png, f"{picture.name}.png; {files}")
 
 
-def _fold(layer: LayerMeasures, names: Names) -> str:
-    """The markup of a line that shows a layer's matrices and measures when it is opened."""
+def _fold(layer: LayerMeasures, names: Names) -> page.Fold:
+    """Return a line that shows a layer's matrices and measures when it is opened."""
     rows = shown_labels(layer)
-    words = [escape(short(names.label(number), number)) for number in layer.labels[rows].tolist()]
-    title = escape(f"Layer {names.layer(layer.layer)}: {tables.in_brief(layer)}")
-    parts = [f"<details><summary>{title}</summary>"]
-    for view in layer.views:
-        parts.append(
-            f'<p class="small">{BY[view.by]}</p><div class="pixels"><div>{"<br>".join(words)}</div>'
-            f'<img src="data:image/png;base64,{pixels(view, rows)}" alt="{BY[view.by]}" '
-            f'style="height:{12 * len(rows)}px"></div>'
-        )
-    return "\n".join([*parts, page.table(tables.layer_table(layer), "measures.csv"), "</details>"])
+    words = [short(names.label(number), number) for number in layer.labels[rows].tolist()]
+    matrices = [page.Matrix(BY[view.by], pixels(view, rows), words) for view in layer.views]
+    table = page.Table(tables.layer_table(layer), "measures.csv")
+    return page.Fold(f"Layer {names.layer(layer.layer)}: {tables.in_brief(layer)}", [*matrices, table])
 
 
 def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:

@@ -14,6 +14,7 @@ from modtf.analysis.figures.marks import by_variant, dots, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import kind_label
 from modtf.analysis.report import page
+from modtf.analysis.report.glossary import glossary_section, measures_section
 from modtf.analysis.report.page import Section
 from modtf.analysis.study import Study
 from modtf.analysis.table import table_cells, table_note
@@ -59,19 +60,16 @@ def write_page(study: Study, own: str, out: Path, warnings: Sequence[str] = ()) 
         rows.append(shown(draw_rows(part, own), out, DIFFERENCES))
         brief = compare.in_brief(differences[differences["kind"] == name])
         header, body = table_cells(part.results)
-        numbers = page.table(pd.DataFrame(body, columns=header))
-        tables.append(Section(f"{name}: differences", [PAIRED], content=[page.table(brief, DIFFERENCES)]))
+        numbers = page.Table(pd.DataFrame(body, columns=header))
+        tables.append(Section(f"{name}: differences", [PAIRED], content=[page.Table(brief, DIFFERENCES)]))
         tables.append(Section(f"{name}: all rows", [table_note(part.results)], content=[numbers]))
     given = shown(draw_places(places, own), out, DIFFERENCES)
     sections = [
-        Section("Compared with the reference results", short, warnings, rows),
-        Section(
-            "Compared with fixed routing",
-            [PLACES],
-            content=[given],
-        ),
+        Section("What was found", (), warnings, rows, short),
+        Section("Compared with fixed routing", [PLACES], content=[given]),
         *tables,
-        page.measures_section(["collapse", "specialisation"]),
+        measures_section(["collapse", "specialisation"]),
+        glossary_section("task", "variant", "CI", "in distribution", "out of distribution", "alignment"),
     ]
     write_text(out / PAGE, page.render(f"modtf scorecard: {own}", sections))
     return out / PAGE, short

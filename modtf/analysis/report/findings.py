@@ -1,0 +1,116 @@
+"""What a study found, as three to five sentences made from its numbers."""
+
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.intervals import intervals
+from modtf.analysis.labels import CHECKPOINT_WORDS, known_variants, with_kinds
+from modtf.analysis.pairs import match_members, mean_ratios
+from modtf.analysis.rows import IN, OUT, random_baseline
+from modtf.analysis.text import in_a_row, interval_words, listing, plural, short_number
+from modtf.analysis.trained import TrainedModels
+from modtf.families import FAMILIES
+
+ALIGNMENT = "alignment"
+#: the largest alignment, as a share of that of random routing -> what is said of a variant
+DEGREES = {0.25: "specialises", 0.75: "specialises in part", 1.0: "hardly specialises"}
+
+
+def findings(study: TrainedModels) -> list[str]:
+    """Return the sentences: ratios of losses, in and out of distribution, then specialisation.
+
+    Example:
+        >>> findings(study)  # doctest: +SKIP
+        ['`gt_modular` reaches 0.27 times the loss of `monolithic` in distribution (95% CI 0.24 to 0.31, ...']
+    """
+    first, reference, last = compared_variants(study)
+    said = [
+        _ratio_words(study, *pair)
+        for pair in ((last, first, IN), (last, first, OUT), (reference, first, IN))
+        if pair[0] != pair[1]
+    ]
+    learned = [name for name in known_variants(study.results["arch"].unique()) if name not in (first, last)]
+    aligned = dict.fromkeys([reference, *learned])
+    said += [_alignment_words(study, name) for name in aligned][: 5 - len(set(said))]
+    found = [text for text in dict.fromkeys(said) if text]
+    return found or [f"Only {listing(study.results['variant'])} was run: there is nothing to compare."]
+
+
+def how_found(study: TrainedModels) -> str:
+    """Return what the ratios and means in `findings` are over."""
+    rows = study.results
+    sizes = f"R = {listing(rows['num_rules'])} and width {listing(rows['width'])}"
+    meant = CHECKPOINT_WORDS[study.checkpoint]
+    return (
+        "A ratio is the geometric mean over models of the same task and seed; below 1, the first has less. "
+        f"Means are over {sizes}, within each task first. Checkpoint {study.checkpoint}: {meant}."
+    )
+
+
+def compared_variants(study: TrainedModels) -> tuple[str, str, str]:
+    """Return the least informed variant of a study, the reference of its family and the most informed one."""
+    there = list(study.results["variant"].drop_duplicates().sort_values())
+    archs = study.results["arch"].unique()
+    known = [name for name in known_variants(archs) if name in there] or there
+    reference = FAMILIES[archs[0]].reference
+    return known[0], reference if reference in there else known[0], known[-1]
+
+
+def _ratio_words(study: TrainedModels, first: str, second: str, where: str) -> str:
+    rows = study.performance[study.performance["distribution"] == where]
+    ratios = mean_ratios(with_kinds(match_members(rows, first, second)), ["kind"], study.level)
+    ratios = ratios[np.isfinite(ratios["mean"])]
+    if ratios.empty:
+        return ""
+    judged = " or ".join(rows["measure"].drop_duplicates().astype(str).sort_values()).replace("_", " ")
+    text = f"`{first}` reaches {_spread(ratios, study.level, '{} times')} the {judged} of `{second}` {where}"
+    lower = int((ratios["mean"] < 1).sum())
+    more = f"; it is lower in {lower} of {plural(len(ratios), 'task type')}" if len(ratios) > 1 else ""
+    return _closed(text, ratios, study.level, more)
+
+
+def _alignment_words(study: TrainedModels, variant: str) -> str:
+    rows = study.results
+    rows = rows[(rows["measure"] == ALIGNMENT) & (rows["variant"] == variant) & (rows["num_modules"] > 1)]
+    rows = rows[rows["place"].astype(str) == ""]  # several routed layers have several answers
+    if rows.empty:
+        return ""
+    chance = random_baseline(rows["num_rules"], list(rows["num_modules"]))
+    chance = chance[chance["measure"] == ALIGNMENT].drop(columns=["measure", "variant"])
+    rows = rows.merge(chance.rename(columns={"value": "chance"}), on=["num_rules", "num_modules"])
+    found = intervals(rows, ["kind"], level=study.level)
+    found["chance"] = intervals(rows, ["kind"], "chance", study.level)["mean"]
+    found = found[np.isfinite(found["mean"])]
+    if found.empty:
+        return ""
+    degrees = [_degree(mean / least) for mean, least in zip(found["mean"], found["chance"], strict=True)]
+    counts = [f"{words} in {number}" for words, number in pd.Series(degrees).value_counts(sort=False).items()]
+    several = f"{in_a_row(counts)} of {plural(len(found), 'task type')}"
+    degree = degrees[0] if len(found) == 1 else several
+    low, high = found["chance"].min(), found["chance"].max()
+    random = f"{low:.3g}" if high - low < 0.005 else f"between {low:.3g} and {high:.3g}"
+    text = f"`{variant}` {degree}: alignment {_spread(found, study.level, '{}')}"
+    return _closed(text, found, study.level, f"; random routing has {random}")
+
+
+def _degree(share: float) -> str:
+    return next((words for most, words in DEGREES.items() if share <= most), "does not specialise")
+
+
+def _spread(found: pd.DataFrame, level: float, form: str) -> str:
+    """Return the mean of the only task type, or the smallest and the largest, each with its interval."""
+    if len(found) == 1:
+        return form.format(short_number(found["mean"].iloc[0]))
+    ends = [found.loc[found["mean"].idxmin()], found.loc[found["mean"].idxmax()]]
+    low, high = (
+        f"{form.format(short_number(end['mean']))} {interval_words(end, level, end['kind'])}" for end in ends
+    )
+    return f"between {low} and {high}"
+
+
+def _closed(text: str, found: pd.DataFrame, level: float, more: str) -> str:
+    """Return a sentence with the interval of the only task type, and what is left out."""
+    left = int(found["num_missing"].sum())
+    lost = f"; {plural(left, 'model')} without a finite value left out" if left else ""
+    interval = f" {interval_words(found.iloc[0], level)}" if len(found) == 1 else ""
+    return f"{text}{interval}{more}{lost}."

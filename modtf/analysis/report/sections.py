@@ -1,0 +1,136 @@
+"""The sections of a study's report: what was found, what was run and how, claims, measures."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pandas as pd
+
+from modtf.analysis.claims.registry import CLAIMS
+from modtf.analysis.claims.words import LEGEND, decisive, evidence_words, in_words
+from modtf.analysis.contents import contents, how_measured
+from modtf.analysis.intervals import MIN_TASKS
+from modtf.analysis.labels import kind_label
+from modtf.analysis.report.findings import findings, how_found
+from modtf.analysis.report.page import Claims, Fold, Section, Table, Text, anchor
+from modtf.analysis.report.questions import figure_title
+from modtf.analysis.table import table_cells, table_note
+from modtf.analysis.text import plural
+from modtf.analysis.trained import TrainedModels
+
+PAIRED = ["first", "second", "kind", "num_rules", "width", "distribution", "advantage", "advantage_low"]
+PAIRED += ["advantage_high", "effect_size", "wins", "num_tasks", "num_models", "num_missing"]
+
+
+def findings_section(study: TrainedModels, figures: Sequence[Section]) -> Section:
+    """Return the first section: sentences, the table of the variants, and the figures that carry them."""
+    lost, missing = contents(study.results)["diverged"].sum(), len(study.missing) if study.cells else 0
+    warnings = [f"{plural(lost, 'model')} diverged; no mean holds them."] if lost else []
+    warnings += [f"{plural(missing, 'cell')} missing; see 'What is missing'."] if missing else []
+    tables = [parts for kind in study.kinds for parts in _variants_table(study, kind)]
+    folded = [Fold("The tables of the other task types", tables[3:])] if len(study.kinds) > 1 else []
+    return Section(
+        "What was found", [how_found(study)], warnings, [*tables[:3], *folded], findings(study), figures
+    )
+
+
+def _variants_table(study: TrainedModels, kind: tuple[str, str, str]) -> list[Any]:
+    """Return the table that `modtf run` prints, of a task type at its middle R and width, with its texts."""
+    rows = study.of_kind(*kind).results
+    for name in ("num_rules", "width"):
+        values = sorted(rows[name].unique())
+        rows = rows[rows[name] == values[len(values) // 2]]
+    header, body = table_cells(rows, study.level)
+    head = f"{kind_label(*kind)}, R = {rows['num_rules'].iloc[0]}, width {rows['width'].iloc[0]}:"
+    note = table_note(rows, study.level)
+    return [
+        Text(head),
+        Table(pd.DataFrame(body, columns=header), "tables/summary.csv"),
+        Text(note, small=True),
+    ]
+
+
+def contents_section(study: TrainedModels) -> Section:
+    """Return the section on the number of models, and on how the checkpoint was measured."""
+    kinds = contents(study.results)
+    text = f"{plural(kinds['models'].sum(), 'trained model')} in {plural(kinds['cells'].sum(), 'cell')}."
+    finished = [cell for cell in study.cells if cell.is_finished]
+    measured = how_measured(finished, study.checkpoint) or [f"checkpoint {study.checkpoint}"]
+    return Section("What was run", [text, f"{'; '.join(measured)}."], content=[Table(kinds)])
+
+
+def protocols_section(study: TrainedModels) -> Section:
+    """Return the section on how the cells of every protocol were trained and evaluated."""
+    rows = {}
+    for cell in study.cells:
+        if cell.is_finished and cell.protocol not in rows:
+            said = [f"version {cell.config['version']}"] if cell.config.get("version") else []
+            for part, settings in cell.definition.protocol.to_dict().items():
+                shown = ", ".join(f"{k} {v}" for k, v in settings.items() if v is not None)
+                said.append(f"{part}: {shown}")
+            rows[cell.protocol] = "; ".join(said)
+    return Section("How it was run", content=[Table(pd.DataFrame(rows.items(), columns=["protocol", "how"]))])
+
+
+def missing_section(study: TrainedModels) -> Section:
+    """Return the section on the cells that are missing."""
+    title, missing = "What is missing", study.missing
+    if not study.cells:
+        return Section(title, ["The results come without their folders, which would say what is missing."])
+    if missing.empty:
+        return Section(title, ["All requested cells are present."])
+    counts = ", ".join(f"{n} {status}" for status, n in missing["status"].value_counts().items())
+    text = f"Requested cells that are missing: {counts}. Rerun the command that began them to resume."
+    return Section(title, (), [text], [Table(missing, "tables/missing.csv")])
+
+
+def undrawn_section(undrawn: Sequence[tuple[str, str]]) -> list[Section]:
+    """Return the section with one line on the figures that were not drawn, if there are any."""
+    reasons = "; ".join(f"{figure_title(name)} ({reason})" for name, reason in undrawn)
+    return [Section("What was not drawn", [f"Not drawn: {reasons}."])] if undrawn else []
+
+
+def claims_section(study: TrainedModels, judged: pd.DataFrame, drawn: Collection[str]) -> Section:
+    """Return the section with the verdicts on all claims by task type, and the deciding numbers.
+
+    Args:
+        judged: what `study.claims()` returns.
+        drawn: the names of the figures on the page.
+    """
+    text = (
+        "A task type supports a claim if the interval of every number that the claim stands on lies where "
+        "the claim says. It contradicts the claim if one lies on the other side, after Holm's correction for "
+        f"the number of looks. Otherwise it is undecided; with fewer than {MIN_TASKS} tasks there are not "
+        f"enough runs. At the checkpoints: {LEGEND}"
+    )
+    details = decisive(judged)
+    kinds = list(dict.fromkeys(details["kind"]))
+    lines = []
+    for claim in in_words(judged).itertuples():
+        own = details[details["claim"] == claim.claim]
+        evidence = [(r["kind"], r["verdict"], evidence_words(r, study.level)) for _, r in own.iterrows()]
+        title = figure_title(claim.figure)
+        lines.append(
+            {
+                "text": claim.text,
+                "words": claim.words,
+                "statistic": CLAIMS[claim.claim].statistic,
+                "figure": {"title": title, "anchor": anchor(title)} if claim.figure in drawn else None,
+                "verdicts": [verdict for _, verdict, _ in evidence],
+                "evidence": evidence,
+            }
+        )
+    return Section("Claims of the paper", [text], content=[Claims(kinds, lines)])
+
+
+def paired_section(paired: pd.DataFrame) -> Section:
+    """Return the section with the paired comparisons, cell by cell."""
+    title = "Paired comparisons, cell by cell"
+    if paired.empty:
+        return Section(title, warnings=["No variant and the next less informed one share a task and seed."])
+    text = (
+        "Two variants on the same task and seed. advantage: by which share the first's loss or error is "
+        "below the second's; effect size: mean gain over its standard deviation between pairs; wins: share "
+        "of pairs won."
+    )
+    table = Table(paired[PAIRED], "tables/paired_comparisons_by_cell.csv")
+    return Section(title, [text], content=[Fold("Show the table", [table])])
