@@ -16,6 +16,7 @@ from modtf.analysis.labels import RANDOM
 from modtf.families import FAMILIES
 
 GREY = "#555555"
+LOW = 1.2  # inches
 PAGE = 11.8  # inches that a report, or the site, has for a picture; wider ones are shown smaller
 
 STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
@@ -58,12 +59,14 @@ def panels(
         table: what is drawn, long; the looks of the variants follow from its column `variant`.
         name, title, note: of the picture; the note also stands in it, below the title.
         row, column: columns of the table, None for a single row or column. Panels stand in the order of
-            the values, texts in that of the table; what follows ": " in a value gets a line of its own.
+            the values, texts in that of the table. A label has commas for ": ": "Regression, in
+            distribution, loss".
         size: of a panel with its ticks, in inches (width, height).
     """
     keys = [table[name] if name else pd.Series("", table.index) for name in (row, column)]
     rows, columns = map(_values, keys)
-    width = max(7.0, size[0] * len(columns) + (1.2 if row else 0.3))
+    upright = size[1] < LOW  # labels of rows have no room beside panels that are so low
+    width = max(7.0, size[0] * len(columns) + ((1.2 if upright else 0.6) if row else 0.3))
     look = looks(table["variant"])
     shrinks = max(1.0, width / PAGE)  # where it is shown, and what is written must be larger for that
     text = textwrap.wrap(note, int(14 * width / shrinks))
@@ -86,8 +89,8 @@ def panels(
         if r == 0:
             axes[r, c].set_title(_wrapped(column, other, 10.5 * size[0]), size=9.5)
         if c == 0:
-            style = {"rotation": 0, "ha": "right", "va": "center", "weight": "bold"}
-            axes[r, c].set_ylabel(_wrapped(row, value, 14), **style)
+            style = {"rotation": 0, "ha": "right", "va": "center"} if upright else {}
+            axes[r, c].set_ylabel(_wrapped(row, value, 14 if upright else 12 * size[1]), **style)
     body.align_ylabels(axes[:, 0])
     seaborn.despine(fig=body, left=True)
     found: dict[str, Any] = {}
@@ -106,10 +109,17 @@ def _values(key: pd.Series) -> list[Any]:
 
 
 def _wrapped(column: str | None, value: object, characters: float) -> str:
-    """Return a label in lines; the part behind a colon has its own line, and a number says of what."""
+    """Return a label in lines, its parts with commas for colons; a number says of what.
+
+    Example:
+        >>> _wrapped("where", "regression: in distribution: Loss", 40)
+        'Regression, in distribution, loss'
+    """
     text = value if isinstance(value, str) else f"{NUMBERS.get(str(column), column)} = {value:,}"
-    lines = (textwrap.fill(part, int(characters), break_long_words=False) for part in text.split(": "))
-    return "\n".join(lines)
+    first, *rest = text.split(": ")
+    if rest:
+        text = ", ".join([first[:1].upper() + first[1:], *(part[:1].lower() + part[1:] for part in rest)])
+    return textwrap.fill(text, int(characters), break_long_words=False)
 
 
 def looks(variants: pd.Series) -> dict[str, Look]:

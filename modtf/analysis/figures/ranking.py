@@ -32,7 +32,7 @@ def ranking_pies(study: TrainedModels, choice: Choice) -> Pictures:
     """One picture: a pie for every field of candidates and distribution."""
     table, text = shares(study)
     table = table[table["kind"] == OVERALL]
-    table = table.assign(panel=table["field"] + ": " + table["distribution"].astype(str))
+    table = table.assign(panel=table["field"] + ", " + table["distribution"].astype(str))
     if table["share"].isin([0, 1]).all():
         raise NothingToDraw("one variant has all votes of every pie; see the ranking")
     yield panels(_pie, table, "ranking_pies", "Ranking, all cells together", text, None, "panel", (2.1, 2.1))

@@ -3,15 +3,16 @@
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.intervals import intervals
+from modtf.analysis.intervals import UNIT, intervals
 from modtf.analysis.labels import CHECKPOINT_WORDS, known_variants, with_kinds
 from modtf.analysis.pairs import match_members, mean_ratios
 from modtf.analysis.rows import IN, OUT, random_baseline
 from modtf.analysis.text import in_a_row, interval_words, listing, plural, short_number
 from modtf.analysis.trained import TrainedModels
 from modtf.families import FAMILIES
+from modtf.results.schema import KIND
 
-ALIGNMENT = "alignment"
+ALIGNMENT, MOST = "alignment", 5  # sentences
 #: the largest alignment, as a share of that of random routing -> what is said of a variant
 DEGREES = {0.25: "specialises", 0.75: "specialises in part", 1.0: "hardly specialises"}
 
@@ -31,8 +32,8 @@ def findings(study: TrainedModels) -> list[str]:
     ]
     learned = [name for name in known_variants(study.results["arch"].unique()) if name not in (first, last)]
     aligned = dict.fromkeys([reference, *learned])
-    said += [_alignment_words(study, name) for name in aligned][: 5 - len(set(said))]
-    found = [text for text in dict.fromkeys(said) if text]
+    said += [_alignment_words(study, name) for name in aligned if name in _known(study)]
+    found = [text for text in dict.fromkeys(said) if text][:MOST]
     return found or [f"Only {listing(study.results['variant'])} was run: there is nothing to compare."]
 
 
@@ -41,19 +42,45 @@ def how_found(study: TrainedModels) -> str:
     rows = study.results
     sizes = f"R = {listing(rows['num_rules'])} and width {listing(rows['width'])}"
     meant = CHECKPOINT_WORDS[study.checkpoint]
-    return (
+    first, _, last = compared_variants(study)
+    number = rows["variant"].nunique()
+    chosen = (
+        f"`{first}` and `{last}` have the highest and the lowest loss of {number} variants: they were chosen "
+    )
+    chosen += "after the numbers were seen, so that their ratio is too far from 1. "
+    return chosen * (len(_known(study)) < 2 < number) + (
         "A ratio is the geometric mean over models of the same task and seed; below 1, the first has less. "
         f"Means are over {sizes}, within each task first. Checkpoint {study.checkpoint}: {meant}."
     )
 
 
 def compared_variants(study: TrainedModels) -> tuple[str, str, str]:
-    """Return the least informed variant of a study, the reference of its family and the most informed one."""
+    """Return the least informed variant of a study, the reference of its family and the most informed one.
+
+    Where fewer than two of the family's own variants were run: those with the highest and the lowest loss.
+    """
     there = list(study.results["variant"].drop_duplicates().sort_values())
-    archs = study.results["arch"].unique()
-    known = [name for name in known_variants(archs) if name in there] or there
-    reference = FAMILIES[archs[0]].reference
-    return known[0], reference if reference in there else known[0], known[-1]
+    known = _known(study)
+    reference = FAMILIES[study.results["arch"].iloc[0]].reference
+    first, last = (known[0], known[-1]) if len(known) > 1 else _extremes(study)
+    return first, reference if reference in there else last, last
+
+
+def _known(study: TrainedModels) -> list[str]:
+    there = set(study.results["variant"].unique())
+    return [name for name in known_variants(study.results["arch"].unique()) if name in there]
+
+
+def _extremes(study: TrainedModels) -> tuple[str, str]:
+    """Return the variants with the highest and the lowest loss in distribution, compared within tasks."""
+    rows = study.performance[(study.performance["distribution"] == IN) & (study.performance["value"] > 0)]
+    logs = np.log(rows["value"])
+    same = rows.groupby([*KIND, "num_rules", "width", UNIT], observed=True)
+    means = (
+        (logs - logs.groupby(same.ngroup()).transform("mean")).groupby(rows["variant"], observed=True).mean()
+    )
+    name = str(study.results["variant"].iloc[0])
+    return (name, name) if means.dropna().empty else (str(means.idxmax()), str(means.idxmin()))
 
 
 def _ratio_words(study: TrainedModels, first: str, second: str, where: str) -> str:
@@ -99,7 +126,7 @@ def _degree(share: float) -> str:
 
 def _spread(found: pd.DataFrame, level: float, form: str) -> str:
     """Return the mean of the only task type, or the smallest and the largest, each with its interval."""
-    if len(found) == 1:
+    if len(set(found["mean"].map(short_number))) == 1:
         return form.format(short_number(found["mean"].iloc[0]))
     ends = [found.loc[found["mean"].idxmin()], found.loc[found["mean"].idxmax()]]
     low, high = (

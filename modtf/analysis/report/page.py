@@ -175,4 +175,4 @@ def render(title: str, sections: Sequence[Section]) -> str:
     clean: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": StrictUndefined}
     environment = Environment(loader=loader, autoescape=True, **clean)
     environment.filters |= {"words": _Words(sections), "term_anchor": term_anchor}
-    return environment.get_template("page.html").render(title=title, sections=sections)
+    return environment.get_template("page.html").render(title=title, sections=sections).lstrip()

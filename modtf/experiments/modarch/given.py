@@ -7,7 +7,7 @@ from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.claims.numbers import SERIES
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import parse_options
-from modtf.analysis.pairs import match_members
+from modtf.analysis.pairs import match_members, mean_ratios
 from modtf.analysis.trained import TrainedModels
 
 GIVEN = "clamped"
@@ -108,14 +108,13 @@ def times(values: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> s
     the geometric mean over tasks, with its interval; "" if none was run.
     """
     member = ["data_seed", "seed"]
-    both = values[[*member, "value"]].merge(others[[*member, "value"]], on=member, suffixes=("", "_other"))
+    both = values[[*member, "value"]].merge(
+        others[[*member, "value"]], on=member, suffixes=("_first", "_second")
+    )
     if both.empty:
         return ""
-    found = mean_evidence(
-        both.assign(log=np.log(both["value"] / both["value_other"])), "log", "", level=level
-    )
-    mean, low, high = np.exp([found.value, *found.interval])
-    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
+    [found] = mean_ratios(both, level=level).itertuples()
+    return f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
 def effect(pairs: pd.DataFrame, within: float, level: float, *, as_difference: bool = False) -> str:

@@ -6,12 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from simulated_results import World, study_of, write_cell
 
 from modtf import Cell, Study, Task
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.figures.layout import PAGE
-from modtf.analysis.report.page import MAX_ROWS, table
+from modtf.analysis.report import page
+from modtf.analysis.report.findings import findings, how_found
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +25,7 @@ def study(tmp_path_factory):
     return study_of(out, kinds=[("rnn", {})], rules=[2], data_seeds=[0], checkpoints=["tail"])
 
 
+QUESTION = "How does it change with training?"
 FIGURES = ["performance_vs_width", "training_curves", *dict.fromkeys(CLAIMS[name].figure for name in CLAIMS)]
 
 
@@ -31,6 +34,11 @@ def report(study, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
     assert study.report(out, figures=FIGURES, vector=["svg"]) == out / "report.html"
     return out
+
+
+def words_of(text):
+    """The text of a page without its markup."""
+    return re.sub(r"<[^>]+>", "", text)
 
 
 def one_claim(study):
@@ -56,15 +64,16 @@ def test_the_page_needs_nothing_else_and_every_picture_has_its_files(report):
 
 def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
     text = (report / "report.html").read_text()
+    assert "<th>MLP regression</th><th>RNN regression</th>" in text
+    text = words_of(text)
     for words in (
         "56 trained models in 12 cells",  # 8 x 6 + 4 x 2
         "mlp, rnn: checkpoint tail: mean of ",
-        "A protocol is how cells were trained",
+        "How a cell was trained and evaluated",
         "1 cell missing; see &#39;What is missing&#39;.",
         "2 models diverged; no mean holds them.",  # at R = 2 and 8
-        "Of the cells that were asked for: 1 unfinished.",
+        "Requested cells that are missing: 1 unfinished.",
         "learning_rate 0.0001",
-        "<th>MLP regression</th><th>RNN regression</th>",
         "1 task; at least 3 tasks are needed",
         *(
             CLAIMS[claim].text.replace("<=", "&lt;=").replace("'", "&#39;")
@@ -79,12 +88,46 @@ def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
     assert claims.loc[claims["kind"] == "RNN regression", "verdict"].unique().tolist() == ["not enough runs"]
 
 
+def test_findings_are_made_from_the_numbers(tmp_path):
+    study = study_of(tmp_path, rules=(2, 8), checkpoints=["tail"])
+    rows = study.performance[study.performance["distribution"] == "in distribution"]
+    wide = rows.pivot_table("value", ["data_seed", "num_rules", "seed"], "variant", observed=True)
+    tasks = np.log(wide["gt_modular"] / wide["monolithic"]).groupby("data_seed").mean()
+    low, high = np.exp(stats.t.interval(0.95, 2, tasks.mean(), stats.sem(tasks)))
+    found = findings(study)
+    assert found[0] == (
+        f"`gt_modular` reaches {np.exp(tasks.mean()):.2f} times the loss of `monolithic` in distribution "
+        f"(95% CI {low:.2f} to {high:.2f}, 3 tasks)."
+    )
+    alignment = study.results.query("measure == 'alignment' and variant == 'modular'")["value"].mean()
+    assert found[3].startswith(f"`modular` specialises in part: alignment {alignment:.2f} (95% CI ")
+    assert found[3].endswith(f", 3 tasks); random routing has {(1 / 2 + 7 / 8) / 2:.3g}.")
+    assert "Means are over R = 2, 8 and width 32" in how_found(study)
+    several = study_of(tmp_path, kinds=[("rnn", {})], rules=[2], data_seeds=[0], checkpoints=["tail"])
+    assert re.search(
+        r"between .* \(MLP regression, 95% CI .*, 3 tasks\) and", findings(several)[0] + findings(several)[1]
+    )
+    assert "RNN regression, no interval, 1 task)" in findings(several)[0]
+
+
+def test_routers_without_a_reference_are_compared_by_their_loss(tmp_path):
+    variants = [("modular", {"modules": number}) for number in (2, 4, 8)]
+    study = study_of(tmp_path, rules=[8], variants=variants, data_seeds=[0, 1], checkpoints=["tail"])
+    rows = study.performance[study.performance["distribution"] == "in distribution"]
+    logs = np.log(rows["value"]).groupby(rows["variant"].astype(str)).mean()
+    low, high = logs.idxmin(), logs.idxmax()
+    assert findings(study)[0].startswith(f"`{low}` reaches 0.")
+    assert f" times the loss of `{high}` in distribution (95% CI " in findings(study)[0]
+    assert how_found(study).startswith(f"`{high}` and `{low}` have the highest and the lowest loss of 3 ")
+
+
 def test_pictures_come_before_claims_and_captions_can_be_read_at_page_width(report, whole):
     text = (report / "report.html").read_text()
     headings = re.findall(r"<h2>([^<]+)", text)
     first = headings.index("Claims of the paper")
-    assert headings[:2] == ["What was run", "Ranking"]
+    assert headings[:4] == ["What was found", "Does it help?", "Does it specialise?", QUESTION]
     assert max(i for i, part in enumerate(text.split("<h2>")) if "<img" in part) <= first
+    assert text.index('class="findings"') < text.index("<table") < text.index("<img")
     (wide,) = [p for p in whole.figure("against_modular") if p.figure.get_size_inches()[0] > PAGE][:1]
     size = wide.figure.subfigs[0].texts[0].get_fontsize()
     assert size * PAGE / wide.figure.get_size_inches()[0] == pytest.approx(9)
@@ -120,7 +163,8 @@ def test_names_cannot_become_markup_and_a_figure_without_data_gives_its_reason(t
     assert "<script" not in text
     assert "&lt;script&gt;x" in text
     assert "&lt;script&gt;y" in text
-    assert "Not drawn: " in text
+    assert text.count("Not drawn: Ranking pies (") == 1
+    assert ") was run: there is nothing to compare." in words_of(text)
 
 
 @pytest.mark.parametrize("wrong", [{"figures": ["pie_in_the_sky"]}, {"vector": ["pie_in_the_sky"]}])
@@ -132,8 +176,11 @@ def test_an_unknown_figure_or_format_is_refused(study, tmp_path, wrong):
 
 
 def test_long_tables_are_cut_and_say_so():
+    def table(frame):
+        return page.render("", [page.Section("", content=[page.Table(frame)])])
+
     text = table(pd.DataFrame({"a_b": range(100), "c": [0.123456] * 99 + [np.nan]}))
-    assert (text.count("<tr"), f"{MAX_ROWS} of 100 rows are shown." in text) == (1 + MAX_ROWS, True)
+    assert (text.count("<tr"), f"{page.MAX_ROWS} of 100 rows are shown." in text) == (1 + page.MAX_ROWS, True)
     assert "<th>a b</th>" in text
     assert "<td>0.1235</td>" in text
     assert "<td></td>" in table(pd.DataFrame({"c": [0.5, np.nan]}))
