@@ -29,7 +29,7 @@ def test_any_table_can_be_drawn_in_panels():
 
     picture = panels(mark, table, "name", "Title", "A note.", row="up", column="side")
     titles = [axes.get_title() for axes in picture.figure.axes]
-    assert titles == ["left\n1", "right", "", ""]
+    assert titles == ["Left, 1", "right", "", ""]
     assert [axes.get_ylabel() for axes in picture.figure.axes[::2]] == ["up = 1", "up = 2"]
     assert [axes.texts[0].get_text() for axes in picture.figure.axes if axes.texts] == ["not run"] * 2
     assert [text.get_text() for text in picture.figure.subfigs[0].legends[0].get_texts()] == ["mine", "yours"]
