@@ -14,6 +14,7 @@ from modtf.analysis.claims import CLAIMS
 from modtf.analysis.figures.layout import PAGE
 from modtf.analysis.report import page
 from modtf.analysis.report.findings import findings, how_found
+from modtf.analysis.report.questions import QUESTIONS
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,6 @@ def study(tmp_path_factory):
     return study_of(out, kinds=[("rnn", {})], rules=[2], data_seeds=[0], checkpoints=["tail"])
 
 
-QUESTION = "How does it change with training?"
 FIGURES = ["performance_vs_width", "training_curves", *dict.fromkeys(CLAIMS[name].figure for name in CLAIMS)]
 
 
@@ -125,7 +125,7 @@ def test_pictures_come_before_claims_and_captions_can_be_read_at_page_width(repo
     text = (report / "report.html").read_text()
     headings = re.findall(r"<h2>([^<]+)", text)
     first = headings.index("Claims of the paper")
-    assert headings[:4] == ["What was found", "Does it help?", "Does it specialise?", QUESTION]
+    assert headings[:first] == ["What was found", *QUESTIONS]
     assert max(i for i, part in enumerate(text.split("<h2>")) if "<img" in part) <= first
     assert text.index('class="findings"') < text.index("<table") < text.index("<img")
     (wide,) = [p for p in whole.figure("against_modular") if p.figure.get_size_inches()[0] > PAGE][:1]
