@@ -33,7 +33,7 @@ def findings_section(study: TrainedModels, figures: Sequence[Section]) -> Sectio
     )
 
 
-def _variants_table(study: TrainedModels, kind: tuple[str, str, str]) -> list[Any]:
+def _variants_table(study: TrainedModels, kind: tuple[str, ...]) -> list[Any]:
     """Return the table that `modtf run` prints, of a task type at its middle R and width, with its texts."""
     rows = study.of_kind(*kind).results
     for name in ("num_rules", "width"):
