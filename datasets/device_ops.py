@@ -1,4 +1,4 @@
-"""Operations that make data in a compiled program, on any backend: `keras.ops`, and what it lacks."""
+"""Operations that make data in a compiled program, on any backend: `keras.ops` and a few additions."""
 
 import math
 from typing import Any
@@ -12,12 +12,12 @@ def __getattr__(name: str) -> Any:
 
 
 def arange(count: int):
-    """0 .. count - 1."""
+    """Return 0 .. count - 1."""
     return ops.arange(count, dtype="int32")
 
 
 def upper_word(word, factor: int):
-    """Return the upper 32 bits of a product of two words, by halves: some backends lack 64 bits."""
+    """Return the upper 32 bits of a product of two words, computed by halves: some backends lack 64 bits."""
     half, bits = np.uint32(0xFFFF), np.uint32(16)
     factor_upper, factor_lower = np.uint32(factor >> 16), np.uint32(factor & 0xFFFF)
     upper, lower = ops.right_shift(word, bits), word & half
@@ -28,7 +28,7 @@ def upper_word(word, factor: int):
 
 
 def gather(table, index, batch_dims: int = 0):
-    """Rows of a table of known shape: [*batch, K, ...] and integers [*batch, *I] -> [*batch, *I, ...]."""
+    """Return rows of a table of known shape: [*batch, K, ...] and integers [*batch, *I] -> [*batch, *I, ...]."""
     batch, rows = table.shape[:batch_dims], table.shape[batch_dims]
     each = math.prod(batch)
     first = ops.reshape(

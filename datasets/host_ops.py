@@ -18,12 +18,12 @@ def __getattr__(name: str) -> Any:
 
 
 def arange(count: int) -> tf.Tensor:
-    """0 .. count - 1."""
+    """Return 0 .. count - 1."""
     return tf.range(count, dtype=tf.int64)
 
 
 def argmax(x: tf.Tensor, axis: int) -> tf.Tensor:
-    """Return the index of the largest value along the last axis, int32; the first of equals."""
+    """Return the index of the largest value along the last axis, int32; the first one for ties."""
     if axis != -1:
         raise ValueError(f"axis={axis}: only the last axis, -1, is fast here.")
     return tf.math.top_k(x).indices[..., 0]  # faster than tf.argmax
@@ -38,6 +38,6 @@ def uniforms(
     key: tf.Tensor, step: tf.Tensor, shape: Sequence[int], dtype: tf.DType = tf.float32
 ) -> tf.Tensor:
     """Uniform numbers in [0, 1) of `shape`, a pure function of two int64 scalars, (key, step)."""
-    # The default algorithm depends on the device. XLA makes other floats of the same bits: there it is
-    # `modtf.datasets.philox` that makes these
+    # The default algorithm depends on the device. XLA would make other floats of the same bits;
+    # `modtf.datasets.philox` makes these numbers there
     return tf.random.stateless_uniform(shape, tf.stack([key, step]), dtype=dtype, alg="philox")

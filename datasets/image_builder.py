@@ -1,4 +1,4 @@
-"""The base of the TFDS builders of images: the types of their features."""
+"""The base class of the TFDS builders of images, and the types of their features."""
 
 import zlib
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ import tensorflow_datasets as tfds
 from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import Builder as RulesBuilder
 from modtf.datasets.streaming import stream
 
-FAST = 1  # level of zlib: the background of an image is most of what can be gained
+FAST = 1  # level of zlib: most of the gain comes from an image's background
 
 
 class FloatImage(tfds.features.Image):
-    """An image of float32 numbers, or several of one size, kept to the last bit.
+    """An image of float32 numbers, or several of one size, exact to the last bit.
 
-    TFDS's own images of float32 have a single channel. Black is 0 and white 1, and where an image was made
-    smaller some numbers lie a little outside.
+    TFDS's own float32 images have a single channel. Black is 0 and white 1. Some numbers of an image that was
+    made smaller lie slightly outside.
 
     Args:
         shape: (height, width, channels), or (number, height, width, channels).
@@ -44,7 +44,7 @@ class FloatImage(tfds.features.Image):
         return np.frombuffer(zlib.decompress(example), "<f4").reshape(self._shape)
 
     def repr_html(self, ex: np.ndarray) -> str:
-        """Return a thumbnail; several images stand side by side."""
+        """Return a thumbnail, with several images next to each other."""
         shown = np.concatenate(list(ex), axis=1) if ex.ndim > 3 else ex
         return super().repr_html(np.uint8(255 * np.clip(shown, 0, 1)))
 
@@ -64,7 +64,7 @@ def image_feature(shape: Sequence[int], dtype: str) -> tfds.features.Image:
 
 
 def side_by_side(element: dict[str, Any]) -> dict[str, Any]:
-    """Return an example whose images, if it has several, are one: `tfds.show_examples` shows single ones.
+    """Join an example's images into one, if it has several: `tfds.show_examples` shows single ones.
 
     Example:
         >>> tfds.show_examples(split.map(side_by_side), info)  # doctest: +SKIP
@@ -103,5 +103,7 @@ class ImageBuilder(RulesBuilder):
 
     def download_and_prepare(self, **kwargs: Any) -> None:
         """Prepare the finite splits; see `modarch_rules`."""
-        stream(self.builder_config.task, 1, "test")  # images that are not there: one line, nothing written
+        stream(
+            self.builder_config.task, 1, "test"
+        )  # if images are missing, it fails here with one line and writes nothing
         super().download_and_prepare(**kwargs)

@@ -1,8 +1,8 @@
 """The uniform numbers of `tf.random.stateless_uniform(..., alg="philox")`, in any compiled program.
 
-Philox 4x32-10 (Salmon et al., 2011) turns a counter and a key into four words of 32 bits, so any number of a
-stream can be made by itself. Here it is written with 32-bit integers alone, which all backends have. `ops` is
-`host_ops` in tf.data, `device_ops` in a compiled program.
+Philox 4x32-10 (Salmon et al., 2011) maps a counter and a key to four words of 32 bits, so any number of a
+stream can be made separately. This code uses 32-bit integers only, which all backends have. `ops` is
+`host_ops` in tf.data and `device_ops` in a compiled program.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
-#: with which TensorFlow scrambles a seed into a key and a counter
+#: TensorFlow's constants to scramble a seed into a key and a counter
 SCRAMBLING_KEY = (0x3EC8F720, 0x02461E29)
 
 
@@ -20,10 +20,11 @@ def words(key: int) -> np.ndarray:
 
 
 def uniforms(ops, seed, start, count: int, dtype: str = "float32"):
-    """Numbers start .. start + count - 1 of the flat tensors that TensorFlow makes of seeds, [..., count].
+    """Return numbers start .. start + count - 1 of the flat tensors that TensorFlow makes of seeds, [...,
+    count].
 
-    Seeds are what `scramble` made of them, of any shape [...], and starts multiples of `count`, of a shape
-    that broadcasts with it. Numbers in [0, 1) are "float32", from 23 bits each, or "float64", from 52.
+    Seeds are results of `scramble`, of any shape [...]. Starts are multiples of `count`, with a shape that
+    broadcasts with it. Numbers in [0, 1) are "float32", from 23 bits each, or "float64", from 52.
 
     Example:
         >>> seed = scramble(host_ops, words(5), tf.constant([7]))
@@ -44,8 +45,9 @@ def uniforms(ops, seed, start, count: int, dtype: str = "float32"):
 
 
 def scramble(ops, key, index):
-    """Return the key's two words and the counter's upper two, each [...], that TensorFlow makes of a seed,
-    from `words` [..., 2] and an index of a shape that broadcasts with [...]."""
+    """Return the key's two words and the counter's upper two, each [...], that TensorFlow makes of a seed.
+
+    The seed consists of `words` [..., 2] and an index, whose shape broadcasts with [...]."""
     key, index = ops.convert_to_tensor(key, "uint32"), ops.cast(index, "uint32")
     zero = ops.zeros_like(key[..., 0] + index)
     counter = (zero + key[..., 0], zero + key[..., 1], zero + index, zero)
@@ -53,7 +55,7 @@ def scramble(ops, key, index):
 
 
 def uniforms_at(ops, key, index, count: int, dtype: str = "float32"):
-    """Numbers in [0, 1) of examples: [G, count], of (key uint32 [2], index [G]) alone."""
+    """Return numbers in [0, 1) of examples: [G, count], functions of (key uint32 [2], index [G]) alone."""
     lanes = 4 if dtype == "float32" else 2  # numbers from one counter
     index = ops.cast(index, "uint32")[:, None]
     group = ops.cast(ops.arange(-(-count // lanes)), "uint32")
@@ -71,7 +73,7 @@ def _block(ops, seed, group):
 
 
 def philox(ops, counter, key):
-    """Four words of a counter and two of a key -> four random words; uint32, shapes that broadcast."""
+    """Map four words of a counter and two of a key to four random words; uint32, shapes that broadcast."""
     key = [ops.convert_to_tensor(word) for word in key]
     for n in range(ROUNDS):
         if n:
@@ -83,7 +85,7 @@ def philox(ops, counter, key):
 
 
 def _numbers(ops, block, dtype: str):
-    """Uniform numbers of four words: four of the lower 23 bits each, or two of 52."""
+    """Return uniform numbers from four words: four from the lower 23 bits each, or two from 52."""
     if dtype == "float32":
         return [ops.cast(word & np.uint32(0x7FFFFF), dtype) * 2.0**-23 for word in block]
     upper = [ops.cast(word & np.uint32(0xFFFFF), dtype) for word in block[::2]]

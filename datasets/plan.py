@@ -1,4 +1,4 @@
-"""The plan of a stream before anything is drawn, the same for host and device. No TensorFlow here."""
+"""The plan of a stream before anything is drawn, the same for host and device. It needs no TensorFlow."""
 
 import inspect
 import math
@@ -16,15 +16,16 @@ from modtf.population import Population
 from modtf.randomness import random_key
 from modtf.task import SPLITS, Task
 
-NUMBERS_PER_BLOCK = 1 << 16  # random numbers a member draws at once: enough to hide the cost of a call
+NUMBERS_PER_BLOCK = 1 << 16  # random numbers per member and call: enough to hide the cost of a call
 LARGEST_SCALE = float(np.finfo(np.float32).max)
-#: each has a key of its own: of what a step draws, and of what an example keeps, and where it stands
+#: fields with a key of their own: numbers of a step, numbers that an example keeps, and its place
 STEP_FIELDS, INDEX_FIELDS = ("rule", "inputs"), ("example", "order")
 
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """A stream's numbers come in blocks of some steps: of one block, and one field, a member has one seed."""
+    """The plan of a stream. Its numbers come in blocks of some steps; each member has one seed per block and
+    field."""
 
     population: Population
     data: RuleData
@@ -50,7 +51,7 @@ class StreamPlan:
         condition: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> "StreamPlan":
-        """Check the arguments of `modtf.stream`; `ops` makes the data, on the host or the device."""
+        """Check the arguments of `modtf.stream`. `ops` makes the data, on the host or the device."""
         family, task = population.family, population.task
         check_choice("split", split, SPLITS)
         if condition is not None:
@@ -98,12 +99,12 @@ class StreamPlan:
         """Make inputs, rule and target of G examples of one member, in the task's types.
 
         Args:
-            position: in the stream, integers [G].
-            uniforms: of rules [G, N], and of inputs [G, width].
+            position: the positions in the stream, integers [G].
+            uniforms: the numbers of rules [G, N], and of inputs [G, width].
             limits: thresholds [G, 1, R-1], or None.
             keys: the words of `INDEX_FIELDS`, uint32 [2, 2].
-            parameters: its task's, and the bank.
-            options: of `RuleData.examples`, as tensors.
+            parameters: the member's task's parameters, and the bank.
+            options: those of `RuleData.examples`, as tensors.
         """
         task, data, ops = self.population.task, self.data, self.data.ops
         index = position
@@ -126,7 +127,7 @@ class StreamPlan:
 
 
 def _num_tokens(task: Task, seq_len: int | None) -> int:
-    """Return the tokens of an example; raise `ValueError` on an invalid length."""
+    """Return the number of tokens of an example. Raise `ValueError` for an invalid length."""
     family = task.family
     if seq_len is not None and not family.is_sequence:
         raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")

@@ -1,6 +1,6 @@
 """Distributions made from uniform numbers.
 
-`ops` is `host_ops` in tf.data, `device_ops` in a compiled program.
+`ops` is `host_ops` in tf.data and `device_ops` in a compiled program.
 """
 
 import math
@@ -14,9 +14,10 @@ SHUFFLING_ROUNDS = 8
 
 
 def standard_normal(ops: Any, uniform: Any) -> Any:
-    """Uniform numbers [..., 2n] -> N(0, 1) numbers [..., 2n], by Box and Muller (1958).
+    """Map uniform numbers [..., 2n] to N(0, 1) numbers [..., 2n], by Box and Muller (1958).
 
-    Twice as fast on a CPU as `tf.random.stateless_normal`, whose logarithm and sine are not vectorised.
+    On a CPU this is twice as fast as `tf.random.stateless_normal`, whose logarithm and sine are not
+    vectorised.
     """
     half = uniform.shape[-1] // 2
     first, second = uniform[..., :half], uniform[..., half:]
@@ -26,19 +27,19 @@ def standard_normal(ops: Any, uniform: Any) -> Any:
 
 
 def unit_vector(ops: Any, uniform: Any) -> tuple[Any, Any]:
-    """Uniform numbers -> the two coordinates of unit vectors of uniform direction.
+    """Map uniform numbers to the two coordinates of unit vectors of uniform direction.
 
-    A standard normal vector in the plane, normalised, has just this distribution.
+    A normalised standard normal vector in the plane has exactly this distribution.
     """
     angle = (2.0 * math.pi) * uniform
     return ops.cos(angle), ops.sin(angle)
 
 
 def choose_rule(ops: Any, uniform: Any, num_rules: int, thresholds: Any) -> Any:
-    """Uniform numbers -> rules, int32, of the same shape.
+    """Map uniform numbers to rules, int32, of the same shape.
 
-    Thresholds are cumulated probabilities of rules 0..R-2, broadcastable to `[*uniform.shape, R-1]`, or None
-    where all rules are equally probable.
+    Thresholds are the cumulated probabilities of rules 0..R-2, broadcastable to `[*uniform.shape, R-1]`. They
+    are None if all rules are equally probable.
     """
     if thresholds is not None:
         above = uniform[..., None] >= ops.cast(thresholds, uniform.dtype)
@@ -50,9 +51,9 @@ def choose_rule(ops: Any, uniform: Any, num_rules: int, thresholds: Any) -> Any:
 def shuffled(ops: Any, place: Any, epoch: Any, count: int, key: Any) -> Any:
     """Return a permutation of 0 .. count - 1 for each epoch and key, at the places of an epoch.
 
-    A Feistel network over numbers of two digits, so that any place is found without the others; what leads
-    to `count`, at most 2^32, or beyond goes on (Black and Rogaway, 2002). Places and epochs are integers of
-    one shape, the key two words, uint32 [2].
+    This is a Feistel network over numbers of two digits, so any place is found without the others. A result
+    of `count` or more is mapped again (Black and Rogaway, 2002); `count` is at most 2^32. Places and epochs
+    are integers of one shape; the key is two words, uint32 [2].
     """
     base = math.isqrt(count - 1) + 1
     digits, half = np.uint32(base), np.uint32(16)
@@ -73,14 +74,14 @@ def shuffled(ops: Any, place: Any, epoch: Any, count: int, key: Any) -> Any:
 
 
 def _mix(ops: Any, word: Any) -> Any:
-    """MurmurHash3's finaliser: every bit of a word changes every other."""
+    """Apply MurmurHash3's finaliser, where every bit of a word changes every other."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         word = (word ^ ops.right_shift(word, np.uint32(shift))) * np.uint32(factor)
     return word ^ ops.right_shift(word, np.uint32(16))
 
 
 def check_rule_probs(rule_probs: Any, num_rules: int) -> np.ndarray:
-    """Rule probabilities as float64 [K, R]; raises `ValueError` where they are none."""
+    """Return rule probabilities as float64 [K, R]. Raise `ValueError` if they are invalid."""
     probs = np.atleast_2d(as_numbers(rule_probs, "rule_probs"))
     if probs.ndim != 2 or probs.shape[1] != num_rules or probs.shape[0] == 0:
         raise ValueError(

@@ -8,7 +8,8 @@ NAMES = ("modarch_rules", "modarch_vqa", "modarch_corruptions")
 
 
 class Provider:
-    """Gives TFDS a builder's class on first use: until then neither it nor TensorFlow is imported."""
+    """A provider of a builder's class for TFDS on first use. Before that, neither it nor TensorFlow is
+    imported."""
 
     def has_dataset(self, name: str) -> bool:
         return name in NAMES
@@ -21,7 +22,7 @@ class Provider:
 def add_provider() -> None:
     import tensorflow_datasets as tfds
 
-    # first in line: the others import all of TFDS before they answer
+    # first in the list: the other providers import all of TFDS before they answer
     tfds.core.add_dataset_builder_provider(Provider(), index=0)
 
 

@@ -13,7 +13,7 @@ from modtf.datasets.plan import StreamPlan
 from modtf.population import Population
 from modtf.task import Task
 
-LAST_STEP = 1 << 62  # in int64 the end of its block can still be counted
+LAST_STEP = 1 << 62  # the end of its block still fits an int64
 
 
 def stream(
@@ -29,43 +29,43 @@ def stream(
     options: Mapping[str, Any] | None = None,
     start_step: int = 0,
 ) -> tf.data.Dataset:
-    """Return an endless dataset of batches; batch `step` is a pure function of (task, split, seed, step).
+    """Return an endless dataset of batches. Batch `step` is a pure function of (task, split, seed, step).
 
     Elements are `(features, target)` with `features = {"inputs": float32, "rule": int32}`:
 
     ==== ======================= ============ ====================================
     arch inputs                  rule         target (float32)
     ==== ======================= ============ ====================================
-    mlp  [B, 2]                  [B]          [B]
-    mha  [B, N, 4R] or 6R (v2)   [B, N]       [B, N]
-    rnn  [B, N, 32]              [B, N]       [B, N], or [B, N, 32] for the state
+    mlp  [B, 2]                  [B]          [B] mha  [B, N, 4R] or 6R (v2)   [B, N]       [B, N] rnn  [B, N,
+    32]              [B, N]       [B, N], or [B, N, 32] for the state
     ==== ======================= ============ ====================================
 
-    Other families have what `Task.example_shapes`, `input_dtype` and `target_dtype` say.
-    A population (lists of tasks and seeds) has its members axis after the batch axis: [B, P, ...].
-    Member i sees exactly the batches that `task[i]` with `seed[i]` alone would see.
+    For other families see `Task.example_shapes`, `input_dtype` and `target_dtype`. A population (lists of
+    tasks and seeds) has its members axis after the batch axis: [B, P, ...]. Member i sees exactly the batches
+    that `task[i]` with `seed[i]` alone would see.
 
-    "train" is computed in float32. "validation" and "test" are computed in float64 and rounded once: where
-    another processor's cosine, logarithm or matrix product differs in the last bit, the bytes stay the same
-    but for about one number in 10^8. A step's tokens depend on `batch_size`, `seq_len` and `rule_probs` too.
-    The numbers are made on the CPU; `modtf.datasets.device.DeviceStream` makes them where a model is trained.
+    "train" is computed in float32. "validation" and "test" are computed in float64 and rounded once. If
+    another processor's cosine, logarithm or matrix product differs in the last bit, the bytes then stay the
+    same, except for about one number in 10^8. A step's tokens also depend on `batch_size`, `seq_len` and
+    `rule_probs`. The CPU makes the numbers; `modtf.datasets.device.DeviceStream` makes them on the device
+    that trains a model.
 
     Args:
         task: a task, a list of tasks of one shape, or a `Population`.
         batch_size: B.
         split: "train", "validation" or "test"; they share no random number.
-        seed: of the member, or one per member; 0, or the population's own, by default.
+        seed: the member's seed, or one per member; 0, or the population's own, by default.
         scale: multiplies the inputs before they are labelled, above 0; 2.0 is the published
             out-of-distribution setting.
-        seq_len: N, for families of sequences; by default that of training, 10 as published.
-        rule_probs: probabilities [R] of the rules, uniform by default; or [K, R]: batch `step`
-            follows row `step % K`.
-        condition: the name of one of the family's, in place of scale, seq_len and options.
+        seq_len: N, for families of sequences; by default the length in training, 10 as published.
+        rule_probs: probabilities [R] of the rules, uniform by default; or [K, R]: batch `step` follows row
+            `step % K`.
+        condition: the name of one of the family's conditions, in place of scale, seq_len and options.
         options: keyword arguments of the family's `RuleData.examples`.
-        start_step: the first batch, to resume where another stream stopped.
+        start_step: the first batch, to resume another stream.
 
     Raises:
-        ValueError: on a value out of range, or a batch that cannot fit into memory, before anything is
+        ValueError: if a value is out of range, or a batch cannot fit into memory, before anything is
             computed.
 
     Example:
@@ -84,20 +84,20 @@ def stream(
 
 
 def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
-    """From a first step to the batches of a plan from there on: what makes them is traced once for all.
+    """Return a function from a first step to the batches of a plan from there on; all calls share one trace.
 
-    Further options may be given with the step: tensors, also of a pipeline around it.
+    The function also takes further options: tensors, which may belong to an enclosing pipeline.
     """
     population, batch_size, task = plan.population, plan.batch_size, plan.population.task
     steps, examples, thresholds = plan.steps, plan.steps * plan.batch_size, plan.thresholds
-    # made here and not inside, so that no function has a copy of its own
+    # made here and not inside, so that no function has its own copy
     with tf.init_scope():
         bank = {name: tf.constant(value) for name, value in plan.data.bank().items()}
 
     def member_block(
         index: tf.Tensor, given: Mapping[str, Any], key: tf.Tensor, parameters: Parameters
     ) -> Sequence[tf.Tensor]:
-        """Batches index * steps ... of one member: tensors [G = steps * B, ...]."""
+        """Return the batches index * steps ... of one member: tensors [G = steps * B, ...]."""
         limits = None
         if thresholds is not None:
             rows = tf.repeat((index * steps + tf.range(steps, dtype=tf.int64)) % len(thresholds), batch_size)
@@ -116,7 +116,7 @@ def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
         parameters = {name: tf.constant(value) for name, value in plan.parameters().items()}
         members = tf.constant(plan.keys), parameters
         if population.has_axis:
-            # A loop, as members one by one stay in the processor's cache
+            # A loop: one member at a time stays in the processor's cache
             types = tuple(map(tf.as_dtype, (task.input_dtype, "int32", task.target_dtype)))
             made = tf.map_fn(lambda one: member_block(index, given, *one), members, fn_output_signature=types)
             made = [tf.transpose(t, [1, 0, *range(2, t.shape.rank)]) for t in made]

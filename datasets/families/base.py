@@ -21,19 +21,20 @@ Parameters = Mapping[str, Any]  # tensors by name
 class Uniforms:
     """The random numbers of G examples, in [0, 1).
 
-    Those of rules and inputs are functions of (task, split, seed, step) and the place in the batch: of a
-    finite set, others in every epoch.
+    The numbers for rules and inputs are functions of (task, split, seed, step) and the place in the batch. In
+    a finite set they differ between epochs.
     """
 
     rule: Any  # [G, N]
     inputs: Any  # [G, `num_uniforms`]
-    limits: Any  # cumulated probabilities of rules [G, 1, R-1], where they are not all equal; else None
+    limits: Any  # cumulated probabilities of rules [G, 1, R-1]; None if all are equal
     ops: Any
     key: Any
     dtype: str  # "float32" in training, else "float64"
 
     def at(self, index: Any, count: int) -> Any:
-        """Numbers that an example keeps in every epoch: [G, count], of (task, split, seed, index) alone.
+        """Return numbers that an example keeps in every epoch: [G, count], functions of (task, split, seed,
+        index).
 
         Args:
             index: integers [G].
@@ -43,19 +44,20 @@ class Uniforms:
 
 
 class RuleData(ABC):
-    """Makes and labels the tokens of tasks of one shape. A family names its subclass as `Family.data`.
+    """The data of a family: it makes and labels tokens of tasks of one shape. `Family.data` names the
+    subclass.
 
-    Two methods are enough where inputs are independent standard normal numbers: `parameters` and `outputs`.
-    Others override `num_uniforms` and `inputs` too. Where there are only so many examples (`num_examples`),
-    or inputs and rules depend on each other, `examples` makes all three in place of `inputs` and `outputs`.
+    Two methods are enough if inputs are independent standard normal numbers: `parameters` and `outputs`.
+    Otherwise override `num_uniforms` and `inputs`, too. If the number of examples is finite (`num_examples`),
+    or inputs and rules depend on each other, `examples` makes everything in place of `inputs` and `outputs`.
 
-    Methods compute with `self.ops`: functions by the names of `keras.ops`, and `gather`, which are
-    TensorFlow's own in tf.data (`modtf.datasets.host_ops`) and Keras's in a compiled program.
-    A class that does says `runs_on_device = True`: then an accelerator makes the data by itself. One that is
-    written in TensorFlow alone leaves it false, and its data always come from the host.
+    Methods compute with `self.ops`: functions with the names of `keras.ops`, and `gather`. They are
+    TensorFlow's functions in tf.data (`modtf.datasets.host_ops`) and Keras's in a compiled program. A class
+    that uses only these says `runs_on_device = True`, and an accelerator then makes its own data. A class
+    that is written in TensorFlow leaves it false, and its data always come from the host.
 
-    Axes: G examples, N tokens (no N axis where the family's `is_sequence` is false), F = its `token_width`.
-    `Task.example_shapes` says the shapes of inputs, rules and targets where they are others.
+    Axes: G examples, N tokens (no N axis if the family's `is_sequence` is false), F = its `token_width`.
+    `Task.example_shapes` gives the shapes of inputs, rules and targets if they differ from these.
 
     Args:
         tasks: the P tasks of a population; they differ in `data_seed` alone.
@@ -76,7 +78,7 @@ class RuleData(ABC):
     """
 
     runs_on_device: ClassVar[bool] = False
-    ops: Any  # this and the next two are set by who makes the data
+    ops: Any  # the stream or program that makes the data sets this and the next two
     split: str
     batch_size: int
 
@@ -95,11 +97,11 @@ class RuleData(ABC):
     def parameters(task: Task) -> dict[str, np.ndarray]:
         """Draw the parameters of one task by name from `RandomState(task.data_seed)`.
 
-        Floating-point numbers come to `outputs` in its dtype, float32 or float64; integers stay as they are.
+        `outputs` gets floating-point numbers in its dtype, float32 or float64, and integers unchanged.
         """
 
     def outputs(self, parameters: Parameters, inputs: Any, rule: Any) -> Any:
-        """Labels tokens.
+        """Label tokens.
 
         Args:
             parameters: those of one task, as tensors.
@@ -107,14 +109,15 @@ class RuleData(ABC):
             rule: int32 [G, (N,)], from 0.
 
         Returns:
-            y [G, (N,)], with a last axis where the family has a `target_width`, in the dtype of inputs and
+            y [G, (N,)], with a last axis if the family has a `target_width`, in the dtype of inputs and
             parameters (float32 or float64). In classification, y >= 0 is the label.
         """
         raise NotImplementedError
 
     def num_uniforms(self, num_tokens: int) -> int:
-        """Return the number of uniform numbers that `inputs` uses per example; `num_tokens` is 1 without an N
-        axis."""
+        """Return the number of uniform numbers that `inputs` uses per example.
+
+        `num_tokens` is 1 without an N axis."""
         numbers = num_tokens * self.task.token_width
         return numbers + numbers % 2  # standard normal numbers come in pairs
 
@@ -130,15 +133,15 @@ class RuleData(ABC):
         """Make G examples of one task.
 
         Args:
-            index: integers [G]: of endless data, the number of an example in its stream; of a finite set,
-                which of its `num_examples`, after the shuffle of the epoch.
+            index: integers [G]: an example's number in its stream for endless data; in a finite set, one of
+                its `num_examples`, after the shuffle of the epoch.
             uniforms: random numbers.
             parameters: those of one task, and the `bank`, as tensors.
-            scale: factor on the inputs; None for 1. One that overrides this method may have others in its
-                place: the keyword arguments are the `options` of conditions. Arrays come as tensors.
+            scale: factor on the inputs; None for 1. A method that overrides this one may have other arguments
+                in its place: the keyword arguments are the `options` of conditions. Arrays come as tensors.
 
         Returns:
-            Inputs, rules (integers from 0) and targets of the shapes that `Task.example_shapes` says.
+            Inputs, rules (integers from 0) and targets, with the shapes of `Task.example_shapes`.
         """
         ops, num_tokens = self.ops, uniforms.rule.shape[1]
         shapes, kind = self.task.example_shapes(num_tokens), type(self).__name__
@@ -157,24 +160,27 @@ class RuleData(ABC):
         return rule if self.task.is_sequence else rule[:, 0]
 
     def num_examples(self, split: str) -> int | None:
-        """Return the size of a finite set; None if examples are made without end."""
+        """Return the size of a finite set; None for endless data."""
         return None
 
     def index(self, position: Any, shuffled: Callable[[Any, Any, int], Any]) -> Any:
-        """Return the examples of a finite set at positions of a stream: each occurs once in every epoch.
+        """Return the examples of a finite set at positions of a stream. Each occurs once in every epoch.
 
         Args:
             position: integers [G]; batch `step` holds the B positions from step * B.
             shuffled: (place, epoch, n) -> [G], a permutation of 0 .. n-1 for each epoch. A set with parts of
-                n examples may shuffle each by itself, and take them in turn: batches are then stratified.
+                n examples may shuffle each part separately and take them in turn; batches are then
+                stratified.
         """
         count = self.num_examples(self.split)
-        assert count is not None  # else nobody asks
+        assert count is not None  # called for finite sets only
         return shuffled(position % count, position // count, count)
 
     def bank(self) -> dict[str, np.ndarray]:
-        """Arrays that all tasks share, such as images, by names that are no parameters'. They are neither
-        stacked over members nor printed, and keep their dtype."""
+        """Return arrays that all tasks share, such as images, by names that differ from the parameters'
+        names.
+
+        They are neither stacked over members nor printed, and keep their dtype."""
         return {}
 
 
@@ -186,7 +192,7 @@ def check_data(task: Task) -> None:
 
 
 def data_class(family: Family) -> type[RuleData]:
-    """Import and return the class of a family's data; raise `ValueError` if it is not a `RuleData`."""
+    """Import and return the class of a family's data. Raise `ValueError` if it is not a `RuleData`."""
     whose = f"The data of the family {family.name!r}"
     try:
         found = resolve(family.data)

@@ -1,4 +1,4 @@
-"""Images under corruptions: every example is one base image, seen in one or more views."""
+"""Images under corruptions. Every example is one base image, seen in one or more views."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,18 +14,18 @@ from modtf.families.corruptions import severity_of
 from modtf.families.orders import LONGEST, RULES
 from modtf.task import Task
 
-BORDER = 4  # of pixels, in which training images of colour move
+BORDER = 4  # pixels by which colour images move in training
 NUM_RULES = len(RULES)
 
 
 class Corruptions(RuleData):
-    """Inputs uint8 [G, N, H, W, 3], rules [G, N], classes [G, N] of N views of each of G images.
+    """Inputs uint8 [G, N, H, W, 3], rules [G, N] and classes [G, N] of N views of each of G images.
 
-    The rule of a view is its corruption; of several, under a condition, it is their order as one number
-    (`modtf.families.orders.code`), which of one corruption is the same.
+    The rule of a view is its corruption. For several corruptions, which a condition sets, it is their order
+    as one number (`modtf.families.orders.code`), which for one corruption is the same.
 
-    `more` are corruptions of a subclass: functions of (ops, images [G, H, W, C] in 0..255), whose numbers
-    follow those of the others; `ops` is `modtf.datasets.host_ops`.
+    A subclass adds corruptions in `more`: functions of (ops, images [G, H, W, C] in 0..255), numbered after
+    the others; `ops` is `modtf.datasets.host_ops`.
     """
 
     more: ClassVar[Sequence[Callable[[Any, Any], Any]]] = ()
@@ -59,7 +59,7 @@ class Corruptions(RuleData):
         return shuffled(place % count, epoch, count) + count * epoch
 
     def num_uniforms(self, num_tokens: int) -> int:
-        """Count the numbers of every view: its crop, and whether it is mirrored."""
+        """Return the count of every view's numbers: three set its crop and whether it is mirrored."""
         return 3 * num_tokens
 
     def examples(  # type: ignore[override]  # options of its own
@@ -139,7 +139,7 @@ class Corruptions(RuleData):
         return apply(self.ops, number, x, noise, severity) if own < 0 else self.more[own](self.ops, x)
 
     def _noise(self, key: Any, code: Any, places: Any, uniforms: Any, shape: Any) -> Any:
-        """Uniform numbers of the images at some places: functions of (split, image, condition, epoch)."""
+        """Return uniform numbers of the images at some places, functions of (split, image, condition, epoch)."""
         ops, (height, width, channels) = self.ops, shape[1:]
         image, epoch = (ops.cast(ops.gather(part, places), "uint32")[:, None] for part in key)
         code = ops.cast(ops.gather(code, places), "uint32")[:, None]

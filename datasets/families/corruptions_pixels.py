@@ -1,8 +1,8 @@
-"""The corruptions of images, pixel for pixel as SciPy's filters, in NumPy and in tf.data alike.
+"""The corruptions of images, equal to SciPy's filters in every pixel, both in NumPy and in tf.data.
 
-Images are [G, H, W, C] of floating-point numbers in 0..255. `ops` is `numpy` itself, or
-`modtf.datasets.host_ops`: the operations used here have the same names in both. In float64 their order is
-that of SciPy, so that not even the last bit differs: pixels are truncated in the end.
+Images are floating-point numbers [G, H, W, C] in 0..255. `ops` is `numpy` itself or
+`modtf.datasets.host_ops`, which have the same names for the operations used here. In float64 the order of
+operations is SciPy's, so that even the last bit agrees; pixels are truncated at the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 LARGEST = 255.0
-TRUNCATED = 4.0  # of a Gaussian, in standard deviations
+TRUNCATED = 4.0  # where a Gaussian ends, in standard deviations
 
 
 def contrast(ops: Any, x: Any, s: float) -> Any:
@@ -37,8 +37,7 @@ def gaussian_blur(ops: Any, x: Any, sigma: float) -> Any:
 
 
 def impulse_noise(ops: Any, x: Any, uniform: Any, share: float) -> Any:
-    """Values are lost, half of them to 0 and half to 255, where `uniform`, of the same shape, is below
-    `share`."""
+    """Set values to 0 or 255, half each, wherever `uniform`, of the same shape, is below `share`."""
     lost = ops.where(uniform < share / 2, ops.zeros_like(x), LARGEST + ops.zeros_like(x))
     return ops.where(uniform < share, lost, x)
 
@@ -86,15 +85,16 @@ def _bilinear(height: int, width: int, strength: float) -> tuple[list[np.ndarray
 
 
 def apply(ops: Any, rule: int, x: Any, uniform: Any, severity: Mapping[str, float]) -> Any:
-    """Images under the corruption of that number, see `modtf.families.orders.RULES`; `uniform` gives random
-    numbers of the shape of x, where they are needed."""
+    """Return images under the corruption of this number, see `modtf.families.orders.RULES`.
+
+    `uniform` returns random numbers of the shape of x, if the corruption needs them."""
     made: Sequence[Any] = (
         lambda: x,
         lambda: contrast(ops, x, severity["contrast"]),
         lambda: gaussian_blur(ops, x, severity["sigma"]),
         lambda: impulse_noise(ops, x, uniform(), severity["impulses"]),
         lambda: LARGEST - x,
-        lambda: ops.transpose(x, [0, 2, 1, 3])[:, ::-1],  # a quarter turn against the clock
+        lambda: ops.transpose(x, [0, 2, 1, 3])[:, ::-1],  # a quarter turn anticlockwise
         lambda: swirl(ops, x, severity["swirl"]),
     )
     return made[rule]()
@@ -106,7 +106,7 @@ def clipped(ops: Any, x: Any) -> Any:
 
 def _last_product(ops: Any, x: Any, factor: Any) -> Any:
     """Multiply by a constant, after another constant. TensorFlow's graph optimiser would otherwise turn
-    (x a) b into x (a b), which rounds differently: 255 becomes 254.99..., and is truncated to 254."""
+    (x a) b into x (a b), which rounds differently: 255 would become 254.99..., which is truncated to 254."""
     return x * factor if ops is np else ops.math.multiply_no_nan(x, factor)
 
 

@@ -14,8 +14,8 @@ from modtf.task import Task
 class Lookup(RuleData):
     """Every token carries, for every rule, two search keys (q, q') and two values (v, v').
 
-    v1: the nearest token has the smallest |q_n - q_i|. v2: the largest dot product. A token is never
-    its own nearest. Only the token's own rule is searched, so labelling does not grow with R.
+    v1: the nearest token has the smallest |q_n - q_i|. v2: it has the largest dot product. A token is never
+    its own nearest. The search uses only the token's own rule, so its cost does not grow with R.
     """
 
     runs_on_device = True
@@ -30,7 +30,7 @@ class Lookup(RuleData):
         self.key_width = self.num_fields // 2 - 1
 
     def num_uniforms(self, num_tokens: int) -> int:
-        return 4 * num_tokens * self.num_rules  # a key takes one, whatever its width, and so does a value
+        return 4 * num_tokens * self.num_rules  # one for each key, whatever its width, and one for each value
 
     def inputs(self, uniforms: Any, num_tokens: int) -> Any:
         ops, keys = self.ops, num_tokens * self.num_rules  # keys of each kind
@@ -47,8 +47,8 @@ class Lookup(RuleData):
 
     def outputs(self, parameters: Parameters, inputs: Any, rule: Any) -> Any:
         ops, (num_tokens, fields) = self.ops, (inputs.shape[1], self.num_fields)
-        # What each token sees of all tokens under its own rule. Contiguous rows of fields * N numbers let one
-        # gather fetch them all: [G, N searching, fields, N searched]
+        # The fields of all tokens under the searching token's rule. With contiguous rows of fields * N
+        # numbers, one gather fetches them all: [G, N searching, fields, N searched]
         by_rule = [inputs.shape[0], self.num_rules, fields * num_tokens]
         by_rule = ops.reshape(ops.transpose(inputs, [0, 2, 1]), by_rule)
         seen = ops.reshape(ops.gather(by_rule, rule, batch_dims=1), [-1, num_tokens, fields, num_tokens])

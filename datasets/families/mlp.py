@@ -9,7 +9,7 @@ from modtf.task import Task
 
 
 class Affine(RuleData):
-    """Two standard normal numbers per example; every rule is a linear map of them."""
+    """Two standard normal numbers per example. Every rule is a linear map of them."""
 
     runs_on_device = True
 

@@ -9,7 +9,7 @@ from modtf.task import Task
 
 
 class LinearDynamics(RuleData):
-    """A sequence of D standard normal numbers; every rule is a linear step of a D-wide state.
+    """A sequence of D standard normal numbers. Every rule is a linear step of a D-wide state.
 
     The matrices have standard deviation 1/sqrt(D), which keeps the state from exploding.
     """
@@ -19,7 +19,7 @@ class LinearDynamics(RuleData):
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
         rng, width = np.random.RandomState(task.data_seed), task.token_width
-        # The published code draws A with an axis of one, which changes no number.
+        # The published code draws A with an additional axis of one, which changes no number.
         transition = rng.randn(task.num_rules, 1, width, width)[:, 0] / np.sqrt(width)
         drive = rng.randn(task.num_rules, width, width) / np.sqrt(width)
         return {"A": transition, "B": drive, "w": rng.randn(width, 1)}
@@ -36,9 +36,9 @@ class LinearDynamics(RuleData):
         return self.ops.sum(trajectory * parameters["w"][:, 0], axis=-1)
 
     def _apply(self, matrices: Any, vectors: Any, rule: Any) -> Any:
-        """Multiplies row vectors [..., D] with the matrix [R, D, D] of their rule [...].
+        """Multiply row vectors [..., D] by the matrix [R, D, D] of their rule [...].
 
-        All rules are applied in one product and one is kept: the flops are few, gathering a matrix per token
+        One product applies all rules, and one result is kept. The flops are few; gathering a matrix per token
         would move far more memory.
         """
         ops, width = self.ops, vectors.shape[-1]

@@ -1,4 +1,4 @@
-"""Combinations of attributes: which occur in training, which only in the test, and their answers."""
+"""Combinations of attributes: the ones in training, the ones in the test only, and their answers."""
 
 from functools import cache
 
@@ -6,21 +6,22 @@ import numpy as np
 
 from modtf.families.vqa_questions import QUESTIONS, TYPES, VALUES
 
-#: of data seeds 0 and 1: those whose mean numbers of combinations are the ticks of the published plots
+#: of data seeds 0 and 1; their mean numbers of combinations are the ticks of the published plots
 PUBLISHED_SEEDS = {"attribute": (123, 179), "comparison": (123, 789)}
-OTHERWISE = (123, 456)  # the other questions, and `comparison` of 20 rounds
+OTHERWISE = (123, 456)  # for the other questions, and `comparison` with 20 rounds
 TEST_ROUNDS = 5
-#: relations -> the signs of left less right value that are a yes, and a no; ties of orders are neither
+#: relations -> the signs of left minus right value that mean yes and no; ties of orders mean neither
 ORDERS = {"same": ((0,), (-1, 1)), "different": ((-1, 1), (0,)), "less": ((-1,), (1,)), "more": ((1,), (-1,))}
 SHORT = {"smaller": "less_size", "larger": "more_size", "darker": "less_light", "brighter": "more_light"}
 
 
 def draw_combinations(seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tuples (category, color, light, size) for training and test, integers [n, 4], in the order drawn.
+    """Return tuples (category, color, light, size) for training and test, integers [n, 4], in the order
+    drawn.
 
-    In every round combinations are drawn until each of the 21 attributes was taken; one that brings no new
-    attribute, or was drawn before, is left out. The test's rounds come first, so they are the same whatever
-    `rounds`, which are training's, and those of fewer rounds are among those of more.
+    In every round combinations are drawn until each of the 21 attributes occurred. A combination without a
+    new attribute, or one drawn before, is left out. The test's rounds come first, so they do not depend on
+    `rounds`, the number of training rounds. More rounds only add to the combinations of fewer.
 
     Example:
         >>> [len(draw_combinations(123, rounds)[0]) for rounds in (1, 2, 5)]
@@ -42,9 +43,9 @@ def draw_combinations(seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def answers(question: str, tuples: np.ndarray) -> np.ndarray:
-    """Return which pairs of tuples answer every question with no, and with yes: bool [Q, 2, T, T].
+    """Return the pairs of tuples that answer each question with no, and with yes: bool [Q, 2, T, T].
 
-    Where one object is shown, pairs of a tuple with itself.
+    Questions about one object use pairs of a tuple with itself.
     """
     number = len(tuples)
     distinct = ~np.eye(number, dtype=bool)
@@ -84,8 +85,9 @@ def find_combinations(question: str, rounds: int, data_seed: int) -> tuple[np.nd
 
 
 def pairs(question: str, rounds: int, data_seed: int) -> dict[str, np.ndarray]:
-    """Return the pairs behind every answer, those of training before those of the test, each list in its own
-    order: `tuples` [T, 4], `pairs` of their numbers [n, 2], and `starts` and `counts` [2, Q, 2] by set,
+    """Return the pairs behind every answer. Training's pairs come first; each list has its own order.
+
+    They are `tuples` [T, 4], `pairs` of their numbers [n, 2], and `starts` and `counts` [2, Q, 2] by set,
     question and answer."""
     both = find_combinations(question, rounds, data_seed)
     generator = np.random.RandomState(data_seed)

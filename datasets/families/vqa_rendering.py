@@ -1,4 +1,4 @@
-"""Digits on a canvas, by two matrix products each: resized, coloured, lit, and placed."""
+"""Digits on a canvas, resized, coloured, lit and placed with two matrix products each."""
 
 from functools import cache
 
@@ -8,7 +8,7 @@ DIGIT, CANVAS, TILE_CORNERS = 28, 64, 36
 SIZES = (14, 20, 28)  # small, medium, large
 COLOURS = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1]], np.float64)
 LIGHTS = np.array([0.4, 0.7, 1.0])
-#: how a corner's coordinate stands to the other's: anything, or what makes a relation true or false
+#: how one corner's coordinate compares with the other's: any way, or so that a relation is true or false
 TRUTHS = (np.ones_like, np.less, np.greater_equal, np.greater, np.less_equal)
 
 
@@ -31,11 +31,11 @@ def corners_of(question: str) -> tuple[int, ...]:
 
 @cache
 def placing(question: str) -> np.ndarray:
-    """Matrices from a digit's 28 rows to those of the image: [sizes, corners, rows, 28]."""
+    """Return matrices from a digit's 28 rows to those of the image: [sizes, corners, rows, 28]."""
     rows = DIGIT if corners_of(question)[0] == 1 else CANVAS
     found = np.zeros([len(SIZES), max(corners_of(question)), rows, DIGIT])
     for number, (size, corners) in enumerate(zip(SIZES, corners_of(question), strict=True)):
-        centred = 0 if question == "spatial" else (DIGIT - size) // 2  # within its tile
+        centred = 0 if question == "spatial" else (DIGIT - size) // 2  # position within its tile
         for corner in range(corners):
             first = corner + centred
             found[number, corner, first : first + size] = resizing(size)
@@ -44,9 +44,9 @@ def placing(question: str) -> np.ndarray:
 
 @cache
 def corner_pairs(question: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of corners along one axis for every two sizes and each of `TRUTHS`, [9, 5, n, 2]:
+    """Return the pairs of corners along one axis for every two sizes and each of `TRUTHS`, [9, 5, n, 2].
 
-    distant pairs first, then close ones, then padding; and the number of both, [9, 5, 2].
+    Distant pairs come first, then close ones, then padding. Also return the number of both, [9, 5, 2].
     """
     lists, counts = [], []
     spans = list(zip(SIZES if question == "spatial" else (DIGIT,) * 3, corners_of(question), strict=True))
@@ -67,14 +67,15 @@ def corner_pairs(question: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_corners(ops, uniform, sizes, truth, across, pairs, counts):
-    """Corners (row, column) of two digits [G, 2, 2], uniform among those whose digits are apart in one
-    direction at least, and that make a relation true, or false.
+    """Return corners (row, column) of two digits [G, 2, 2] that make a relation true, or false.
+
+    They are uniform among the pairs whose digits are apart in at least one direction.
 
     Args:
         uniform: [G, 3], in [0, 1).
-        sizes: their numbers [G, 2].
-        truth: one of `TRUTHS`, by number [G], along one axis: that of columns where it goes `across`.
-        pairs, counts: as `corner_pairs` gives them.
+        sizes: the numbers of the sizes [G, 2].
+        truth: one of `TRUTHS`, by number [G], along one axis: along columns if it goes `across`.
+        pairs, counts: the results of `corner_pairs`.
     """
     both = sizes[:, 0] * len(SIZES) + sizes[:, 1]
     along, other = ops.stack([both, truth], 1), ops.stack([both, ops.zeros_like(truth)], 1)
@@ -94,8 +95,10 @@ def draw_corners(ops, uniform, sizes, truth, across, pairs, counts):
 
 
 def render(ops, digits, tuples, corners, placing):
-    """One or two digits, floats 0 to 255 [G, objects, 28, 28], of tuples [G, objects, 4] at corners
-    [G, objects, 2]: images [G, objects, rows, columns, 3], and where each stands, without the last axis."""
+    """Render one or two digits, floats 0 to 255 [G, objects, 28, 28], of tuples [G, objects, 4].
+
+    Given corners [G, objects, 2], return images [G, objects, rows, columns, 3], and the place of each digit,
+    without the last axis."""
     sizes = tuples[..., 3]
     rows, columns = (ops.gather_nd(placing, ops.stack([sizes, corners[..., n]], -1)) for n in (0, 1))
     grey = ops.matmul(ops.matmul(rows, digits / 255), columns, transpose_b=True)

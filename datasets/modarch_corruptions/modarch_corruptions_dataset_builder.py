@@ -1,4 +1,4 @@
-"""The TFDS builder `modarch_corruptions`: images, with splits that are made while they are read."""
+"""The TFDS builder `modarch_corruptions`: images, with splits that are generated while they are read."""
 
 import dataclasses
 import re
@@ -23,10 +23,10 @@ from modtf.task import Task
 
 FAMILY = "corruptions"
 RULE = "The corruptions in their order, as one number: modtf.families.orders.order_of says which."
-#: data set -> what its classes are called
+#: data set -> the names of its classes
 CLASSES = {
     "digits": "0123456789",
-    "emnist": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt",  # letters that look alike are one class
+    "emnist": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt",  # letters that look alike share a class
     "cifar10": ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"],
 }
 NAME = re.compile(
@@ -36,7 +36,7 @@ NAME = re.compile(
 
 @dataclasses.dataclass(eq=False)
 class CorruptionsConfig(RulesConfig):
-    """A task of the family `corruptions`; its splits have all images that there are.
+    """A task of the family `corruptions`. Its splits have all available images.
 
     Example:
         >>> CorruptionsConfig(task=Task("corruptions", dataset="emnist", severity="lowest")).name
@@ -55,7 +55,8 @@ class CorruptionsConfig(RulesConfig):
 
     @property
     def splits(self) -> dict[str, PreparedSplit]:
-        """`validation`, `test`, and the images of `test` under the corruptions in every order: 1,957."""
+        """The splits `validation`, `test`, and the images of `test` under the corruptions in each of 1,957
+        orders."""
         validation, test = list(super().splits.values())[:2]
         found = {split.name: split for split in (validation, test)}
         for order in (order for size in range(LONGEST + 1) for order in permutations(CORRUPTIONS, size)):
@@ -66,7 +67,7 @@ class CorruptionsConfig(RulesConfig):
 
 
 def find_config(name: str) -> CorruptionsConfig:
-    """Return the configuration of a name; raise `ValueError` if there is none."""
+    """Return the configuration of a name. Raise `ValueError` if there is none."""
     match = NAME.fullmatch(name)
     given: dict[str, Any] = {k: v for k, v in (match.groupdict() if match else {}).items() if v}
     given |= {
@@ -90,7 +91,7 @@ class Builder(ImageBuilder):
     supervised_keys: ClassVar[Any] = ("inputs", "target")
     DEFAULT_BUILDER_CONFIG_NAME = "digits"
     HOMEPAGE: ClassVar[str] = "https://arxiv.org/abs/2306.09005"
-    pkg_dir_path = epath.Path(__file__).parent  # TFDS would take that of its parent
+    pkg_dir_path = epath.Path(__file__).parent  # TFDS would use the parent's
     config_class = CorruptionsConfig
     builder_configs: ClassVar[Any] = {name: find_config(name) for name in DATASETS}
     find_config = staticmethod(find_config)
@@ -110,7 +111,9 @@ class Builder(ImageBuilder):
         return tfds.features.FeaturesDict(
             {
                 "inputs": image_feature(task.family.token_shape(task), task.input_dtype),
-                "rule": tfds.features.Scalar(np.int64, doc=RULE),  # 117,649 orders are no classes
+                "rule": tfds.features.Scalar(
+                    np.int64, doc=RULE
+                ),  # 117,649 orders are too many for named classes
                 "target": tfds.features.ClassLabel(names=self._class_names()),
             }
         )
@@ -120,14 +123,14 @@ class Builder(ImageBuilder):
 
     def _arranged(self, features: dict[str, tf.Tensor], target: tf.Tensor) -> dict[str, tf.Tensor]:
         element = super()._arranged(features, target)
-        return {name: tensor[:, 0] for name, tensor in element.items()}  # of an image, not of one token
+        return {name: tensor[:, 0] for name, tensor in element.items()}  # drops the axis of tokens
 
     def is_prepared(self) -> bool:
         """Return True: there is nothing to prepare."""
         return True
 
     def download_and_prepare(self, **kwargs: Any) -> None:
-        """Nothing: all splits are made while they are read."""
+        """Do nothing: all splits are generated while they are read."""
 
     def _finite_names(self) -> Iterable[str]:
         return self.info.splits

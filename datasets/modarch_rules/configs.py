@@ -1,7 +1,7 @@
-"""The configurations of `modarch_rules`: a grid over all families, and any other task by its name; and what
-their finite splits are.
+"""The configurations of `modarch_rules`: a grid over all families, any other task by its name, and the finite
+splits.
 
-What may stand in a name is asked of the families, so theirs alone is the list.
+Families define the possible parts of a name, so this module lists none.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ PUBLISHED_RULES = (2, 4, 8, 16, 32)
 PUBLISHED_DATA_SEEDS = range(5)
 NAME = re.compile(r"(?P<task>.+?)(_validation(?P<num_validation>\d{1,12})_test(?P<num_test>\d{1,12}))?")
 NUMBER = r"(?:[-+.\de]+|inf)"
-BATCH_SIZE = 256  # of the stream the examples come from; another size gives other examples
-FRAME = 60  # bytes, of names and of the file format
+BATCH_SIZE = 256  # of the stream of the examples; another size gives other examples
+FRAME = 60  # bytes per record, for names and the file format
 
-# The published evaluation averages 100 batches of 256 predictions. A sequence holds 3 to 30
-# predictions and up to 23 kB, so fewer of them give the same precision for less disk.
+# The published evaluation averages 100 batches of 256 predictions. A sequence holds 3 to 30 predictions and
+# up to 23 kB, so fewer sequences give the same precision for less disk.
 NUM_VALIDATION = {"token": 10_000, "sequence": 2_560}
 NUM_TEST = {"token": 25_600, "sequence": 5_120}
 
@@ -46,7 +46,7 @@ class PreparedSplit:
 
 @dataclasses.dataclass(eq=False)
 class RulesConfig(tfds.core.BuilderConfig):
-    """A task and the sizes of its finite splits. The name follows from them.
+    """A task and the sizes of its finite splits. Its name follows from them.
 
     Args:
         task: any task.
@@ -91,8 +91,9 @@ class RulesConfig(tfds.core.BuilderConfig):
 
 
 def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> int:
-    """About how large the files of a split, or of so many of its examples, are: numbers, rules in one byte,
-    and what frames a record."""
+    """Return the approximate file size of a split, or of this many of its examples.
+
+    It counts numbers, rules in one byte, and the frame of a record."""
     shapes = task.example_shapes(split.num_tokens)
     numbers = {name: math.prod(shape) for name, shape in shapes.items()}
     inputs = np.dtype(task.input_dtype).itemsize * numbers["inputs"]
@@ -102,7 +103,9 @@ def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> in
 
 @cache
 def published_names(family: Family) -> list[str]:
-    """Options that are always named x settings x R x data seeds that make a task; others at their default."""
+    """Return the names of all published tasks: options with fixed names x settings x R x data seeds.
+
+    Other options have their default."""
     named = {o.name: o.choices or (o.default,) for o in family.options if o.always_named}
     values = itertools.product(*named.values())
     grid = itertools.product(values, family.settings, PUBLISHED_RULES, PUBLISHED_DATA_SEEDS)
@@ -115,7 +118,7 @@ def published_names(family: Family) -> list[str]:
 
 
 def find_config(name: str) -> RulesConfig:
-    """Return the configuration of a name, in the grid or not; raise `ValueError` if no task has it."""
+    """Return the configuration of a name, in the grid or not. Raise `ValueError` if no task has it."""
     config = CONFIGS.get(name)
     if config is not None:
         return config
@@ -129,7 +132,7 @@ def find_config(name: str) -> RulesConfig:
 
 
 class ConfigsByName(Mapping[str, RulesConfig]):
-    """The grid over R of every family registered by now (the tree's: 200); other tasks are found, too."""
+    """The grid over R of every family registered so far (modtf's own: 200). Other tasks are found, too."""
 
     def __iter__(self) -> Iterator[str]:
         return itertools.chain.from_iterable(map(published_names, with_free_rules().values()))

@@ -1,4 +1,4 @@
-"""The endless `train`: `modtf.stream` in the structure of TFDS, and how it is told from finite splits."""
+"""The endless `train`: `modtf.stream` in the structure of TFDS, and its distinction from finite splits."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ TRAIN = "train"
 
 
 def is_train(split: Any) -> bool:
-    """Return whether `split` is the endless `train`; raise `ValueError` if it asks for a part of it."""
+    """Return whether `split` is the endless `train`. Raise `ValueError` if it asks for a part of it."""
     if not re.search(r"(?<![\w-])train(?![\w-])", str(split)):
         return False
     if split in (TRAIN, ReadInstruction(TRAIN)):
@@ -39,10 +39,10 @@ def endless_train(
     decoders: Any = None,
     read_config: tfds.ReadConfig | None = None,
 ) -> tf.data.Dataset:
-    """Return the training stream as what `arrange` makes of its elements, or of that the `supervised_keys`.
+    """Return the training stream, with `arrange` applied to its elements, or its `supervised_keys`.
 
-    Without a batch size, single examples: those of the batches of 256, one after the other. Of `read_config`
-    `input_context` shards the stream, and `skip_prefetch` and `options` are followed.
+    Without a batch size it has single examples, those of the batches of 256 in their order. From
+    `read_config`, `input_context` shards the stream, and `skip_prefetch` and `options` apply.
     """
     if batch_size == -1:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The TFDS builder `modarch_rules`: `train` is generated while it is read, the other splits are prepared."""
+"""The TFDS builder `modarch_rules`. `train` is generated while it is read; the other splits are prepared."""
 
 import copy
 import itertools
@@ -35,7 +35,7 @@ SUPERVISED_KEYS = ({"inputs": "inputs", "rule": "rule"}, "target")  # the elemen
 
 
 def is_complete(directory: str | os.PathLike[str]) -> bool:
-    """Whether a dataset stands in `directory`. TFDS writes its info last, then renames the directory."""
+    """Return whether `directory` holds a dataset. TFDS writes its info last, then renames the directory."""
     return (epath.Path(directory) / "dataset_info.json").exists()
 
 
@@ -58,7 +58,7 @@ def exclusive(directory: str | os.PathLike[str]) -> Iterator[None]:
         logging.info("Waiting for another process that prepares %s.", path)
         lock.acquire()
     try:
-        # whoever wrote these did not finish, or would still hold the lock
+        # left by a process that did not finish; otherwise it would still hold the lock
         for unfinished in path.parent.glob(f"incomplete.*_{path.name}"):
             shutil.rmtree(unfinished)
         if path.exists() and not is_complete(path):
@@ -69,8 +69,8 @@ def exclusive(directory: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def task_features(task: Task, num_tokens: int | None = None) -> tfds.features.FeaturesDict:
-    """Return the features of one example; without `num_tokens`, a sequence has any length."""
-    one, two = task.example_shapes(1), task.example_shapes(2)  # the axis that differs is that of tokens
+    """Return the features of one example. Without `num_tokens`, a sequence has any length."""
+    one, two = task.example_shapes(1), task.example_shapes(2)  # tokens have the axis that differs
     shapes = {
         name: tuple(n if n == m else num_tokens for n, m in zip(shape, two[name], strict=True))
         for name, shape in one.items()
@@ -90,7 +90,7 @@ class RulesInfo(tfds.core.DatasetInfo):
     """`DatasetInfo` of data that no bucket has."""
 
     def initialize_from_bucket(self) -> None:
-        """Nothing: the bucket of TFDS holds none of these data, and looking leaves temporary folders."""
+        """Do nothing: TFDS's bucket has none of these data, and the lookup leaves temporary folders."""
 
 
 class OfLength(tfds.decode.PartialDecoding):
@@ -108,7 +108,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     """Rule-based tasks; see README.md.
 
     Args:
-        task: a task, published or not. Instead of `config`.
+        task: a task, published or not. Use it or `config`.
         config: a name, such as "mha_v2_regression_r8_task0", or a `RulesConfig`.
         **kwargs: as for every TFDS builder: `data_dir`, `version`, `file_format`.
 
@@ -119,7 +119,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
     DEFAULT_BUILDER_CONFIG_NAME = Task().name
-    # what a builder of other tasks has in place of these
+    # builders of other tasks override these
     HOMEPAGE: ClassVar[str] = "https://arxiv.org/abs/2206.02713"
     supervised_keys: ClassVar[Any] = SUPERVISED_KEYS
     config_class: ClassVar[type[RulesConfig]] = RulesConfig
@@ -176,7 +176,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         return is_complete(self.data_dir)
 
     def download_and_prepare(self, **kwargs: Any) -> None:
-        """Prepare the finite splits, in one process at a time. Arguments as for every TFDS builder."""
+        """Prepare the finite splits, in one process at a time. Arguments are those of every TFDS builder."""
         config = kwargs.get("download_config") or tfds.download.DownloadConfig()
         reuse = config.download_mode == tfds.GenerateMode.REUSE_DATASET_IF_EXISTS
         if not (reuse and self.is_prepared()):
@@ -208,11 +208,11 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             yield index, dict(zip(("inputs", "rule", "target"), row, strict=True))
 
     def as_dataset(self, split: Any = None, *, seed: int = 0, **kwargs: Any) -> Any:
-        """`tf.data.Dataset`s, as for every TFDS builder.
+        """Return `tf.data.Dataset`s, as every TFDS builder does.
 
         Args:
             split: `train`, which needs nothing on disk, or finite splits, slices and lists of them.
-            seed: of `train`; the finite splits are the same for every seed.
+            seed: the seed of `train`; the finite splits are the same for every seed.
             **kwargs: `batch_size`, `as_supervised`, `shuffle_files`, `decoders`, `read_config`.
         """
         self._read_info_of_others()
@@ -238,7 +238,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         self, split: Any, decoders: Any = None, read_config: Any = None, **kwargs: Any
     ) -> tf.data.Dataset:
         read_config = copy.copy(read_config) or tfds.ReadConfig()
-        read_config.enable_ordering_guard = False  # who asks for another order gets it
+        read_config.enable_ordering_guard = False  # the caller asked for another order
         if decoders is None:
             parts = AbstractSplit.from_spec(split).to_absolute(self.info.splits)
             lengths = {self.builder_config.splits[part.splitname].num_tokens for part in parts}

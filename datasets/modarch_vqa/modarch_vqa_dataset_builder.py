@@ -21,7 +21,7 @@ NAME = re.compile(
 
 @dataclasses.dataclass(eq=False)
 class VQAConfig(RulesConfig):
-    """A task of the family `vqa_mnist`, and how many examples are prepared.
+    """A task of the family `vqa_mnist`, and the number of prepared examples.
 
     Example:
         >>> VQAConfig(task=Task("vqa_mnist", question="spatial", rounds=5)).name
@@ -49,7 +49,7 @@ class VQAConfig(RulesConfig):
 
 
 def find_config(name: str) -> VQAConfig:
-    """Return the configuration of a name; raise `ValueError` if there is none."""
+    """Return the configuration of a name. Raise `ValueError` if there is none."""
     match = NAME.fullmatch(name)
     given: dict[str, Any] = {
         key: value for key, value in (match.groupdict() if match else {}).items() if value
@@ -75,7 +75,7 @@ class Builder(ImageBuilder):
 
     DEFAULT_BUILDER_CONFIG_NAME = "attribute_r2"
     HOMEPAGE: ClassVar[str] = "https://arxiv.org/abs/2106.08170"
-    pkg_dir_path = epath.Path(__file__).parent  # TFDS would take that of its parent
+    pkg_dir_path = epath.Path(__file__).parent  # TFDS would use the parent's
     config_class = VQAConfig
     builder_configs = CONFIGS
     find_config = staticmethod(find_config)
