@@ -28,7 +28,7 @@ def upper_word(word, factor: int):
 
 
 def gather(table, index, batch_dims: int = 0):
-    """Return rows of a table of known shape: [*batch, K, ...] and integers [*batch, *I] -> [*batch, *I, ...]."""
+    """Return table rows: [*batch, K, ...] of known shape and integers [*batch, *I] -> [*batch, *I, ...]."""
     batch, rows = table.shape[:batch_dims], table.shape[batch_dims]
     each = math.prod(batch)
     first = ops.reshape(

@@ -139,7 +139,7 @@ class Corruptions(RuleData):
         return apply(self.ops, number, x, noise, severity) if own < 0 else self.more[own](self.ops, x)
 
     def _noise(self, key: Any, code: Any, places: Any, uniforms: Any, shape: Any) -> Any:
-        """Return uniform numbers of the images at some places, functions of (split, image, condition, epoch)."""
+        """Return uniform numbers of some images, functions of (split, image, condition, epoch)."""
         ops, (height, width, channels) = self.ops, shape[1:]
         image, epoch = (ops.cast(ops.gather(part, places), "uint32")[:, None] for part in key)
         code = ops.cast(ops.gather(code, places), "uint32")[:, None]
