@@ -1,4 +1,4 @@
-"""What a study found, as three to five sentences made from its numbers."""
+"""The findings of a study: three to five sentences made from its numbers."""
 
 import numpy as np
 import pandas as pd
