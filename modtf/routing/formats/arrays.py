@@ -10,18 +10,18 @@ from modtf.routing.formats.source import Source, explained
 
 
 class Arrays(Mapping[str, NDArray[Any]]):
-    """The arrays of a file, a folder or an object, by name. An array is read when it is asked for.
+    """The arrays of a file, a folder or an object, by name. Each array is read on first access.
 
-    Arrays of .npy files, of .safetensors files and those that `np.savez` wrote are mapped into memory: only
-    the part that is used is read. `np.savez_compressed` needs the memory for the whole array.
+    Arrays from .npy files, .safetensors files and `np.savez` are mapped into memory: only the part that is
+    used is read. An array from `np.savez_compressed` is loaded into memory as a whole.
 
     Args:
         thing: a path, or an object in memory.
         format: the name of a registered format; None: the first that recognises the content.
-        top_k: how many experts a token is sent to, for the formats that do not say so.
+        top_k: the number of experts per token, for formats that do not store it.
 
     Raises:
-        ValueError: if no format recognises it, or it is damaged.
+        ValueError: if no format recognises the content, or the content is damaged.
     """
 
     def __init__(self, thing: Any, format: str | None = None, top_k: int | None = None):
@@ -32,7 +32,7 @@ class Arrays(Mapping[str, NDArray[Any]]):
             self._read: Found = reader.read(self.source)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return the array, read-only; `ValueError` if it cannot be read without running what is in it."""
+        """Return the array, read-only; `ValueError` if reading it would run code from the file."""
         read = self._read[name]
         with explained(f"The array {name!r} of {self.source} cannot be read"):
             return read()
@@ -49,7 +49,7 @@ class Arrays(Mapping[str, NDArray[Any]]):
         )
 
     def optional(self, usual: str, name: str | None) -> NDArray[Any] | None:
-        """Return the array that was asked for, or the one of the usual name if there is one."""
+        """Return the array `name`, or without a name the array `usual`, or None if the file lacks it."""
         return self.named(name) if name is not None else self.get(usual)
 
     def __iter__(self) -> Iterator[str]:

@@ -20,9 +20,9 @@ def found_counts(
 
     Args:
         counts: `[documents, layers, experts]`.
-        names: of the documents, or None.
-        layer_names: of the layers, or None.
-        top_k: how many experts a token is sent to, or None if that is not known.
+        names: the names of the documents, or None.
+        layer_names: the names of the layers, or None.
+        top_k: the number of experts per token, or None if it is unknown.
     """
     values = whole_number(counts, "it")
     if values.ndim != 3 or 0 in values.shape:
@@ -38,7 +38,7 @@ def found_counts(
 
 
 def stacked(parts: Sequence[tuple[str, dict[int, dict[int, int]]]], num_experts: int | None = None) -> Found:
-    """Return counts of documents that are given as layer -> expert -> count, each with its name."""
+    """Return the counts of documents, each given as its name and a mapping layer -> expert -> count."""
     layers = sorted({layer for _, one in parts for layer in one})
     highest = max((expert for _, one in parts for layer in one.values() for expert in layer), default=-1)
     counts = np.zeros((len(parts), len(layers), max(highest + 1, num_experts or 0)), np.int64)

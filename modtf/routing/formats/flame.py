@@ -1,6 +1,6 @@
 """The layout of FLAME-MoE's traces: a folder with one parquet file a layer, rows of `indices` and `scores`.
 
-Row i is a token, the same in all layers and in the files of the folder `samples`, which stands beside the
+Row i is the same token in all layers and in the files of the folder `samples`. That folder is next to the
 folder `actives` and has the column `token_id`. Source: the card of the data set CMU-FLAME/FLAME-MoE-Traces.
 """
 
@@ -68,7 +68,7 @@ def _names(file: Path) -> list[str]:
 
 
 def _samples(folder: Path) -> list[Path]:
-    """Return the files of tokens: those of ../../samples, as the data set has them."""
+    """Return the files of tokens, which the data set keeps in ../../samples."""
     files = sorted((folder.absolute().parent.parent / "samples").glob(f"*{ENDING}"), key=by_number)
     return [file for file in files if TOKEN in _names(file)]
 

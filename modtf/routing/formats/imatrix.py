@@ -21,12 +21,12 @@ ENDING, MAGIC, VERSIONS = ".gguf", b"GGUF", (2, 3)
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 STRING, ARRAY, FLOAT32 = 8, 9, 0
 COUNTS = re.compile(r"blk\.(\d+)\.ffn_(?:down|gate|up|gate_up)_exps\.weight\.counts")
-MOST = 2**20  # entries of a header
+MOST = 2**20  # limit on the entries of a header, so that a damaged file does not fill the memory
 
 
 @FORMATS.register("imatrix")
 class Imatrix(Format):
-    """One .gguf file, or a folder of them, a document each."""
+    """One .gguf file, or a folder of them. Each file is a document."""
 
     @classmethod
     def detect(cls, source: Source) -> bool:
@@ -78,7 +78,7 @@ def _counts(file: Path) -> dict[int, NDArray[Any]]:
 
 
 def _header(stream: IO[bytes]) -> tuple[dict[str, Any], dict[str, tuple[tuple[int, ...], int, int]]]:
-    """Return the fields of a file, and of every tensor its shape, its type and where it begins."""
+    """Return the fields of a file, and the shape, type and offset of every tensor."""
     magic, version = stream.read(4), _number(stream, "I")
     if magic != MAGIC or version not in VERSIONS:
         raise ValueError(f"it begins with {magic!r} and version {version}; expected GGUF of version 2 or 3")

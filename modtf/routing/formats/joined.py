@@ -1,4 +1,4 @@
-"""Documents joined into the arrays of a routing: what the formats of single requests share."""
+"""Join documents into the arrays of a routing. The formats of single requests share these functions."""
 
 import warnings
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.routing.formats.registry import Found
 
-NONE = -1  # in place of an expert
+NONE = -1  # stands for a missing expert
 
 
 @dataclass(frozen=True)
 class Document:
-    """The routing of one document, and what is known of its tokens.
+    """The routing of one document, with its token ids and its label where they are known.
 
     Attributes:
-        place: where it stands, for errors.
-        experts: `[tokens, layers, k]`; -1 where there is none.
-        weights: the same shape, or `[tokens, layers, E]`; None if they are not known.
-        tokens: the numbers of tokens `[tokens]`, or None.
+        place: the document's location, for errors.
+        experts: `[tokens, layers, k]`; -1 for a missing expert.
+        weights: the same shape, or `[tokens, layers, E]`; None if they are unknown.
+        tokens: the token ids `[tokens]`, or None.
         label: the document's label, or None.
     """
 
@@ -54,7 +54,7 @@ def as_experts(values: Any, place: str, axes: str = "[tokens, layers, k]") -> ND
 
 
 def integers(values: Any) -> NDArray[np.int32]:
-    """Return nested lists of integers as int32; `ValueError` if there are others among them."""
+    """Return nested lists of integers as int32; `ValueError` if they hold anything else."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"experts are of type {array.dtype}; expected integers")
@@ -69,7 +69,7 @@ def joined(
     Rows and columns without any expert are padding and are left out, with a warning.
 
     Raises:
-        ValueError: if documents differ in layers, in experts a token, or in what is known of them.
+        ValueError: if documents differ in layers, in experts per token, or in the fields that they have.
     """
     if not documents:
         raise ValueError("it holds no tokens")
@@ -133,7 +133,7 @@ def _without_padding(
 
 
 def _is_repeated(experts: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which rows are the same expert in all layers and choices, as padding with zeros is."""
+    """Return which rows have expert 0 in all layers and choices, which marks padding."""
     if experts.shape[2] == 1:
         return np.zeros(len(experts), bool)
     return (experts == 0).all(axis=(1, 2))
@@ -149,12 +149,12 @@ def _same(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def warn(text: str) -> None:
-    """Warn of something that was left out or assumed."""
+    """Warn that data was left out or that something was assumed."""
     warnings.warn(text, stacklevel=2)
 
 
 def whole_number(values: ArrayLike, place: str) -> NDArray[np.int64]:
-    """Return counts as integers; `ValueError` unless they are numbers from 0 without a fraction."""
+    """Return counts as integers; `ValueError` unless they are whole numbers of at least 0."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or not (np.isfinite(array).all() and (array >= 0).all()):
         raise ValueError(f"{place} holds counts that are not numbers from 0")

@@ -1,4 +1,4 @@
-"""JSON files of one document each, with `layers: [{"layer": 0, "counts": [...]}]`.
+"""JSON files with one document each: `layers: [{"layer": 0, "counts": [...]}]`.
 
 Tools that read llama.cpp's imatrix write such files; see github.com/avifenesh/gemma-expert-atlas.
 """
@@ -15,7 +15,7 @@ from modtf.routing.formats.source import Source
 
 @FORMATS.register("layer_counts")
 class LayerCounts(Format):
-    """One file, or a folder of them; a document is named by its field `label`."""
+    """One file, or a folder of them. The field `label` names the document."""
 
     @classmethod
     def detect(cls, source: Source) -> bool:

@@ -1,8 +1,8 @@
 """Tables of llama.cpp's expert tracers: .csv files with the columns `layer` and `expert`.
 
-With a column `token` a row is one choice of a token (and `weight`, if there is one, what it weighs). With a
-column `count`, or neither, rows are counts of a document, and each file is a document. Other columns are not
-read. llama.cpp has no tracer of its own; forks write `layer,expert,count` and `token,layer,expert`.
+With a column `token`, a row is one choice of a token; an optional column `weight` holds the choice's weight.
+With a column `count`, or neither, rows are counts, and each file is a document. Other columns are ignored.
+llama.cpp has no tracer of its own; forks write `layer,expert,count` and `token,layer,expert`.
 """
 
 import csv
@@ -20,7 +20,7 @@ ENDING = ".csv"
 
 @FORMATS.register("llama_csv")
 class LlamaCsv(Format):
-    """One .csv file, or a folder of them, a document each."""
+    """One .csv file, or a folder of them. Each file is a document."""
 
     @classmethod
     def detect(cls, source: Source) -> bool:

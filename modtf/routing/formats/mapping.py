@@ -1,4 +1,4 @@
-"""Arrays in memory, by name, as the files of arrays have them."""
+"""Arrays in memory, with the same names as in files of arrays."""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,7 @@
 """Router traces of Megatron Core (`--moe-routing-trace-path`).
 
-A trace is a file of JSON lines for each rank, a line for each step, block and layer, and beside it, where
-asked for, the logits as bfloat16: docs.nvidia.com/megatron-core, `core.transformer.moe.router_trace`.
+Each rank writes a file of JSON lines, with one line per step, block and layer. Logits are optional; they are
+bfloat16 in a separate file. Source: docs.nvidia.com/megatron-core, `core.transformer.moe.router_trace`.
 """
 
 import warnings
@@ -21,12 +21,12 @@ from modtf.routing.measuring.checks import BFLOAT16
 
 FIELDS = ("block", "layer", "num_tokens", "top_indices")
 MTP = "mtp"
-Layer = tuple[str, int, int]  # block, number among those that predict several tokens or -1, layer
+Layer = tuple[str, int, int]  # block, index of the multi-token prediction layer or -1, layer
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One record: a layer's experts `[tokens, k]` of a step, and where its logits are."""
+    """One record: the experts `[tokens, k]` of one layer in one step, and the location of its logits."""
 
     step: int
     layer: Layer
@@ -35,13 +35,13 @@ class Trace:
     folder: Path
 
     def same(self, other: "Trace") -> bool:
-        """Return whether both hold the same routing of the same layer."""
+        """Return whether both records hold the same routing of the same layer."""
         return self.layer == other.layer and np.array_equal(self.experts, other.experts)
 
 
 @FORMATS.register("megatron_core")
 class MegatronCore(Format):
-    """The trace of one rank, or a folder with those of several, tokens rank by rank and step by step."""
+    """The trace of one rank, or a folder of several. Tokens are ordered by rank, then by step."""
 
     @classmethod
     def detect(cls, source: Source) -> bool:
@@ -88,7 +88,7 @@ def _traces(file: Path) -> list[Trace]:
 
 
 def _without_repeats(traces: Sequence[Trace], name: str) -> list[Trace]:
-    """Leave out records that a step repeats: activations that were computed again for the gradient."""
+    """Leave out records that repeat within a step, because activations were recomputed for the gradient."""
     seen: dict[tuple[int, Layer, bytes], Trace] = {}
     for trace in traces:
         seen.setdefault((trace.step, trace.layer, trace.experts.tobytes()), trace)
@@ -101,7 +101,7 @@ def _without_repeats(traces: Sequence[Trace], name: str) -> list[Trace]:
 
 
 def _without_copies(ranks: Sequence[list[Trace]]) -> list[list[Trace]]:
-    """Leave out ranks whose routing is that of another, as tensor parallelism copies it."""
+    """Leave out ranks that repeat the routing of another rank, as tensor parallelism does."""
     kept: list[list[Trace]] = []
     for traces in ranks:
         pairs = (zip(traces, other, strict=True) for other in kept if len(other) == len(traces))
@@ -127,7 +127,7 @@ def _warn_of_stages(ranks: Sequence[list[Trace]]) -> None:
 
 
 def _aligned(layers: dict[Layer, list[Trace]]) -> list[Layer]:
-    """Return the layers that routed the same tokens; `ValueError` if others than MTP layers did not."""
+    """Return the layers that routed the same tokens; `ValueError` if a layer other than MTP did not."""
     counts = {name: [len(trace.experts) for trace in layers[name]] for name in sorted(layers)}
     if not counts:
         raise ValueError("it holds no records")

@@ -1,4 +1,4 @@
-"""Traces of MoE Routing Atlas: `activations: [{layer, token_idx, expert_idx, gate_weight}]` of each text.
+"""Traces of MoE Routing Atlas: each text has `activations: [{layer, token_idx, expert_idx, gate_weight}]`.
 
 Source: `src/moe_routing_atlas/schema.py` and `exporter.py` of github.com/DJLougen/moe-routing-atlas.
 """
@@ -18,7 +18,7 @@ COLUMNS = ("token_idx", "layer", "expert_idx", "gate_weight")
 
 @FORMATS.register("moe_atlas")
 class MoeAtlas(Format):
-    """A .jsonl file with a trace a line, or a .json file `{"traces": [...]}`; every trace is a document."""
+    """A .jsonl file with one trace per line, or a .json file `{"traces": [...]}`. A trace is a document."""
 
     @classmethod
     def detect(cls, source: Source) -> bool:
@@ -34,7 +34,7 @@ class MoeAtlas(Format):
             raise ValueError("its traces are of several models; read each apart")
         labelled = all(trace.get("domain") for _, trace in traces)
         documents = [_document(place, trace, layers, labelled) for place, trace in traces]
-        # the writer takes the highest expert of each trace for the number of experts
+        # The writer derives the number of experts from the highest expert of each trace.
         return joined(documents, [str(layer) for layer in layers], max(sizes) if len(sizes) == 1 else None)
 
 

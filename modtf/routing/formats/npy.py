@@ -1,4 +1,4 @@
-"""NumPy's .npy files: one, or a folder of them. They are mapped into memory."""
+"""NumPy's .npy files: one file, or a folder of them. They are mapped into memory."""
 
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ class Npy(Format):
 
     @classmethod
     def detect(cls, source: Source) -> bool:
-        """Return whether it is a file, or a folder with routing by the usual name, beside whatever else."""
+        """Return whether the source is one file, or a folder that holds routing under a usual name."""
         is_file = source.path is not None and source.path.is_file()
         return any(is_file or file.stem in ROUTED for file in source.files(cls.ending))
 
@@ -35,7 +35,7 @@ def _open(path: Path) -> NDArray[Any]:
 
 
 def mapped(path: Path, file: IO[bytes]) -> NDArray[Any]:
-    """Return the array whose .npy header the file stands at, mapped into memory."""
+    """Return the array whose .npy header starts at the file's position, mapped into memory."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, is_fortran, dtype = read(file)

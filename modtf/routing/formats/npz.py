@@ -14,7 +14,7 @@ from modtf.routing.formats.npy import mapped
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
 
-LOCAL_HEADER = 30  # bytes of a file's header inside a zip file, before its name and its extra field
+LOCAL_HEADER = 30  # bytes of an entry's header in a zip file, before its name and its extra field
 
 
 @FORMATS.register("npz")

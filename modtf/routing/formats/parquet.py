@@ -38,11 +38,11 @@ def column(path: Path, name: str) -> NDArray[Any]:
     if len(values) == 0:
         raise ValueError("the file has no rows")
     array = rectangular(values)
-    return np.moveaxis(array, 1, 0) if array.ndim == 3 else array  # tokens were first
+    return np.moveaxis(array, 1, 0) if array.ndim == 3 else array  # [tokens, layers, k] in the file
 
 
 def rectangular(column: Any) -> NDArray[Any]:
-    """Return a column of numbers, of texts, or of lists that all have one length, as an array."""
+    """Return a column of numbers, texts, or lists of equal length as an array."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""The registry of formats. Each format is one file of this folder, which is imported when it is needed."""
+"""The registry of formats. Each format is one file in this folder, which is imported on first use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ Found = dict[str, Callable[[], NDArray[Any]]]  # name of an array -> the functio
 class Format:
     """A format of routing files. Register a subclass by `@FORMATS.register(name)`."""
 
-    ending = ""  # of its files, if files that end so are of this format whatever they hold
+    ending = ""  # a file name's ending that identifies this format without a look at the content
 
     @classmethod
     def detect(cls, source: Source) -> bool:
@@ -24,11 +24,11 @@ class Format:
 
     @classmethod
     def read(cls, source: Source) -> Found:
-        """Return what reads each array; `ValueError` or an error of reading if the source is damaged."""
+        """Return a reader for each array; `ValueError` or a read error if the source is damaged."""
         raise NotImplementedError
 
 
-#: in the order in which `detect` is called: special layouts before the files that hold any arrays
+#: In the order in which `detect` is called: specific layouts come before files of arbitrary arrays.
 FORMATS: Registry[type[Format]] = Registry(
     "format",
     {

@@ -1,6 +1,6 @@
 """JSON lines with a record for each token: `router_layers: [{layer, topk_experts, topk_probs}]`.
 
-A record may say `prompt_id` (its document), `generated_token_index`, `generated_token_id`, `domain` and
+Optional fields are `prompt_id` (the document), `generated_token_index`, `generated_token_id`, `domain` and
 `num_experts`. Source: `reports/schema/r4_decode.jsonl` of github.com/crogers2287/jlens.
 """
 
@@ -50,7 +50,7 @@ def _document(record: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _line(place: str, record: dict[str, Any], names: list[int], sizes: set[int]) -> Line:
-    """Return one token's experts and weights `[layers, k]`; adds to the layers and the numbers of experts."""
+    """Return one token's experts and weights `[layers, k]`; update the layers and numbers of experts."""
     check_fields(place, record, LAYERS)
     for one in record[LAYERS]:
         check_fields(f"a layer of {place}", one, *PARTS)
@@ -79,7 +79,7 @@ def _line(place: str, record: dict[str, Any], names: list[int], sizes: set[int])
 
 
 def _joined(lines: list[Line]) -> Document:
-    """Return one document, whose tokens must count on."""
+    """Return one document; its token indices must be consecutive."""
     (place, first, *_), records = lines[0], [line[1] for line in lines]
     index = [record[INDEX] for record in records]
     if None not in index and index != list(range(index[0], index[0] + len(index))):

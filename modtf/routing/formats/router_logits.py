@@ -1,7 +1,7 @@
-"""Outputs of Hugging Face's models with `output_router_logits=True`: a tuple of logits, one a layer.
+"""Outputs of Hugging Face's models with `output_router_logits=True`: a tuple with the logits of each layer.
 
-A layer has `[batch * length, E]` or `[batch, length, E]`. The output does not say which tokens are padding:
-add the batch's `attention_mask` and `input_ids`, as `dict(router_logits=output.router_logits, **batch)`.
+A layer has `[batch * length, E]` or `[batch, length, E]`. The output does not say which tokens are padding.
+Add the batch's `attention_mask` and `input_ids`: `dict(router_logits=output.router_logits, **batch)`.
 Source: `transformers.modeling_outputs` of github.com/huggingface/transformers.
 """
 
@@ -62,7 +62,7 @@ def _layers(content: Any) -> tuple[Any, ...] | None:
 
 
 def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
-    """Return the logits `[layers, tokens, E]` of one batch, its documents and tokens."""
+    """Return the logits `[layers, tokens, E]`, documents and token ids of one batch."""
     layers = _layers(content)
     if layers is None:
         raise ValueError(
@@ -90,7 +90,7 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
 
 
 def _masked(place: str, logits: NDArray[Any], keep: NDArray[np.bool_], ids: Any) -> dict[str, NDArray[Any]]:
-    """Return the tokens that `keep` `[batch, length]` keeps; every row is a document."""
+    """Return the tokens where `keep` `[batch, length]` is true; every row is a document."""
     found = {"activations": logits[:, keep.ravel()], "documents": np.nonzero(keep)[0]}
     if ids is not None:
         if np.shape(ids) != keep.shape:

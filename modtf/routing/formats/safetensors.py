@@ -12,7 +12,7 @@ from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
 from modtf.routing.measuring.checks import BFLOAT16
 
-LENGTH = 8  # bytes that say how long the header is
+LENGTH = 8  # bytes that hold the length of the header
 #: type in the file -> type in NumPy
 TYPES = {
     **{f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)},
@@ -49,7 +49,7 @@ class Safetensors(Format):
 
 
 def _entry(name: str, one: Any, size: int) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    """Return type, shape and first byte of an array whose entry in the header is valid."""
+    """Return the type, shape and first byte of an array; `ValueError` if its header entry is invalid."""
     try:
         shape, (begin, end) = tuple(map(int, one["shape"])), one["data_offsets"]
         kind = one["dtype"]

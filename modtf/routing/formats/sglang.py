@@ -1,8 +1,8 @@
 """Responses of SGLang with `meta_info.routed_experts`: base64 of int32 without a shape.
 
-It covers prompt and completion but for the last token. Neither the number of layers nor k is in the response:
-say k, as `--top_k=8`; the layers follow. Source: `python/sglang/srt/state_capturer/routed_experts.py` of
-github.com/sgl-project/sglang.
+It covers the prompt and the completion without its last token. The response holds neither the number of
+layers nor k. Pass k (`--top_k=8`); the number of layers follows from it. Source:
+`python/sglang/srt/state_capturer/routed_experts.py` of github.com/sgl-project/sglang.
 """
 
 import base64
@@ -16,12 +16,12 @@ from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source, check_fields
 
 META, ROUTED = "meta_info", "routed_experts"
-ENOUGH = 20.0  # expected repetitions between two layers, from which on none at all is no accident
+ENOUGH = 20.0  # expected repetitions between two layers; with so many, observing none is not chance
 
 
 @FORMATS.register("sglang")
 class Sglang(Format):
-    """Responses in JSON, in JSON lines, or in memory: each is a document."""
+    """Responses in JSON, in JSON lines, or in memory. Each response is a document."""
 
     @classmethod
     def detect(cls, source: Source) -> bool:
@@ -58,12 +58,12 @@ def _document(place: str, response: Any, top_k: int) -> Document:
 
 
 def _check_top_k(experts: NDArray[np.int32], top_k: int) -> None:
-    """Raise `ValueError` if k is not the model's.
+    """Raise `ValueError` if `top_k` is not the model's k.
 
-    With too large a k, the choices of two layers are taken for those of one, and experts repeat. With too
-    small a k, two neighbouring layers are one, and experts never repeat between them.
+    If k is too large, the choices of two layers are read as one layer, and experts repeat within it. If k is
+    too small, one layer is read as two neighbouring layers, and experts never repeat between them.
     """
-    used = experts[:, experts.any(axis=(0, 2))]  # without dense layers: zeros
+    used = experts[:, experts.any(axis=(0, 2))]  # dense layers are zeros
     pairs = np.concatenate([used[:, :-1], used[:, 1:]], axis=2)
     if _repeats(used).any():
         raise ValueError(f"an expert repeats within a token's {top_k} choices; expected another --top_k")
@@ -77,6 +77,6 @@ def _check_top_k(experts: NDArray[np.int32], top_k: int) -> None:
 
 
 def _repeats(choices: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return where an expert repeats `[tokens, layers]`."""
+    """Return `[tokens, layers]`, true where an expert repeats."""
     ordered = np.sort(choices, axis=2)
     return ((ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] >= 0)).any(axis=2)

@@ -1,9 +1,9 @@
 """Dumps of SGLang's expert distribution recorder (`--expert-distribution-recorder-mode`), .pt files.
 
-`per_token` dumps hold the physical experts of every token, `per_pass` dumps counts of physical experts for
-each forward pass, `stat` dumps counts of logical experts for each step. Physical experts, which the load
-balancer copies and moves, are mapped to logical ones. Source: `python/sglang/srt/eplb/expert_distribution.py`
-of github.com/sgl-project/sglang.
+`per_token` dumps hold the physical experts of every token. `per_pass` dumps hold counts of physical experts
+for each forward pass. `stat` dumps hold counts of logical experts for each step. The load balancer copies and
+moves physical experts, so they are mapped to logical ones. Source:
+`python/sglang/srt/eplb/expert_distribution.py` of github.com/sgl-project/sglang.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source, check_fields
 
 RECORDS, MAP, STAT, TOKENS = "records", "last_physical_to_logical_map", "logical_count", "topk_ids_of_layer"
-EXTEND = 1  # `ForwardMode` of a pass that reads prompts
+EXTEND = 1  # SGLang's `ForwardMode` for a pass that reads prompts
 
 
 @FORMATS.register("sglang_recorder")
@@ -73,22 +73,22 @@ class _Pass:
         self.num_experts = int(mapping.max()) + 1
 
     def are_runs(self) -> bool:
-        """Return whether positions count on, or start again at 0."""
+        """Return whether each position follows the one before, or starts again at 0."""
         return bool(((np.diff(self.positions) == 1) | (self.positions[1:] == 0)).all())
 
     def document(self) -> Document:
-        """Return all tokens of the pass."""
+        """Return all tokens of the pass as one document."""
         return Document(self.place, self.experts, tokens=self.tokens)
 
     def documents(self) -> list[Document]:
-        """Return the prompts of the pass, each of which starts at position 0."""
+        """Return the prompts of the pass. Each prompt starts at position 0."""
         cuts = np.flatnonzero(self.positions == 0)[1:]
         both = zip(np.split(self.experts, cuts), np.split(self.tokens, cuts), strict=True)
         return [Document(self.place, experts, tokens=tokens) for experts, tokens in both]
 
 
 def _logical(physical: NDArray[np.int32], mapping: NDArray[Any], place: str) -> NDArray[np.int32]:
-    """Return logical experts for physical ones `[layers, tokens, k]`; -1 stays."""
+    """Map physical experts `[layers, tokens, k]` to logical experts; -1 stays -1."""
     if physical.max(initial=0) >= mapping.shape[1] or physical.min(initial=0) < -1:
         raise ValueError(
             f"{place} holds the expert {physical.max()}; expected physical experts below {mapping.shape[1]}"
@@ -114,7 +114,7 @@ def _of_rank(place: str, records: Sequence[dict[str, Any]], mapping: NDArray[Any
 
 
 def _without_copies(ranks: Sequence[list[_Pass]]) -> list[_Pass]:
-    """Leave out ranks with the tokens and experts of another, as tensor parallelism copies them."""
+    """Leave out ranks that repeat the tokens and experts of another rank, as tensor parallelism does."""
     kept: dict[tuple[bytes, ...], list[_Pass]] = {}
     for passes in ranks:
         parts = [part for one in passes for part in (one.tokens, one.positions, one.experts)]
@@ -129,7 +129,7 @@ def _without_copies(ranks: Sequence[list[_Pass]]) -> list[_Pass]:
 
 
 def _tokens(passes: Sequence[_Pass]) -> Found:
-    """Return the tokens of all passes, and their documents where each pass reads whole prompts."""
+    """Return the tokens of all passes, split into documents if each pass reads whole prompts."""
     num_experts = max(one.num_experts for one in passes)
     whole = [one.is_prompt and one.positions[0] == 0 and one.are_runs() for one in passes]
     if not all(whole):

@@ -1,4 +1,4 @@
-"""Where routing is read from: a file, a folder, or an object in memory."""
+"""Sources of routing: a file, a folder, or an object in memory."""
 
 import json
 import pickle
@@ -19,7 +19,7 @@ class Source:
 
     Args:
         thing: a path, or an object that holds routing.
-        top_k: how many experts a token is sent to, for the formats that do not say so.
+        top_k: the number of experts per token, for formats that do not store it.
 
     Raises:
         ValueError: if a path does not exist, or is neither a file nor a folder.
@@ -37,14 +37,14 @@ class Source:
         return str(self.path) if self.path is not None else f"The {type(self.thing).__name__}"
 
     def files(self, ending: str) -> Sequence[Path]:
-        """Return the file, or the files of the folder, that end in this way, ordered by their numbers."""
+        """Return the file, or the folder's files, with this ending, ordered by the numbers in their names."""
         if self.path is None:
             return []
         inside = self.path.glob(f"*{ending}") if self.path.is_dir() else [self.path]
         return sorted((p for p in inside if p.suffix == ending and p.is_file()), key=by_number)
 
     def one_file(self, ending: str) -> Path:
-        """Return the one file that ends in this way; `ValueError` if a folder holds several."""
+        """Return the one file with this ending; `ValueError` if a folder holds several."""
         files = self.files(ending)
         if len(files) > 1:
             raise ValueError(f"it holds {len(files)} {ending} files; name one, such as {files[0].name}")
@@ -53,8 +53,8 @@ class Source:
         return files[0]
 
     def contents(self) -> Iterator[tuple[str, Any]]:
-        """Yield each object and where it stands: the object in memory, or what .jsonl, .json and .pt files
-        hold. A list counts as its elements."""
+        """Yield the location and content of each object: in memory, or in .jsonl, .json and .pt files.
+        A list is read as its elements."""
         if self.path is None:
             yield from _each(str(self), self.thing)
         for file in self.files(JSON_LINES):
@@ -84,7 +84,7 @@ def _each(place: str, content: Any) -> Iterator[tuple[str, Any]]:
 
 
 def json_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield where each object stands, and the object; `ValueError` on a line that is not a JSON object."""
+    """Yield the location of each object, and the object; `ValueError` if a line is not a JSON object."""
     with file.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             place = f"line {number} of {file.name}"
@@ -124,7 +124,7 @@ def by_number(path: Path) -> list[tuple[int, str]]:
 def _check_path(path: Path) -> None:
     try:
         found = path.exists()
-    except (OSError, ValueError) as error:  # too long, or with a null character
+    except (OSError, ValueError) as error:  # the path is too long, or has a null character
         raise ValueError(f"{str(path)[:99]!r} is not a path: {error}") from error
     if not found:
         raise ValueError(f"{path} does not exist.")
@@ -134,7 +134,7 @@ def _check_path(path: Path) -> None:
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Turn errors of reading into one line, which names the library to install where one is missing."""
+    """Turn read errors into one line. If a library is missing, the line says how to install it."""
     try:
         yield
     except ImportError as error:

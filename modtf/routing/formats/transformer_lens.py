@@ -20,7 +20,7 @@ KEY = re.compile(r"blocks\.(\d+)\.mlp\.hook_expert_(indices|weights)")
 
 @FORMATS.register("transformer_lens")
 class TransformerLens(Format):
-    """An `ActivationCache` or a dict, in memory or in a .pt file; every row of a batch is a document."""
+    """An `ActivationCache` or a dict, in memory or in a .pt file. Every row of a batch is a document."""
 
     @classmethod
     def detect(cls, source: Source) -> bool:
@@ -61,7 +61,7 @@ class TransformerLens(Format):
 
 
 def _hooks(cache: Any) -> dict[int, dict[str, str]]:
-    """Return block -> "indices" or "weights" -> key."""
+    """Return a mapping block -> "indices" or "weights" -> key in the cache."""
     found: dict[int, dict[str, str]] = {}
     for key in cache.keys() if hasattr(cache, "keys") else ():
         if match := KEY.fullmatch(str(key)):

@@ -19,7 +19,7 @@ ROUTED, MASK, IDS = "routed_experts", "attention_mask", "input_ids"
 
 @FORMATS.register("verl")
 class Verl(Format):
-    """A `DataProto`, its batch, or a .pt file with a dict of tensors; several in a list or a folder."""
+    """A `DataProto`, its batch, or a .pt file with a dict of tensors; or a list or folder of these."""
 
     @classmethod
     def detect(cls, source: Source) -> bool:

@@ -1,8 +1,8 @@
 """Responses of vLLM with `routed_experts` (`--enable-return-routed-experts`).
 
 Each choice holds `[tokens, layers, k]`: as an array in `RequestOutput`, over HTTP as base64 of an .npy file.
-It covers prompt and completion but for the last token, which is not routed. Some versions return the prompt's
-part as `prompt_routed_experts`. Source: `vllm/outputs.py`, `tests/entrypoints/openai/
+It covers the prompt and the completion without its last token, which is not routed. Some versions return the
+prompt's part as `prompt_routed_experts`. Source: `vllm/outputs.py`, `tests/entrypoints/openai/
 test_return_routed_experts.py` of github.com/vllm-project/vllm.
 """
 
@@ -23,7 +23,7 @@ ROUTED, PROMPT = "routed_experts", "prompt_routed_experts"
 
 @FORMATS.register("vllm")
 class Vllm(Format):
-    """Responses in JSON, in JSON lines, or as objects: each choice is a document."""
+    """Responses in JSON, in JSON lines, or as objects. Each choice is a document."""
 
     @classmethod
     def detect(cls, source: Source) -> bool:
@@ -77,7 +77,7 @@ def _documents(place: str, response: Any) -> Iterator[Document]:
 
 
 def _token_ids(place: str, response: Any, choice: Any) -> tuple[list[int], list[int]]:
-    """Return the tokens of prompt and completion; -1 for each if only their numbers are known."""
+    """Return the tokens of prompt and completion; all -1 if only their number is known."""
     prompt = _get(response, "prompt_token_ids", _get(choice, "prompt_token_ids"))
     completion, usage = _get(choice, "token_ids"), _get(response, "usage")
     several = len(_choices(response)) > 1
