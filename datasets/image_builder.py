@@ -103,7 +103,5 @@ class ImageBuilder(RulesBuilder):
 
     def download_and_prepare(self, **kwargs: Any) -> None:
         """Prepare the finite splits; see `modarch_rules`."""
-        stream(
-            self.builder_config.task, 1, "test"
-        )  # if images are missing, it fails here with one line and writes nothing
+        stream(self.builder_config.task, 1, "test")  # fails here, before any write, if images are missing
         super().download_and_prepare(**kwargs)

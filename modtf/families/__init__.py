@@ -1,4 +1,4 @@
-"""Families of tasks. One file, and one line here, adds one; `modtf.register_family` does so from outside."""
+"""Families of tasks. One file, and one line here, add one. `modtf.register_family` adds one from outside."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def is_one_of(name: str, families: Sequence[str]) -> bool:
 
 
 def with_free_rules() -> dict[str, Family]:
-    """Return the registered families whose tasks choose their number of rules: grids over R use them."""
+    """Return the registered families whose tasks choose their number of rules; grids over R use them."""
 
     def fixed(family: Family) -> int | None:
         return family.fixed_rules({option.name: option.default for option in family.options})
@@ -38,7 +38,7 @@ def register_family(name: str) -> Callable[[type[Family]], type[Family]]:
     """Register a `Family` by a name (a class decorator): `Task(arch=name)`, `--arch=name`.
 
     Raises:
-        ValueError: if the name is taken, or the family does not say what others read.
+        ValueError: if the name is taken, or the family lacks an attribute that other parts read.
     """
 
     def add(family: Any) -> Any:

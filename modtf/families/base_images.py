@@ -1,4 +1,4 @@
-"""The images that are corrupted: how many there are, and of what size. No TensorFlow here."""
+"""The base images of the corruptions: their number and their size. It needs no TensorFlow."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ class Dataset:
     title: str
     classes: int
     side: int  # pixels
-    sizes: tuple[int, int, int | None]  # train, validation and test images of a class; None: a given test set
+    sizes: tuple[int, int, int | None]  # train, validation, test images of a class; None: predefined test set
     num_test: int
-    rate: float  # the published learning rate; of digits that of EMNIST
+    rate: float  # the published learning rate; for digits, EMNIST's
     coloured: bool = False
 
 

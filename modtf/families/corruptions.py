@@ -1,5 +1,5 @@
 """Images under corruptions and their compositions (Mason et al., "Modularity trumps invariance for
-compositional robustness"): a rule is a corruption."""
+compositional robustness"). Every corruption is a rule."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,15 +16,15 @@ from modtf.variants import Variant
 if TYPE_CHECKING:
     from modtf.task import Task
 
-EPOCHS = 200  # as published, each of as many views as there are images and rules
+EPOCHS = 200  # as published; an epoch has as many views as images x rules
 TRAINERS = "modtf.experiments.corruptions.trainers"
 
 
 def severity_of(task: "Task") -> dict[str, float]:
-    """Return the strength of the corruptions:
+    """Return the strength of the corruptions.
 
-    the remaining contrast, the blur's standard deviation in pixels, the share of lost values, the swirl's
-    central angle in radians.
+    These are the remaining contrast, the blur's standard deviation in pixels, the share of lost values, and
+    the swirl's central angle in radians.
     """
     if task.severity == "lowest":
         return {"contrast": 0.4, "sigma": 1.0, "impulses": 0.03, "swirl": 0.5}
@@ -53,7 +53,7 @@ class CorruptionsFamily(Family):
         Option("severity", "main", "of all corruptions", ("main", "lowest")),
     )
     input_dtype, training_length = "uint8", 1
-    rules: ClassVar[tuple[str, ...]] = RULES  # more behind them: those of `Corruptions.more`
+    rules: ClassVar[tuple[str, ...]] = RULES  # subclasses append those of `Corruptions.more`
     conditions, groups, headline = _conditions(), GROUPS, "pairs"
     checkpoint = "best"
     reference, oracle = "erm", "modular"
@@ -114,7 +114,7 @@ class CorruptionsFamily(Family):
             schedule=schedule,
             weight_decay=5e-4,
         )
-        batch_size = 250 if of.num_test % 250 == 0 else 200  # every test image once
+        batch_size = 250 if of.num_test % 250 == 0 else 200  # so that every test image occurs exactly once
         evaluation = Evaluation(
             batches=of.num_test // batch_size,
             batch_size=batch_size,

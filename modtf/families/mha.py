@@ -21,7 +21,7 @@ class MHA(Family):
         Option("search", "v1", "how tokens search: v1 by scalar keys, v2 by unit vectors in the plane",
                choices=tuple(KEY_WIDTH), always_named=True),
     )  # fmt: skip
-    min_tokens = 2  # there must be another token to find
+    min_tokens = 2  # a token searches another one
     conditions = published_conditions(Family.training_length, (3, 5, 10, 20, 30))
     headline = "len30_scale2"
 

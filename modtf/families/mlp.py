@@ -1,4 +1,4 @@
-"""y = alpha_c x1 + beta_c x2: one token, labelled by a linear map that its rule chooses (the paper's MLP)."""
+"""y = alpha_c x1 + beta_c x2: one token, labelled by the linear map of its rule (the paper's MLP)."""
 
 from typing import TYPE_CHECKING
 

@@ -8,22 +8,23 @@ from math import ceil, factorial
 CORRUPTIONS = ("CO", "GB", "IM", "IN", "R90", "SW")
 RULES = ("ID", *CORRUPTIONS)  # by number
 LONGEST = len(CORRUPTIONS)
-PER_SIZE = 30  # orders of each number of corruptions, at least
+PER_SIZE = 30  # least number of orders for each number of corruptions
 SEED = 2778  # as published
 GROUPS = ("singles", "pairs", "triples", "quadruples", "quintuples", "sextuples")  # by number of corruptions
 
-Order = tuple[str, ...]  # of names, the first is applied first
+Order = tuple[str, ...]  # names, in the order in which they are applied
 
 
 def name_of(order: Order) -> str:
-    """Return the name of a condition: "co_gb"; "id" for none."""
+    """Return the name of a condition: "co_gb"; "id" if it is empty."""
     return "_".join(order).lower() or "id"
 
 
 def orders() -> Iterator[Order]:
-    """Return the paper's 167 orders, ID (the empty one) first:
+    """Return the paper's 167 orders, ID (the empty one) first.
 
-    all of up to two corruptions, then, for every larger combination, some of its permutations, drawn once.
+    They are all orders of up to two corruptions, and some permutations of every larger combination, drawn
+    once.
     """
     draws = random.Random(SEED)
     for size in range(LONGEST + 1):
@@ -37,7 +38,7 @@ def orders() -> Iterator[Order]:
 
 
 def order_of(number: int) -> Order:
-    """Return the corruptions behind the number that `code` gives.
+    """Return the corruptions of a number from `code`.
 
     Example:
         >>> order_of(15)
@@ -54,8 +55,9 @@ def padded(order: Sequence[str]) -> list[int]:
 
 
 def code(order: Sequence[str]) -> int:
-    """Return an order as one number in base 7, the first corruption last; the code of one corruption is its
-    rule.
+    """Return an order as one number in base 7, with the first corruption last.
+
+    The code of a single corruption is its rule.
 
     Example:
         >>> code(["GB"]), code(["CO", "GB"])

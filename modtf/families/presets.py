@@ -3,11 +3,13 @@
 from modtf.protocol import Evaluation, Preset, Protocol, Training
 
 EVALUATE_EVERY = 5_000  # steps, as published
-TAIL = 10  # evaluations inside the last tenth, each of a tenth of the final evaluation's size
+TAIL = 10  # evaluations in the last tenth, each with a tenth of the final evaluation's data
 
 
 def published_preset(steps: int, clipnorm: float | None = None, **sizes: int) -> Preset:
-    """One cell of the paper: 5 tasks x 5 seeds, in the middle of its grid; `sizes` are of `Evaluation`."""
+    """Return one cell of the paper: 5 tasks x 5 seeds, in the middle of its grid.
+
+    `sizes` are fields of `Evaluation`."""
     training = Training(steps=steps, clipnorm=clipnorm, evaluations=steps // EVALUATE_EVERY, tail=TAIL)
     protocol = Protocol(training, Evaluation(**sizes))  # type: ignore[arg-type]
     return Preset(num_rules=8, width=128, tasks=5, seeds=5, protocol=protocol)
@@ -23,9 +25,11 @@ def quick_preset(
     width: int = 32,
     **sizes: int,
 ) -> Preset:
-    """Fewer members and steps, at a learning rate that falls from a higher one to 0 on half a cosine: four
-    variants take minutes on two cores and the table still shows their order. More tasks than seeds, since
-    intervals are over tasks. `sizes` are of `Evaluation`: together they cost at most a tenth of training."""
+    """Return a preset with fewer members and steps, for a table that still shows the variants' order.
+
+    The learning rate starts higher and falls to 0 on half a cosine; four variants take minutes on two cores.
+    There are more tasks than seeds, because intervals are over tasks. `sizes` are fields of `Evaluation`. All
+    evaluations together cost at most a tenth of training."""
     training = Training(
         steps=steps,
         learning_rate=learning_rate,

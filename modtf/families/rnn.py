@@ -9,7 +9,7 @@ from modtf.protocol import Preset
 if TYPE_CHECKING:
     from modtf.task import Task
 
-WIDTH = 32  # D: of a token and of the hidden state
+WIDTH = 32  # D, of a token and of the hidden state
 CLIPNORM = 1.0
 
 

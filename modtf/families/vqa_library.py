@@ -1,4 +1,4 @@
-"""Libraries of modules: which module answers which sub-task, at encoder, module and classifier."""
+"""Libraries of modules: the module of each sub-task, at encoder, module and classifier."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES, QUESTIONS
 
 BN, FIND, RESIDUAL, ROUTED = "bn", "find", "residual", "routed"
-ROUTED_ENCODER = "routed_all_all"  # the library where none is named
-#: what a place may have: one module for all sub-tasks, one per group, one per sub-task, or all of which a
-#: router weighs the groups' number. The intermediate module of a sub-task alone is a Residual, or a Find;
-#: "mixed" has Residuals for leaves and Finds for groups of roots, "mixedone" one Find for all roots
+ROUTED_ENCODER = "routed_all_all"  # the default library
+#: the degrees of a layer: one module for all sub-tasks, one per group, one per sub-task, or a router that
+#: weights as many modules as there are groups. A sub-task's own intermediate module is a Residual, otherwise
+#: a Find. "mixed" has Residuals for leaves and Finds for groups of roots, "mixedone" one Find for all roots
 DEGREES: dict[str, tuple[str, ...]] = dict.fromkeys(PLACES, ("all", "group", "sub", ROUTED))
 DEGREES[MODULE] = (*DEGREES[MODULE], "subfind", "mixed", "mixedone")
 IMAGE = 3  # channels
-HIDDEN, LAST, ANSWERS = 8, 16, 2  # of a classifier, in widths; and answers
+HIDDEN, LAST, ANSWERS = 8, 16, 2  # of a classifier: two widths, and the number of answers
 CONVOLUTIONS = 6
 
 
@@ -23,9 +23,7 @@ class Bank:
 
     kind: str  # "encoder", "find", "residual" or "classifier"
     module_of: dict[int, int]  # sub-task -> the number of its module
-    routed: bool = (
-        False  # whether a router weighs them; `module_of` then says the groups that are their number
-    )
+    routed: bool = False  # whether a router weights them; `module_of` then gives their number as groups
 
     @property
     def num_modules(self) -> int:
@@ -34,7 +32,7 @@ class Bank:
 
 @dataclass(frozen=True)
 class Library:
-    """The modules of every place; leaves' and roots' banks are two where they are of two kinds."""
+    """The modules of every layer. Leaves and roots have separate banks if their modules differ in kind."""
 
     name: str
     question: str
@@ -43,8 +41,9 @@ class Library:
 
     @classmethod
     def of(cls, name: str, question: str) -> "Library":
-        """Read a name: ENCODER_MODULE_CLASSIFIER, and "_bn" for batch normalisation; raise `ValueError` on
-        another, or one that the question cannot have.
+        """Read a name: ENCODER_MODULE_CLASSIFIER, with "_bn" for batch normalisation.
+
+        Raise `ValueError` for any other name, or for one that does not fit the question.
 
         Example:
             >>> Library.of("group_all_all", "comparison").num_parameters(64)
@@ -65,7 +64,7 @@ class Library:
         return cls(name, question, tuple(degrees), bn)
 
     def banks(self, place: str, called: bool = True) -> tuple[Bank, ...]:
-        """Return the modules at a place; if not `called`, also unused ones of the released trees."""
+        """Return the modules of a layer. If not `called`, include the unused ones of the released trees."""
         asked, degree = QUESTIONS[self.question], self.degrees[PLACES.index(place)]
         here = asked.sub_tasks_at(place if called else MODULE)
         kind = place if place != MODULE else RESIDUAL if degree == "sub" else FIND
@@ -86,7 +85,9 @@ class Library:
         return {rule: group_of[rule] - group_of[rules[0]] for rule in rules}
 
     def num_parameters(self, width: int, called: bool = True) -> int:
-        """Trainable numbers, without a router's; if not `called`, of all that the released code registers."""
+        """Return the number of trainable parameters, without a router's.
+
+        If not `called`, count all that the released code registers."""
         banks = [bank for place in PLACES for bank in self.banks(place, called)]
         finds = {rule for bank in banks if bank.kind == FIND for rule in bank.module_of}
         scales = len(finds) if called or not finds else len(QUESTIONS[self.question].sub_tasks)
@@ -94,14 +95,14 @@ class Library:
         return scales * width + sum(sizes)
 
     def macs(self, width: int) -> int:
-        """Multiplications with weights for one example; of routed modules, all are computed."""
+        """Return the multiplications with weights for one example. All routed modules are computed."""
         asked = QUESTIONS[self.question]
         side = asked.shape[-2]
         total = 0
         for place in PLACES:
             for number in asked.calls_at(place):
                 bank = self.banks(place)[-1 if number == 2 else 0]
-                images = 2 if number == 2 else 1  # what the call sees
+                images = 2 if number == 2 else 1  # the number of images that the call sees
                 total += module_macs(bank.kind, width, side, images) * (
                     bank.num_modules if bank.routed else 1
                 )
@@ -115,7 +116,8 @@ def encoder_layers(width: int) -> Iterator[tuple[int, int, int]]:
 
 
 def module_parameters(kind: str, width: int, bn: bool) -> int:
-    """Trainable numbers of a module; batch normalisation has two per channel in place of a bias."""
+    """Return the trainable parameters of a module. Batch normalisation has two per channel in place of a
+    bias."""
     e, bias = width, 2 if bn else 1
     conv = 9 * e * e + e
     if kind == ENCODER:

@@ -31,10 +31,7 @@ OTHERS = (
 
 
 def library(name: str, by_default: bool = True) -> Variant:
-    """Return a library of modules that are told their sub-task:
-
-    its degrees at encoder, module and classifier.
-    """
+    """Return a library with fixed routing, given its degrees at encoder, module and classifier."""
     title = name.replace("_", " - ").replace(" - bn", " (bn)")
     return Variant(name, title, router="gt_modular", model={"library": name}, by_default=by_default)
 
@@ -117,7 +114,7 @@ class VQAMNIST(Family):
 
     def quick(self, task: "Task") -> Preset:
         asked = question_of(task).num_questions
-        batch_size = -(-60 // asked) * asked  # as many of every question
+        batch_size = -(-60 // asked) * asked  # equally many of every question
         training = Training(steps=3_000, learning_rate=1e-3, batch_size=batch_size, evaluations=10, tail=TAIL)
         sizes: dict[str, Any] = dict.fromkeys(("batch_size", "activation_batch_size"), 4 * batch_size)
         evaluation = Evaluation(batches=10, tokens=2_520, draws=5, tokens_per_draw=252, **sizes)

@@ -1,4 +1,4 @@
-"""The questions of VQA-MNIST, their sub-tasks, and the groups of sub-tasks. No TensorFlow here."""
+"""The questions of VQA-MNIST, their sub-tasks, and the groups of sub-tasks. It needs no TensorFlow."""
 
 from dataclasses import dataclass
 
@@ -12,22 +12,23 @@ ATTRIBUTES: Groups = (
 )
 TYPES = ("category", "color", "light", "size")  # of attributes, in the order of a tuple
 VALUES = tuple(map(len, ATTRIBUTES))
-ORDERED = {"smaller": "size", "larger": "size", "brighter": "light", "darker": "light"}  # what they compare
+ORDERED = {"smaller": "size", "larger": "size", "brighter": "light", "darker": "light"}  # compared attribute
 ENCODER, MODULE, CLASSIFIER = PLACES = ("encoder", "module", "classifier")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of question: what is shown, and which sub-tasks are called."""
+    """A type of question: its images, and the sub-tasks that are called."""
 
     shape: tuple[int, ...]  # of an example's images
     leaves: Groups  # sub-tasks of the calls that see an image
-    roots: Groups = ()  # of the call that sees what two leaves answer; none where one call is all
+    roots: Groups = ()  # of the call on two leaves' answers; empty if one call does everything
 
     @property
     def in_turn(self) -> tuple[tuple[int, ...], ...]:
-        """The sub-tasks of the calls of every question, such as (1, 1, 8) of "same_color"; nothing where
-        those of leaves vary."""
+        """Return the sub-tasks of the calls of every question, such as (1, 1, 8) of "same_color".
+
+        It is empty if the leaves' sub-tasks vary."""
         questions = range(self.num_questions)
         if not self.roots:
             return tuple((number,) for number in questions)
@@ -40,7 +41,7 @@ class Question:
 
     @property
     def num_calls(self) -> int:
-        """Left, right and root; or one."""
+        """The number of calls: three (left, right and root) or one."""
         return 3 if self.roots else 1
 
     @property
@@ -55,12 +56,12 @@ class Question:
 
     @property
     def num_leaves(self) -> int:
-        """Sub-tasks of the leaves: the first ones."""
+        """The number of the leaves' sub-tasks, which come first."""
         return sum(map(len, self.leaves))
 
     @property
     def num_questions(self) -> int:
-        """Count the questions: the sub-tasks of the last call."""
+        """The number of questions, which are the sub-tasks of the last call."""
         return sum(map(len, self.roots or self.leaves))
 
     @property
@@ -76,7 +77,7 @@ class Question:
         return range(leaves if self.roots and place == CLASSIFIER else 0, everything)
 
     def calls_at(self, place: str) -> tuple[int, ...]:
-        """Return the calls at a place: encoders see images, the classifier is the last."""
+        """Return the calls of a layer: encoders see images, the classifier is the last."""
         if not self.roots:
             return (0,)
         return {ENCODER: (0, 1), MODULE: (0, 1, 2), CLASSIFIER: (2,)}[place]

@@ -15,7 +15,7 @@ SHOWN = 5
 
 
 def check_cells(cells: Sequence[Cell]) -> None:
-    """Raise `ValueError` on cells that cannot be built, and on duplicates; import no TensorFlow.
+    """Raise `ValueError` for cells that cannot be built, and for duplicates. This imports no TensorFlow.
 
     Options of routers and architectures are checked only when a cell is built.
     """
@@ -29,7 +29,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
 
 
 def check_cell(cell: Cell) -> None:
-    """Raise `ValueError` on a cell that cannot be built; import no TensorFlow."""
+    """Raise `ValueError` for a cell that cannot be built. This imports no TensorFlow."""
     architecture = cell.architecture or cell.task.family.architecture
     if cell.runs in MODELS:
         check_known_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.runs))

@@ -1,12 +1,12 @@
 """The cost of a study, estimated from a few steps of one cell per architecture.
 
-A step takes a time in proportion to its operations, parameters x tokens; `SMALL` parameters stand for what
-not grow with the model. Parameters grow with the square of the width, whatever the rules, as published sizes
-do. Settings, variants and options are taken for equally dear, and a member of few for as dear as one of
+The time of a step is proportional to its operations, parameters x tokens. `SMALL` more parameters represent
+work that does not grow with the model. Parameters grow with the square of the width, whatever the rules, as
+in published sizes. Settings, variants and options are assumed to cost the same, and so is a member of few or
 many. Evaluation costs a third of a step per token, because it has no backward pass.
 
-On a CPU time is CPU time, which other users do not raise. An accelerator works while Python goes on: there it
-is wall time, and all members of the cell are measured, because they are trained side by side.
+On a CPU the time is CPU time, which other users do not increase. An accelerator works while Python goes on,
+so there it is wall time. All members of the cell are then measured, because they train in parallel.
 """
 
 import time
@@ -22,23 +22,23 @@ from modtf.models.own import MODELS
 from modtf.protocol import TRAINING_FACTOR, Evaluation
 from modtf.training.arithmetic import ACCELERATION, BACKWARD, epochs_of, step_flops
 
-SMALL = 50_000  # parameters whose arithmetic takes a core as long as everything around a small model's
-LARGEST = 1e10  # floating-point operations of the largest step that a core measures, of one member
-MEMBERS = 2  # that are measured on a CPU, where members take turns and cost grows with their number
-FLOPS = 5e10  # of the steps between two looks at the clock, about
-STEPS = 20  # between two looks, at most
+SMALL = 50_000  # parameters that cost a core as much as everything else in a small model
+LARGEST = 1e10  # floating-point operations of the largest step measured on a core, for one member
+MEMBERS = 2  # members measured on a CPU, where they take turns and the cost grows with their number
+FLOPS = 5e10  # approximate operations between two readings of the clock
+STEPS = 20  # at most, between two readings
 ENOUGH = 0.5  # seconds of steps
 
 BASE_GB = 1.0  # TensorFlow and its programs
-COPIES = 8  # of every parameter: value, gradient, two moments, best, and a checkpoint being written
+COPIES = 8  # of every parameter: value, gradient, two moments, best, and one in a checkpoint
 
 
 @dataclass(frozen=True)
 class Speed:
     """The cost of training: core-seconds on a CPU, seconds on an accelerator."""
 
-    factor: float  # per token, member, and parameter (with `SMALL` more)
-    start: float  # building and compiling, once
+    factor: float  # per token, member and parameter (with `SMALL` more)
+    start: float  # for building and compiling, once
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Estimate:
     """The cost of one cell, in hours of a core or of the accelerator."""
 
     hours: float
-    training: float  # of them until the last step, without evaluations
+    training: float  # seconds without evaluations
     gigabytes: float  # of main memory, or of the accelerator's
     parameters: int  # of one member
 
@@ -54,9 +54,9 @@ class Estimate:
 def estimate(
     cells: Sequence[Cell], seconds: float = 25.0, say: Callable[[str], None] = lambda line: None
 ) -> list[Estimate]:
-    """Return the cost of every cell; `say` is called with what is measured.
+    """Return the cost of every cell. `say` is called with each measurement.
 
-    What was not measured after so many seconds is taken for as fast as the rest.
+    After the given seconds, cells without a measurement are assumed to be as fast as the others.
     """
     kinds: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
@@ -76,7 +76,7 @@ def _cost(cell: Cell, parameters: int, speed: Speed) -> Estimate:
     members, per_token = len(cell.members), speed.factor * (parameters + _small())
     start = speed.start * (members if cell.runs in MODELS else 1)
     training = start + members * per_token * cell.protocol.training.steps * cell.step_tokens
-    evaluation = start + members * per_token * evaluation_tokens(cell) / BACKWARD  # which is compiled, too
+    evaluation = start + members * per_token * evaluation_tokens(cell) / BACKWARD  # compiled, too
     memory = BASE_GB + 1e-9 * sum(cell_bytes(cell, parameters, COPIES).values())
     return Estimate((training + evaluation) / 3600, training / 3600, memory, parameters)
 
@@ -110,7 +110,7 @@ def measure(cell: Cell) -> Speed:
 
     class Clock(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            self.model.optimizer.iterations.numpy()  # which waits for the steps that count it
+            self.model.optimizer.iterations.numpy()  # waits for the steps, which it counts
             times.append(clock())
             if times[-1] - times[1] > ENOUGH:
                 self.model.stop_training = True
@@ -175,5 +175,5 @@ def _tokens_read(cell: Cell, sizes: Evaluation) -> int:
     family = cell.task.family
     usual = family.num_tokens(cell.task)
     lengths = [family.condition(name).seq_len or usual for name in sizes.names(family)]
-    adaptation = sizes.draws * sizes.tokens_per_draw if family.is_sequence else 0  # else it follows
+    adaptation = sizes.draws * sizes.tokens_per_draw if family.is_sequence else 0  # else from A
     return sizes.batches * sizes.batch_size * sum(lengths) + sizes.tokens + adaptation

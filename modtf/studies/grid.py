@@ -15,8 +15,8 @@ T = TypeVar("T")
 class Grid:
     """An ordered list of points, each a set of named settings; `grid` and `together` make them.
 
-    `a * b` joins every point of a with every one of b, `a + b` is a followed by b, `where` filters, and
-    `cells` turns the points into cells. What a point may hold says `modtf.studies.point.cell_of`.
+    `a * b` joins every point of a with every point of b, `a + b` is a followed by b, `where` filters, and
+    `cells` turns the points into cells. `modtf.studies.point.cell_of` lists the possible settings of a point.
 
     Example:
         >>> kinds = grid(arch="mlp") + grid(arch="mha", search=["v1", "v2"])
@@ -29,8 +29,9 @@ class Grid:
         self.points = tuple(points)
 
     def __mul__(self, other: "Grid") -> "Grid":
-        """Every point of this grid with every point of the other, which varies faster; `ValueError` if both
-        set the same thing."""
+        """Join every point of this grid with every point of the other, which varies faster.
+
+        Raise `ValueError` if both set the same name."""
         mine, theirs = (set().union(*one.points) for one in (self, other))
         if twice := ", ".join(sorted(mine & theirs)):
             raise ValueError(f"Both factors of a product of grids set {twice}. Set it in one of them.")
@@ -45,8 +46,7 @@ class Grid:
         return Grid([point for point in self.points if keep(point)])
 
     def cells(self) -> list[Cell]:
-        """One cell per point; `ValueError` on a setting that is not known or makes no sense, with the point
-        that has it."""
+        """Return one cell per point. Raise `ValueError` for an unknown or invalid setting, with its point."""
         return [_named(point) for point in self.points]
 
     def __len__(self) -> int:
@@ -60,11 +60,11 @@ class Grid:
 
 
 def grid(**axes: Any) -> Grid:
-    """All combinations; the last axis varies fastest.
+    """Return all combinations; the last axis varies fastest.
 
     Args:
-        **axes: a list or range is a choice, anything else (a tuple, too) is one value. Names with a dot are
-            given as `**{"router.temperature": [1, 2]}`.
+        **axes: a list or range is a choice; anything else (a tuple, too) is one value. Names with a dot are
+            written as `**{"router.temperature": [1, 2]}`.
 
     Example:
         >>> [dict(point) for point in grid(arch="mlp", width=[32, 64])]
@@ -74,10 +74,10 @@ def grid(**axes: Any) -> Grid:
 
 
 def together(**axes: Any) -> Grid:
-    """Axes that vary in step: the first values of all, the second values of all, and so on.
+    """Return axes that vary together: the first values of all, the second values of all, and so on.
 
     Raises:
-        ValueError: unless all have as many values.
+        ValueError: if they do not have equally many values.
 
     Example:
         >>> [dict(point) for point in together(num_rules=[2, 32], width=[32, 512])]
@@ -92,8 +92,9 @@ def together(**axes: Any) -> Grid:
 
 
 def shard_of(items: Sequence[T], shard: str) -> list[T]:
-    """Every n-th item from the i-th, where `shard` is "i/n", i from 0 (else `ValueError`): for the jobs of an
-    array. Small and large cells are spread evenly, and no job needs to know of the others."""
+    """Return every n-th item from the i-th, for `shard` "i/n" with i from 0 (otherwise `ValueError`).
+
+    The jobs of an array use it. Small and large cells are spread evenly, and the jobs are independent."""
     found = re.fullmatch(r"(\d+)/(\d+)", shard)
     if not found or not int(found[1]) < int(found[2]):
         raise ValueError(f"--shard={shard}: expected i/n, i from 0 to n-1: 0/8 is the first of 8.")

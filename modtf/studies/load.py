@@ -1,4 +1,4 @@
-"""Finds a study: one that is registered, by name, or a user's file."""
+"""Load a study: a registered one, by name, or a user's file."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -53,21 +53,21 @@ def register_study(name: str) -> Callable[[Any], Any]:
 class StudyFile:
     """The contents of a study file."""
 
-    name: str  # of the file, for folders
-    description: str  # its docstring
+    name: str  # of the file; names folders
+    description: str  # the file's docstring
     cells: tuple[Cell, ...]
-    plugin: str | None = None  # the file of a user's, which other processes load as a plug-in
+    plugin: str | None = None  # a user's file, which other processes load as a plug-in
 
 
 def load_study(location: str | Path) -> StudyFile:
     """Load a study.
 
     Args:
-        location: a name of `STUDIES`, or the path of a Python file that defines `CELLS`, or a function
-            `cells()`; it may register families, routers and so on, as a plug-in does.
+        location: a name in `STUDIES`, or the path of a Python file that defines `CELLS` or a function
+            `cells()`. The file may register families, routers and so on, as a plug-in does.
 
     Raises:
-        ValueError: if there is none, it fails, or its cells cannot run.
+        ValueError: if the study does not exist, fails to load, or has cells that cannot run.
 
     Example:
         >>> len(load_study("paper").cells)

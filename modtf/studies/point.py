@@ -17,10 +17,10 @@ from modtf.registry import resolve
 from modtf.task import FIELDS, Task
 from modtf.variants import ROUTER
 
-#: what a point says beside its task and options
+#: names in a point besides its task and options
 CELL_FIELDS = ("width", "variant", "architecture", "preset", "protocol", "tasks", "seeds", "members")
 OPTIONS = ("router", "model", "trainer")  # namespaces of options, each a field of `Cell`
-#: those of a protocol -> fields
+#: the namespaces of a protocol -> its fields
 PARTS = {"training": Training.__dataclass_fields__, "evaluation": Evaluation.__dataclass_fields__}
 NAMESPACES = (*OPTIONS, *PARTS)
 
@@ -30,7 +30,7 @@ def options_known(
 ) -> dict[str, Any]:
     """Return the options, with defaults, that a cell of a variant takes as `NAMESPACE.NAME`.
 
-    The namespace is one of `OPTIONS`; the variant is one of the family's, or a registered router or model.
+    The namespace is one of `OPTIONS`. The variant is one of the family's, or a registered router or model.
     """
     chosen = family.variant(variant)
     own, fixed = chosen.router in MODELS, chosen.model or {}
@@ -52,13 +52,13 @@ def share_options(
     """Give each option to the variants that know it.
 
     Args:
-        given: namespace, one of `OPTIONS` -> option -> what is said of it.
+        given: namespace, one of `OPTIONS` -> option -> its value or values.
         owners: the variants, each with its family.
-        architecture: in place of the families' own.
+        architecture: replaces the families' own.
 
     Returns:
-        (family, variant) -> namespace -> its options of those given; and namespace -> all options that any of
-        the variants knows, with their defaults.
+        (family, variant) -> namespace -> those of the options that it knows; and namespace -> all options
+        that any of the variants knows, with their defaults.
     """
     own: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     known: dict[str, dict[str, Any]] = {namespace: {} for namespace in given}
@@ -78,7 +78,7 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
         point: any of
             `arch`, `setting`, `num_rules`, and the family's own options;
             `width`, `variant`, `architecture`;
-            `preset`, "paper" (default) or "quick": where the rest comes from if not given;
+            `preset`, "paper" (default) or "quick", which sets everything else that is not given;
             `protocol`, a `Protocol` or a function from `Task` to `Protocol`;
             `tasks` and `seeds`, a number n for 0..n-1 or a tuple of numbers, or `members`, a tuple of
             (data_seed, seed);
@@ -86,7 +86,7 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
             `training.NAME`, `evaluation.NAME`: fields of the protocol.
 
     Raises:
-        ValueError: on a setting that is not known or makes no sense.
+        ValueError: if a setting is unknown or invalid.
 
     Example:
         >>> cell_of({"arch": "mlp", "num_rules": 4, "width": 32, "variant": "modular"}).label

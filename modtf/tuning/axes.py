@@ -1,4 +1,4 @@
-"""The values that a variant's search varies: the learning rate, and the options that its router declares."""
+"""The values of a variant's search: the learning rate, and the options that its router declares."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -10,14 +10,15 @@ from modtf.studies.estimate import parameters_of
 from modtf.studies.point import OPTIONS
 from modtf.tuning.search import LEARNING_RATE, LONGEST, Search, known_options, with_values
 
-DRAWN = 17  # settings that Hyperband cannot do without: those of its first rounds, 9 + 5 + 3
+DRAWN = 17  # settings that Hyperband's first rounds need: 9 + 5 + 3
 LEARNING_RATES = parse_axis("0.00001:0.01:log")
 
 
 def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axis]:
-    """Parse `--space`: PATH=VALUES each, of options of the cells that are not set.
+    """Parse `--space`: PATH=VALUES for each option of the cells that is not set.
 
-    `ValueError` on any other text, a path twice, a learning rate that is none, an unknown or a set option.
+    Raise `ValueError` for any other text, a repeated path, an invalid learning rate, and an unknown or set
+    option.
     """
     found: dict[str, Axis] = {}
     for text in texts:
@@ -58,7 +59,7 @@ def _check_option(path: str, cells: Collection[Cell]) -> None:
 def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = False) -> dict[str, Axis]:
     """Return the search space of a variant; options that its cell sets are fixed.
 
-    Options that somebody chose go to the variants that know them; `ValueError` if a model with a chosen value
+    Chosen options go to the variants that know them. Raise `ValueError` if a model with a chosen value
     cannot be built.
     """
     found = {} if fix_learning_rate else {LEARNING_RATE: LEARNING_RATES}
@@ -76,8 +77,9 @@ def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = Fa
 
 
 def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, seed: int) -> Search:
-    """Return a search in which a grid takes `points` values of a range; raise `ValueError` if there is
-    nothing to tune, or too little for Hyperband."""
+    """Return a search in which a grid takes `points` values of a range.
+
+    Raise `ValueError` if there is nothing to tune, or too little for Hyperband."""
     if not space:
         raise ValueError(f"Nothing can be tuned of {base.variant!r}: give --space, or let the rate vary.")
     if oracle == "grid":
@@ -97,7 +99,7 @@ def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, s
 
 
 def _allowed(base: Cell, path: str, axis: Axis) -> Axis | None:
-    """Return the part of an axis that the router accepts; of a range all or nothing."""
+    """Return the part of an axis that the router accepts. A range is accepted as a whole or not at all."""
     kept = []
     for value in axis.ends:
         try:

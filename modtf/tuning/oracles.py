@@ -1,7 +1,7 @@
-"""Bayesian optimisation and Hyperband: KerasTuner's oracles, asked in this process for one trial at a time.
+"""Bayesian optimisation and Hyperband: KerasTuner's oracles, run in this process for one trial at a time.
 
-KerasTuner writes several files, in place: a kill may come in between. Here its state and its trials are one
-file, which is replaced whole before a trial begins and after it has ended.
+KerasTuner writes several files in place, and a kill can interrupt it between two of them. Here its state and
+trials are one file, which is replaced atomically before a trial begins and after it has ended.
 """
 
 import json
@@ -25,10 +25,10 @@ from modtf.tuning.trials import mean_validation
 
 STATE = "oracle.json"  # in the folder of a search
 OBJECTIVE = "validation"
-ASKS = "tuner0"  # who does; there is nobody else
+ASKS = "tuner0"  # the only tuner
 RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
 
-Run = Callable[[Sequence[Cell]], Mapping[str, str]]  # runs cells; folders of those that failed -> why
+Run = Callable[[Sequence[Cell]], Mapping[str, str]]  # runs cells; failed folders -> reasons
 
 
 class Bayesian(keras_tuner.oracles.BayesianOptimizationOracle):
@@ -37,14 +37,14 @@ class Bayesian(keras_tuner.oracles.BayesianOptimizationOracle):
     def populate_space(self, trial_id):
         """Choose the next trial.
 
-        A diverged trial counts as the worst finished one; KerasTuner would call it 0, the best.
+        A diverged trial counts as the worst finished one. KerasTuner would score it 0, the best value.
         """
         ended = [trial for trial in self.trials.values() if trial.status == COMPLETED]
         worst = max((trial.score for trial in ended if math.isfinite(trial.score)), default=0.0)
         for trial in ended:
             trial.score = min(trial.score, worst)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of fits to few points
+            warnings.simplefilter("ignore")  # about fits to few points
             found = super().populate_space(trial_id)
         for trial in ended:
             self.score_trial(trial)
@@ -52,13 +52,13 @@ class Bayesian(keras_tuner.oracles.BayesianOptimizationOracle):
 
 
 def run_search(search: Search, out: Path, run: Run, limit: int | None, retry_failed: bool) -> None:
-    """Run or resume a search; return when its trials have ended.
+    """Run or resume a search. Return when its trials have ended.
 
-    `run` decides about cells that failed before; `limit` None is as many trials as the oracle takes.
+    `run` decides about cells that failed before. A `limit` of None allows as many trials as the oracle takes.
     """
     with scratch_folder() as scratch:
         oracle = _make_oracle(search, limit)
-        BaseTuner(oracle, directory=scratch, project_name="own")  # where it writes what nobody reads
+        BaseTuner(oracle, directory=scratch, project_name="own")  # KerasTuner's files, which are not used
         again = _load(oracle, search.folder(out), retry_failed)
         while (trial := again.pop(0) if again else oracle.create_trial(ASKS)).status == RUNNING:
             _save(oracle, search, out)
@@ -110,7 +110,7 @@ def _save(oracle: keras_tuner.Oracle, search: Search, out: Path) -> None:
 
 
 def _load(oracle: keras_tuner.Oracle, folder: Path, retry_failed: bool) -> list[Trial]:
-    """Read the state from disk; return the trials to run again."""
+    """Read the state from disk. Return the trials to run again."""
     path = folder / STATE
     if not path.exists():
         return []

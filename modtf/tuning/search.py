@@ -1,4 +1,4 @@
-"""A search: what is tuned, between which values, and by which strategy."""
+"""A search: the options to tune, their values, and the strategy."""
 
 import itertools
 import json
@@ -16,21 +16,21 @@ from modtf.task import science_hash
 from modtf.training.arithmetic import epochs_of
 from modtf.version import __version__
 
-SEARCHES = "searches"  # in the folder of a tuning, whose other folders are the cells of trials
+SEARCHES = "searches"  # beside it, the folder of a tuning holds the cells of trials
 DEFINITION = "search.json"
-TRIALS = "trials.json"  # what is tried, in order
+TRIALS = "trials.json"  # the trials' settings, in order
 LEARNING_RATE = "learning_rate"
 
-EPOCHS = "tuner/epochs"  # how KerasTuner's Hyperband says how long to train ...
-LONGEST = 9  # ... and what it calls the whole length
+EPOCHS = "tuner/epochs"  # KerasTuner's Hyperband gives the length of training under this name ...
+LONGEST = 9  # ... in units of which this is the whole length
 
-SPREAD = 10_007  # times the seed: draws count up from it, so that neighbours would draw the same
-REPEATS = 20  # draws of what was drawn already, after which nothing new is expected
+SPREAD = 10_007  # multiplies the seed: draws count up from it, and neighbouring seeds would share draws
+REPEATS = 20  # repeated draws in a row, after which nothing new is expected
 
 
 @dataclass(frozen=True)
 class Search:
-    """One variant's search; every trial of it is a cell.
+    """One variant's search. Every trial of it is a cell.
 
     Example:
         >>> base = Cell(Task(), 32, "modular", ((0, 0),))
@@ -39,13 +39,14 @@ class Search:
         0.001
     """
 
-    base: Cell  # where a trial says nothing else
-    space: Mapping[str, Axis]  # "learning_rate", "router.NAME", "model.NAME" -> what is tried
+    base: Cell  # sets everything that a trial does not
+    space: Mapping[str, Axis]  # "learning_rate", "router.NAME", "model.NAME" -> values to try
     oracle: str
     seed: int = 1  # of the oracle
 
     def cell_of(self, values: Mapping[str, Any]) -> Cell:
-        """Return the cell of a trial from its tuned values; with Hyperband these include its length."""
+        """Return the cell of a trial from its tuned values. With Hyperband these include the length of
+        training."""
         cell = with_values(self.base, self.values_of(values))
         epochs = values.get(EPOCHS, LONGEST)
         if epochs == LONGEST:
@@ -92,8 +93,9 @@ class Search:
         write_text(folder / TRIALS, json.dumps(list(settings)))
 
     def settings(self, out: str | Path) -> list[dict[str, Any]]:
-        """Return the settings of the trials in order; none before the search begins; raise `ValueError` on a
-        damaged file."""
+        """Return the settings of the trials in order, none before the search begins.
+
+        Raise `ValueError` if the file is damaged."""
         path = self.folder(out) / TRIALS
         try:
             found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
@@ -104,9 +106,9 @@ class Search:
             raise unreadable(path, error) from error
 
     def list_settings(self, limit: int | None) -> list[dict[str, Any]]:
-        """Return the settings of a grid or a random search:
+        """Return the settings of a grid or a random search.
 
-        a larger limit continues where a smaller one ended.
+        A larger limit continues the list of a smaller one.
         """
         if self.oracle == "grid":
             rows = itertools.product(*(axis.ends for axis in self.space.values()))
@@ -123,8 +125,9 @@ class Search:
 
 
 def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:
-    """Write grids or random searches to disk; return the cells of their trials, at most `limit` of each
-    search. Existing trials stay."""
+    """Write grids or random searches to disk. Return the cells of their trials, at most `limit` per search.
+
+    Existing trials stay."""
     cells: dict[str, Cell] = {}
     for search in searches:
         settings = search.list_settings(limit and max(limit, len(search.settings(out))))
@@ -142,7 +145,7 @@ def _at(axis: Axis, share: float) -> Any:
 
 
 def find_searches(out: str | Path) -> list[Search]:
-    """Return the searches in the folder of a tuning; raise `FileNotFoundError` if there is none."""
+    """Return the searches in the folder of a tuning. Raise `FileNotFoundError` if there is none."""
     found = []
     for path in sorted(Path(out, SEARCHES).glob(f"*/{DEFINITION}")):
         try:
@@ -186,6 +189,6 @@ def with_values(cell: Cell, values: Mapping[str, Any]) -> Cell:
 
 
 def in_words(values: Mapping[str, Any]) -> str:
-    """Values as a reader sees them: "learning_rate=0.001, temperature=0.5"."""
+    """Return values for readers: "learning_rate=0.001, temperature=0.5"."""
     shown = {path.rpartition(".")[2]: f"{v:g}" if isinstance(v, float) else v for path, v in values.items()}
     return ", ".join(f"{name}={value}" for name, value in shown.items())

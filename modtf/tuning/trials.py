@@ -36,16 +36,17 @@ class Trial:
     """One trial of a search."""
 
     number: int
-    values: dict[str, Any]  # what was tried
+    values: dict[str, Any]  # the tuned values
     cell: Cell
     status: str  # "finished", "unfinished" or "failed"
-    objective: float  # the mean over members; infinity if one of them diverged, NaN unless it is finished
-    is_whole: bool  # trained as long as the search's own cell: with Hyperband not all are
+    objective: float  # the mean over members; infinity if one diverged, NaN unless it is finished
+    is_whole: bool  # trained as long as the search's own cell; Hyperband cuts some short
 
 
 def trials_of(search: Search, out: str | Path) -> list[Trial]:
-    """Return the trials of a search, in the order in which they run, as far as their cells exist; raise
-    `ValueError` if a file cannot be read."""
+    """Return the trials of a search, in the order in which they run, for which cells exist.
+
+    Raise `ValueError` if a file cannot be read."""
     found = []
     for number, values in enumerate(search.settings(out)):
         cell, is_whole = search.cell_of(values), values.get(EPOCHS, LONGEST) == LONGEST
@@ -57,17 +58,17 @@ def trials_of(search: Search, out: str | Path) -> list[Trial]:
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial | None:
-    """Return the best trial that was trained to the end; None if there is none, or all diverged."""
+    """Return the best trial that trained to the end; None if there is none, or all diverged."""
     whole = [trial for trial in trials if trial.is_whole and math.isfinite(trial.objective)]
     return min(whole, key=lambda trial: trial.objective, default=None)
 
 
 def validation(cell: Cell, folder: str | Path) -> np.ndarray:
-    """Return every member's validation score `[P]` at the end of training; test data stay unseen.
+    """Return every member's validation score `[P]` at the end of training. It uses no test data.
 
-    The mean over the last ten evaluations of training, at most the last half of them: loss, or error in
-    percent. Not finite for members that diverged; `ValueError` if the folder's history is not that of the
-    cell.
+    The score is the mean over the last ten evaluations of training, at most the last half of them: loss, or
+    error in percent. It is not finite for members that diverged. Raise `ValueError` if the folder's history
+    belongs to another cell.
     """
     path = Path(folder, HISTORY)
     frame = read_values(path)
@@ -86,17 +87,17 @@ def mean_validation(cell: Cell, out: str | Path) -> float:
 
 
 def load_trials(out: str | Path) -> pd.DataFrame:
-    """All finished trials in the folder of a tuning, as a tidy table.
+    """Return all finished trials in the folder of a tuning, as a tidy table.
 
-    `load_results` reads the same folder: there every trial is a cell, named by `folder` here as there.
+    `load_results` reads the same folder. There every trial is a cell, with the same name in `folder`.
 
     Args:
-        out: what was --out of `launch/tune.py`.
+        out: the folder, `--out` of `launch/tune.py`.
 
     Returns:
         One row per member: search, oracle, the columns of the search's cell (arch, setting, ..., variant,
-        model_options), trial, a column for everything that was tuned ("learning_rate", "router.NAME"), steps,
-        folder, data_seed, seed, and value, the member's validation as `validation` gives it.
+        model_options), trial, a column for every tuned option ("learning_rate", "router.NAME"), steps,
+        folder, data_seed, seed, and value, which is the member's `validation`.
 
     Raises:
         FileNotFoundError, ValueError: if there is no search, or it cannot be read.
@@ -115,12 +116,12 @@ def load_trials(out: str | Path) -> pd.DataFrame:
             for (task, seed), value in zip(trial.cell.members, validation(trial.cell, place), strict=True):
                 rows.append({**shared, "folder": str(place), "data_seed": task, "seed": seed, "value": value})
     frame = pd.DataFrame(rows)
-    last = ["steps", "folder", *SEEDS, "value"]  # what another search tunes comes before these, too
+    last = ["steps", "folder", *SEEDS, "value"]  # options of other searches come before these, too
     return frame[[*(name for name in frame if name not in last), *last]] if rows else frame
 
 
 def trials_table(search: Search, out: str | Path) -> str:
-    """All trials of a search, the best first: what was tried, mean and interval over members, state."""
+    """Return all trials of a search, the best first: values, mean and interval over members, state."""
     trials = trials_of(search, out)
     best = best_trial(trials)
     lengths = len({trial.cell.protocol.training.steps for trial in trials}) > 1
@@ -128,7 +129,8 @@ def trials_table(search: Search, out: str | Path) -> str:
     measure = search.base.task.performance
     header = ["trial", *names, *(["steps"] if lengths else []), f"validation {measure}", "state"]
     body = []
-    # whole trials before those that Hyperband cut short, then by objective; unfinished ones last
+    # Complete trials come before those that Hyperband cut short, sorted by objective; unfinished ones are
+    # last.
     for trial in sorted(
         trials, key=lambda t: (math.isnan(t.objective), not t.is_whole, t.objective, t.number)
     ):
@@ -167,27 +169,27 @@ class Best:
     """The best trial of a search."""
 
     search: Search
-    values: Mapping[str, Any]  # of all that was tuned, and the learning rate in any case
+    values: Mapping[str, Any]  # all tuned values, and always the learning rate
     objective: float
-    trials: int  # finished ones that it is the best of
+    trials: int  # the number of finished trials
 
     def __str__(self) -> str:
         return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}, {self.search.name})"
 
 
 def use_best(out: str | Path, cells: Sequence[Cell]) -> tuple[list[Cell], list[Best]]:
-    """Return the cells with the values that were found for them, and what was found.
+    """Return the cells with the best values of a tuning, and a description of these values.
 
-    Searches count that tuned a cell's kind of task, variant, architecture and options, be these given or left
-    at their defaults; where several did, those of its number of rules and width.
+    A search applies to a cell if it tuned the cell's task type, variant, architecture and options, given or
+    default. If several do, those of its number of rules and width apply.
 
     Args:
-        out: what was --out of `launch/tune.py`.
-        cells: which; their protocols and members may differ from those of the searches.
+        out: the folder, `--out` of `launch/tune.py`.
+        cells: the cells; their protocols and members may differ from those of the searches.
 
     Raises:
         FileNotFoundError: if there is no search.
-        ValueError: if nothing was found for a cell, or by searches that cannot be compared.
+        ValueError: if no search applies to a cell, or several do that cannot be compared.
 
     Example:
         >>> cells, found = use_best("runs/tuning", cells)  # doctest: +SKIP
@@ -210,7 +212,7 @@ def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: 
     of_variant = [best for search, best in known if _kind(search.base) == _kind(cell)]
     found = [best for best in of_variant if best is not None]
     chosen = [best for best in found if _size(best.search.base) == _size(cell)] or found
-    # what the objectives of two searches must share to be compared
+    # the fields that two searches must share for their objectives to be comparable
     bases = [best.search.base for best in chosen]
     ways = {(_size(base), base.members, base.protocol.replace(learning_rate=1.0)) for base in bases}
     if len(ways) == 1:
