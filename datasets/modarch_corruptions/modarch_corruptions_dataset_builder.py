@@ -111,9 +111,7 @@ class Builder(ImageBuilder):
         return tfds.features.FeaturesDict(
             {
                 "inputs": image_feature(task.family.token_shape(task), task.input_dtype),
-                "rule": tfds.features.Scalar(
-                    np.int64, doc=RULE
-                ),  # 117,649 orders are too many for named classes
+                "rule": tfds.features.Scalar(np.int64, doc=RULE),  # 117,649 orders: too many names
                 "target": tfds.features.ClassLabel(names=self._class_names()),
             }
         )
