@@ -1,6 +1,6 @@
 """modtf: do the modules of a modular neural network specialise, and does it help?
 
-Names are imported on first use, so that `import modtf` loads no TensorFlow.
+Names are imported on first use, so `import modtf` does not load TensorFlow.
 """
 
 from importlib import import_module
@@ -49,7 +49,7 @@ _imported = globals()["__getattr__"]
 
 
 def _import(name: str) -> Any:
-    """Import a name on first use; one line says where it needs TensorFlow."""
+    """Import a name on first use. If it needs TensorFlow and none is installed, raise a one-line error."""
     with _tensorflow_named(f"modtf.{name}"):
         return _imported(name)
 

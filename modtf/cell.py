@@ -13,8 +13,8 @@ from modtf.variants import PUBLISHED
 
 VARIANTS = tuple(variant.name for variant in PUBLISHED)
 
-UNSAFE = re.compile(r"[^A-Za-z0-9_.,+=()\[\]{}' -]")  # in the name of a folder
-LONGEST = 150  # characters of a label in it
+UNSAFE = re.compile(r"[^A-Za-z0-9_.,+=()\[\]{}' -]")  # not allowed in a folder's name
+LONGEST = 150  # characters of a label in a folder's name
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Cell:
 
     task: Task  # of any member: its data_seed is not used
     width: int
-    variant: str  # a name of the family's, or of a registered router or model
+    variant: str  # one of the family's, or a registered router or model
     members: tuple[tuple[int, int], ...]
     protocol: Protocol = None  # type: ignore[assignment]  # the published one, if none is given
     router: Mapping[str, Any] = field(default_factory=dict)  # options of the router
@@ -65,7 +65,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """A readable name, for folders and progress bars; never parsed."""
+        """A readable name, for folders and progress bars. It is never parsed."""
         parts = [self.task.kind, f"r{self.task.num_rules}", f"e{self.width}", self.variant]
         parts += [self.architecture] if self.architecture else []
         options = {**self.router, **self.model, **self._of_trainer}
@@ -78,10 +78,11 @@ class Cell:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Return the values that tell the cell's models from those of others, as columns of the results.
+        """Return the columns of the results that identify the cell's models.
 
-        Options stand in one column each for the task and the model, "search=v2" or "modules=16,cell=simple":
-        those that tell it from others, "" where there are none.
+        The options of the task and of the model have one column each, "search=v2" or
+        "modules=16,cell=simple". A column lists the options that differ from other models, and is "" if there
+        are none.
         """
         model = {"architecture": self.architecture} if self.architecture else {}
         return {
@@ -99,7 +100,7 @@ class Cell:
         return {f"trainer.{name}": value for name, value in self.trainer.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the scientific definition of the cell, JSON-able: no path, no device."""
+        """Return the scientific definition of the cell, JSON-able, without paths and devices."""
         task = self.task.to_dict()
         del task["data_seed"]
         return {
@@ -118,7 +119,7 @@ class Cell:
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> "Cell":
-        """Return the cell that `to_dict` described; raise `ValueError` if the dict describes none."""
+        """Return the cell of a dict from `to_dict`. Raise `ValueError` if the dict does not describe one."""
         try:
             cell = config["cell"]
             return cls(
@@ -148,7 +149,7 @@ class Cell:
 
 
 def _members(value: Any) -> tuple[tuple[int, int], ...]:
-    """`value` as pairs of seeds; raises `ValueError` unless it is."""
+    """Return `value` as pairs of seeds. Raise `ValueError` if it is anything else."""
     try:
         members = tuple((data_seed, seed) for data_seed, seed in value)
         good = bool(members) and len(set(members)) == len(members)

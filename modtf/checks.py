@@ -1,4 +1,4 @@
-"""Checks of single values: errors say what was received and what was expected."""
+"""Checks of single values. Errors name the received and the expected value."""
 
 import json
 import os
@@ -32,7 +32,8 @@ def is_number(value: Any) -> bool:
 
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """`value` as a plain `int`; raises `ValueError` unless it is an integer from `low` to `high`, if any."""
+    """Return `value` as a plain `int`. Raise `ValueError` unless it is an integer from `low` to `high`, if
+    given."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < low:
         limit = f"at least {low}"
     elif high is not None and int(value) > high:
@@ -43,7 +44,7 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None) -> i
 
 
 def check_number(name: str, value: Any, low: float, high: float) -> float:
-    """`value` as a plain `float`; raises `ValueError` unless low <= value <= high (NaN is not)."""
+    """Return `value` as a plain `float`. Raise `ValueError` unless low <= value <= high (NaN is not)."""
     if not is_number(value) or not low <= float(value) <= high:
         raise ValueError(f"{name}={value!r} is not valid; expected a number from {low:g} to {high:g}.")
     return float(value)
@@ -62,8 +63,8 @@ def check_path(name: str, value: Any) -> None:
             raise TypeError("it is neither text nor a path")
         os.lstat(value)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return  # it may be made
-    except (OSError, TypeError, ValueError) as error:  # too long, with a null character
+        return  # it may be created later
+    except (OSError, TypeError, ValueError) as error:  # too long, or contains a null character
         reason = error.strerror if isinstance(error, OSError) else error
         raise ValueError(f"{name}={value!r} is not valid; expected a path ({reason}).") from error
 
@@ -78,7 +79,7 @@ def check_name(kind: str, value: Any) -> None:
 
 
 def check_attributes(what: str, owner: Any, **kinds: type) -> None:
-    """Raise `ValueError` unless attributes of `owner`, which is `what`, are texts (str) or truth values
+    """Raise `ValueError` unless attributes of `owner`, described by `what`, are texts (str) or truth values
     (bool)."""
     for name, kind in kinds.items():
         if not isinstance(value := getattr(owner, name), kind):
@@ -87,7 +88,7 @@ def check_attributes(what: str, owner: Any, **kinds: type) -> None:
 
 
 def check_names(name: str, value: Any) -> tuple[str, ...]:
-    """`value` as a tuple of texts; raises `ValueError` unless it is several of them."""
+    """Return `value` as a tuple of texts. Raise `ValueError` if it is anything but a sequence of texts."""
     listed = isinstance(value, Sequence) and not isinstance(value, str)
     if not listed or not all(isinstance(one, str) for one in value):
         raise ValueError(f"{name}={value!r} is not valid; expected a list of names.")
@@ -95,9 +96,9 @@ def check_names(name: str, value: Any) -> tuple[str, ...]:
 
 
 def differences(there: Any, here: Any, name: str = "") -> list[str]:
-    """Return the differences of two JSON-able descriptions:
+    """Return the differences of two JSON-able descriptions.
 
-    "cell.width is 32 there and 64 here" for every value.
+    The format is "cell.width is 32 there and 64 here", for every value that differs.
     """
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         pairs = [(f"{name}.{key}".lstrip("."), there.get(key), here.get(key)) for key in {**there, **here}]
@@ -109,8 +110,10 @@ def differences(there: Any, here: Any, name: str = "") -> list[str]:
 
 
 def check_options(name: str, value: Any) -> dict[str, Any]:
-    """`value` as a dict that JSON can write, lists as tuples, as JSON knows one of them; raises `ValueError`
-    unless it is names with such values."""
+    """Return `value` as a dict that JSON can write. JSON has one type for lists and tuples: lists become
+    tuples.
+
+    Raise `ValueError` unless it maps names to such values."""
     try:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise TypeError("it is no dict of names")

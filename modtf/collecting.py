@@ -1,4 +1,4 @@
-"""The old place of `modtf.routing.recording`; its names still work, with a deprecation warning."""
+"""The former module of `modtf.routing.recording`. Its names still work, with a deprecation warning."""
 
 from modtf.moved import moved_names
 

@@ -1,4 +1,4 @@
-"""The commands that modtf prints for its reader: written in one place, so that each of them works."""
+"""The commands that modtf prints for its reader, built in one place, so that tests can check each of them."""
 
 import shlex
 from typing import Any
@@ -7,8 +7,8 @@ from typing import Any
 def command_line(command: str, *arguments: str, **flags: Any) -> str:
     """Return a line for the shell: a command of modtf with these arguments, then these flags.
 
-    `tests/test_commands.py` finds every call of this function and tries its flags; what a command prints when
-    it ends is also run.
+    `tests/test_commands.py` finds every call of this function and tries its flags. It also runs the commands
+    that a command prints at its end.
 
     Example:
         >>> command_line("report", results="my runs", out="report")

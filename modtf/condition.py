@@ -1,4 +1,4 @@
-"""Named conditions: under which circumstances a trained model is tested."""
+"""Named conditions, under which a trained model is tested."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from modtf.checks import check_attributes, check_integer, check_name, is_number
 if TYPE_CHECKING:
     import numpy as np
 
-IID = "iid"  # the condition of training; names without a condition speak of it
+IID = "iid"  # the condition of training, meant by names without a condition
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,13 @@ class Condition:
     Its name is the same in results, tables, figures, TensorBoard, `modtf.evaluate` and TFDS splits.
 
     Args:
-        options: handed to `RuleData.examples`, which makes the data. Arrays among them travel as data:
-            conditions whose arrays have the same names, shapes and types share one pipeline and one program.
-        group: one of `Family.groups`, whose mean is a row of results of its own.
-        while_training: whether it is measured during training too, as "iid" always is.
+        options: passed to `RuleData.examples`, which makes the data. Arrays are passed as data: conditions
+            whose arrays have the same names, shapes and types share one pipeline and one program.
+        group: one of `Family.groups`; the results have a row with the group's mean.
+        while_training: whether it is also measured during training, as "iid" always is.
 
     Raises:
-        ValueError: on a name that cannot stand in a file's, or another value that makes no sense.
+        ValueError: if the name cannot be part of a file's name, or another value is invalid.
 
     Example:
         >>> Condition("len30_scale2", "inputs x 2, 30 tokens", scale=2.0, seq_len=30).of("loss")
@@ -33,7 +33,7 @@ class Condition:
     """
 
     name: str
-    label: str  # what a reader calls it
+    label: str  # the name for readers
     in_distribution: bool = False
     scale: float = 1.0  # factor on the inputs
     seq_len: int | None = None  # tokens per example; None for the training length
@@ -64,7 +64,7 @@ class Condition:
 
     @property
     def arrays(self) -> "dict[str, np.ndarray]":
-        """Return the options that are arrays or NumPy numbers: they travel as data."""
+        """Return the options that are arrays or NumPy numbers, which are passed as data."""
         import numpy as np
 
         kinds = np.ndarray | np.generic
@@ -72,7 +72,7 @@ class Condition:
 
     @property
     def form_of_options(self) -> Hashable:
-        """Return what a program is compiled for: names, shapes and types of arrays, and all other options."""
+        """Return the key of a compiled program: names, shapes and types of arrays, and all other options."""
         found = [(n, v.shape, v.dtype.str) for n, v in self.arrays.items()]
         return (*found, *((n, repr(v)) for n, v in (self.options or {}).items() if n not in self.arrays))
 
@@ -84,9 +84,9 @@ class Condition:
 def published_conditions(
     training_length: int | None = None, lengths: Sequence[int] = (), scales: Sequence[float] = (1.0, 2.0)
 ) -> tuple[Condition, ...]:
-    """Return the published conditions, that of training first: every length with every factor on the inputs.
+    """Return the published conditions, with that of training first: every length with every input scale.
 
-    `training_length` is None where an example is one token; it stands among the `lengths`, and 1 among the
+    `training_length` is None if an example is one token. It must be one of the `lengths`, and 1 one of the
     `scales`.
     """
     found = []

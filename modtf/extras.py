@@ -1,11 +1,11 @@
-"""Libraries that not everybody has: the error names the extra that brings one."""
+"""Optional libraries. An error names the extra that installs the missing one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-#: what the extra `tf` brings and much of modtf imports
+#: the libraries of the extra `tf`, which much of modtf imports
 TENSORFLOW = (
     "tensorflow",
     "keras",
@@ -25,11 +25,12 @@ def need(module: str, extra: str, what: str) -> Any:
 
     Args:
         module: its name, "mlxtend.data".
-        extra: which of modtf's extras brings it, "images".
-        what: what needs it, for the error.
+        extra: the extra of modtf that installs it, "images".
+        what: the feature that needs it, for the error.
 
     Raises:
-        MissingExtraError: in one line, where it cannot be imported; an `ImportError` and a `ValueError`.
+        MissingExtraError: if it cannot be imported. The error has one line and is an `ImportError` and a
+            `ValueError`.
     """
     try:
         return import_module(module)
@@ -43,13 +44,13 @@ def need(module: str, extra: str, what: str) -> Any:
 
 @contextmanager
 def tensorflow_named(what: str) -> Iterator[None]:
-    """Name the extra `tf` where TensorFlow, Keras or their like are not installed.
+    """Name the extra `tf` if TensorFlow, Keras or a related library is not installed.
 
     Args:
-        what: what needs them, for the error.
+        what: the feature that needs them, for the error.
 
     Raises:
-        MissingExtraError: in one line, where the block imports one of them in vain.
+        MissingExtraError: in one line, if the block fails to import one of them.
     """
     try:
         yield

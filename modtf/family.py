@@ -1,4 +1,4 @@
-"""The description of a family of tasks. No TensorFlow here: data and architecture are lazy references."""
+"""The description of a family of tasks. It needs no TensorFlow: data and architecture are lazy references."""
 
 import math
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Option:
-    """A choice that a family leaves to its tasks, beside setting, rules and data seed.
+    """A choice that a family leaves to its tasks, in addition to setting, rules and data seed.
 
-    Either `choices` are given, or the bounds `low` and `high` of a number.
+    It has either `choices`, or the bounds `low` and `high` of a number.
     """
 
     name: str
@@ -29,8 +29,8 @@ class Option:
     choices: tuple[Any, ...] | None = None
     low: float = 0.0
     high: float = float("inf")
-    #: whether the option always enters the task's name and random numbers, or only where it is not the
-    #: default: then a family may get an option later, and its old tasks stay what they were
+    #: whether the option always enters the task's name and random numbers, or only if it is not the default.
+    #: In the latter case a family may gain an option without changing its old tasks
     always_named: bool = False
     #: whether the option enters the random numbers. False: tasks that differ in it alone have the same
     #: examples and initial weights, so that they can be compared in pairs
@@ -51,11 +51,11 @@ class Option:
             raise ValueError(f"{said} a default that it does not allow: {error}") from error
 
     def check(self, value: Any) -> Any:
-        """Return the value; raise `ValueError` unless it is allowed."""
+        """Return the value. Raise `ValueError` unless it is allowed."""
         if self.choices is None:
             return check_number(self.name, value, self.low, self.high)
         check_choice(self.name, value, self.choices)
-        return next(choice for choice in self.choices if choice == value)  # not a NumPy number that equals it
+        return next(choice for choice in self.choices if choice == value)  # not an equal NumPy number
 
     def show(self, value: Any) -> str:
         """Return the value as a task's name shows it: "v2", "noise0.1"."""
@@ -66,38 +66,39 @@ class Option:
 
 
 class Family:
-    """A kind of rule-based task; one subclass, in one file, is all that the other parts read.
+    """A kind of rule-based task. All other parts read only its subclass, which is in one file.
 
-    A subclass sets the attributes, and says its shapes and protocols. `data` and `architecture` are named
-    and not imported, so that flags can be checked without TensorFlow.
+    A subclass sets the attributes, and defines its shapes and protocols. It names `data` and `architecture`
+    without importing them, so that flags can be checked without TensorFlow.
     """
 
     name: str  # set by the registry
-    title: str  # what a reader calls it
+    title: str  # the name for readers
     data: Any  # a `modtf.datasets.families.base.RuleData`, or "package.module:Class"
-    architecture: str  # name of the architecture made for it
+    architecture: str  # the default architecture
     settings: ClassVar[tuple[str, ...]] = ("regression", "classification")
     options: ClassVar[tuple[Option, ...]] = ()
     is_sequence: ClassVar[bool] = True  # whether an example is a sequence of tokens, or one token
     training_length: ClassVar[int] = 10  # tokens of a training sequence, as published
     min_tokens: ClassVar[int] = 1  # of a sequence
     input_dtype: ClassVar[str] = "float32"  # of `inputs`; "uint8" images stay uint8 until the model
-    #: whether inputs have the tokens' axis N, or are of a whole example, whose tokens are calls of modules
+    #: whether inputs have the tokens' axis N. Otherwise they belong to a whole example, and its tokens are
+    #: calls of modules
     inputs_by_token: ClassVar[bool] = True
     target_by_token: ClassVar[bool] = True  # or one target per example
     conditions: ClassVar[tuple[Condition, ...]]  # the first is that of training
-    groups: ClassVar[tuple[str, ...]] = ()  # of conditions, in order; a group's mean has its name
-    #: the out-of-distribution condition, or group of them, that tables and figures show first
+    groups: ClassVar[tuple[str, ...]] = ()  # of conditions, in order; the group's mean has its name
+    #: the out-of-distribution condition, or group of conditions, that tables and figures show first
     headline: ClassVar[str]
-    #: setting -> the measure of how well a model does, "loss" or "error", where it is not the setting's own
+    #: setting -> performance measure, "loss" or "error", if it is not the setting's own
     performance: ClassVar[Mapping[str, str]] = {}
     variants: ClassVar[tuple[Variant, ...]] = PUBLISHED
-    reference: ClassVar[str] = "modular"  # the variant that others are compared with
-    oracle: ClassVar[str | None] = "gt_modular"  # the one that is told which module answers, if any
-    checkpoint: ClassVar[str] = "tail"  # of which tables and figures speak: "tail", "last" or "best"
+    reference: ClassVar[str] = "modular"  # the variant with which others are compared
+    oracle: ClassVar[str | None] = "gt_modular"  # the variant that knows the right module, if any
+    checkpoint: ClassVar[str] = "tail"  # the one in tables and figures: "tail", "last" or "best"
 
     def token_width(self, task: "Task") -> int:
-        """F, the numbers per token in `inputs`. A family says this, or `token_shape`."""
+        """F, the numbers per token in `inputs`. A family defines this, or `token_shape`."""
         return math.prod(self.token_shape(task))
 
     def token_shape(self, task: "Task") -> tuple[int, ...]:
@@ -109,7 +110,7 @@ class Family:
         return self.num_training_tokens
 
     def target_width(self, task: "Task") -> int | None:
-        """Width of a target; None where it is one number without an axis."""
+        """The width of a target; None if it is one number without an axis."""
         return None
 
     def num_classes(self, task: "Task") -> int:
@@ -117,11 +118,11 @@ class Family:
         raise NotImplementedError
 
     def fixed_rules(self, options: Mapping[str, Any]) -> int | None:
-        """R, where the family, or a task's options, fix it; None where it is the task's to say."""
+        """R, if the family or a task's options fix it; None if the task sets it."""
         return None
 
     def rule_names(self, task: "Task") -> tuple[str, ...] | None:
-        """Return the rules' names for readers; None for numbers."""
+        """Return the rules' names for readers; None if they are numbered."""
         return None
 
     def places(self, task: "Task") -> Mapping[str, Place] | None:
@@ -146,13 +147,13 @@ class Family:
         """Return a protocol for a first look, in minutes on two cores."""
         raise NotImplementedError
 
-    # What follows from that.
+    # The rest follows from these.
 
     def smoke(self, task: "Task") -> "Preset":
-        """Return the smallest preset that runs everything: training, evaluations, the table, all pictures.
+        """Return the smallest preset that runs everything: training, evaluations, the table, all figures.
 
-        It is `quick` with two tasks, a few steps, and evaluations of a few examples as in training and under
-        the headline condition. Its numbers mean nothing.
+        It is `quick` with two tasks, a few steps, and evaluations of a few examples under the training
+        condition and the headline condition. Its numbers mean nothing.
         """
         quick = self.quick(task)
         batch_size = min(quick.protocol.training.batch_size, 64)
@@ -166,7 +167,7 @@ class Family:
         return replace(quick, tasks=2, seeds=1, protocol=protocol)
 
     def variant(self, name: str) -> Variant:
-        """Return the variant of a name; a name that the family lacks is a registered router or model."""
+        """Return the variant of a name. A name that the family lacks is a registered router or model."""
         return next((one for one in self.variants if one.name == name), None) or Variant(name)
 
     def performance_measure(self, setting: str) -> str:
@@ -174,7 +175,7 @@ class Family:
         return self.performance.get(setting) or SETTINGS[setting].performance
 
     def condition(self, name: str) -> Condition:
-        """Return the condition of a name; raise `ValueError` if there is none."""
+        """Return the condition of a name. Raise `ValueError` if there is none."""
         check_choice("condition", name, self.condition_names)
         return next(condition for condition in self.conditions if condition.name == name)
 
@@ -193,7 +194,8 @@ class Family:
         return self.training_length if self.is_sequence else 1
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All options of a task, defaults filled in (also for None); raises `ValueError` on what is none."""
+        """Return all options of a task, with defaults filled in (also for None). Raise `ValueError` if one is
+        invalid."""
         known = {option.name: option for option in self.options}
         for name, value in given.items():
             if name not in known:
@@ -237,7 +239,7 @@ def _check_kinds(name: str, family: Family) -> None:
 
 def check_family(name: str, family: Any) -> None:
     """Raise `ValueError` if a family lacks something that its readers need."""
-    if not isinstance(family, Family):  # also where a class should be
+    if not isinstance(family, Family):  # a class is not an instance either
         raise ValueError(f"The family {name!r} must be a subclass of modtf.Family, received {family!r}.")
     lacking = [
         a for a in ("title", "data", "architecture", "conditions", "headline") if not hasattr(family, a)

@@ -16,17 +16,17 @@ from typing import Any
 
 from modtf.checks import check_path
 
-FULL = (errno.ENOSPC, errno.EDQUOT)  # no fault of a name: what is tried again may succeed
-WRITING = ".writing-"  # how the names of temporary files and folders begin
-RATIO, LARGE = 500, 1 << 28  # a zip file may unpack to so many times its size, or to so many bytes
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet takes a text for a formula
+FULL = (errno.ENOSPC, errno.EDQUOT)  # not a fault of the name: a retry may succeed
+WRITING = ".writing-"  # the prefix of temporary files and folders
+RATIO, LARGE = 500, 1 << 28  # a zip file may unpack to this multiple of its size, or to this many bytes
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # starts of texts that a spreadsheet takes for a formula
 
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path of the same name, which becomes `path` if the block succeeds.
+    """Yield a temporary path with the same file name, which becomes `path` if the block succeeds.
 
-    The content reaches the disk before the name does, so a file that exists is whole even after a power cut.
+    The content reaches the disk before the name does, so an existing file is complete even after a power cut.
     """
     path = Path(path)
     with _named_where_full(path):
@@ -36,13 +36,13 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             yield temporary
             flush(temporary)
             os.replace(temporary, path)
-            with contextlib.suppress(OSError):  # some file systems cannot; the content is safe
+            with contextlib.suppress(OSError):  # unsupported by some file systems; the content is safe
                 flush(path.parent)
 
 
 @contextmanager
 def _named_where_full(path: Path) -> Iterator[None]:
-    """Name the path in the error of a full disk: a write's own error names none, or a temporary one."""
+    """Name the path in the error of a full disk. The error of a write names no path, or a temporary one."""
     try:
         yield
     except OSError as error:
@@ -53,9 +53,9 @@ def _named_where_full(path: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch_folder(where: str | Path | None = None) -> Iterator[Path]:
-    """Give a folder, by default among temporary files, that is removed after the block.
+    """Yield a folder, by default among temporary files, that is removed after the block.
 
-    It is locked, which ends with its process; what killed processes of this machine left goes.
+    Its lock ends with its process. Folders that killed processes left on this machine are removed.
     """
     where = Path(where or tempfile.gettempdir())
     prefix = f"{WRITING}{socket.gethostname()}-"
@@ -79,9 +79,9 @@ def _locked_folder(where: Path, prefix: str) -> tuple[Path, int]:
     """Return a new folder, and the handle that locks it."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
-        with contextlib.suppress(FileNotFoundError):  # taken for a dead process's before it was locked
+        with contextlib.suppress(FileNotFoundError):  # another process removed it before it was locked
             handle = os.open(folder, os.O_RDONLY)
-            with contextlib.suppress(OSError):  # some file systems cannot
+            with contextlib.suppress(OSError):  # unsupported by some file systems
                 fcntl.flock(handle, fcntl.LOCK_EX)
             if folder.exists():
                 return folder, handle
@@ -89,9 +89,9 @@ def _locked_folder(where: Path, prefix: str) -> tuple[Path, int]:
 
 
 def check_writable(folder: str | Path, name: str = "out") -> Path:
-    """Return `folder`; raise `ValueError` if it cannot be written, `OSError` if a disk is full.
+    """Return `folder`. Raise `ValueError` if it cannot be written, `OSError` if a disk is full.
 
-    Leaves nothing behind; the error speaks of it by `name`.
+    The check leaves nothing behind. The error refers to the folder by `name`.
     """
     check_path(name, folder)
     _check_open(Path(folder), f"{name}={folder}")
@@ -99,7 +99,7 @@ def check_writable(folder: str | Path, name: str = "out") -> Path:
 
 
 def check_file_writable(path: str | Path, name: str) -> Path:
-    """Return `path`; raise `ValueError` if a file cannot be written there; see `check_writable`."""
+    """Return `path`. Raise `ValueError` if a file cannot be written there; see `check_writable`."""
     check_path(name, path)
     if Path(path).is_dir():
         raise ValueError(f"{name}={path} is a folder; give the name of a file.")
@@ -110,7 +110,7 @@ def check_file_writable(path: str | Path, name: str) -> Path:
 def _check_open(folder: Path, what: str) -> None:
     existing = next(p for p in [folder, *folder.absolute().parents] if os.path.lexists(p))
     try:
-        with _named_where_full(folder), scratch_folder(existing):  # a superuser's permissions do not tell
+        with _named_where_full(folder), scratch_folder(existing):  # permissions say nothing about a superuser
             return
     except OSError as error:
         if error.errno in FULL:
@@ -158,8 +158,8 @@ def write_csv(path: str | Path, frame: Any) -> None:
 def write_table(path: str | Path, frame: Any) -> None:
     """Write a data frame with texts from outside, such as labels of tokens, as a CSV file, atomically.
 
-    Texts, also of the header, that a spreadsheet would take for a formula stand behind an apostrophe;
-    numbers, also as texts, stay as they are.
+    An apostrophe precedes texts, including those of the header, that a spreadsheet would take for a formula.
+    Numbers, including those in texts, are unchanged.
     """
     texts = [name for name in frame if frame[name].dtype.kind not in "biufcmM"]
     safe = frame.assign(**{name: frame[name].astype(object).map(_as_text) for name in texts})

@@ -1,7 +1,7 @@
-"""The memory that a request needs, and the memory there is: what cannot fit is refused before any work.
+"""The memory that a request needs and the available memory. Requests that cannot fit are rejected at once.
 
-Needs are counted from below: only what is certainly held at one time. So what would fit is never refused;
-what is a little too large is not noticed here.
+The estimate is a lower bound: it counts only data that are certainly held at the same time. Requests that fit
+are therefore never rejected, and requests that are slightly too large are not detected.
 """
 
 import os
@@ -16,8 +16,8 @@ from modtf.population import Population
 from modtf.task import Task
 
 FLOAT = 4  # bytes of a number
-ACCELERATOR = 192 << 30  # bytes of the largest accelerator there is; its own are known only to TensorFlow
-MEMBER = 200  # bytes of Python that stand for a member, whatever its model
+ACCELERATOR = 192 << 30  # bytes of the largest accelerator; only TensorFlow knows the device's own
+MEMBER = 200  # bytes of Python objects per member, whatever its model
 HELD = 4  # numbers per parameter while training: value, two moments, the best so far
 
 
@@ -42,9 +42,9 @@ def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
 
 
 def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int]:
-    """Return the parts of a cell that need memory -> bytes:
+    """Return the memory of a cell in bytes, by part.
 
-    `copies` numbers for each parameter of a member (0 if unknown), and one batch at a time.
+    It has `copies` numbers for each parameter of a member (0 if unknown), and one batch at a time.
     """
     training, evaluation, family = cell.protocol.training, cell.protocol.evaluation, cell.task.family
     lengths = [family.condition(name).seq_len for name in evaluation.names(family)]
@@ -52,7 +52,7 @@ def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int
     batches += [(training.batch_size, None), (evaluation.activation_batch_size, None)]
     members, layer = len(cell.members), cell.width if parameters else 0
     matrices = training.evaluations + (evaluation.draws if cell.task.is_sequence else 0)
-    matrices *= FLOAT * members * cell.task.num_rules  # of one module, at the least
+    matrices *= FLOAT * members * cell.task.num_rules  # of one module, at least
     batch = max(batch_bytes(cell.task, members, *batch, layer) for batch in batches)
     parameters = members * (copies * FLOAT * parameters + MEMBER)
     return {"parameters": parameters, "the largest batch": batch, "activation matrices": matrices}
@@ -61,8 +61,7 @@ def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int
 def batch_bytes(
     task: Task, members: int, batch_size: int, num_tokens: int | None = None, layer: int = 0
 ) -> int:
-    """Return the bytes of one batch of a population's inputs, rules and targets, and of a layer of `layer`
-    units."""
+    """Return the bytes of one batch: a population's inputs, rules and targets, and a layer of `layer` units."""
     family, tokens = task.family, num_tokens or task.family.num_tokens(task)
     inputs = (
         np.dtype(family.input_dtype).itemsize * task.token_width * (tokens if family.inputs_by_token else 1)
@@ -76,7 +75,7 @@ def check_batches(population: Population, batch_size: int, num_tokens: int) -> N
     size = batch_bytes(population.task, len(population), batch_size, num_tokens)
     what = f"batch_size={batch_size} with {len(population)} members of {population.task.name}"
     what += f" and {num_tokens} tokens" if population.family.is_sequence else ""
-    rules = 2 * FLOAT * len(population) * population.task.num_rules  # no rule is less than two numbers
+    rules = 2 * FLOAT * len(population) * population.task.num_rules  # a rule has at least two numbers
     mend = "Take smaller batches, shorter sequences, fewer rules or fewer members."
     check_fits(what, {"one batch": size, f"{population.task.num_rules:,} rules": rules}, mend)
 

@@ -11,7 +11,7 @@ def moved_names(old: str, new: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         old: the module's own name.
-        new: name -> "package.module:name", where it is now; imported on first use.
+        new: name -> "package.module:name", the new location; imported on first use.
 
     Example:
         >>> __getattr__ = moved_names(__name__, {"write_atlas": "modtf.routing:write_routing_report"})

@@ -1,4 +1,4 @@
-"""The outputs of a model beside its answers: routed layers and probes. No TensorFlow here."""
+"""The additional outputs of a model: routed layers and probes. It needs no TensorFlow."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from modtf.checks import check_integer, check_name
 class Place:
     """One of several routed layers of a model, whose output is "activation_NAME" [B, tokens, M].
 
-    A model need not have it: what has no such output has no rows there.
+    A model without this output has no rows for the layer.
 
     Args:
-        name: in outputs, results and files; "" is that of the only one, whose output is "activation".
+        name: in outputs, results and files; "" for a single routed layer, whose output is "activation".
         num_rules: R of its activation matrix.
-        rule_names: what a reader calls its rows.
-        tokens: which of an example's tokens are routed there, a slice or their numbers; None for all.
-        rules: the row of each of the family's rules, by number, None for a rule that never comes there or
-            does not count; by default rules are rows.
+        rule_names: the names of its rows for readers.
+        tokens: the tokens of an example that are routed there, a slice or their numbers; None for all.
+        rules: the row of each of the family's rules, by number; None for a rule that never occurs there or
+            does not count. By default rules are rows.
 
     Raises:
-        ValueError: on rows that there are not.
+        ValueError: if a row does not exist.
 
     Example:
         >>> Place("root", 2, ("left_of", "above"), tokens=(2,), rules=(None, None, 0, 1)).rows(4)
@@ -65,9 +65,9 @@ class Place:
 
 
 def at_place(what: str, place: str) -> str:
-    """Return the name of an output, array or measure at a place:
+    """Return the name of an output, array or measure at a routed layer, "alignment_root".
 
-    "alignment_root"; the bare name for the only place.
+    A single routed layer has the bare name.
     """
     return f"{what}_{place}" if place else what
 
@@ -78,15 +78,15 @@ class Probe:
 
     Args:
         name: for errors.
-        output: of the model; a model that has none has no rows.
-        accumulator: from a task, and the last axis of the output, to a `keras.metrics.Metric` with
+        output: the model's output; a model without it has no rows.
+        accumulator: maps a task, and the last axis of the output, to a `keras.metrics.Metric` with
             `update_state(target, output)`, whose variables have names; or "package.module:Class". Its
             attribute `reads`, "target" by default, may be "rule".
-        rows: from {condition: {name of a variable: its value at the end of the condition}} to
+        rows: maps {condition: {name of a variable: its value at the end of the condition}} to
             {(measure, condition): value}, one number, or one per member.
 
     Raises:
-        ValueError: on a name that is none.
+        ValueError: if the name is invalid.
     """
 
     name: str

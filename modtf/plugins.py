@@ -10,17 +10,18 @@ from modtf.termination import Terminated
 
 
 class PluginError(ValueError):
-    """A plug-in that cannot be loaded; the message says where and why."""
+    """An error for a plug-in that cannot be loaded. The message has the place and the reason."""
 
 
 def load_plugin(location: str | Path) -> str:
-    """Import a file, "path/to/file.py", or a module, which registers its contents; importing again is free.
+    """Import a file, "path/to/file.py", or a module, which registers its contents. A second import does
+    nothing.
 
     Returns:
-        The location, absolute where it is a file: other processes load it by that.
+        The location, absolute for a file, so that other processes can load it.
 
     Raises:
-        PluginError: where there is none, or it raises.
+        PluginError: if it does not exist, or raises an error.
 
     Example:
         >>> modtf.load_plugin("my_router.py")  # doctest: +SKIP
@@ -67,7 +68,7 @@ def _said_of(text: str) -> Iterator[None]:
 
 
 def line_in(error: BaseException, file: str) -> str:
-    """Return where in a user's file an error arose: " in line 12", or "" if it did not arise there."""
+    """Return the line of a user's file where an error arose, " in line 12", or "" if it arose elsewhere."""
     trace, line = error.__traceback__, None
     while trace is not None:
         if Path(trace.tb_frame.f_code.co_filename).name == Path(file).name:

@@ -1,4 +1,4 @@
-"""One task with one seed, or many side by side: read once, where users call."""
+"""One task with one seed, or many in parallel, parsed once at the public functions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from modtf.task import Task
 class Population:
     """The members that a model holds, a stream feeds or an evaluation measures.
 
-    Made by `Population.of` where users call; everything inside speaks of P members, one included.
+    `Population.of` makes it in public functions. Internal code always works with P members, also for P = 1.
 
     Attributes:
         tasks: one per member; they differ in `data_seed` alone.
         seeds: one per member.
-        has_axis: whether tensors at the boundary have a members axis [B, P, ...]; else P is 1.
+        has_axis: whether inputs and outputs have a members axis [B, P, ...]; otherwise P is 1.
     """
 
     tasks: tuple[Task, ...]
@@ -32,13 +32,13 @@ class Population:
         """Read the tasks and seeds that a user passes.
 
         Args:
-            task: a task, one per member (all of one shape), or a population, which is returned as it is
+            task: a task, one per member (all of one shape), or a population, which is returned unchanged
                 unless seeds are given.
             seed: one seed for one task, one per member for several; 0 by default.
 
         Raises:
-            ValueError: no task, a seed that is none, lists of different or no length, or tasks of different
-                shapes.
+            ValueError: if a value is not a task or a seed, lists are empty or differ in length, or tasks
+                differ in shape.
 
         Example:
             >>> len(Population.of([Task(data_seed=i) for i in range(5)]))

@@ -1,4 +1,4 @@
-"""The protocol: how a cell is trained and evaluated."""
+"""The protocol, which says how a cell is trained and evaluated."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ SCHEDULES = ("cosine", "cosine_epochs")
 PRECISIONS = ("float32", "tf32", "mixed_bfloat16")
 MIXED = "mixed_bfloat16"
 PLACES = ("auto", "host", "device")  # where data are made; not part of a protocol
-STRATEGIES = ("auto", "mirrored", "members")  # how devices share training; nor is this
-KERNELS = ("cpu", "accelerator")  # for what they are written; not part of a protocol either
+STRATEGIES = ("auto", "mirrored", "members")  # how devices share training; not part of a protocol
+KERNELS = ("cpu", "accelerator")  # the device that they suit; not part of a protocol
 SMALLEST, LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127  # normal numbers of float32
 MOST = 10**12  # steps, or examples of a batch
 
@@ -27,14 +27,14 @@ TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
 
 
 def tail_length(evaluations: int) -> int:
-    """Return how many of the evaluations after the start make up the checkpoint "tail" by default:
+    """Return the default number of evaluations after the start that form the checkpoint "tail".
 
-    the last ten, and at most half, because the first half is not the end.
+    These are the last ten, but at most half of all, because the first half is not the end of training.
     """
     return max(1, min(TAIL, evaluations // 2))
 
 
-#: fields that came after the first results were written -> their defaults
+#: fields added after the first published results -> their defaults
 LATER: dict[str, Any] = {
     "optimizer": "adam", "momentum": 0.0, "schedule": None, "weight_decay": 0.0, "tail": 0,
 }  # fmt: skip
@@ -49,15 +49,17 @@ class Training:
     batch_size: int = 256
     clipnorm: float | None = None  # of one member's gradient
     evaluations: int = 20  # during training, evenly spaced, on validation data
-    #: of matrix products; "tf32" and "mixed_bfloat16" are faster on devices that have them, and coarser
+    #: of matrix products; "tf32" and "mixed_bfloat16" are faster on devices that have them, and less precise
     precision: str = "float32"
     optimizer: str = "adam"
     momentum: float = 0.0  # of "sgd"
     #: of the learning rate: "cosine" falls to 0 with every step, "cosine_epochs" with every evaluation
     schedule: str | None = None
-    weight_decay: float = 0.0  # coupled: so many times each weight is added to its gradient, after clipping
-    #: evaluations inside the last tenth of training, each on test data of its own, whose mean is the
-    #: checkpoint "tail"; 0: the mean after the last of `evaluations`, all on the same data, see `tail_length`
+    weight_decay: float = (
+        0.0  # coupled: this multiple of each weight is added to its gradient, after clipping
+    )
+    #: evaluations in the last tenth of training, each on its own test data, whose mean is the checkpoint
+    #: "tail"; 0: the mean over the last of the `evaluations`, all on the same data, see `tail_length`
     tail: int = 0
 
     def __post_init__(self) -> None:
@@ -91,10 +93,10 @@ class Evaluation:
     batches: int = 100  # under each condition
     batch_size: int = 256
     tokens: int = 1_000_000  # for the activation matrix
-    activation_batch_size: int = 256  # examples at once, for the activation matrix and `adaptation`
+    activation_batch_size: int = 256  # examples per batch, for the activation matrix and `adaptation`
     draws: int = 100  # rule distributions for `adaptation`
     tokens_per_draw: int = 10_000
-    conditions: tuple[str, ...] | None = None  # names of the family's beside "iid"; None for all of them
+    conditions: tuple[str, ...] | None = None  # names of the family's besides "iid"; None for all of them
 
     def __post_init__(self) -> None:
         for name in ("batches", "batch_size", "tokens", "activation_batch_size", "draws", "tokens_per_draw"):
@@ -103,13 +105,13 @@ class Evaluation:
             object.__setattr__(self, "conditions", check_names("conditions", self.conditions))
 
     def names(self, family: "Family") -> tuple[str, ...]:
-        """Return the conditions beside "iid" of a family: by default all."""
+        """Return the conditions of a family besides "iid"; by default all."""
         return tuple(family.condition_names) if self.conditions is None else self.conditions
 
     def smaller(self, factor: float, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
-        """Return an evaluation for use during training:
+        """Return an evaluation for use during training.
 
-        `factor` times less data, the training condition only.
+        It has `factor` times less data, and the training condition only.
         """
 
         def fewer(number: int, at_least: int) -> int:
@@ -148,16 +150,16 @@ class Protocol:
 
     @classmethod
     def quick(cls, task: "Task") -> "Protocol":
-        """Return a protocol for a first look, in minutes on two cores; not the paper's."""
+        """Return a protocol for a first result, in minutes on two cores. It is not the paper's."""
         return task.family.quick(task).protocol
 
     def replace(self, **changes: Any) -> "Protocol":
-        """Another protocol with other `Training` or `Evaluation` fields: `replace(steps=1000)`.
+        """Return a copy with other `Training` or `Evaluation` fields: `replace(steps=1000)`.
 
         `batch_size` is that of training.
 
         Raises:
-            ValueError: on a name that neither has.
+            ValueError: if neither has a field of this name.
         """
         of_training = {k: v for k, v in changes.items() if k in Training.__dataclass_fields__}
         of_evaluation = {k: v for k, v in changes.items() if k not in of_training}
@@ -167,7 +169,8 @@ class Protocol:
         return Protocol(replace(self.training, **of_training), replace(self.evaluation, **of_evaluation))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able. What came later is absent at its default, so that the hashes of old cells stay."""
+        """Return a JSON-able dict. Later fields are absent at their default, so that old cells keep their
+        hashes."""
         return {
             part: {
                 name: list(value) if isinstance(value, tuple) else value

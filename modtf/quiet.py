@@ -1,4 +1,4 @@
-"""TensorFlow's first import prints nothing unless it fails: `import modtf` sees to it."""
+"""Silence for TensorFlow's first import, unless it fails; `import modtf` sets it up."""
 
 import os
 import sys
@@ -13,16 +13,16 @@ from typing import Any
 
 
 def quiet_tensorflow() -> None:
-    """Make the first import of TensorFlow, whoever asks for it, print nothing unless it fails.
+    """Make the first import of TensorFlow, from any module, print nothing unless it fails.
 
-    Environment variables do not suffice: TensorFlow 2.21 writes three lines (absl, oneDNN, CUDA) before it
+    Environment variables are not enough: TensorFlow 2.21 writes three lines (absl, oneDNN, CUDA) before it
     reads them.
 
-    Convolutions use oneDNN on every processor: by default only some do, and TensorFlow's own take 1.5 to 3.5
-    times as long on the others. What XLA compiles stays the same.
+    Convolutions use oneDNN on every processor. By default only some do, and TensorFlow's own convolutions
+    take 1.5 to 3.5 times as long on the others. Programs that XLA compiles stay the same.
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says later
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for later messages
     if "tensorflow" not in sys.modules:
         sys.meta_path.insert(0, _QuietTensorFlow())
 
@@ -42,7 +42,7 @@ class _QuietTensorFlow(MetaPathFinder):
 
 
 def _silently(load: Callable[[ModuleType], None], module: ModuleType) -> None:
-    """Load a module; what it writes past Python to the terminal is shown only if that fails."""
+    """Load a module. Its output that bypasses Python is shown only if the import fails."""
     with tempfile.TemporaryFile() as said:
         terminal = os.dup(2)
         os.dup2(said.fileno(), 2)

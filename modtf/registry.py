@@ -1,4 +1,4 @@
-"""A registry: the one place where a name on the command line becomes code."""
+"""A registry, which maps names on the command line to code."""
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -10,24 +10,24 @@ T = TypeVar("T")
 
 
 class UnknownNameError(KeyError, ValueError):
-    """A name that is not registered: what mappings raise, and what checks of arguments do."""
+    """An error for a name that is not registered, as raised by mappings and by checks of arguments."""
 
     def __str__(self) -> str:
-        return str(self.args[0])  # a KeyError's own is in quotes
+        return str(self.args[0])  # KeyError would quote it
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Names and the objects they stand for; what the tree holds is imported on first use.
+    """Names and their objects. The project's own objects are imported on first use.
 
-    Listing the names costs nothing, so flags can be checked before TensorFlow is imported. A module of the
-    tree and a file of a user's register in the same way, with the decorator `register`; a module of the
-    tree is named in `modules` besides, so that it is found without being imported.
+    Listing names imports nothing, so flags can be checked before TensorFlow is imported. A module of the
+    project and a user's file register in the same way, with the decorator `register`. A module of the
+    project is also listed in `modules`, so that it is found without an import.
 
     Args:
-        kind: what is registered, for errors: "architecture", "measure", ...
-        modules: name -> the module that registers it when it is imported.
-        check: called with (name, object) before it is registered; raises `ValueError` where something
-            is missing from it.
+        kind: the kind of object, for errors: "architecture", "measure", ...
+        modules: name -> the module that registers it when imported.
+        check: called with (name, object) before registration; raises `ValueError` if the object is
+            incomplete.
     """
 
     def __init__(
@@ -43,8 +43,9 @@ class Registry(Mapping[str, T], Generic[T]):
         self._origins: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[Any], Any]:
-        """Register a class or a function under `name` and return it (a decorator); raise `ValueError` if the
-        name is invalid or taken, or `check` refuses the object."""
+        """Register a class or a function under `name` and return it (a decorator).
+
+        Raise `ValueError` if the name is invalid or taken, or `check` rejects the object."""
         self.check_name(name)
 
         def add(thing: Any) -> Any:
@@ -58,7 +59,7 @@ class Registry(Mapping[str, T], Generic[T]):
         check_name(f"a {self.kind}", name)
 
     def add(self, name: str, thing: Any, origin: str) -> None:
-        """Register `thing`, which `origin` (module:name) defines; the same origin may do so again."""
+        """Register `thing`, which `origin` (module:name) defines. The same origin may register again."""
         taken = self._modules.get(name)
         if name in self._objects:
             taken = self._origins[name]
@@ -74,7 +75,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @property
     def outside(self) -> list[str]:
-        """The names that plug-ins registered: those that no module of the tree does."""
+        """Return the names that plug-ins registered, which no module of the project does."""
         return [name for name in self._objects if name not in self._modules]
 
     def __getitem__(self, name: str) -> T:
@@ -98,13 +99,13 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def origin(thing: Any) -> str:
-    """module:name; of what has none, such as a number, its class's: `check` refuses it, or nobody minds."""
+    """Return module:name. For objects without one, such as a number, it is their class's."""
     named = thing if hasattr(thing, "__module__") and hasattr(thing, "__qualname__") else type(thing)
     return f"{named.__module__}:{named.__qualname__}"
 
 
 def resolve(reference: Any) -> Any:
-    """Return the object of a lazy reference "package.module:attribute"; anything else stands for itself."""
+    """Return the object of a lazy reference "package.module:attribute", and anything else unchanged."""
     if not isinstance(reference, str):
         return reference
     module, _, attribute = reference.partition(":")

@@ -1,4 +1,4 @@
-"""Settings: what is predicted, and by what a model is judged. No TensorFlow here."""
+"""Settings: the type of prediction and its loss and measures. It needs no TensorFlow."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,22 +10,21 @@ from modtf.registry import Registry
 
 @dataclass(frozen=True)
 class Setting:
-    """One kind of target: which loss is minimised, and which measure says how well a model does.
+    """One type of target: the loss that is minimised, and the measure of performance.
 
     `loss` and `error` are functions of (target, output) in `keras.ops`, or lazy references
-    "package.module:function" to them. They give a number for every target; where the output has an axis that
-    the target lacks (logits), they reduce it. An error is a share, 0 or 1 for every target: results hold it
-    in %.
+    "package.module:function". They return a number for every target, and reduce an axis of the output that
+    the target lacks (logits). An error is 0 or 1 for every target; results hold its mean in percent.
 
     Args:
         name: in flags, tasks and results.
-        loss: what training minimises.
-        error: None where the setting has none.
+        loss: the loss that training minimises.
+        error: None if the setting has none.
         performance: the measure by which models are compared, "loss" or "error".
-        output_width: of a task, the numbers that a model gives per target, None for one without an axis;
+        output_width: maps a task to the model's numbers per target, None for one number without an axis;
             by default as many as the target has.
-        target_dtype: of targets, "float32" or "int32".
-        target: of what a rule gives, in the operations of any backend.
+        target_dtype: the dtype of targets, "float32" or "int32".
+        target: maps the output of a rule to the target, with the operations of any backend.
 
     Example:
         >>> SETTINGS["classification"].performance

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 EXAMPLES = "0.5,1,2 or 1e-5:1e-2 or 1e-5:1e-2:log"
-DIGITS = 4  # that matter of a number between two bounds
+DIGITS = 4  # significant digits of a number between two bounds
 
 
 @dataclass(frozen=True)
 class Values:
-    """Some values, of one kind: whole numbers, numbers, words, or True and False."""
+    """Values of one type: whole numbers, numbers, words, or True and False."""
 
     values: tuple[Any, ...]
 
@@ -25,7 +25,7 @@ class Values:
         return next(known for known in self.values if known == value)
 
     def spread(self, points: int) -> "Values":
-        """Itself: these values, whatever the number."""
+        """Return the same values, whatever the number."""
         return self
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers from `low` to `high`: whole ones where both are; `log`: each factor is as likely."""
+    """All numbers from `low` to `high`, whole ones if both are; with `log`, on a logarithmic scale."""
 
     low: float
     high: float
@@ -56,7 +56,7 @@ class Range:
         return min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
 
     def spread(self, points: int) -> Values:
-        """So many values, evenly spaced, the bounds among them; fewer where whole numbers repeat."""
+        """Return this many values, evenly spaced and including the bounds; fewer if whole numbers repeat."""
         shares = [i / (points - 1) for i in range(points)] if points > 1 else [0.5]
         if self.log:
             found = [self.low * (self.high / self.low) ** share for share in shares]
@@ -75,7 +75,7 @@ def parse_axis(text: str) -> Axis:
     """Parse the values to try: values with commas between; or low:high, or low:high:log for numbers.
 
     Raises:
-        ValueError: on any other text.
+        ValueError: if the text has another format.
 
     Example:
         >>> parse_axis("0.5,1,2").values
@@ -99,7 +99,7 @@ def parse_axis(text: str) -> Axis:
 
 
 def parse_named(text: str) -> tuple[str, Axis]:
-    """Parse NAME=VALUES, see `parse_axis`; raise `ValueError` on another text."""
+    """Parse NAME=VALUES, see `parse_axis`. Raise `ValueError` for other text."""
     name, equals, values = str(text).partition("=")
     if not (name and equals):
         raise ValueError(f"{text!r}: expected NAME=VALUES, with values such as {EXAMPLES}.")

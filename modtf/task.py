@@ -16,20 +16,20 @@ FIELDS = ("arch", "setting", "num_rules", "data_seed")
 
 @dataclass(frozen=True, init=False, repr=False)
 class Task:
-    """A rule-based task: every token has one of `num_rules` rules, and the rule gives its label.
+    """A rule-based task. Every token has one of `num_rules` rules, and the rule determines its label.
 
     Args:
-        arch: name of the family: which rules, and which network they suit: mlp, mha, rnn,
+        arch: the name of the family, which sets the rules and the default network: mlp, mha, rnn,
             vqa_mnist, corruptions or a registered one.
-        setting: "regression", "classification": whether the output is at least 0, or another that the
-            family has, see `modtf.settings`; the family's first by default.
-        num_rules: R, at least 2; where the family fixes it, it can be left out.
-        data_seed: which task of its kind; 0-4 are the published ones.
-        **options: the family's own, such as `search="v2"` (mha) or `target="state"` (rnn); they are
+        setting: "regression"; "classification", whether the output is at least 0; or another setting of the
+            family, see `modtf.settings`. The default is the family's first.
+        num_rules: R, at least 2; optional if the family fixes it.
+        data_seed: the number of the task within its type; 0-4 are the published ones.
+        **options: the family's own options, such as `search="v2"` (mha) or `target="state"` (rnn). They are
             attributes of the task.
 
     Raises:
-        ValueError: on an unknown value, or a combination that has no meaning.
+        ValueError: if a value is unknown, or a combination is invalid.
 
     Example:
         >>> Task(setting="classification", num_rules=8, data_seed=2).name
@@ -63,7 +63,7 @@ class Task:
             raise ValueError(
                 f"num_rules={num_rules!r}, but the tasks of arch={arch!r} have {fixed}. Leave it out."
             )
-        seed = check_integer("data_seed", data_seed, 0, 2**32 - 1)  # as NumPy's first generator has them
+        seed = check_integer("data_seed", data_seed, 0, 2**32 - 1)  # the range of NumPy's RandomState
         numbers = check_integer("num_rules", num_rules, 2), seed
         values = arch, setting, *numbers, tuple(complete.items())
         for name, value in zip((*FIELDS, "options"), values, strict=True):
@@ -87,7 +87,7 @@ class Task:
 
     @property
     def named_options(self) -> dict[str, Any]:
-        """The options that tell the task from others: those always named, and those not at their default."""
+        """The options that identify the task: those always named, and those not at their default."""
         given = dict(self.options)
         return {
             option.name: given[option.name]
@@ -97,7 +97,7 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """Family, options and setting: "mlp_regression", "mha_v2_classification", ..."""
+        """The family, options and setting: "mlp_regression", "mha_v2_classification", ..."""
         shown = {option.name: option for option in self.family.options}
         options = (shown[name].show(value) for name, value in self.named_options.items())
         return "_".join([self.arch, *options, self.setting])
@@ -124,7 +124,7 @@ class Task:
 
     @property
     def output_width(self) -> int | None:
-        """Numbers that a model gives per target, None for a plain number; `target_width`, or classes."""
+        """The model's numbers per target: None for a plain number, else `target_width` or the classes."""
         return SETTINGS[self.setting].output_width(self)
 
     @property
@@ -147,7 +147,7 @@ class Task:
         members.
 
         Args:
-            num_tokens: N of a sequence; that of training by default.
+            num_tokens: N of a sequence; by default the length in training.
 
         Example:
             >>> Task().example_shapes()
@@ -164,12 +164,12 @@ class Task:
 
     @property
     def performance(self) -> str:
-        """The measure of how well a model does: "loss" or "error"."""
+        """The performance measure: "loss" or "error"."""
         return self.family.performance_measure(self.setting)
 
     @property
     def places(self) -> dict[str, Place]:
-        """The routed layers of its models by name; the only one's is "" where the family names none."""
+        """The routed layers of its models by name. A single layer has the name "" if the family gives none."""
         only = {"": Place("", self.num_rules, self.family.rule_names(self))}
         return dict(self.family.places(self) or only)
 
@@ -179,7 +179,7 @@ class Task:
         return self.replace(data_seed=0)
 
     def replace(self, **changes: Any) -> "Task":
-        """Another task with other values: `task.replace(data_seed=1)`."""
+        """Return a copy with other values: `task.replace(data_seed=1)`."""
         return Task(**{**self.to_dict(), **changes})
 
     def to_dict(self) -> dict[str, Any]:
@@ -187,11 +187,11 @@ class Task:
         return {**{name: getattr(self, name) for name in FIELDS}, **dict(self.options)}
 
     def identity(self) -> dict[str, Any]:
-        """Return the scientific definition of the task: it enters every random number.
+        """Return the scientific definition of the task, which enters every random number.
 
-        An option at its default counts only where it is always named, so that the numbers of old tasks stay
-        what they are when a family gets an option. For the same reason "search" stands in every identity.
-        An option that is not `keyed` never counts.
+        An option at its default counts only if it is always named. The numbers of old tasks then stay the
+        same when a family gains an option. For the same reason "search" is in every identity. An option that
+        is not `keyed` never counts.
         """
         values = {name: getattr(self, name) for name in FIELDS}
         keyed = {option.name for option in self.family.options if option.keyed}

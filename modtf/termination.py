@@ -1,4 +1,4 @@
-"""Ends a process in order when the system asks it to: SIGTERM, from a scheduler, a container or `kill`."""
+"""The orderly end of a process on SIGTERM, from a scheduler, a container or `kill`."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ TERMINATED = 128 + signal.SIGTERM  # exit status
 
 
 class Terminated(SystemExit):
-    """The process was sent SIGTERM; what it works on is saved on the way out."""
+    """An exception for a process that received SIGTERM. Its work is saved on the way out."""
 
     def __init__(self) -> None:
         super().__init__(TERMINATED)
@@ -20,11 +20,11 @@ class Terminated(SystemExit):
 
 @contextmanager
 def exit_on_sigterm() -> Iterator[None]:
-    """Within, the first SIGTERM raises `Terminated` in the main thread, and later ones are ignored.
+    """Raise `Terminated` in the main thread at the first SIGTERM in the context, and ignore later ones.
 
-    As Ctrl-C does, it waits for the end of a call outside Python, such as compiling. Only the main thread can
-    do this; elsewhere nothing is changed. Python drops what is raised in a destructor, as TensorFlow's
-    functions have: there the signal, or Ctrl-C, comes again.
+    As with Ctrl-C, it waits for the end of a call outside Python, such as compiling. Only the main thread can
+    do this; in other threads nothing changes. Python drops exceptions raised in a destructor, which
+    TensorFlow's functions have. The signal, or Ctrl-C, is then sent again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -49,5 +49,5 @@ def exit_on_sigterm() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = hook
-        if signal.getsignal(signal.SIGTERM) is raise_once:  # else the process ends
+        if signal.getsignal(signal.SIGTERM) is raise_once:  # otherwise the process ends
             signal.signal(signal.SIGTERM, before)

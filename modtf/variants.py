@@ -1,4 +1,4 @@
-"""Variants: what a family compares. No TensorFlow here: a trainer is a lazy reference."""
+"""Variants, which a family compares. It needs no TensorFlow: a trainer is a lazy reference."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,24 +6,24 @@ from typing import Any
 
 from modtf.checks import check_attributes, check_name, check_options
 
-TRAINER = "modtf.training.plain:plain"  # of a variant that names no trainer
-ROUTER = "router."  # before the names of a router's options among those of a model
+TRAINER = "modtf.training.plain:plain"  # the default trainer
+ROUTER = "router."  # prefix of a router's options among a model's
 
 
 @dataclass(frozen=True)
 class Variant:
-    """The definition of a variant: what is trained under its name.
+    """The definition of a variant: the model and trainer of a name.
 
     Args:
         name: in flags, cells and results.
-        title: what a reader calls it; the name by default.
-        router: the registered router, or registered model, that runs; the one of the same name by default.
-        model: options that it always has, the architecture's by their names and the router's as
-            "router.NAME"; who builds the variant cannot give them others.
-        trainer: how it is trained: a function of a context, see `modtf.training.trainer`, or a lazy reference
-            "package.module:function" to one; by default on the "train" stream of its task, from start to end,
-            after a start for its router where that is asked for.
-        by_default: whether commands and studies run it where nobody says which.
+        title: the name for readers; by default `name`.
+        router: the registered router, or registered model, to use; by default the one of the same name.
+        model: fixed options, the architecture's by their names and the router's as "router.NAME". Callers
+            cannot change them.
+        trainer: a function of a context, see `modtf.training.trainer`, or a lazy reference
+            "package.module:function" to one. The default trains on the "train" stream of the task, from start
+            to end, after a warm start of the router if requested.
+        by_default: whether commands and studies run it by default.
 
     Example:
         >>> Variant("two_of_all", "2 of all", router="top_k", model={"router.k": 2}).router
@@ -50,8 +50,9 @@ class Variant:
             )
 
     def options(self, router: Mapping[str, Any], model: Mapping[str, Any]) -> tuple[dict, dict]:
-        """Return the options of router and model, with those that the variant fixes; raise `ValueError` on
-        one of these."""
+        """Return the options of router and model, including those that the variant fixes.
+
+        Raise `ValueError` if a fixed option is given."""
         given = {**{ROUTER + name: value for name, value in router.items()}, **model}
         fixed: Mapping[str, Any] = self.model or {}
         for name in given:
@@ -65,5 +66,5 @@ class Variant:
         return {**of_router, **router}, {**of_model, **model}
 
 
-#: from least to most informed: what commands and studies run where nobody says which
+#: from least to most informed: the default of commands and studies
 PUBLISHED = tuple(map(Variant, ("monolithic", "modular", "modular_op", "gt_modular")))
