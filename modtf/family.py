@@ -110,7 +110,7 @@ class Family:
         return self.num_training_tokens
 
     def target_width(self, task: "Task") -> int | None:
-        """The width of a target; None if it is one number without an axis."""
+        """Return the width of a target; None if it is one number without an axis."""
         return None
 
     def num_classes(self, task: "Task") -> int:

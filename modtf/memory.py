@@ -61,7 +61,7 @@ def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int
 def batch_bytes(
     task: Task, members: int, batch_size: int, num_tokens: int | None = None, layer: int = 0
 ) -> int:
-    """Return the bytes of one batch: a population's inputs, rules and targets, and a layer of `layer` units."""
+    """Return the bytes of one batch: a population's inputs, rules, targets, and a layer of `layer` units."""
     family, tokens = task.family, num_tokens or task.family.num_tokens(task)
     inputs = (
         np.dtype(family.input_dtype).itemsize * task.token_width * (tokens if family.inputs_by_token else 1)

@@ -169,7 +169,7 @@ class Task:
 
     @property
     def places(self) -> dict[str, Place]:
-        """The routed layers of its models by name. A single layer has the name "" if the family gives none."""
+        """The routed layers of its models by name; "" is the name of an unnamed single layer."""
         only = {"": Place("", self.num_rules, self.family.rule_names(self))}
         return dict(self.family.places(self) or only)
 
