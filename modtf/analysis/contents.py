@@ -57,8 +57,9 @@ def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) ->
 
 
 def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
-    """Return how a checkpoint was measured, a line for each family whose protocols agree:
+    """Return how a checkpoint was measured, one line for all families with the same protocol.
 
+    Example line:
     "mlp: checkpoint tail: mean of 10 evaluations in the last 10% of training, each on 10,000 new ..."
     """
     lines: dict[str, list[str]] = {}
@@ -92,15 +93,15 @@ def whole_kinds(cells: Sequence[CellFolder], planned: Sequence[Cell]) -> list[Ce
 
 
 def find_missing(directory: Source) -> pd.DataFrame:
-    """Return the cells that were requested and are absent: every command writes down its cells before it
-    begins.
+    """Return the requested cells that are absent. Every command records its cells before it begins.
 
     Returns:
-        One row per such cell: the columns of `CELL`, "" and 0 where a damaged config does not tell, `status`
-        ("damaged", "failed" or "unfinished") and `detail`. No rows when nothing is missing.
+        One row per absent cell: the columns of `CELL` ("" and 0 if a damaged config lacks them), `status`
+        ("damaged", "failed" or "unfinished") and `detail`. No rows if nothing is missing.
 
     Raises:
-        FileNotFoundError, ValueError: as `find_cells`.
+        FileNotFoundError: as `find_cells`.
+        ValueError: as `find_cells`.
     """
     cells = [cell for cell in find_cells(directory) if not cell.is_finished]
     rows = [(*cell.cell.values(), *_why(cell)) for cell in cells]

@@ -1,9 +1,9 @@
-"""Means with intervals over data seeds, the sample of a study, refusing to average over what was not named.
+"""Means with intervals over data seeds, the sample of a study. It averages only over named columns.
 
-A data seed draws the rules of a task, from the same random numbers whatever the number of rules, setting,
-family and width: models that share it are no independent evidence. So everything is averaged within a data
-seed first; then one Student's t interval is taken over the data seeds. docs/statistics.md says how often it
-is right.
+A data seed draws the rules of a task, from the same random numbers for any R, setting, family and width.
+Models that share a data seed are therefore not independent. So each data seed is averaged first. Then one
+Student's t interval is taken over the data seeds. docs/statistics.md reports how often the interval contains
+the true value.
 """
 
 from collections.abc import Sequence
@@ -18,24 +18,24 @@ from modtf.results.schema import CELL, SCORE
 
 LEVEL = 0.95
 UNIT = "data_seed"
-MIN_TASKS = 3  # with fewer, no interval means anything
+MIN_TASKS = 3  # an interval from fewer tasks is meaningless
 STATISTICS = ("mean", "low", "high", "num_tasks", "num_models", "num_missing")
-#: what a mean within a data seed weighs alike, whatever the number of seeds behind each of its values
+#: each value of these has the same weight within a data seed, however many seeds are behind it
 FACTORS = (*CELL, *SCORE, "step", "distribution")
-#: what two models of one mean must share, unless it is named in `over`
+#: models in one mean must agree in these, except for columns named in `over`
 IDENTITY = (*CELL, *SCORE, "step", "protocol", "distribution")
 
 
 def t_interval(
     mean: ArrayLike, deviation: ArrayLike, count: ArrayLike, level: float = LEVEL
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Student's t interval of a mean.
+    """Return Student's t interval of a mean.
 
     Args:
-        mean, deviation, count: of the sample, arrays of one shape; the deviation with n - 1.
+        mean, deviation, count: of the sample, arrays of one shape; the deviation divides by n - 1.
 
     Returns:
-        low, high; NaN where there is one value or none.
+        low, high; NaN for fewer than two values.
 
     Example:
         >>> [round(float(x), 2) for x in t_interval(2.0, 1.0, 3)]
@@ -48,10 +48,10 @@ def t_interval(
 
 
 def data_seed_means(frame: pd.DataFrame, by: Sequence[str] = (), value: str = "value") -> pd.DataFrame:
-    """Return the sample: a `value` per combination of `by` and data seed, over seeds first, then over all
-    else.
+    """Return the sample: one `value` per combination of `by` and data seed.
 
-    Values that are not finite, such as the loss of a model that diverged, are left out.
+    It averages over seeds first, then over the rest. Values that are not finite are left out, such as the
+    loss of a model that diverged.
     """
     by = list(by)
     frame = frame[np.isfinite(frame[value].to_numpy(np.float64))]
@@ -69,7 +69,7 @@ def intervals(
 ) -> pd.DataFrame:
     """Return the mean of `value` for every combination of `by`, with its interval over data seeds.
 
-    All other columns of a cell are averaged over, their combinations weighing the same within a data seed.
+    All other columns of a cell are averaged; their combinations have the same weight within a data seed.
 
     Returns:
         The columns of `by`, then mean, low, high, num_tasks (data seeds), num_models (values used)
@@ -91,7 +91,7 @@ def intervals(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction for many looks: the smallest p times their number, the next times one fewer, ...
+    """Return p values after Holm's correction: the smallest times their number, the next times one fewer, ...
 
     NaN stays NaN.
 
@@ -115,10 +115,10 @@ def summarise(
     value: str = "value",
     level: float = LEVEL,
 ) -> pd.DataFrame:
-    """Mean and interval over data seeds: all models of a data seed are averaged first.
+    """Return mean and interval over data seeds. All models of a data seed are averaged first.
 
     Args:
-        frame: as `Study.results`, `load_results` or `load_history` gives it, or a part of it.
+        frame: `Study.results`, the table of `load_results` or `load_history`, or a part of one.
         by: columns; each combination of their values becomes a row.
         over: columns of a cell or a score to average over on purpose, for example ["num_rules"].
         value: the column to average.
@@ -126,11 +126,11 @@ def summarise(
 
     Returns:
         The columns of `by`, then mean, low, high, num_tasks, num_models, num_missing. low and high are
-        NaN for one data seed: nothing is known of others then.
+        NaN for one data seed, which says nothing about other tasks.
 
     Raises:
-        ValueError: if a column is unknown or its values are no numbers, or a row would average over different
-            settings, widths, conditions, protocols or the like that `over` does not name.
+        ValueError: if a column is unknown or not numeric, or if a row would average over different settings,
+            widths, conditions, protocols or similar columns that `over` does not name.
 
     Example:
         >>> rows = frame.query("measure == 'alignment' and checkpoint == 'tail'")  # doctest: +SKIP

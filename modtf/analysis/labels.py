@@ -10,7 +10,7 @@ from modtf.families import FAMILIES, Family, Option
 from modtf.results.schema import KIND
 from modtf.task import Task
 
-RANDOM = "random"  # the row of modules picked at random, behind all variants
+RANDOM = "random"  # the row of random routing, after all variants
 CHECKPOINT_WORDS = {
     "tail": "the mean over evaluations at the end of training",
     "last": "after the last step",
@@ -22,7 +22,7 @@ Key = tuple[str, ...]
 
 def variant_label(variant: str, model_options: str = "") -> str:
     """Return a variant and its options: "modular", "modular (modules=16)"."""
-    options = model_options.replace(", ", ",").replace(",", ", ")  # tuples among them have blanks
+    options = model_options.replace(", ", ",").replace(",", ", ")  # tuples already contain ", "
     return f"{variant} ({options})" if options else variant
 
 
@@ -46,7 +46,7 @@ def said_by_families(frame: pd.DataFrame, attribute: str) -> str:
 
 
 def parse_options(text: str) -> dict[str, str]:
-    """Options as results name them.
+    """Return the options in the form that results use.
 
     Example:
         >>> parse_options("question=attribute,rounds=5")
@@ -83,7 +83,7 @@ def _options(family: Family, text: str) -> Iterator[tuple[str, tuple[Option, Any
 
 
 def kind_label(arch: str, setting: str, task_options: str = "") -> str:
-    """Return the name of a task type, over which nothing may be averaged without asking.
+    """Return the name of a task type. Different task types are averaged only on request.
 
     Example:
         >>> kind_label(*study.kinds[0])  # doctest: +SKIP
@@ -111,13 +111,12 @@ def categorise(
     words: Callable[..., str],
     order: Callable[[Iterable[Key]], list[Key]] | None = None,
 ) -> pd.Categorical:
-    """Return a name for every row:
+    """Return a name for every row: `words` of the values of the columns `by`, as text.
 
-    `words` of the values of some columns, as text, in the `order` of these values; by default the order of
-    the columns.
+    The categories follow the `order` of these values; by default the order of the columns.
     """
     by = list(by)
-    keys = frame[by].drop_duplicates()  # as ngroup counts them without sorting: by first appearance
+    keys = frame[by].drop_duplicates()  # by first appearance, the order of ngroup without sorting
     found, ordered = (
         [tuple(map(str, key)) for key in some.itertuples(index=False, name=None)]
         for some in (keys, keys.sort_values(by))

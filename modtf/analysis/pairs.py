@@ -16,19 +16,20 @@ from modtf.checks import check_choice
 from modtf.metrics import smaller_is_better
 from modtf.results.schema import CELL, KIND, SCORE
 
-MODEL = ("variant", "model_options")  # what two variants of a pair may differ in
+MODEL = ("variant", "model_options")  # two variants of a pair may differ in these
 SAME = tuple(name for name in (*CELL, *SCORE, "distribution") if name not in MODEL)
 MATCH = (*(name for name in CELL if name not in MODEL), "data_seed", "seed", *SCORE, "distribution", "step")
 SCORED = [*KIND, "num_rules", "measure", "condition", "distribution"]
-ENDS = {"": "mean", "_low": "low", "_high": "high"}  # of the names of columns
-NO_CONDITION = "activation"  # the `distribution` of a measure of activation
+ENDS = {"": "mean", "_low": "low", "_high": "high"}  # suffixes of column names
+NO_CONDITION = "activation"  # the `distribution` of activation measures
 GAINED = ["variant", "kind", *SCORED, "gain", "low", "high", "p", "p_corrected"]
 GAINED += ["num_tasks", "num_models", "num_missing"]
 
 
 def next_informed(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """(variant, the next less informed one) of those of a family that are there; where fewer than two of its
-    own are, (variant, the first of all)."""
+    """Return pairs (variant, next less informed variant) of each family in the frame.
+
+    With fewer than two variants of the family itself: (variant, the first of all)."""
     pairs: list[tuple[str, str]] = []
     for arch, rows in frame.groupby("arch", observed=True):
         there = rows["variant"].drop_duplicates().sort_values().tolist()
@@ -38,12 +39,12 @@ def next_informed(frame: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def match_members(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """Models of two variants that agree in everything else, task and seed included, side by side.
+    """Return models of two variants that agree in everything else, task and seed included, side by side.
 
     Returns:
-        What they agree in, then `value_first`, `value_second`, `gain` (by how much the first is better, in
-        the unit of the measure) and `advantage` (gain divided by the larger of the two magnitudes: 0.2 is a
-        loss 20% below the other's, -0.2 one that the other undercuts by 20%; 0 where both are 0).
+        The shared columns, then `value_first`, `value_second`, `gain` (how much better the first is, in the
+        unit of the measure) and `advantage` (gain divided by the larger magnitude of the two). An advantage
+        of 0.2 is a loss 20% below the second's. -0.2 means the second's is 20% lower. 0 if both are 0.
 
     Raises:
         ValueError: if a variant holds a model more than once.
@@ -66,7 +67,7 @@ def match_members(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
 
 
 def as_ratio(reduction: float) -> float:
-    """Return first / second of two losses, from the reduction relative to the larger of them.
+    """Return first / second of two losses, given the reduction relative to the larger loss.
 
     Example:
         >>> as_ratio(0.2), as_ratio(-0.2)
@@ -102,23 +103,23 @@ def compare_pairs(
     over: Sequence[str] = (),
     level: float = LEVEL,
 ) -> pd.DataFrame:
-    """Paired comparisons of variants: same task, same seed.
+    """Compare pairs of variants on the same task and seed.
 
     Args:
         frame: rows of `Study.results`, of registered measures.
-        pairs: (first, second); positive numbers speak for the first. By default every variant of a
-            family and the next less informed one.
+        pairs: (first, second); positive numbers favour the first. By default every variant of a family and
+            the next less informed one.
         by: columns; each combination of their values becomes a row per pair.
-        over: columns to average over on purpose. Gains then mix scales: read the advantage.
+        over: columns to average over on purpose. Gains then mix scales, so read the advantage.
 
     Returns:
         first, second, the columns of `by`, gain, gain_low, gain_high (difference in the measure's unit),
         advantage, advantage_low, advantage_high (relative, -1..1), effect_size (mean gain divided by its
-        standard deviation over pairs), wins (share of pairs won, ties half), num_tasks, num_models
+        standard deviation over pairs), wins (share of pairs won, a tie counts half), num_tasks, num_models
         (pairs), num_missing.
 
     Raises:
-        ValueError: if a row would average over what `over` does not name.
+        ValueError: if a row would average over a column that `over` does not name.
     """
     by = [name for name in by if name in frame]
     tables = []
@@ -148,7 +149,7 @@ def _effect_size(matched: pd.DataFrame, by: list[str]) -> np.ndarray:
 
 
 def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEVEL) -> pd.DataFrame:
-    """By how much every variant is better than `baseline`: performance, collapse and specialisation.
+    """Return how much better every variant is than `baseline`: performance, collapse and specialisation.
 
     Args:
         frame: rows of `Study.results`.
@@ -156,16 +157,16 @@ def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEV
         level: of the intervals over data seeds.
 
     Returns:
-        A row per variant, kind, R and score: variant, kind, the columns of `KIND`, num_rules, measure,
-        condition, distribution ("in distribution", "out of distribution", "activation"), gain, low, high
-        (positive: better than the baseline; of a loss or error the difference as a share of the larger of
-        both, -1..1, of a measure of activation in its unit; widths averaged), p (two-sided, of none),
-        p_corrected (Holm, over the variants that are compared in a score), num_tasks, num_models (pairs),
-        num_missing; of models with several routed layers also place. p needs three tasks. Empty if nothing
-        was run on the same tasks and seeds.
+        A row per variant, task type, R and score: variant, kind, the columns of `KIND`, num_rules, measure,
+        condition, distribution ("in distribution", "out of distribution", "activation"), gain, low, high, p
+        (two-sided, of no gain), p_corrected (Holm, over the variants compared in a score), num_tasks,
+        num_models (pairs), num_missing; for models with several routed layers also place. A positive gain
+        is better than the baseline. The gain of a loss or error is relative to the larger of both, -1..1;
+        the gain of an activation measure is in its unit. Widths are averaged. p needs three tasks. The
+        table is empty if no two variants share tasks and seeds.
 
     Raises:
-        ValueError: if the rows hold no such variant, or families that have other references.
+        ValueError: if the rows lack that variant, or their families have different references.
 
     Example:
         >>> against(study.results).query("measure == 'collapse_worst'")  # doctest: +SKIP
@@ -192,12 +193,12 @@ def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEV
 def two_sided(
     table: pd.DataFrame, level: float = LEVEL, *, columns: Sequence[str] = ("gain", "low", "high")
 ) -> NDArray[np.float64]:
-    """Return the probability of a mean as far from 0, if the true one is 0; NaN for fewer than three tasks.
+    """Return the p value of a mean this far from 0 if the true mean is 0; NaN for fewer than three tasks.
 
     Args:
         table: a row per mean, with the column `num_tasks`.
         level: of the intervals.
-        columns: the mean, and the ends of its interval.
+        columns: the mean and the two ends of its interval.
 
     Example:
         >>> low, high = t_interval(2.0, 1.0, 3)
@@ -208,19 +209,19 @@ def two_sided(
     value, low, high = (table[name].to_numpy(float) for name in columns)
     number = table["num_tasks"].to_numpy(float)
     freedom = np.where(number >= MIN_TASKS, number - 1, np.nan)
-    reach = t_interval(0.0, np.sqrt(np.maximum(number, 1)), number, level)[1]  # of the interval, in errors
+    reach = t_interval(0.0, np.sqrt(np.maximum(number, 1)), number, level)[1]  # half-width in standard errors
     half = (high - low) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = np.abs(value) * reach / half
-    distance = np.where(np.isnan(distance) & (half == 0), 0.0, distance)  # equal in every task
+    distance = np.where(np.isnan(distance) & (half == 0), 0.0, distance)  # 0 in every task
     return 2 * stats.t.sf(distance, freedom)
 
 
 def as_one_family(compared: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
-    """Return paired comparisons with `p`, two-sided, of no gain, and `p_corrected`: by Holm, for all rows.
+    """Return paired comparisons with `p` (two-sided, of no gain) and `p_corrected` (Holm, over all rows).
 
     Args:
-        compared: what `compare_pairs` gives; rows of fewer than three tasks have no p.
+        compared: the table of `compare_pairs`; p is NaN for rows with fewer than three tasks.
         level: of its intervals.
     """
     p = two_sided(compared, level, columns=("gain", "gain_low", "gain_high"))

@@ -14,9 +14,9 @@ UNIT = (*KIND, "num_rules", "width", "data_seed", "distribution", "measure")
 
 
 def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataFrame:
-    """One vote for each task of each cell and condition.
+    """Return one vote for each task of each cell and condition.
 
-    A task votes only where every variant is there; variants are averaged over the seeds that all of them
+    A task votes only if every variant was run on it. Variants are averaged over the seeds that all of them
     have, so that no variant profits from an easier seed. Variants that tie share the vote.
 
     Args:
@@ -27,7 +27,7 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataF
         The columns of `UNIT`, `variant`, `vote` (0..1, they sum to 1) and `num_seeds`.
 
     Raises:
-        ValueError: if a model is there twice, for example for two checkpoints or protocols.
+        ValueError: if a model appears twice, for example for two checkpoints or protocols.
     """
     variants = known_variants(rows["arch"].unique()) if variants is None else list(variants)
     rows = rows[rows["variant"].isin(variants) & np.isfinite(rows["value"])]
@@ -52,10 +52,10 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataF
 
 
 def rank(cast: pd.DataFrame, by: Sequence[str] = ("distribution",), level: float = LEVEL) -> pd.DataFrame:
-    """Return the share of the `votes` of every variant, for each combination of `by`, columns of `UNIT`.
+    """Return each variant's share of the `votes`, for every combination of `by`, which are columns of `UNIT`.
 
     Returns:
-        The columns of `by`, variant, share (every data seed weighs the same), low, high, num_tasks,
+        The columns of `by`, variant, share (every data seed has the same weight), low, high, num_tasks,
         num_votes.
     """
     table = intervals(cast, [*by, "variant"], "vote", level)
@@ -69,8 +69,8 @@ def rank(cast: pd.DataFrame, by: Sequence[str] = ("distribution",), level: float
 def share_error(share: pd.Series, num_votes: pd.Series) -> pd.Series:
     """Return the smallest standard error of a share of votes.
 
-    Three tasks that all vote alike have no spread, yet do not prove that the fourth would. So the error is at
-    least that of as many independent votes, with one vote more on each side.
+    Three tasks that all vote alike have no spread, but they do not prove that a fourth would agree. So the
+    error is at least that of as many independent votes, with one vote added on each side.
     """
     smoothed = (share * num_votes + 1) / (num_votes + 2)
     return np.sqrt(smoothed * (1 - smoothed) / num_votes)

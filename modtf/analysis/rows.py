@@ -12,13 +12,13 @@ IN, OUT = "in distribution", "out of distribution"
 
 
 def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
-    """Return the loss of regression and the error of classification, or another performance of a family.
+    """Return the performance: the loss of regression, the error of classification, or a family's own measure.
 
     Args:
-        frame: as `load_results` or `load_history` gives it.
-        headline: keep only two conditions and name them in a new column `distribution`: "in distribution"
-            is that of training, "out of distribution" the family's headline: a condition, or the mean over
-            a group of them.
+        frame: the table of `load_results` or `load_history`.
+        headline: keep two conditions only and name them in a new column `distribution`. "in distribution"
+            is the training condition. "out of distribution" is the family's headline: one condition, or the
+            mean over a group of conditions.
 
     Example:
         >>> performance_rows(frame).distribution.unique()  # doctest: +SKIP
@@ -52,9 +52,9 @@ def activation_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def random_at_places(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the measures of random routing at the routed layers of models of one task type and R:
+    """Return the measures of random routing at the routed layers of models of one task type and R.
 
-    place, num_modules, measure, value, for every place's own R and every M of the `activation_rows`.
+    Columns: place, num_modules, measure, value, for each layer's own R and every M of `activation_rows`.
     """
     arch, setting, options = frame[["arch", "setting", "task_options"]].astype(str).iloc[0]
     num_rules = int(frame["num_rules"].iloc[0])
@@ -70,14 +70,14 @@ def random_at_places(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def random_baseline(num_rules: Iterable[int], num_modules: Iterable[int] | None = None) -> pd.DataFrame:
-    """Return the measures of random routing, the last row of tables and figures: no training, no seeds.
+    """Return the measures of random routing, the last row of tables and figures; nothing is trained.
 
     Args:
-        num_rules: R of some models.
-        num_modules: M of each; R by default.
+        num_rules: the R of some models.
+        num_modules: the M of each; R by default.
 
     Returns:
-        num_rules, num_modules, variant ("random", or "random (12 modules)" where M is not R), measure, value.
+        num_rules, num_modules, variant ("random", or "random (12 modules)" if M is not R), measure, value.
 
     Example:
         >>> random_baseline([2]).set_index("measure").value["alignment"]

@@ -21,23 +21,22 @@ if TYPE_CHECKING:
 
 
 class Study(TrainedModels):
-    """Results of cells that may be compared: one protocol for every kind of task, one checkpoint.
+    """Results of cells that may be compared: one protocol for every task type, one checkpoint.
 
-    Variants may have learning rates of their own, found by tuning; all else of the protocol is the same.
-    A variant that was run with options has a name of its own here, "modular (modules=16)"; the column
-    `router` keeps the plain one.
+    Variants may have their own tuned learning rates; the rest of the protocol is the same. A variant that
+    was run with options has its own name, "modular (modules=16)". The column `router` keeps the plain name.
 
     Args:
-        results: as `load_results` gives it.
-        history: as `load_history` gives it; read from `cells` when it is first asked for, if not given.
-        checkpoint: "tail", "last", "best" or "pooled", which is the mean of last and best; by default what
-            the families say, "tail" for those of the paper.
-        protocols: keep the cells of these protocols only.
-        cells: where the results come from.
+        results: the table of `load_results`.
+        history: the table of `load_history`; by default it is read from `cells` on first use.
+        checkpoint: "tail", "last", "best" or "pooled" (the mean of last and best). By default the families
+            choose: "tail" (final checkpoints, averaged) for those of the paper.
+        protocols: keep only the cells of these protocols.
+        cells: the cells that the results come from.
         level: of all intervals.
 
     Raises:
-        ValueError: if the results hold no such checkpoint or protocol, or a kind was trained in several ways.
+        ValueError: if the results lack the checkpoint or protocol, or one task type has several protocols.
 
     Example:
         >>> study = modtf.Study.read("runs")  # doctest: +SKIP
@@ -53,15 +52,15 @@ class Study(TrainedModels):
         level: float = LEVEL,
         progress: Progress = iter,
     ) -> "Study":
-        """Read all finished cells in one folder or several; name damaged ones and leave them out.
+        """Read all finished cells in one or several folders; name damaged cells and leave them out.
 
         Args:
-            folders: where training wrote, or archives of it; cells may lie at any depth.
+            folders: output folders of training, or archives of them; cells may lie at any depth.
             checkpoint, protocols, level: see `Study`.
             progress: wraps the list of cells, for example `tqdm`.
 
         Raises:
-            FileNotFoundError: if a folder does not exist or holds no cell.
+            FileNotFoundError: if a folder does not exist or holds no cells.
             ValueError: if no cell is finished, or the cells cannot be compared.
         """
         cells = find_cells(folders)
@@ -83,7 +82,7 @@ class Study(TrainedModels):
     def summary(
         self, by: Sequence[str] = (*CELL, *SCORE), over: Sequence[str] = (), **chosen: Any
     ) -> pd.DataFrame:
-        """`modtf.summarise` of the results that match `chosen`, with the intervals of the study.
+        """Return `modtf.summarise` of the results that match `chosen`, with the study's level of intervals.
 
         Example:
             >>> study.summary(["variant", "num_rules"], ["width"], measure="alignment")  # doctest: +SKIP
@@ -109,13 +108,13 @@ class Study(TrainedModels):
         """Draw the pictures of one registered figure.
 
         Args:
-            name: of `modtf.analysis.figures.FIGURES`.
+            name: a key of `modtf.analysis.figures.FIGURES`.
             **choice: fields of `modtf.analysis.figures.Choice`, such as `data_seed=1`.
 
         Raises:
-            NothingToDraw: if the study holds nothing for it; the message says what is missing.
+            NothingToDraw: if the study lacks the data for it; the message says what is missing.
         """
-        from modtf.analysis.figures import FIGURES, Choice  # with the libraries that draw
+        from modtf.analysis.figures import FIGURES, Choice  # only now: it imports the plotting libraries
 
         return list(FIGURES[name](self, Choice(**choice)))
 

@@ -24,23 +24,22 @@ from modtf.results.schema import KIND
 from modtf.training.arithmetic import epochs_of
 
 BY = ["variant", "column"]
-ONE = (*KIND, "num_rules", "width")  # a table compares models that agree in these
+ONE = (*KIND, "num_rules", "width")  # models in one table must agree in these
 SHORT = {"inverse_mutual_information": "inverse MI"}
 PERCENT = ("error",)  # measures in percent
 
 
 def results_table(frame: pd.DataFrame, level: float = LEVEL) -> str:
-    """Rows of variants, columns of performance and measures: mean +- half the interval over tasks.
+    """Return a text table: a row per variant, mean +- half the interval over tasks of each measure.
 
     Raises:
-        ValueError: if `frame` holds several kinds of task, R, widths or checkpoints.
+        ValueError: if `frame` holds several task types, R, widths or checkpoints.
     """
     return text_table(*table_cells(frame, level))
 
 
 def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], list[list[str]]]:
-    """Return the header of `results_table` and its rows, the last for random routing, for another form of
-    table.
+    """Return the header and the rows of `results_table`, to print in another form. Random routing is last.
 
     Example:
         >>> print(markdown_table(*table_cells(frame)))  # doctest: +SKIP
@@ -52,7 +51,7 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
     rows = pd.concat([performance, measured, frame[frame["measure"] == "seconds"].assign(column="seconds")])
     summary = summarise(rows, BY, ["measure", "condition", "distribution", "place"], level=level)
     summary = summary.set_index(BY)
-    # of several places some are no router's in any variant: no column is all empty
+    # drop a column of a routed layer where no variant has a router: it would be empty
     told = measured[np.isfinite(measured["value"]) | (measured["place"] == "")]
     columns = [IN, OUT, *told["column"].unique()]
     judged = _performance_measure(frame)
@@ -83,7 +82,7 @@ def _random_rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[list[str]]
 
 
 def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
-    """Return the note below the table: what the means are over, and what the columns are.
+    """Return the note below the table: the data behind the means, and the meaning of the columns.
 
     Example:
         >>> table_note(frame)  # doctest: +SKIP
@@ -106,7 +105,7 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
 
 
 def sizes_note(cell: Cell, checkpoint: str, usual: Protocol) -> str:
-    """Return how many examples a checkpoint of a cell is measured on, and whether they are fewer than usual.
+    """Return the number of examples behind a checkpoint of a cell, and whether it is smaller than usual.
 
     Example:
         >>> sizes_note(cell, "tail", usual)  # doctest: +SKIP
@@ -115,7 +114,7 @@ def sizes_note(cell: Cell, checkpoint: str, usual: Protocol) -> str:
     training, sizes = cell.protocol.training, cell.protocol.evaluation
     batches = sizes.batches
     if checkpoint == "tail":
-        evaluations = epochs_of(training)[2] if training.tail else 1  # else all read the same data
+        evaluations = epochs_of(training)[2] if training.tail else 1  # else they all read the same data
         batches = evaluations * sizes.smaller(TRAINING_FACTOR).batches
     fewer = training.steps < usual.training.steps and sizes.batches < usual.evaluation.batches
     words = ", fewer than usual, as training is shorter" if fewer else ""
@@ -178,7 +177,7 @@ def _interval(summary: pd.DataFrame, variant: str, column: str, digits: int) -> 
         return "-"
     lost = f" ({int(row['num_missing'])} lost)" if row["num_missing"] else ""
     if pd.isna(row["mean"]):
-        return f"-{lost}" if column in (IN, OUT) else "-"  # measures of activation may not be meant for it
+        return f"-{lost}" if column in (IN, OUT) else "-"  # an activation measure may not apply to a variant
     if pd.isna(row["low"]):
         return f"{row['mean']:.{digits}f}{lost}"
     return f"{row['mean']:.{digits}f} ±{(row['high'] - row['low']) / 2:.{digits}f}{lost}"

@@ -12,9 +12,9 @@ Rows = Sequence[Sequence[Any]]
 
 
 def text_table(header: Sequence[str], rows: Rows) -> str:
-    """Columns apart by two spaces, the first to the left, the others to the right; a rule below the header.
+    """Return a plain text table: columns two spaces apart, a rule below the header.
 
-    Names of columns may have several lines.
+    The first column is aligned to the left, the others to the right. Column names may have several lines.
 
     Example:
         >>> print(text_table(["variant", "loss"], [["modular", "0.012"]]))
@@ -33,7 +33,7 @@ def text_table(header: Sequence[str], rows: Rows) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:
-    """Return a table in Markdown, `left` columns aligned to the left, the others to the right.
+    """Return a table in Markdown: the first `left` columns aligned to the left, the others to the right.
 
     Example:
         >>> print(markdown_table(["variant", "loss"], [["modular", "0.012"]]))

@@ -1,8 +1,8 @@
-"""The correlation of measures with alignment, where the rules are known: which measures track specialisation.
+"""The correlation of measures with alignment, if the rules are known: which measures track specialisation.
 
-Alignment compares with the truth, so whoever does not know it has other measures. A correlation is computed
-among the models of one data seed, and its mean taken over data seeds. Routers are a sample as data seeds are:
-the interval resamples both.
+Alignment needs the true rules; without them, other measures have to do. Each correlation is computed among
+the models of one data seed, then averaged over data seeds. Routers are a sample, as data seeds are, so the
+interval resamples both.
 """
 
 from collections.abc import Iterator
@@ -21,33 +21,33 @@ from modtf.results import KIND
 
 TRUTH = "alignment"
 ALL, BY_RULES = "routers and R", "routers at one R"
-OVER = (ALL, BY_RULES)  # among which models a correlation is
-LEAST = 3  # models: the ranks of two always agree or disagree
-MIN_ROUTERS = 5  # with fewer, resampling them says nothing
+OVER = (ALL, BY_RULES)  # the models that a correlation compares
+LEAST = 3  # models: the ranks of two models always agree or disagree
+MIN_ROUTERS = 5  # resampling fewer routers is meaningless
 DRAWS = 1000
-BORDER = 0.5  # of a correlation, chosen before there were results: a measure that tracks lies above it
+BORDER = 0.5  # a measure tracks if its correlation lies above; chosen before there were results
 TRACKS, DOES_NOT, MISLEADS = "tracks", "does not track", "misleads"
 UNDECIDED, NOT_ENOUGH, UNDEFINED = "undecided", "not enough runs", "undefined"
 VERDICTS = (TRACKS, DOES_NOT, MISLEADS, UNDECIDED, NOT_ENOUGH, UNDEFINED)
-WITHIN = ("num_rules", "width", "variant")  # a kind
-FIXED = 1e-6  # an activation that never changes by more was not learned
-START = "trainer.start"  # an option of who was given one
-DIGITS = 9  # of a measure: what differs behind them is rounding, and has no rank
+WITHIN = ("num_rules", "width", "variant")  # identify a point within a task type
+FIXED = 1e-6  # an activation that changes by less was not learned
+START = "trainer.start"  # the option of models with a warm start
+DIGITS = 9  # smaller differences of a measure are rounding errors and must not be ranked
 COUNTS = ("num_tasks", "num_undefined", "num_routers", "num_points", "num_models", "num_missing")
 COLUMNS = ["measure", "kind", "over", "correlation", "low", "high", *COUNTS, "verdict"]
 
 
 def learned_measures(study: Any) -> pd.DataFrame:
-    """Every measure of the activation matrices of the models of a study that learned to use their modules.
+    """Return every measure of the activation matrices of models that learned to use their modules.
 
-    Left out are models of one module, and those whose activation is the same at every evaluation, the one
-    before training included: `gt_modular`, `uniform`. Their alignment is chosen, not learned, and two extreme
-    points would correlate whatever is not constant. So is that of routers that were given a start. At "tail"
-    a measure is the mean over the last evaluations.
+    Models of one module are left out. So are models whose activation is the same at every evaluation, the one
+    before training included (`gt_modular`, `uniform`), and routers with a warm start. Their alignment is
+    chosen, not learned, and two extreme points would correlate with any measure. At "tail" a measure is the
+    mean over the last evaluations.
 
     Returns:
         One row per model: the columns of `KIND`, num_rules, width, variant, place, data_seed, seed, then the
-        measures; NaN for a model that diverged.
+        measures. The measures are NaN for a model that diverged.
     """
     rows = [
         pd.DataFrame(found.measured(study.checkpoint)).assign(
@@ -67,8 +67,9 @@ def learned_measures(study: Any) -> pd.DataFrame:
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
-    """Spearman's rank correlation of two numbers of the same models, `[..., N]`: -1..1, `[...]`; equal ones
-    share a rank. NaN for fewer than 3 models that have both, or where one of the two is the same for all.
+    """Return Spearman's rank correlation of two numbers of the same models, `[..., N]`: -1..1, `[...]`.
+
+    Equal numbers share a rank. NaN for fewer than 3 models with both, or if either number is constant.
 
     Example:
         >>> float(rank_correlation([0.1, 0.2, 0.3], [1, 10, 100]))
@@ -86,33 +87,33 @@ def rank_correlation(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]
 def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
     """Judge whether each measure ranks models as alignment does.
 
-    Both are turned so that larger is better (a measure without a better end is left as it is), so that a
-    positive correlation tracks specialisation and a negative one misleads. Models of one data seed that
-    differ in seed alone are averaged first, then ranked: "routers and R", all of them; "routers at one R",
-    those of each R apart, whose mean is taken. Many measures grow with R, as alignment does: then the first
-    is what R does to both, and the second what routers do.
+    Both are oriented so that larger is better; a measure without a better end stays as it is. A positive
+    correlation then tracks specialisation and a negative one misleads. Models of one data seed that differ
+    only in seed are averaged first, then ranked. "routers and R" ranks all of them. "routers at one R" ranks
+    each R on its own and takes the mean. Many measures grow with R, as alignment does. The first then mostly
+    shows the effect of R on both, and the second the effect of the routers.
 
-    The correlation is the mean over data seeds; its interval is that of a thousand samples of as many routers
-    and as many data seeds, drawn with replacement, a router with all its R.
+    The correlation is the mean over data seeds. Its interval comes from 1,000 bootstrap samples of routers
+    (each with all its R) and data seeds.
 
     Args:
-        models: as `learned_measures` gives them.
+        models: the table of `learned_measures`.
         level: of the intervals.
 
     Returns:
-        One row per measure, kind and `over`: measure, kind, over, correlation, low, high, num_tasks,
-        num_undefined (tasks in which the measure, or alignment, is the same for all, or there are fewer than
-        3 models), num_routers, num_points (models that are ranked in a task, seeds averaged, the most),
-        num_models (all behind the row), num_missing (models of which the measure, or alignment, has no value:
-        they diverged, or use a single module, so that `expert_overlap` has no pair), verdict. A measure
-        "tracks" if its whole interval lies above 0.5, "misleads" if it lies below 0, "does not track" if it
-        lies below 0.5. With fewer than five routers or three data seeds there is no interval.
+        One row per measure, task type and `over`: measure, kind, over, correlation, low, high, num_tasks,
+        num_undefined (tasks with fewer than 3 models, or where the measure or alignment is constant),
+        num_routers, num_points (most models ranked in a task, after averaging seeds), num_models (all
+        models behind the row), num_missing (models without a value of the measure or alignment: they
+        diverged, or use a single module, so that `expert_overlap` has no pair), verdict. A measure "tracks"
+        if its whole interval lies above 0.5, "misleads" if it lies below 0, and "does not track" if it lies
+        below 0.5. There is no interval with fewer than five routers or three data seeds.
     """
     names = [m.name for m in activation_measures(GROUPS) if m.name in models and m.name != TRUTH]
     if models.empty or not names:
         return pd.DataFrame(columns=COLUMNS)
     models = with_kinds(models)
-    if "place" in models and any(models["place"]):  # each routed layer is judged apart
+    if "place" in models and any(models["place"]):  # judge each routed layer on its own
         models["kind"] = categorise(models, ["kind", "place"], at_place)
     table = pd.DataFrame([row for name in names for row in _of_measure(models, name, level)])
     for name, order in zip(COLUMNS[:3], (names, models["kind"].cat.categories, OVER), strict=True):
@@ -190,9 +191,10 @@ def _verdict(row: Any) -> str:
 
 
 def judged_cells(judged: pd.DataFrame) -> dict[str, tuple[list[str], list[list[str]]]]:
-    """Header and rows of a table for each `over`: a row per measure, a column per kind, then words.
+    """Return header and rows of a table for each `over`: a row per measure, a column per task type, verdicts.
 
-    Kinds were chosen, not drawn: there is no interval over them. Those without any ranks have no column.
+    There is no interval over task types, because they were chosen, not sampled. Task types without ranks have
+    no column.
     """
     tables = {}
     for over, part in judged.groupby("over", observed=True):

@@ -1,6 +1,6 @@
-"""The trained models of a study: those that may be compared, one protocol a kind of task, one checkpoint.
+"""The trained models of a study that may be compared: one protocol per task type, one checkpoint.
 
-Variants may differ in their learning rate: a comparison is fair where each has the one that suits it.
+Variants may differ in their learning rate: a comparison is fair if each has its own tuned rate.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from modtf.results.schema import CELL, CHECKPOINTS, COLUMNS, KIND, MEMBER, SCORE
 
 Part = TypeVar("Part", bound="TrainedModels")
 
-POOLED = "pooled"  # last and best, averaged model by model: what the main figures of the released code show
+POOLED = "pooled"  # the mean of last and best for each model, as in the main figures of the released code
 CHOICES = (*CHECKPOINTS, POOLED)
 
 
@@ -49,7 +49,7 @@ class TrainedModels:
         level: float = LEVEL,
         progress: Progress = iter,
     ):
-        needed = [name for name in COLUMNS if name != "place"]  # which older tables lack
+        needed = [name for name in COLUMNS if name != "place"]  # older tables lack it
         is_table = isinstance(results, pd.DataFrame)
         if lacking := [name for name in needed if name not in results] if is_table else ["all"]:
             raise ValueError(
@@ -58,12 +58,12 @@ class TrainedModels:
         check_number("level", level, 0.0, 1.0)
         self.checkpoint = checkpoint if checkpoint is not None else said_by_families(results, "checkpoint")
         rows = select_protocols(with_categories(results), protocols)
-        self._every = with_kinds(with_variants(rows))  # checkpoint
+        self._every = with_kinds(with_variants(rows))  # all checkpoints
         self.results = select_checkpoint(self._every, self.checkpoint)
         self.level = level
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress
-        # what it is a part of, and which: histories are read once
+        # (parent study, values that select this part), so that histories are read once
         self._whole: tuple[Any, Mapping[str, Sequence[str]]] | None = None
         if history is not None:
             self.history = with_kinds(with_variants(with_categories(history)))
@@ -93,8 +93,7 @@ class TrainedModels:
 
     @cached_property
     def judged_measures(self) -> pd.DataFrame:
-        """Return which measures track specialisation, see `modtf.analysis.judge_measures`; reads all
-        matrices."""
+        """Return which measures track specialisation, see `judge_measures`; it reads all matrices."""
         return judge_measures(learned_measures(self), self.level)
 
     @cached_property
@@ -165,8 +164,8 @@ class TrainedModels:
         """Yield the activation matrices of cells, one after the other.
 
         Args:
-            place: of a model with several routed layers.
-            **chosen: values of the cells to read, `variant` as the study names it, options included.
+            place: the routed layer of a model with several.
+            **chosen: values of the cells to read. `variant` is the name in the study, options included.
 
         Example:
             >>> next(study.activations(variant="modular", num_rules=8)).at("tail")  # doctest: +SKIP
@@ -189,9 +188,10 @@ def _keep(frame: pd.DataFrame, wanted: Mapping[str, Sequence[str]]) -> pd.DataFr
 
 
 def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the rows of the given protocols, all if none is given.
+    """Return the rows of the given protocols; by default all rows.
 
-    Raise `ValueError` if no cell followed one, or a task type was trained in several ways, so that its models
+    Raises `ValueError` if no cell followed one, or a task type was trained in several ways and its models
+    cannot be compared: other settings than the learning rate differ, or one variant has several rates.
     cannot be compared: in more than the learning rate, or one variant of one R and width at several rates.
     """
     for protocol in check_names("protocols", protocols):
@@ -214,8 +214,9 @@ def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.D
 
 
 def select_checkpoint(frame: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
-    """Return the rows of one checkpoint, "pooled" the mean of last and best; raise `ValueError` if there is
-    none."""
+    """Return the rows of one checkpoint; "pooled" is the mean of last and best.
+
+    Raises `ValueError` if the rows lack it."""
     check_choice("checkpoint", checkpoint, CHOICES)
     found = [str(name) for name in frame["checkpoint"].unique()]
     wanted = ("last", "best") if checkpoint == POOLED else (checkpoint,)
@@ -231,7 +232,7 @@ def select_checkpoint(frame: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
 
 def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
     key = [*MEMBER, *(name for name in SCORE if name != "checkpoint"), "protocol"]
-    # a sum, unlike a mean, is not finite where one of the two is not: a model that diverged stays one
+    # the sum of a model that diverged is not finite, so that it stays diverged; a mean would skip it
     means = rows.groupby(key, observed=True)["value"].agg(lambda v: v.sum(skipna=False) / len(v))
     once = rows.drop_duplicates(key).drop(columns="value")
     pooled = once.merge(means.reset_index(), on=key)[list(rows)]

@@ -13,9 +13,9 @@ from modtf.analysis.pairs import as_ratio
 from modtf.analysis.ranking import share_error
 from modtf.results.schema import KIND
 
-MOST_TASKS = 1000  # beyond that, nobody will run them
-RANKED = [*KIND, "num_rules", "width", "data_seed"]  # models that agree in these may be ranked
-AGREEMENT = (-1.0, 1.0)  # the limits of one
+MOST_TASKS = 1000  # an upper limit, because nobody runs more tasks
+RANKED = [*KIND, "num_rules", "width", "data_seed"]  # models that agree in these may be ranked together
+AGREEMENT = (-1.0, 1.0)  # the range of a rank agreement
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Evidence:
     above: float = 0.0
     within: float | None = None
     level: float = LEVEL
-    limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which the number cannot lie
-    lacking: str = "no such models"  # what is said where there are no tasks
-    beside: bool = False  # shown beside the others, and not judged
+    limits: tuple[float, float] = (-math.inf, math.inf)  # the range of possible values
+    lacking: str = "no such models"  # the reason to print when there are no tasks
+    beside: bool = False  # shown for information, not judged
     is_ratio: bool = False  # a reduction relative to the larger of two losses, shown as first / second
     sample: tuple[tuple[int, float], ...] = ()  # (data seed, mean) of each task
 
@@ -83,8 +83,9 @@ class Evidence:
 
     @property
     def p_for(self) -> float:
-        """Return the probability of a number so far on the claimed side, if the true one lies at the border;
-        or NaN. With two borders it is the nearer one: two one-sided tests."""
+        """Return the probability of a number this far on the claimed side if the true one lies at the border.
+
+        With two borders the nearer one counts (two one-sided tests). NaN without enough tasks."""
         return 1.0 - self.p_against
 
     @property
@@ -93,8 +94,9 @@ class Evidence:
         return self.distance / self.error if self.error > 0 else math.copysign(math.inf, self.distance)
 
     def tasks_needed(self, looks: int = 1) -> int | None:
-        """About how many tasks would decide, after the correction of a contradiction for as many looks, if
-        mean and spread stayed as observed; None: over a thousand."""
+        """Return about how many tasks would decide, if mean and spread stay as observed; None: over 1,000.
+
+        A contradiction is corrected for `looks` tests."""
         deviation = self.error * math.sqrt(self.num_tasks)
         tasks = np.arange(MIN_TASKS, MOST_TASKS + 1)
         half = stats.t.ppf(1 - (1 - self.level) / 2 / looks, tasks - 1) * deviation / np.sqrt(tasks)
@@ -122,10 +124,9 @@ def mean_evidence(
     within: float | None = None,
     level: float = LEVEL,
 ) -> Evidence:
-    """Return the mean of a column:
+    """Return the mean of a column as evidence.
 
-    over all else within a data seed first, then over data seeds with equal weight.
-    """
+    The mean is first taken within each data seed, then over data seeds with equal weight."""
     if frame.empty:
         return Evidence(name, above=above, within=within, level=level)
     tasks = data_seed_means(frame, (), value)
@@ -145,8 +146,9 @@ def share_evidence(cast: pd.DataFrame, name: str, above: float, level: float = L
 
 
 def as_votes(found: Evidence, lowest: float, highest: float) -> Evidence:
-    """Return a mean of values between `lowest` and `highest` with these limits, no more certain than a share
-    of as many votes; see `share_error`."""
+    """Return the evidence with limits, and at least as uncertain as a share of as many votes.
+
+    The values lie between `lowest` and `highest`. See `share_error`."""
     if not found.num_models:
         return found
     reach = highest - lowest
@@ -156,17 +158,17 @@ def as_votes(found: Evidence, lowest: float, highest: float) -> Evidence:
 
 
 def rank_agreement(first: np.ndarray, second: np.ndarray) -> float:
-    """Return the share of pairs ordered alike minus the share ordered otherwise, among pairs that differ in
-    both.
+    """Return the share of pairs ordered alike minus the share ordered otherwise.
 
-    Goodman and Kruskal's gamma, -1..1; NaN where no pair differs in both. Infinite entries come last.
+    Goodman and Kruskal's gamma, -1..1. Pairs that tie in either input do not count; NaN if no pair is left.
+    Infinite entries come last.
 
     Example:
         >>> rank_agreement(np.array([1, 2, 3]), np.array([1, 3, 2]))  # 2 of 3 pairs alike
         0.3333333333333333
     """
     upper = np.triu_indices(len(first), k=1)
-    one, other = map(stats.rankdata, (first, second))  # which are finite
+    one, other = map(stats.rankdata, (first, second))  # ranks are finite, even of infinite losses
     order = np.sign(np.subtract.outer(one, one) * np.subtract.outer(other, other))[upper]
     pairs = order[order != 0]
     return float(pairs.mean()) if pairs.size else float("nan")
@@ -182,8 +184,8 @@ def agreement_evidence(
             gamma = rank_agreement(unit[first].to_numpy(float), unit[second].to_numpy(float))
             rows.append((*key, gamma))
     table = pd.DataFrame(rows, columns=[*RANKED, "agreement"])
-    undefined = table["agreement"].isna()  # nothing to rank is no model that diverged
+    undefined = table["agreement"].isna()  # drop them here: they would be counted as diverged models
     found = mean_evidence(table[~undefined], "agreement", name, level=level)
-    if found.error == 0.0:  # all tasks agree, which three coins may, too
+    if found.error == 0.0:  # all tasks agree, which can happen by chance with few tasks
         return as_votes(found, *AGREEMENT)
     return replace(found, limits=AGREEMENT)

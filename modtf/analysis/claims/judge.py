@@ -21,7 +21,7 @@ NOT_ENOUGH = "not enough runs"
 DEPENDS = "differs between checkpoints"
 VERDICTS = (SUPPORTED, CONTRADICTED, UNDECIDED, NOT_ENOUGH, DEPENDS)
 INITIALS = {SUPPORTED: "s", CONTRADICTED: "c", UNDECIDED: "u", NOT_ENOUGH: "-"}
-BESIDE = "beside"  # of evidence that is shown, and not judged
+BESIDE = "beside"  # the verdict of evidence that is shown but not judged
 MEASURED = {SUPPORTED, CONTRADICTED, UNDECIDED}
 ORDER = {CONTRADICTED: 0, NOT_ENOUGH: 1, UNDECIDED: 2}  # the evidence that decided the verdict comes first
 #: claim -> (kind, evidence)
@@ -34,24 +34,24 @@ COLUMNS += ["num_missing", "evidence_verdict", "num_tasks_needed", "why", "is_ra
 def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.DataFrame:
     """Judge the claims for every task type of a study.
 
-    A kind supports a claim if every number it stands on lies where the claim says, whole interval and all. It
-    contradicts it if one lies on the other side, after Holm's correction for all the numbers of the claim in
-    all kinds: each is another chance to fall there by accident. A claim says which variants count, those of
-    the paper the published ones, and for which families it is meant. All is judged at every checkpoint that
-    the results hold. The verdict is that of the study's checkpoint, unless a number of the claim has another
-    verdict at another checkpoint and surely another value: the shift is tested, paired by task, with Holm's
-    correction for all shifts of the table. Then the claim differs between checkpoints.
+    A task type supports a claim if the whole interval of every number lies on the claimed side. It
+    contradicts the claim if one number lies on the other side after Holm's correction over all numbers of
+    the claim in all task types. A claim says which variants and families count; the claims of the paper use
+    the published variants. Each claim is judged at every checkpoint of the results. The verdict is the one at
+    the study's checkpoint, with one exception. If a number has another verdict at another checkpoint, and its
+    shift is significant, the claim "differs between checkpoints". The shift is tested paired by task, with
+    Holm's correction over all shifts of the table.
 
     Returns:
-        One row per claim, kind and piece of evidence: claim, text, figure, statistic, the columns of `KIND`,
-        kind, evidence, value, low, high, expected, margin, p_against, p_against_corrected, p_for, num_tasks,
-        num_models, num_missing, evidence_verdict ("beside": shown, not judged), num_tasks_needed (about how
-        many would decide what is undecided, infinite if over a thousand; else NaN), why: at the checkpoint of
-        the study, and is_ratio, whether the value is a relative reduction of a loss that words show as a
-        ratio; then of the claim in this kind verdict_tail, verdict_last, ..., p_shift (of the surest shift
-        between checkpoints that changes a verdict), verdict, and q, the share of false ones among all
-        supports that are no less sure (Benjamini and Hochberg), by the largest p_for; q_by after Benjamini
-        and Yekutieli, which holds however the tests depend on each other.
+        One row per claim, task type and piece of evidence. At the study's checkpoint: claim, text, figure,
+        statistic, the columns of `KIND`, kind, evidence, value, low, high, expected, margin, p_against,
+        p_against_corrected, p_for, num_tasks, num_models, num_missing, evidence_verdict ("beside": shown,
+        not judged), num_tasks_needed (about how many tasks would decide an undecided number, infinite if
+        over 1,000; else NaN), why, is_ratio (the value is a relative reduction of a loss, printed as a
+        ratio). For the claim in this task type: verdict_tail, verdict_last, ..., p_shift (of the most
+        significant shift that changes a verdict), verdict, q and q_by. q is the false discovery rate among
+        all supports that are at least as sure, by the largest p_for (Benjamini and Hochberg). q_by is the
+        same after Benjamini and Yekutieli, which is valid for any dependence between the tests.
 
     Raises:
         ValueError: if a claim is not registered, or none is named.
@@ -123,7 +123,7 @@ def _find(study: TrainedModels, names: Sequence[str]) -> Found:
         parts: dict[Sequence[str] | None, TrainedModels] = {None: whole}
         for name in names:
             only, families = CLAIMS[name].variants, CLAIMS[name].families
-            # one name alone may be another's
+            # variants of different families may share a name, so one match of several is not enough
             meant = only is None or len(there & set(only)) >= min(2, len(only))
             meant = meant and CLAIMS[name].router in (None, *routers)
             if meant and (families is None or is_one_of(kind[0], families)):
@@ -147,7 +147,7 @@ def _judge(name: str, claim: Claim, found: Sequence[tuple[tuple[str, ...], Evide
     rows = []
     for (kind, piece), p in zip(found, corrected, strict=True):
         verdict, needed = _verdict(piece, p), math.nan
-        if verdict == UNDECIDED:  # on the other side it can only come to be contradicted, which is corrected
+        if verdict == UNDECIDED:  # on the other side only a contradiction is possible, which is corrected
             needed = piece.tasks_needed(looks if piece.margin < 0 else 1) or math.inf
         rows.append(
             (
@@ -183,6 +183,6 @@ def _why(piece: Evidence, verdict: str, looks: int, needed: float) -> str:
         return ""
     tasks = f"about {needed:.0f}" if math.isfinite(needed) else f"more than {MOST_TASKS}"
     before = "the interval holds the border"
-    if piece.p_against <= (1 - piece.level) / 2:  # it would contradict the claim, if it were the only look
+    if piece.p_against <= (1 - piece.level) / 2:  # without the correction it would contradict the claim
         before = f"on the other side, but not after correction for {plural(looks, 'look')}"
     return f"{before}; {tasks} fresh tasks would decide it"

@@ -11,7 +11,7 @@ from modtf.analysis.trained import TrainedModels
 from modtf.metrics import MEASURES, Measure, measure_all, uniform_activation
 from modtf.results.schema import KIND
 
-MARGIN = 0.1  # a difference that counts, of what can be lost
+MARGIN = 0.1  # the smallest difference that counts, in the unit of `share_lost`
 SERIES = (*KIND, "width", "data_seed", "seed")
 
 
@@ -34,10 +34,10 @@ def measures_in(study: TrainedModels, group: str) -> list[Measure]:
 
 
 def share_lost(measure: Measure, differences: pd.Series, num_rules: pd.Series) -> pd.Series:
-    """Differences of a measure as shares of what random activation loses, or total collapse, if that is more.
+    """Return differences of a measure, divided by its value under random routing or total collapse.
 
-    A measure that cannot be negative is above 0 by noise alone, so "above 0" would be no test; and no routing
-    loses the whole of a measure's theoretical range.
+    The larger of the two is the unit. A measure that cannot be negative lies above 0 by noise alone, so
+    "above 0" would test nothing. No routing reaches the end of a measure's theoretical range.
     """
     return differences / num_rules.map(lambda rules: lost(measure, int(rules))).astype(float)
 
@@ -67,8 +67,7 @@ def against_random(study: TrainedModels, measure: Measure, variant: str) -> pd.D
 
 
 def slopes(frame: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Return the least-squares slope of `value` against log2 R for every series of models that differ in R
-    alone.
+    """Return the slope of `value` against log2 R (least squares) for every series of models that differ in R.
 
     Returns:
         The columns of `SERIES` and `slope`, the change per doubling of R. No row for a series with one R.

@@ -15,12 +15,12 @@ class Claim:
     """A sentence to be judged. In every kind of task, all of its evidence must hold for it."""
 
     text: str
-    figure: str  # the name of the figure it stands on
-    statistic: str  # what the numbers of the evidence are
-    evidence: Find  # of the part of a study that is one kind of task
-    variants: tuple[str, ...] | None = None  # the only ones it is judged by; None: all
-    families: tuple[str, ...] | None = None  # that it is meant for; None: all
-    router: str | None = None  # that some of its models have, whatever its options; None: any
+    figure: str  # the name of the figure that shows the numbers
+    statistic: str  # the name of the statistic in the evidence
+    evidence: Find  # is called with the part of a study that is one task type
+    variants: tuple[str, ...] | None = None  # judge by these variants only; None: all
+    families: tuple[str, ...] | None = None  # judge these families only; None: all
+    router: str | None = None  # judge only if a model has this router, with any options; None: always
 
 
 def check_claim(name: str, claim: Any) -> None:
@@ -29,7 +29,7 @@ def check_claim(name: str, claim: Any) -> None:
         raise ValueError(f"The claim {name!r} must be a function under @register_claim, received {claim!r}.")
 
 
-#: where experiments define their claims, in the order of the report
+#: modules in which experiments define their claims, in the order of the report
 MODULES = {
     "modtf.experiments.modarch.claims.performance": """
         gt_modular_wins monolithic_comparable_at_few_rules no_advantage_at_few_rules modular_small_margin
@@ -75,24 +75,24 @@ def register_claim(
     families: Sequence[str] | None = None,
     router: str | None = None,
 ) -> Callable[[Find], Find]:
-    """Register a function of a study as a claim, judged in every report (a decorator).
+    """Register a function of a study as a claim that every report judges (a decorator).
 
     Args:
         name: lower-case letters, digits and underscores.
         text: the claim, in a sentence.
-        figure: the name of the figure it stands on.
-        statistic: what the numbers are.
-        variants: the only ones that the function sees, as the study names them; it is not judged where the
-            family and the results have none of them, or one of several. All by default.
-        families: the only ones, and those made from them, that it is judged for; all by default.
-        router: it is judged only where a model has this one, with whatever options.
+        figure: the name of the figure that shows the numbers.
+        statistic: the name of the statistic that the function yields.
+        variants: pass only these variants to the function, named as in the study; by default all. The claim
+            is skipped if family and results have none of them, or only one of several.
+        families: judge only these families and families derived from them; by default all.
+        router: judge only if a model has this router, with any options.
 
     Returns:
-        The decorator; it returns the function itself, which is called with the part of a study that is one
-        kind of task and yields `Evidence`; nothing, where there are no such models.
+        The decorator, which returns the function unchanged. The function is called with the part of a study
+        that is one task type. It yields `Evidence`, or nothing if there are no suitable models.
 
     Raises:
-        ValueError: if the name is taken or is none.
+        ValueError: if the name is taken or invalid.
 
     Example:
         >>> from modtf.analysis.claims import advantage, mean_evidence

@@ -17,9 +17,9 @@ LEGEND = (
 
 
 def decisive(judged: pd.DataFrame) -> pd.DataFrame:
-    """One row per claim and kind: the piece of evidence that decided its verdict, of `num_pieces`.
+    """Return one row per claim and task type: the evidence that decided the verdict, out of `num_pieces`.
 
-    A contradicting one, else one that is not sure, else the one nearest to the border.
+    Contradicting evidence comes first, then uncertain evidence, then the number nearest to its border.
     """
     judged = judged[judged["evidence_verdict"] != BESIDE]
     ranked = judged.assign(rank=judged["evidence_verdict"].map(ORDER).fillna(3))
@@ -72,7 +72,7 @@ def evidence_words(row: pd.Series, level: float) -> str:
         return row["why"]
     value, *ends = (
         round(row[name], 9) for name in ("value", "low", "high")
-    )  # a correlation of 0 is none of 1e-17
+    )  # rounding turns a correlation of 1e-17 into 0
     if row["is_ratio"]:
         value, *ends = (as_ratio(number) for number in (value, *ends[::-1]))
     weakest = f" (weakest of {row['num_pieces']})" if row["num_pieces"] > 1 else ""

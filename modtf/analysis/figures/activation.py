@@ -14,13 +14,13 @@ from modtf.metrics import best_permutation
 from modtf.results import Activations
 
 NUM_STEPS = 6
-Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, which of its members is shown
+Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, index of the member to show
 
 
 def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[str, Found]]:
-    """Yield the activations of one width after the other, by kind and place, in the order of R and variants.
+    """Yield the activations of each width, by task type and routed layer, in the order of R and variants.
 
-    Raise `NothingToDraw` if no finished cell of several modules has that width and member.
+    Raises `NothingToDraw` if no finished cell with several modules has that width and member.
     """
     widths = study.results.loc[study.results["num_modules"] > 1, "width"].unique().tolist()
     if not widths:
@@ -48,9 +48,9 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
 
 
 def changed_places(study: TrainedModels) -> list[str]:
-    """Return the routed layers, of several only those in which some model's routing changed in training.
+    """Return the routed layers; if there are several, only those where training changed some model's routing.
 
-    Routing that is set beforehand is known: a picture of it says nothing. If all is set, all are returned.
+    A picture of fixed routing shows nothing new. If all routing is fixed, all layers are returned.
     """
     places = study.places
     if len(places) == 1:
@@ -100,7 +100,7 @@ def in_training(study: TrainedModels, choice: Choice) -> Pictures:
         rules = sorted({one[1].cell["num_rules"] for one in every})
         num_rules = choice.num_rules or rules[len(rules) // 2]
         found = [one for one in every if one[1].cell["num_rules"] == num_rules and len(one[1].steps)]
-        if len(study.places) > 1:  # models of given routing stand among them, which says nothing here
+        if len(study.places) > 1:  # leave out models with fixed routing: their routing does not evolve
             found = [one for one in found if _changed(one[1])] or found
         if not found:
             continue

@@ -17,15 +17,15 @@ from modtf.families import FAMILIES
 from modtf.metrics import MEASURES, activation_measures
 from modtf.results import KIND
 
-OVER = (*KIND, "num_rules", "width", "protocol")  # what a mean may be over, besides tasks and seeds
-SHOWN = {"width": "width ", "num_rules": "R = ", "kind": ""}  # and what a note calls it
+OVER = (*KIND, "num_rules", "width", "protocol")  # columns that a mean may average over, besides seeds
+SHOWN = {"width": "width ", "num_rules": "R = ", "kind": ""}  # the prefix of each in a note
 
 
 def performance(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
-    """`performance_rows`, and what a reader calls them; raises `NothingToDraw` if there are none.
+    """Return `performance_rows` with labels; raise `NothingToDraw` if there are none.
 
-    `title`: "MHA"; `family`: "MHA v2"; `kind`: "MHA v2 regression"; `panel`: "MHA v2 regression: Loss"; of
-    headlines also `where`: "regression: in distribution: Loss".
+    The labels are `title` ("MHA"), `family` ("MHA v2"), `kind` ("MHA v2 regression") and `panel` ("MHA v2
+    regression: Loss"). Headline rows also have `where` ("regression: in distribution: Loss").
     """
     rows = with_kinds(performance_rows(frame, headline)) if len(frame) else frame
     if rows.empty:
@@ -39,12 +39,13 @@ def performance(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
 
 
 def activation(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the measures of activation of models with several modules and of random routing, with `label`,
-    the measure's. Raise `NothingToDraw` if there are none."""
+    """Return the activation measures of models with several modules and of random routing, with a `label`.
+
+    Raises `NothingToDraw` if there are none."""
     rows = activation_rows(frame)
     if rows.empty:
         raise NothingToDraw("no variant with several modules was run; --variant=modular has them")
-    single = rows[rows["place"] == ""]  # of a model's several places, rules and modules are others
+    single = rows[rows["place"] == ""]  # each of several routed layers has its own R and M
     sizes = single.drop_duplicates([*KIND, "num_rules", "num_modules", "width", "measure"])
     chance = random_baseline(single["num_rules"], list(single["num_modules"]))
     chance = sizes.drop(columns=["variant", "value"]).merge(
@@ -70,23 +71,24 @@ def _label(*values: str) -> str:
 def average(
     study: TrainedModels, rows: pd.DataFrame, by: Sequence[str], *said: str
 ) -> tuple[pd.DataFrame, str]:
-    """Return the mean and interval for every combination of `by`, over the other kinds, R and widths.
+    """Return the mean and interval for every combination of `by`, over the other task types, R and widths.
 
     Args:
-        study, rows: what is drawn and where it comes from.
-        by: columns, "variant" among them. Where the variants of a point were run with different sizes,
-            those that all of them have are kept; where there is none, the variants that all sizes have.
-        said: goes into the note.
+        study: the study that the rows come from.
+        rows: the rows to average.
+        by: columns, "variant" among them. If the variants of a point were run with different sizes, keep the
+            sizes that all variants have. If there are none, keep the variants that have all sizes.
+        said: more parts of the note.
 
     Returns:
-        What `summarise` gives, and a note: how many models, which intervals, checkpoint, what is missing.
+        The table of `summarise`, and a note: number of models, intervals, checkpoint, missing cells.
 
     Raises:
-        NothingToDraw: where no size has all variants and none all sizes: no mean is over the same for all.
+        NothingToDraw: if no size has all variants and no variant has all sizes.
     """
     point = [name for name in by if name != "variant"]
     over = [name for name in OVER if name not in by]
-    size = [name for name in over if name != "protocol"]  # in which variants may differ, once tuned
+    size = [name for name in over if name != "protocol"]  # tuned variants differ in their protocol
     sized = rows.assign(size=rows.groupby(size, observed=True).ngroup() if size else 0)
     whole = _number(sized, [*point, "size"], "variant") == _number(sized, point, "variant")
     has_whole = whole.groupby([rows[name] for name in point], observed=True).transform("any")
@@ -130,12 +132,12 @@ def means(
     row: str | None = None,
     column: str | None = None,
 ) -> Picture:
-    """Averages as a picture: `average`, then `panels`.
+    """Return a picture of averages: `average`, then `panels`.
 
     Args:
         study, rows, said: as in `average`; rows have the columns `measure` and `kind`.
         mark: `lines`, `curves` or `bars`, or another `mark(axes, part, looks, x)`.
-        x: column on the horizontal axis; None where the mark takes none.
+        x: column on the horizontal axis; None for a mark that takes none.
     """
     by = dict.fromkeys([row, "measure", column, x, "variant"])
     table, text = average(study, rows, [name for name in by if name], *said)
@@ -148,7 +150,7 @@ def overview_and_widths(
     """`means` with a row for each `overview`; where it hides something, then one per width by `detail`."""
     mark, x, name, title, *said = drawn
     averaged, pictures = rows, []
-    if x and not overview:  # the kinds that were run at every x: a line must not bend because a kind ends
+    if x and not overview:  # keep task types that were run at every x; else a line bends where one ends
         averaged = rows[_number(rows, ["kind"], x) == rows[x].nunique()]
     if len(averaged):
         pictures.append(partial(means, study, averaged, *drawn, row=overview, column=column))
@@ -160,8 +162,9 @@ def overview_and_widths(
 
 
 def drawable(pictures: Iterable[Callable[[], Picture]]) -> Pictures:
-    """Return the pictures of a figure that can be drawn; raise `NothingToDraw` with the first reason if none
-    can."""
+    """Return the pictures of a figure that can be drawn.
+
+    Raises `NothingToDraw` with the first reason if none can."""
     reasons, drawn = [], 0
     for draw in pictures:
         try:

@@ -13,15 +13,15 @@ from matplotlib.figure import Figure
 from modtf.files import atomic_path, write_csv
 
 PNG_DPI = 120
-WIDEST = 2400  # pixels: twice what a screen shows a report in
-#: formats without pixels -> what is written into the file about it
+WIDEST = 2400  # pixels: twice the width of a report on a screen
+#: vector formats -> the metadata in the file
 VECTOR: Mapping[str, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": "modtf"},
     "pdf": {"CreationDate": None, "Creator": "modtf"},
 }
 
 
-class NothingToDraw(Exception):  # noqa: N818  no error: the report prints the reason in the figure's place
+class NothingToDraw(Exception):  # noqa: N818  not an error: the report prints the reason as text
     """The results hold nothing for a figure; the message says what is missing, and how to get it."""
 
 
@@ -33,7 +33,7 @@ class NotMeant(NothingToDraw):
 class Picture:
     """A drawn figure, the numbers in it and what to say about it.
 
-    Example, a figure of one's own in any file given to `--plugin`; every report has it then:
+    Example of your own figure, in a file that you pass to `--plugin`. Every report then draws it:
         >>> from modtf.analysis import with_kinds
         >>> from modtf.analysis.figures import NothingToDraw, bars, means, register_figure
         >>> @register_figure("seconds")  # doctest: +SKIP
@@ -45,9 +45,9 @@ class Picture:
         ...     yield means(study, rows, bars, None, "seconds", title, row="kind", column="num_rules")
     """
 
-    name: str  # of its files
+    name: str  # the name of its files
     title: str
-    note: str  # the models behind it, and what is missing; also stands in the figure
+    note: str  # the models behind it, and what is missing; also printed in the figure
     figure: Figure
     table: pd.DataFrame
 
@@ -59,17 +59,17 @@ Pictures = Iterator[Picture]
 class Choice:
     """The cells and the member that the activation figures show."""
 
-    data_seed: int | None = None  # None: the first there is
+    data_seed: int | None = None  # None: the first
     seed: int | None = None
-    num_rules: int | None = None  # of the evolution; None: the middle one
-    width: int | None = None  # None: every one
+    num_rules: int | None = None  # for the evolution; None: the middle one
+    width: int | None = None  # None: all widths
 
 
 def png_of(picture: Picture) -> bytes:
     """Return the picture as a PNG."""
     figure, buffer = picture.figure, io.BytesIO()
     canvas, engine = FigureCanvasAgg(figure), figure.get_layout_engine()
-    if engine is not None:  # places everything once: `savefig` would, and draw all, once more for every file
+    if engine is not None:  # do the layout once: `savefig` would repeat it, and the drawing, for every file
         engine.execute(figure)
         figure.set_layout_engine("none")
     figure.set_dpi(min(PNG_DPI, WIDEST / figure.get_size_inches()[0]))
@@ -89,7 +89,7 @@ def save(picture: Picture, figures: Path, tables: Path, vector: Sequence[str] = 
     png = png_of(picture)
     with atomic_path(figures / f"{picture.name}.png") as temporary:
         temporary.write_bytes(png)
-    # The same study gives the same bytes: no date, no random identifiers.
+    # The same study must give the same bytes, so write no date and no random identifiers.
     with matplotlib.rc_context({"svg.hashsalt": picture.name}):
         for name in vector:
             with atomic_path(figures / f"{picture.name}.{name}") as temporary:

@@ -17,12 +17,12 @@ from modtf.families import FAMILIES
 
 GREY = "#555555"
 LOW = 1.2  # inches
-PAGE = 11.8  # inches that a report, or the site, has for a picture; wider ones are shown smaller
+PAGE = 11.8  # inches of a picture in a report or on the site; wider pictures are scaled down
 
 STYLE = seaborn.axes_style("whitegrid") | seaborn.plotting_context("paper")
 STYLE |= {"grid.color": "#E3E3E3", "axes.edgecolor": "#999999", "xtick.bottom": True}
 STYLE |= {"xtick.color": "#999999", "xtick.labelcolor": "black", "text.color": "black"}
-NUMBERS = {"num_rules": "R", "num_modules": "M", "parts": "k"}  # what a reader calls columns
+NUMBERS = {"num_rules": "R", "num_modules": "M", "parts": "k"}  # the symbols of columns
 
 
 class Look(NamedTuple):
@@ -33,8 +33,8 @@ class Look(NamedTuple):
     line: str = "-"
 
 
-# Okabe and Ito (2008), told apart with any common colour vision deficiency, brightness too; the families'
-# variants have these by their places. Then what is left of them and Tol's muted colours, for other routers.
+# Colours of Okabe and Ito (2008) differ for any colour vision deficiency, and in brightness. Variants of a
+# family take FIRST in order. Other routers take the remaining ones and Tol's muted colours.
 FIRST = [Look("#D55E00", "s"), Look("#0072B2", "o"), Look("#CC79A7", "^"), Look("#009E73", "D")]
 COLOURS = ("#E69F00", "#56B4E9", "#000000", "#A6761D", "#882255", "#44AA99", "#332288", "#999933", "#AA4499")
 MARKERS = "vPX*<>pdh8"
@@ -51,31 +51,31 @@ def panels(
     column: str | None = None,
     size: tuple[float, float] = (2.4, 1.75),
 ) -> Picture:
-    """Draws every part of a table in a panel of its own.
+    """Draw every part of a table in its own panel.
 
     Args:
-        mark: `mark(axes, part, looks)` draws one panel, see `modtf.analysis.figures.marks`. What it labels
-            with the name of a variant stands in the legend.
-        table: what is drawn, long; the looks of the variants follow from its column `variant`.
-        name, title, note: of the picture; the note also stands in it, below the title.
-        row, column: columns of the table, None for a single row or column. Panels stand in the order of
-            the values, texts in that of the table. A label has commas for ": ": "Regression, in
+        mark: `mark(axes, part, looks)` draws one panel, see `modtf.analysis.figures.marks`. Artists that it
+            labels with the name of a variant appear in the legend.
+        table: the data in long form; its column `variant` sets the looks of the variants.
+        name, title, note: of the picture. The note is also printed below the title.
+        row, column: columns of the table, None for a single row or column. Panels are in the order of the
+            values, texts in the order of the table. ": " in a value becomes a comma: "Regression, in
             distribution, loss".
-        size: of a panel with its ticks, in inches (width, height).
+        size: width and height of a panel with its ticks, in inches.
     """
     keys = [table[name] if name else pd.Series("", table.index) for name in (row, column)]
     rows, columns = map(_values, keys)
     upright = size[1] < LOW  # labels of rows have no room beside panels that are so low
     width = max(7.0, size[0] * len(columns) + ((1.2 if upright else 0.6) if row else 0.3))
     look = looks(table["variant"])
-    shrinks = max(1.0, width / PAGE)  # where it is shown, and what is written must be larger for that
+    shrinks = max(1.0, width / PAGE)  # a picture wider than the page is scaled down, so enlarge its text
     text = textwrap.wrap(note, int(14 * width / shrinks))
-    across = max(1, int(12.5 * width / shrinks / (max(map(len, look)) + 6)))  # names in a line of the legend
+    across = max(1, int(12.5 * width / shrinks / (max(map(len, look)) + 6)))  # names per line of the legend
     lines = (len(text) + 3 + (len(look) - 1) // across) * shrinks
     figure = Figure(figsize=(width, size[1] * len(rows) + 0.17 * lines + 0.8), dpi=100)
     figure.set_layout_engine("constrained", w_pad=0.07, h_pad=0.07)
     figure.suptitle(title, x=0.1 / width, ha="left", weight="bold", size=12 * shrinks)
-    body = figure.subfigures(1, 1, squeeze=False)[0, 0]  # constrained layout has room for one title in each
+    body = figure.subfigures(1, 1, squeeze=False)[0, 0]  # constrained layout fits one title per (sub)figure
     body.suptitle("\n".join(text), x=0.1 / width, ha="left", size=9 * shrinks, color=GREY)
     with matplotlib.rc_context(STYLE):
         axes = body.subplots(len(rows), len(columns), squeeze=False)
@@ -125,8 +125,8 @@ def _wrapped(column: str | None, value: object, characters: float) -> str:
 def looks(variants: pd.Series) -> dict[str, Look]:
     """Return the look of every variant, in order.
 
-    The categories of the column `variants` are all the study's variants, so that each looks the same in all
-    figures.
+    If `variants` is categorical, its categories are all variants of the study. Each then looks the same in
+    all figures.
     """
     spare = map(Look, cycle(COLOURS), cycle(MARKERS))
     known = {RANDOM: Look("#7F7F7F", "_", "--")}
@@ -136,7 +136,7 @@ def looks(variants: pd.Series) -> dict[str, Look]:
         known |= dict(zip(new, (look for look in FIRST if look not in taken), strict=False))
     names = variants.cat.categories if variants.dtype == "category" else variants.unique()
     found: dict[str, Look] = {}
-    for name in names:  # families may share a name, as routed: no two of a study look alike
+    for name in names:  # families may share a look: give the second one another
         look = known.get(name)
         found[name] = look if look and look not in found.values() else next(spare)
     return found

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from modtf.analysis.figures.layout import Look
 from modtf.metrics import MEASURES
 
-LOG_FROM = 12.0  # values that span more than this factor are drawn on a logarithmic axis
-SPREAD = 0.05  # variants stand this far apart, in powers of two, so that their intervals can be seen
+LOG_FROM = 12.0  # a larger ratio of largest to smallest value gets a logarithmic axis
+SPREAD = 0.05  # horizontal offset between variants, in powers of two, so that intervals do not overlap
 X_LABELS = {"num_rules": "Number of rules R", "step": "Steps"}
 SMALL: dict[str, Any] = {"markersize": 4.5, "capsize": 2, "elinewidth": 1.0}
 
@@ -85,9 +85,9 @@ def dots(
 def named_rows(
     axes: Axes, names: Sequence[str], limit: float, unit: Callable[[float], str], inside: bool = False
 ) -> None:
-    """Draw a line for every name, from above, 0 in the middle; `unit` labels the ticks.
+    """Draw a line for every name from top to bottom, with 0 in the middle; `unit` labels the ticks.
 
-    Names stand `inside` all panels, or at the first.
+    The names are printed `inside` all panels, or else at the first panel.
     """
     place = axes.get_subplotspec()
     shown = names if inside or place is None or place.is_first_col() else [""] * len(names)

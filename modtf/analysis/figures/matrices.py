@@ -15,8 +15,8 @@ from modtf.analysis.figures.base import Picture
 from modtf.analysis.figures.layout import Look, panels
 from modtf.metrics import alignment
 
-COLOURS = "cividis"  # even in brightness for any colour vision
-NAMES = (64, 32)  # of rows and of columns that a matrix has room for
+COLOURS = "cividis"  # uniform in brightness for any colour vision
+NAMES = (64, 32)  # the largest number of row and column names that fit a matrix
 
 
 def as_table(values: NDArray[np.float64], names: Sequence[str] | None = None, **columns: Any) -> pd.DataFrame:
@@ -41,7 +41,7 @@ def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     aspect: Any = "equal" if values.shape[0] == values.shape[1] else "auto"
     axes.imshow(values, COLOURS, vmin=0, vmax=1, interpolation="nearest", aspect=aspect)
     for axis, index, most in zip((axes.yaxis, axes.xaxis), values.axes, NAMES, strict=True):
-        every = 1 if len(index) <= 8 else len(index) - 1  # of many numbers the ends, names as there is room
+        every = 1 if len(index) <= 8 else len(index) - 1  # label only the ends of long number axes
         every = math.ceil(len(index) / most) if isinstance(index, pd.CategoricalIndex) else every
         axis.set_ticks(range(0, len(index), every), [str(name) for name in index[::every]])
     axes.grid(False)

@@ -37,7 +37,7 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
         )
     means = known.groupby(["over", "measure"], observed=True)["correlation"].mean().reset_index()
     means = means.sort_values(["over", "correlation"], ascending=[True, False], kind="stable")
-    # the legend tells apart among which models a correlation is
+    # the legend shows which models each correlation is computed over
     drawn = known.assign(
         measure=pd.Categorical(known["measure"], list(means["measure"].unique())),
         variant=pd.Categorical(known["over"], list(OVER)),

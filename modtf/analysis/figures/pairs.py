@@ -28,7 +28,7 @@ AGAINST = (
     "differences in the unit of the measure; filled: different after Holm's correction for the variants of a "
     "panel; long intervals end with the panel"
 )
-LONGEST = 2.0  # an axis reaches no further than this many times the largest mean
+LONGEST = 2.0  # the limit of an axis, as a multiple of the largest mean
 
 
 @register_figure("paired_comparisons")
@@ -41,7 +41,7 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
             "no task and seed was run with two variants; give both the same --tasks and --seeds"
         )
     table = with_kinds(table).assign(pair=table["first"] + " against " + table["second"])
-    table["variant"] = pd.Categorical(table["first"], rows["variant"].cat.categories)  # whose look it has
+    table["variant"] = pd.Categorical(table["first"], rows["variant"].cat.categories)  # sets the look
     absent = [f"no {' against '.join(p)}" for p in next_informed(rows) if p[0] not in set(table["first"])]
     words = [SAID, counts(study, table, "pair"), *sizes(rows, SCORED), f"checkpoint {study.checkpoint}"]
     limit = min(1.05, 1.1 * table[ADVANTAGE].abs().max().max() + 0.01)

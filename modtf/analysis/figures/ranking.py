@@ -39,8 +39,9 @@ def ranking_pies(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
-    """field, distribution, kind ("overall" first), variant, share, low, high, num_votes; and a note.
-    `NothingToDraw` if no task was run with all candidates of any field."""
+    """Return field, distribution, kind ("overall" first), variant, share, low, high, num_votes; and a note.
+
+    Raises `NothingToDraw` if no task was run with all candidates of any field."""
     rows = performance(study.results)
     most, tables, lacking = len(rows[list(UNIT)].drop_duplicates()), [], []
     everyone, reference = known_variants(rows["arch"].unique()), FAMILIES[rows["arch"].iloc[0]].reference

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from modtf.families import is_one_of
 from modtf.registry import Registry
 
-if TYPE_CHECKING:  # matplotlib and pandas take seconds, and names are asked for without drawing
+if TYPE_CHECKING:  # matplotlib and pandas take seconds to import, and looking up names needs neither
     from modtf.analysis.figures.base import Choice, Pictures
 
 Draw = Callable[[Any, "Choice"], "Pictures"]
@@ -40,7 +40,7 @@ def check_figure(name: str, draw: Any) -> None:
     """Raise `ValueError` unless `draw` can be called with a study and a choice."""
     try:
         inspect.signature(draw).bind("study", "choice")
-    except (TypeError, ValueError) as error:  # some of Python's own have no signature
+    except (TypeError, ValueError) as error:  # some built-in functions have no signature
         raise ValueError(
             f"The figure {name!r} must be a function draw(study, choice) that yields pictures; "
             f"received {draw!r} ({error})."
@@ -55,13 +55,13 @@ FIGURES: Registry[Draw] = Registry(
 def register_figure(name: str, families: Sequence[str] | None = None) -> Callable[[Draw], Draw]:
     """Register a function as a figure of `study.figure(name)`, the report and `--figures` (a decorator).
 
-    The function is called with a `Study` and a `Choice` and yields `Picture`s, or raises `NothingToDraw`;
-    `Picture` shows one.
+    The function is called with a `Study` and a `Choice`. It yields `Picture`s, or raises `NothingToDraw`. See
+    `Picture` for an example.
 
     Args:
         name: lower-case letters, digits and underscores.
-        families: the only ones, and those made from them, whose models the function sees; a report without
-            them says nothing of the figure. All by default.
+        families: pass only models of these families, and families derived from them, to the function; by
+            default all. A report without such models omits the figure.
 
     Raises:
         ValueError: if the name is taken, or the function does not take two arguments.

@@ -17,13 +17,14 @@ from modtf.analysis.trained import TrainedModels
 from modtf.commands import command_line
 from modtf.families import FAMILIES, Family
 
-MOST_COLUMNS = 12  # of panels side by side
+MOST_COLUMNS = 12  # the largest number of panels side by side
 
 
 @register_figure("performance_vs_num_rules")
 def against_rules(study: TrainedModels, choice: Choice) -> Pictures:
-    """Yield a picture by architecture, averaged over widths and options; then one per width. With a single
-    number of rules it has bars."""
+    """Yield a picture by architecture, averaged over widths and options; then one per width.
+
+    If there is only one R, it has bars."""
     if study.results["num_rules"].nunique() == 1:
         drawn: tuple[Any, ...] = (performance(study.results), bars, None)
         drawn += ("performance_bars", "Performance by variant")
