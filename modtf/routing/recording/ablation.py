@@ -14,14 +14,14 @@ LEVEL = 0.95
 
 
 class Ablation:
-    """Losses of the next token, by document, label, and expert that is off.
+    """Losses of the next token, by document, label, and expert that is switched off.
 
     Args:
-        recorder: of a model that has run once.
-        pairs: (layer, expert) each; None: all.
+        recorder: the recorder of a model that has run once.
+        pairs: the experts to switch off, as (layer, expert); None: all experts.
 
     Raises:
-        ValueError: if an expert does not exist, or the layers are not those of one decoder, each run once.
+        ValueError: if an expert does not exist, or the layers are not in one decoder that runs each once.
     """
 
     def __init__(self, recorder: Recorder, pairs: Sequence[tuple[int, int]] | None):
@@ -38,17 +38,17 @@ class Ablation:
                     f"ablate holds {pair}; expected (layer, expert), of {len(sizes)} layers with "
                     f"{', '.join(map(str, sizes))} experts."
                 )
-        self._losses: list[NDArray[np.float64]] = []  # of every document [1 + pairs, R]
+        self._losses: list[NDArray[np.float64]] = []  # one [1 + pairs, R] per document
         self._counts: list[NDArray[np.float64]] = []  # [R]
-        self._sent: list[NDArray[np.float64]] = []  # of every batch [pairs, R], tokens that were sent there
+        self._sent: list[NDArray[np.float64]] = []  # tokens sent to each expert, one [pairs, R] per batch
 
     def add(self, run: Callable[[], Any], targets: Any, output: Any) -> None:
-        """Add the batch that the model has just run on; tokens without a next one do not count.
+        """Add the batch that the model has just run on. Tokens without a next token do not count.
 
         Args:
-            run: runs the model on it once more.
-            targets: its tokens `[B, N]`.
-            output: what the model returned.
+            run: a function that runs the model on the batch once more.
+            targets: the tokens of the batch `[B, N]`.
+            output: the model's output for the batch.
         """
         keep, values, chosen = self.recorder.last[""]
         labels = np.zeros(keep.shape, np.int64)
@@ -74,12 +74,13 @@ class Ablation:
         self._sent.append(np.array([np.bincount(some, minlength=num_labels) for some in went], np.float64))
 
     def table(self, names: Sequence[str] = ()) -> pd.DataFrame:
-        """Return what every expert is worth to every label.
+        """Return how the loss of each label changes without each expert.
 
         Returns:
-            One row per expert and label: layer, expert, label, tokens (of the label), sent (of these, to the
-            expert), bits (what being sent there tells of the label, log2 p(label | expert) / p(label)), loss
-            (with all experts), change (without this one), low, high: its interval over documents.
+            One row per expert and label, with the columns layer, expert, label, tokens (with this label),
+            sent (how many of them the expert gets), bits (log2 p(label | expert) / p(label)), loss (with all
+            experts, in nats), change (of the loss, without this expert), low, high (the interval of the
+            change over documents).
         """
         num_labels = max(part.shape[-1] for part in self._losses)
         losses = np.stack([_wider(part, num_labels) for part in self._losses])  # [D, 1 + pairs, R]
@@ -91,7 +92,7 @@ class Ablation:
             loss = losses[:, 0].sum(axis=0) / total
             changes = losses[:, 1:] - losses[:, :1]
             change = changes.sum(axis=0) / total
-            apart = changes - change * counts[:, np.newaxis]  # of a ratio of sums over documents
+            apart = changes - change * counts[:, np.newaxis]  # residuals of a ratio of sums over documents
             spread = np.sqrt((apart**2).sum(axis=0) * number / max(number - 1, 1)) / total
             share = sent / sent.sum(axis=1, keepdims=True)
             bits = np.log2(share / (total / total.sum()))

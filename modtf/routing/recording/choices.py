@@ -1,4 +1,4 @@
-"""Read the experts of every token, and their weights, from what routers put out or experts are handed."""
+"""Read the experts of every token, and their weights, from the outputs of routers or inputs of experts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,9 @@ def read_choices(
     Args:
         values: the inputs of a module of experts, or the outputs of a router. Tensors may have batch and
             sequence axes in front.
-        num_experts: E, where it is known.
+        num_experts: E, if it is known.
         top_k: the number of experts per token, for masks and logits.
-        logits: whether a tensor of numbers alone may be read as logits or gates `[..., E]`.
+        logits: whether tensors of floating-point numbers alone may be read as logits or gates `[..., E]`.
     """
     import torch
 
@@ -42,21 +42,21 @@ def read_choices(
 
 
 def _stand_for(integers: Sequence[Any], scores: Any) -> bool:
-    """Return whether integers belong to the tokens of the scores, which are then no logits alone."""
+    """Return whether integers belong to the tokens of the scores. If so, the scores are not logits alone."""
     return any(one.shape[:-1] == scores.shape[:-1] for one in integers)
 
 
 def _size(numbers: Sequence[Any], chosen: Any) -> int | None:
-    """Return E, the width of the logits beside experts and weights."""
+    """Return E, the width of the logits that come with experts and weights."""
     rows = chosen.shape[:-1].numel()
     others = [one for one in numbers if one.shape != chosen.shape]
     return max((one.shape[-1] for one in others if one.numel() == rows * one.shape[-1]), default=None)
 
 
 def _is_mask(chosen: Any, num_experts: int) -> bool:
-    """Return whether integers are a mask `[..., E]` of the chosen experts, rather than their numbers.
+    """Return whether integers are a mask `[..., E]` of the chosen experts, rather than expert indices.
 
-    Numbers never repeat within a token, so a row of zeros and ones of length E > 2 is a mask.
+    Indices never repeat within a token, so a row of zeros and ones of length E > 2 is a mask.
     """
     import torch
 
@@ -68,7 +68,7 @@ def _is_mask(chosen: Any, num_experts: int) -> bool:
 
 
 def _from_mask(mask: Any, numbers: Sequence[Any], size: int, top_k: int | None) -> Choices | None:
-    """Return choices from a mask beside gates of all experts, or one weight a token."""
+    """Return choices from a mask with either gates of all experts or one weight per token."""
     mask = mask.reshape(-1, size)
     sparse = [one.reshape(-1, size) for one in numbers if one.numel() == mask.numel()]
     gates = next((one for one in sparse if one.min() >= 0 and (one == 0).any(-1).all()), None)
@@ -81,7 +81,7 @@ def _from_mask(mask: Any, numbers: Sequence[Any], size: int, top_k: int | None) 
 
 
 def _from_scores(scores: Any, top_k: int) -> Choices:
-    """Return choices from gates, most of them 0; from probabilities; or else from logits."""
+    """Return choices from sparse gates (at most k above 0), from probabilities, or else from logits."""
     scores = scores.detach().float().reshape(-1, scores.shape[-1])
     if scores.min() >= 0:
         if ((scores > 0).sum(-1) <= top_k).all():
@@ -99,9 +99,9 @@ def _largest(gates: Any, top_k: int) -> Choices:
 
 
 def read_product_keys(output: Any, parent: Any) -> tuple[Any, Any]:
-    """Return experts and weights of a layer of product keys: expert (x, y) scores the sum of its two keys.
+    """Return experts and weights of a layer of product keys. The score of expert (x, y) is x's plus y's.
 
-    The keys are split as the model splits them: its first half of all numbers are the x of all tokens.
+    The split follows the model: the first half of all numbers holds the x scores of all tokens.
     """
     keys = parent.num_keys
     x, y = output.detach().reshape(2, -1, keys)

@@ -33,30 +33,30 @@ def collect(
 ) -> Path:
     """Write which experts a PyTorch model sends its tokens to, into a folder that `modtf measure` reads.
 
-    The model runs as it is, in evaluation mode and without gradients; see `modtf.record`, which this calls.
+    The model runs unchanged, in evaluation mode and without gradients. This calls `modtf.record`.
 
     Args:
         model: a `torch.nn.Module`; see `modtf.record`.
-        batches: of `input_ids` `[B, N]`, or mappings with these and what else the model is called with, such
-            as `attention_mask`, whose zeros are left out. `documents` `[B, N]` says which tokens belong
-            together, where a row holds several; by default each row is one.
+        batches: tensors `input_ids` `[B, N]`, or mappings with `input_ids` and other arguments of the model.
+            Tokens whose `attention_mask` is 0 are left out. By default each row is a document; if a row holds
+            several, `documents` `[B, N]` says which tokens belong together.
         out: a folder to be made.
-        labels: of tokens, for `modtf measure`: the name of something in a batch, `[B]` or `[B, N]`, integers
-            or names, such as "domain"; or a function from a batch to that. Tokens themselves and positions
-            are always written: `--labels=tokens`, `--labels=positions` (0, 1, 2 to 3, 4 to 7, ...).
-        routers: patterns of the names of modules that put out logits, or experts and weights.
-        top_k: how many experts count, where routers put out logits; by default as the model says.
-        tokenizer: its words for tokens are written, too, for the report to show.
-        ablate: switch experts off, one at a time, (layer, expert) each or all of them, and write what it
-            costs the tokens of each label: `ablation.csv`. Every one runs the model once more. The model must
-            put out `logits` `[B, N, V]` of the next tokens.
+        labels: the labels of tokens, for `modtf measure`: the key of a batch's entry such as "domain", `[B]`
+            or `[B, N]`, integers or names; or a function from a batch to these. Tokens and positions are
+            always written: `--labels=tokens`, `--labels=positions` (0, 1, 2 to 3, 4 to 7, ...).
+        routers: patterns of the names of modules that return logits, or experts and weights.
+        top_k: the number of experts per token, if routers return logits; by default the model's own.
+        tokenizer: if given, the texts of the tokens are written too, and the report shows them.
+        ablate: experts to switch off, one at a time: a sequence of (layer, expert), or all of them. The
+            change in loss of each label is written to `ablation.csv`. Each expert needs one more run of the
+            model, which must return `logits` `[B, N, V]` of the next tokens.
 
     Returns:
         The folder, as `Recorder.save` writes it.
 
     Raises:
-        ValueError: if the model has no routed layers that can be seen, layers differ in their experts, a
-            label or a mask does not fit its tokens, or `out` is there already.
+        ValueError: if no routed layers are found, layers differ in their experts, a label or a mask does not
+            fit its tokens, or `out` exists already.
 
     Example:
         >>> model = AutoModelForCausalLM.from_pretrained("allenai/OLMoE-1B-7B-0924")  # doctest: +SKIP
@@ -98,7 +98,7 @@ def _labels_of(batch: Batch, labels: Labels) -> Any:
 
 
 def _inputs(model: Any, recorder: Recorder, batch: Batch, number: int) -> tuple[list[Any], dict[str, Any]]:
-    """Return what the model is called with, on its device: the parts of a batch that it accepts."""
+    """Return the model's arguments, on its device: the entries of a batch that the model accepts."""
     import torch
 
     if IDS not in batch:

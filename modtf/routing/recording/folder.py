@@ -17,10 +17,10 @@ Run = tuple[int, int]  # a layer, and the number of its run within a forward pas
 
 
 class TokenArrays:
-    """Arrays of tokens that come in chunks, in files of a scratch folder; memory does not grow with them.
+    """Arrays of tokens that arrive in chunks, kept in a scratch folder so that memory does not grow.
 
     Args:
-        scratch: a folder that exists.
+        scratch: an existing folder.
     """
 
     def __init__(self, scratch: Path):
@@ -39,9 +39,9 @@ class TokenArrays:
         """Add tokens.
 
         Args:
-            layers: experts and weights `[tokens, k]` of each run of a layer. A layer that ran before and does
-                not run now routes none of these tokens: its experts are -1.
-            values: arrays `[tokens]`; in every call the same ones.
+            layers: experts and weights `[tokens, k]` of each run of a layer. If a layer ran before but does
+                not run now, it routes none of these tokens, and their experts are -1.
+            values: arrays `[tokens]` by name; the names are the same in every call.
         """
         size = len(next(iter(values.values())))
         for run, (experts, weights) in layers.items():
@@ -86,8 +86,8 @@ class TokenArrays:
     def join(self, kind: str, order: NDArray[np.int64] | None, path: Path) -> None:
         """Write experts or weights of all layers, `[layers, tokens, k]`, as a .npy file.
 
-        Tokens before a layer's first run have experts -1. Layers with fewer experts per token than others are
-        filled up with -1.
+        Tokens before a layer's first run have experts -1. Layers with fewer experts per token than others
+        are padded with -1.
         """
         runs = sorted(self.first)
         parts = [self.read(f"{kind}.{layer}.{run}") for layer, run in runs]
@@ -105,7 +105,7 @@ class TokenArrays:
         whole.flush()
 
     def save(self, folder: Path, others: Mapping[str, NDArray[Any]]) -> None:
-        """Write all arrays into a folder that exists, each document in one piece."""
+        """Write all arrays into an existing folder. The tokens of each document are contiguous."""
         documents = self.read("documents")
         in_order = bool((np.diff(documents) >= 0).all())
         order = None if in_order else np.argsort(documents, kind="stable")
@@ -121,10 +121,10 @@ class TokenArrays:
 
 @contextlib.contextmanager
 def new_folder(out: str | Path) -> Iterator[Path]:
-    """Give a folder that takes the name `out` when the block ends without an error.
+    """Yield a temporary folder that is renamed to `out` when the block ends without an error.
 
     Raises:
-        ValueError: if it holds something already, or cannot be written.
+        ValueError: if `out` is not empty, or cannot be written.
     """
     folder = check_new_folder(out)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ def new_folder(out: str | Path) -> Iterator[Path]:
 
 
 def check_new_folder(out: str | Path) -> Path:
-    """Return the absolute path of a folder that can be made; raise `ValueError` where it cannot."""
+    """Return the absolute path of a folder that can be made; `ValueError` if it cannot."""
     check_path("out", out)
     folder = Path(out).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

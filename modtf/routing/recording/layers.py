@@ -20,12 +20,12 @@ class RoutedLayer:
     """A layer with experts.
 
     Attributes:
-        name: without the names of wrappers, which `path` has.
-        kind: "experts", a module whose inputs hold the chosen experts and their weights; "router", a module
-            whose outputs hold them, or logits; "keys", a linear layer whose outputs are product keys.
-        parts: where text and vision tokens have experts of their own: the module that is told which tokens
-            are which, and whether this layer is the one for vision.
-        off: an expert whose weights are set to 0.
+        name: the module's name without the names of wrappers; `path` includes them.
+        kind: "experts" for a module whose inputs hold the chosen experts and their weights; "router" for one
+            whose outputs hold these, or logits; "keys" for a linear layer whose outputs are product keys.
+        parts: if text and vision tokens have separate experts: the module that gets the mask of vision
+            tokens, and whether this layer routes the vision tokens.
+        off: an expert whose weights are set to 0, or None.
     """
 
     name: str
@@ -40,11 +40,11 @@ class RoutedLayer:
 
     @property
     def side(self) -> str:
-        """Return on which side of an encoder-decoder model the layer is."""
+        """Return the side of an encoder-decoder model that the layer is on."""
         return "decoder" if "decoder" in self.name.split(".") else "encoder"
 
     def read_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """Return experts `[T, k]` and weights `[T, k]` that a module of experts was handed."""
+        """Return experts `[T, k]` and weights `[T, k]` from the inputs of a module of experts."""
         chosen = read_choices([*args, *kwargs.values()], self.num_experts, self.top_k)
         if chosen is None:
             raise ValueError(
@@ -54,7 +54,7 @@ class RoutedLayer:
         return chosen[:2]
 
     def read_output(self, output: Any) -> tuple[Any, Any]:
-        """Return experts `[T, k]` and weights `[T, k]` that a router put out."""
+        """Return experts `[T, k]` and weights `[T, k]` from the outputs of a router."""
         if self.kind == "keys":
             return read_product_keys(output, self.parent)
         outputs = output if isinstance(output, tuple | list) else [output]
@@ -71,7 +71,7 @@ class RoutedLayer:
         return both[0], both[1]
 
     def without_off(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the inputs of a module of experts in which the expert `off` has weight 0."""
+        """Return the inputs of a module of experts with the weights of the expert `off` set to 0."""
         experts, weights = self.read_inputs(args, kwargs)
         left = weights * (experts != self.off)
         if not any(value is weights for value in (*args, *kwargs.values())):
@@ -83,11 +83,11 @@ class RoutedLayer:
 
 
 def check_model(model: Any, what: str) -> Any:
-    """Return PyTorch; raise `ValueError` where it is missing, or a model cannot be recorded.
+    """Return PyTorch; `ValueError` if it is missing, or the model cannot be recorded.
 
     Args:
-        model: what a user passed.
-        what: what needs PyTorch, for the error.
+        model: the argument that a user passed as the model.
+        what: the name of the function that needs PyTorch, for the error.
     """
     torch = need("torch", "hf", what)
     if not isinstance(model, torch.nn.Module):
@@ -104,16 +104,16 @@ def check_model(model: Any, what: str) -> Any:
 def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | None) -> list[RoutedLayer]:
     """Find the routed layers of a model, in its order.
 
-    By default these are the modules that models of Hugging Face's `transformers` have: `*.experts` that are
-    handed experts and weights, and where there are none `*.router`, `*.gate` and product keys.
+    The defaults fit the models of Hugging Face's `transformers`: modules `*.experts` whose inputs are experts
+    and weights; if there are none, `*.router`, `*.gate` and product keys.
 
     Args:
         model: a `torch.nn.Module`.
         routers: patterns of the names of modules, such as "*.gate".
-        top_k: the number of experts per token, where routers put out logits.
+        top_k: the number of experts per token, if routers return logits.
 
     Raises:
-        ValueError: if there are none; the message names modules that might be routers.
+        ValueError: if no routed layers are found; the message names modules that might be routers.
     """
     if top_k is not None:
         check_integer("top_k", top_k, 1)
@@ -147,7 +147,7 @@ def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | No
 
 
 def _kind(last: str, module: Any, parent: Any) -> str | None:
-    """Return how choices are read at a module of that name, or None where it is no known kind."""
+    """Return how choices are read at a module with that name, or None if its kind is unknown."""
     if last == "router_gate" and hasattr(parent, "num_keys"):
         return "keys"
     if last == "experts" and _takes_choices(module):
@@ -169,7 +169,7 @@ def _takes_choices(module: Any) -> bool:
 
 def _num_experts(kind: str, module: Any, parent: Any) -> int | None:
     owner = parent if kind == "keys" else module
-    for one in owner.modules():  # a wrapper's own parameters are no experts
+    for one in owner.modules():  # a wrapper's own parameters do not belong to experts
         number = getattr(one, "total_experts", None) or getattr(one, "num_experts", None)
         if isinstance(number, int):
             return number

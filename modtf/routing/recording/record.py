@@ -35,26 +35,26 @@ def record(
 ) -> Recorder | TrainingRecorder:
     """Record which experts a PyTorch model sends its tokens to, in all forward passes of a `with` block.
 
-    The passes may be anything: an evaluation, `generate()` with prefill and decoding, a training loop. Hooks
-    look on; the model runs as it is. What an attention mask leaves out, and what follows the end of a
-    generated row, is not recorded. Compiled models run uncompiled while they are recorded.
+    Any passes can be recorded: an evaluation, `generate()` with prefill and decoding, a training loop. Hooks
+    only observe; they do not change the model's outputs. Tokens that an attention mask leaves out, and tokens
+    after the end of a generated row, are not recorded. Compiled models run uncompiled meanwhile.
 
     Args:
         model: a `torch.nn.Module`, also wrapped by PEFT, `torch.compile` or DistributedDataParallel. Models
-            of Hugging Face's `transformers` (from version 5 on) need nothing else.
-        every: in training, keep sums only, of some ten passes in so many, and log them every so many forward
-            passes in training mode. Values of each layer: `max_violation`, `dead_experts` and `entropy` of
+            of Hugging Face's `transformers` (from version 5 on) need no other argument.
+        every: in training, log a record every this many forward passes in training mode. Only sums are kept,
+            from about ten passes per record. Each layer has `max_violation`, `dead_experts` and `entropy` of
             the load; `adjusted_mutual_information` of experts and labels, if `next(labels=...)` was called
-            before each pass; `saturation`, the share of the first sampled batch's experts that are those of
-            the record before, for which that batch runs once more without gradients.
-        log: where records go, with `every`: a folder for TensorBoard, a SummaryWriter, or a function that
-            takes a dict, such as `wandb.log`. `TrainingRecorder.history` has them, too.
-        routers: patterns of the names of modules that put out logits, or experts and weights: "*.gate".
-        top_k: the number of experts per token, where routers put out logits.
+            before each pass; and `saturation`, the share of the first sampled batch's experts that did not
+            change since the record before. For it, that batch runs once more without gradients.
+        log: the destination of records, with `every`: a folder for TensorBoard, a SummaryWriter, or a
+            function that takes a dict, such as `wandb.log`. `TrainingRecorder.history` holds them, too.
+        routers: patterns of the names of modules that return logits, or experts and weights: "*.gate".
+        top_k: the number of experts per token, if routers return logits.
 
     Returns:
-        A `Recorder`: `next(labels=...)` within the block, `measure()` and `save(folder)` after it. With
-        `every` a `TrainingRecorder`: `next(labels=...)` and `history`.
+        A `Recorder`: call `next(labels=...)` within the block, `measure()` and `save(folder)` after it. With
+        `every`, a `TrainingRecorder`, which has `next(labels=...)` and `history`.
 
     Raises:
         ValueError: if no routed layers are found.

@@ -16,7 +16,7 @@ from modtf.routing.recording.layers import RoutedLayer, find_layers
 from modtf.routing.recording.tokens import Note, Rows
 from modtf.routing.recording.watch import Runs, Stream, Watcher
 
-LETTERS = 24  # of a token
+LETTERS = 24  # the longest text of a token that is saved
 
 
 class Recorder:
@@ -24,7 +24,7 @@ class Recorder:
 
     Args:
         model, routers, top_k: as for `record`.
-        scratch: where tokens are kept on disk; by default where temporary files are.
+        scratch: the folder that holds tokens on disk; by default the system's temporary folder.
     """
 
     def __init__(self, model: Any, routers: Any = None, top_k: int | None = None, scratch: Any = None):
@@ -54,8 +54,8 @@ class Recorder:
 
         Args:
             labels: `[B]` or `[B, N]`, integers or names; for an encoder-decoder model `[B]`, or a mapping
-                from "encoder" and "decoder" to these.
-            documents: `[B]` or `[B, N]`, where a row is no document of its own.
+                from "encoder" and "decoder" to `[B]` or `[B, N]`.
+            documents: `[B]` or `[B, N]`; by default each row is a document.
         """
         self._note = Note(labels, documents)
 
@@ -73,27 +73,27 @@ class Recorder:
             self.last[stream.name] = keep, values, chosen
 
     def save(self, folder: str | Path, *, tokenizer: Any = None) -> Path:
-        """Write what was recorded into a new folder that `modtf measure` reads.
+        """Write the recorded routing into a new folder that `modtf measure` reads.
 
         Args:
-            folder: with an encoder-decoder model its folders "encoder" and "decoder" are what is read.
-            tokenizer: its words for tokens are written, too, for the report.
+            folder: the new folder. For an encoder-decoder model, read its folders "encoder" and "decoder".
+            tokenizer: if given, the texts of the tokens are written too, and the report shows them.
 
         Returns:
             The folder: `experts`, `weights` `[layers, tokens, k]`, `num_experts`, `tokens`, `positions`,
-            `documents` `[tokens]`, `layer_names`; with labels `labels` and, of names, `label_names`; with a
-            tokenizer `token_names`. A token that a layer did not route, or dropped, has the experts -1.
+            `documents` `[tokens]`, `layer_names`. With labels also `labels`, and `label_names` if the labels
+            are names. With a tokenizer also `token_names`. A token that a layer did not route, or dropped,
+            has the experts -1.
 
         Raises:
-            ValueError: if there were no tokens, layers differ in their number of experts, or the folder holds
-                something.
+            ValueError: if no tokens were recorded, layers differ in experts, or the folder is not empty.
         """
         with new_folder(folder) as made:
             self.write(made, self.others(tokenizer))
         return Path(folder)
 
     def write(self, folder: Path, others: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
-        """Write the arrays of every stream into a folder that exists."""
+        """Write the arrays of every stream into an existing folder."""
         for name in others:
             part = folder / name
             part.mkdir(exist_ok=True)
@@ -124,16 +124,16 @@ class Recorder:
     def measure(
         self, labels: ArrayLike | str | None = None, *, stream: str | None = None, **options: Any
     ) -> list[LayerMeasures]:
-        """Measure what was recorded.
+        """Measure the recorded routing.
 
         Args:
-            labels: one a token, or one a document, integers or names, in the order of `documents`;
-                "tokens" or "positions"; by default those of `next`.
-            stream: "encoder" or "decoder", of a model that has both.
+            labels: one per token, or one per document, integers or names, in the order of `documents`;
+                "tokens" or "positions"; by default the labels passed to `next`.
+            stream: "encoder" or "decoder", if the model has both.
             options: as for `modtf.measure_activations`.
 
         Raises:
-            ValueError: if labels do not fit the tokens, or there were none.
+            ValueError: if labels do not fit the tokens, or no tokens were recorded.
         """
         streams = self.others()
         name = next(iter(streams)) if stream is None and len(streams) == 1 else stream
@@ -154,7 +154,7 @@ class Recorder:
 
 
 def as_arrays(layers: Sequence[RoutedLayer], runs: Runs, keep: NDArray[np.bool_]) -> dict[Any, Any]:
-    """Return experts and weights `[tokens, k]` of every run as arrays, by one transfer each."""
+    """Return experts and weights `[tokens, k]` of every run as arrays, with one transfer for each."""
     import torch
 
     device = next(iter(runs.values()))[0].device
@@ -162,7 +162,7 @@ def as_arrays(layers: Sequence[RoutedLayer], runs: Runs, keep: NDArray[np.bool_]
         torch.cat([both[which].to(device, kind).reshape(-1) for both in runs.values()]).cpu().numpy()
         for which, kind in ((0, torch.int32), (1, torch.float32))
     )
-    experts = np.where(weights == 0, np.int32(-1), experts)  # nothing is sent there
+    experts = np.where(weights == 0, np.int32(-1), experts)  # weight 0 means that the expert does not run
     found, start = {}, 0
     for (layer, run), (chosen, _) in runs.items():
         part = slice(start, start + chosen.numel())
@@ -179,14 +179,14 @@ def as_arrays(layers: Sequence[RoutedLayer], runs: Runs, keep: NDArray[np.bool_]
 
 
 def layer_names(layers: Sequence[RoutedLayer], runs: Iterable[tuple[int, int]]) -> list[str]:
-    """Return a name for each run of a layer; those of a layer that runs once are its own."""
+    """Return a name for each run of a layer; a layer that runs once keeps its own name."""
     runs = list(runs)
     several = {layer for layer, run in runs if run}
     return [layers[layer].name + f" run {run + 1}" * (layer in several) for layer, run in runs]
 
 
 def _labels(labels: Any, found: Mapping[str, NDArray[Any]], others: Mapping[str, NDArray[Any]]) -> Any:
-    """Return one label a token."""
+    """Return one label per token."""
     if labels is None:
         recorded = found.get("labels")
         return (
@@ -207,7 +207,7 @@ def _labels(labels: Any, found: Mapping[str, NDArray[Any]], others: Mapping[str,
 
 
 def _ends(model: Any) -> list[int]:
-    """Return the tokens that end what a model generates."""
+    """Return the tokens that end a model's generation."""
     configs = [one.generation_config for one in model.modules() if hasattr(one, "generation_config")]
     ends = next((config.eos_token_id for config in configs if config is not None), None)
     return [] if ends is None else ends if isinstance(ends, list) else [ends]

@@ -1,4 +1,4 @@
-"""Number the documents of the tokens that forward passes bring, and give each token its label."""
+"""Number the documents of the tokens in forward passes, and give each token its label."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Note:
     documents: Any = None
 
     def of(self, stream: str) -> tuple[Any, Any]:
-        """Return labels and documents of a stream: the same for all, or by its name."""
+        """Return the labels and documents of a stream, by its name if they are mappings."""
         values = self.labels, self.documents
         labels, documents = (one.get(stream) if isinstance(one, Mapping) else one for one in values)
         return labels, documents
@@ -41,20 +41,20 @@ class Rows:
         self.labels, self.documents = Numbers("labels"), Numbers("documents")
         self.num_documents = 0
         self._labelled: bool | None = None
-        self._row: dict[str, NDArray[Any]] = {}  # of the last pass: document, label, tokens, whether it ended
+        self._row: dict[str, NDArray[Any]] = {}  # last pass: document, label, tokens, whether each row ended
         self._note: Note | None = None
 
     def add(self, stream: Stream, note: Note) -> tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]:
-        """Return which tokens `[B, N]` count, and arrays of these `[tokens]`.
+        """Return which tokens `[B, N]` count, and arrays `[tokens]` of the tokens that count.
 
         Raises:
-            ValueError: if labels or documents do not fit the tokens, or passes differ in having labels.
+            ValueError: if labels or documents do not fit the tokens, or only some passes have labels.
         """
         ids, keep = as_array(stream.ids), stream.keep
         rows = len(ids)
         goes_on = stream.goes_on and len(self._row.get("tokens", ())) == rows
         labels, documents = (None, None) if note is self._note else note.of(self.name)
-        self._note = note  # it is for one pass
+        self._note = note  # a note is valid for one pass
         if not goes_on:
             self._row = {"tokens": np.zeros(rows, np.int64), "ended": np.zeros(rows, bool)}
         else:
@@ -103,7 +103,7 @@ class Rows:
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Return a tensor of any device and precision as an array."""
+    """Return a tensor, on any device and in any precision, as an array."""
     import torch
 
     if not torch.is_tensor(values):
@@ -113,7 +113,7 @@ def as_array(values: Any) -> NDArray[Any]:
 
 
 def per_token(values: Any, keep: NDArray[np.bool_], what: str) -> NDArray[Any]:
-    """Return values `[B]` or `[B, N]` as `[B, N]`; raise `ValueError` where they have another shape."""
+    """Return values `[B]` or `[B, N]` as `[B, N]`; `ValueError` if they have another shape."""
     array = as_array(values)
     shape = array.shape
     if array.ndim == 1:

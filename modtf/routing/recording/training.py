@@ -18,7 +18,7 @@ from modtf.routing.recording.recorder import as_arrays, layer_names
 from modtf.routing.recording.tokens import Note, Rows
 from modtf.routing.recording.watch import Stream, Watcher
 
-SAMPLED = 10  # passes of every record that are looked at
+SAMPLED = 10  # passes per record that are recorded
 PERMUTATIONS = 20
 Record = dict[str, float]
 Log = str | Path | Callable[[Record], Any] | Any
@@ -44,7 +44,7 @@ class TrainingRecorder:
         self._hook: Any = None
         self._watching = ExitStack()
         self._probe: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-        self._probed: dict[tuple[str, int, int], NDArray[Any]] = {}  # experts at the record before
+        self._probed: dict[tuple[str, int, int], NDArray[Any]] = {}  # the probe's experts, last record
         self._streams: dict[str, _Sums] = {}
         self._probing: list[Stream] | None = None
 
@@ -67,8 +67,8 @@ class TrainingRecorder:
         if (self.every - self._passes) % max(self.every // SAMPLED, 1) == 0:
             self._probe = self._probe or (_copied(args), _copied(kwargs))
             self._watching.enter_context(self._watcher.watching())
-            self._watcher.enter(model, args, kwargs)  # its hooks are too late for this call
-            handle = model.register_forward_hook(self._after, always_call=True)  # the last hook
+            self._watcher.enter(model, args, kwargs)  # the watcher's hooks come too late for this call
+            handle = model.register_forward_hook(self._after, always_call=True)  # must be the last hook
             self._watching.callback(handle.remove)
 
     def _after(self, model: Any, args: Any, output: Any) -> None:
@@ -84,7 +84,7 @@ class TrainingRecorder:
             self._streams.setdefault(stream.name, _Sums(stream.name)).add(self.layers, stream, self._note)
 
     def _record(self) -> None:
-        """Log what was summed up since the record before, and start anew."""
+        """Log the sums since the record before, and reset them."""
         record: Record = {"step": self._passes}
         saturation = self._saturation()
         for name, sums in self._streams.items():
@@ -101,13 +101,13 @@ class TrainingRecorder:
         self._write(record)
 
     def _saturation(self) -> dict[tuple[str, int, int], float]:
-        """Return the share of the probe's experts that are those of the record before, of each layer.
+        """Return, for each layer, the share of the probe's experts that did not change since the last record.
 
-        The probe is the first pass that was looked at, which runs once more without gradients.
+        The probe is the first recorded pass. It runs once more without gradients.
         """
         args, kwargs = self._probe or ((), {})
         self._probing = []
-        inner = getattr(self.model, "module", self.model)  # no communication of DistributedDataParallel
+        inner = getattr(self.model, "module", self.model)  # avoids communication in DistributedDataParallel
         with evaluating(inner), self._watcher.watching(), need("torch", "hf", "modtf.record").no_grad():
             inner(*args, **kwargs)
         streams, self._probing = self._probing, None
@@ -143,7 +143,7 @@ class _Sums:
             self.labelled.update(Experts(stacked[0], size, stacked[1]), values["labels"], values["documents"])
 
     def information(self, place: int) -> dict[str, float]:
-        """Return the adjusted mutual information of a layer's experts and the labels, if there are labels."""
+        """Return the adjusted mutual information of a layer's experts and labels; {} without labels."""
         if self.labelled is None:
             return {}
         self._measured = self._measured or self.labelled.result(permutations=PERMUTATIONS)
@@ -175,8 +175,8 @@ def _load(counts: NDArray[np.int64], num_experts: int) -> Record:
     """Return measures of how evenly experts are used.
 
     `max_violation` is the largest load divided by the mean load, minus 1 (Wang et al., 2024,
-    "Auxiliary-Loss-Free Load Balancing Strategy for Mixture-of-Experts"); `entropy` is 1 where all
-    experts are used equally.
+    "Auxiliary-Loss-Free Load Balancing Strategy for Mixture-of-Experts"). `entropy` is 1 if all experts are
+    used equally.
     """
     share = counts / max(counts.sum(), 1)
     used = share[share > 0]
@@ -186,13 +186,13 @@ def _load(counts: NDArray[np.int64], num_experts: int) -> Record:
 
 
 def _shared(before: NDArray[Any], now: NDArray[Any]) -> float:
-    """Return the share of the choices before that are among those of the same token now."""
+    """Return the share of earlier choices that the same token makes again now."""
     same = (before[..., np.newaxis] == now[:, np.newaxis, :]).any(-1) & (before >= 0)
     return float(same.sum() / max((before >= 0).sum(), 1))
 
 
 def _writer(log: Log) -> Callable[[Record], Any]:
-    """Return what takes a record: a function, a writer of TensorBoard, or one for a folder."""
+    """Return a function that logs a record: `log` itself, or one that writes to TensorBoard."""
     if log is None:
         return lambda record: None
     if isinstance(log, str | Path):

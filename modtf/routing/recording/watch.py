@@ -19,13 +19,13 @@ Runs = dict[tuple[int, int], tuple[Any, Any]]  # layer, run within a pass -> exp
 
 @dataclass
 class Stream:
-    """The tokens of one forward pass that some layers route: all of them, or an encoder's or a decoder's.
+    """The tokens of one forward pass: all of them, or those of the encoder or of the decoder.
 
     Attributes:
-        name: "encoder", "decoder", or "" where a model has one stream.
+        name: "encoder", "decoder", or "" if the model has one stream.
         ids: `[B, N]`.
-        keep: `[B, N]`, False where the attention mask leaves a token out.
-        goes_on: whether the pass continues the rows of the pass before, from a cache.
+        keep: `[B, N]`, False if the attention mask leaves the token out.
+        goes_on: whether the pass continues the rows of the pass before, with a cache.
         runs: the choices of every run of every layer that ran.
     """
 
@@ -38,7 +38,7 @@ class Stream:
 
 @dataclass
 class _Tokens:
-    """Tokens that a module was called with, their mask, and how many were in the cache before."""
+    """The tokens and the mask that a module was called with, and the number of tokens in its cache."""
 
     ids: Any
     mask: Any
@@ -50,9 +50,9 @@ class Watcher:
 
     Args:
         model: a `torch.nn.Module`, wrapped or not.
-        layers: its routed layers.
-        finish: called with the streams of each pass. A pass is one call of the outermost module that is
-            called with tokens; what runs outside of it, such as recomputation for gradients, is ignored.
+        layers: the model's routed layers.
+        finish: a function that gets the streams of each pass. A pass is one call of the outermost module that
+            takes tokens. Calls outside of a pass, such as recomputation for gradients, are ignored.
     """
 
     def __init__(self, model: Any, layers: list[RoutedLayer], finish: Callable[[list[Stream]], None]):
@@ -65,7 +65,7 @@ class Watcher:
         } or {"": known[""]}
         self.modules = {path: modules[path] for path in self.signatures}
         self._has_decoder = any(DECODER_IDS in one.parameters for one in self.signatures.values())
-        self._root: str | None = None  # of the pass that runs
+        self._root: str | None = None  # path of the module whose call is the current pass
         self._given: dict[str, tuple[_Tokens | None, _Tokens | None]] = {}  # path -> tokens, decoder's tokens
         self._runs: dict[int, list[tuple[Any, Any]]] = {}  # layer -> its runs
         self._images: dict[int, Any] = {}  # id of a block -> which tokens are images
@@ -93,7 +93,7 @@ class Watcher:
             yield
 
     def enter(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note the tokens that a model is being called with, for hooks that came after that."""
+        """Note the tokens of a call of the model that began before the hooks were added."""
         for path, module in self.modules.items():
             if module is model:
                 self._enter(path, module, args, kwargs)
@@ -140,7 +140,7 @@ class Watcher:
         )
 
     def _streams(self) -> list[Stream]:
-        """Return the streams of a pass: each layer's tokens are those of the nearest module with tokens."""
+        """Return the streams of a pass. Each layer gets the tokens of the nearest enclosing module."""
         streams: dict[str, Stream] = {}
         for number, layer in enumerate(self.layers):
             tokens = self._of(layer)
@@ -174,10 +174,10 @@ class Watcher:
         return None
 
     def _keep(self, tokens: _Tokens) -> NDArray[np.bool_]:
-        """Return which tokens count, `[B, N]`, by the mask that came with them here or further out."""
+        """Return which tokens count, `[B, N]`, by the mask of this module or of one that encloses it."""
         given = [one for both in self._given.values() for one in both if one is not None]
         masks = [one.mask for one in given if one.mask is not None and self._same(one.ids, tokens.ids)]
-        masks.sort(key=lambda mask: getattr(mask, "ndim", 9))  # those that are [B, N] first
+        masks.sort(key=lambda mask: getattr(mask, "ndim", 9))  # [B, N] masks come first
         for mask in masks:
             kept = _kept(mask, tokens)
             if kept is not None:
@@ -193,13 +193,13 @@ class Watcher:
 
 
 def _above(path: str) -> list[str]:
-    """Return the paths of the modules that hold a module, from its own to the outermost, ""."""
+    """Return the paths of a module and its enclosing modules, from the inside to the outermost, ""."""
     parts = path.split(".") if path else []
     return [".".join(parts[:depth]) for depth in range(len(parts), -1, -1)]
 
 
 def _tokens(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[_Tokens | None, _Tokens | None]:
-    """Return the tokens among the arguments of a module, and those for its decoder."""
+    """Return the tokens among the arguments of a module, and the tokens for its decoder."""
     import torch
 
     named = dict(signature.bind_partial(*args, **kwargs).arguments)
@@ -219,7 +219,7 @@ def _length(cache: Any) -> int:
     """Return the number of tokens in a cache, before the pass adds its own."""
     try:
         return 0 if cache is None else int(cache.get_seq_length())
-    except (AttributeError, ValueError):  # one of linear attention alone does not know it; the mask may
+    except (AttributeError, ValueError):  # a cache for linear attention only has no length; see the mask
         return 0
 
 
@@ -229,11 +229,11 @@ def _goes_on(tokens: _Tokens) -> bool:
 
 
 def _kept(mask: Any, tokens: _Tokens) -> Any:
-    """Return which tokens a mask keeps, `[B, N]`, or None where it has no shape that says so."""
+    """Return which tokens a mask keeps, `[B, N]`, or None if its shape does not allow to tell."""
     import torch
 
     rows, length = tokens.ids.shape
-    if isinstance(mask, dict):  # by the kind of attention
+    if isinstance(mask, dict):  # one mask per kind of attention
         mask = next(iter(mask.values()), None)
     shape = tuple(getattr(mask, "shape", ()))
     if len(shape) == 2 and shape[0] == rows and shape[1] >= length:
@@ -246,7 +246,7 @@ def _kept(mask: Any, tokens: _Tokens) -> Any:
 
 
 def _spread(values: Any, mine: Any, rest: int) -> Any:
-    """Return `[T, k]` with the values of some tokens, and `rest` for the others."""
+    """Return `[T, k]` with `values` for the tokens in `mine`, and `rest` for the others."""
     whole = values.new_full((len(mine), values.shape[-1]), rest)
     whole[mine] = values
     return whole
