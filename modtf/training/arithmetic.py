@@ -2,14 +2,14 @@
 
 from modtf.protocol import Training, tail_length
 
-BACKWARD = 3  # forward and backward cost three times forward: two more products of the same size per product
-ACCELERATION = 50  # how many cores an accelerator is worth, at least
-STEPS_PER_PROGRAM = 20  # by then starting a program is lost in the steps
-BYTES_PER_PROGRAM = 1 << 27  # of batches handed to, or made by, one program
+BACKWARD = 3  # a training step costs three forward passes: backward needs two more products each
+ACCELERATION = 50  # an accelerator equals at least this many cores
+STEPS_PER_PROGRAM = 20  # enough to make the start of a program negligible
+BYTES_PER_PROGRAM = 1 << 27  # limit on the batches that one program reads or makes
 
 
 def step_flops(parameters: int, num_tokens: int) -> int:
-    """Floating-point operations of a training step, about: a token uses each weight once."""
+    """Return the approximate floating-point operations of a training step: a token uses each weight once."""
     return 2 * BACKWARD * parameters * num_tokens
 
 
@@ -19,14 +19,14 @@ def largest_divisor(number: int, at_most: int) -> int:
 
 
 def epochs_of(training: Training) -> tuple[int, int, int]:
-    """Return the equal parts of a training; an evaluation follows each.
+    """Return how a training is divided into equal parts, each followed by an evaluation.
 
-    Where the checkpoint "tail" has evaluations of its own they are as fine as those need: at least ten times
-    as many, if the steps can be divided so.
+    If the checkpoint "tail" has its own evaluations, the parts are finer: at least ten times as many, if the
+    number of steps can be divided that way.
 
     Returns:
-        How many; after how many comes an evaluation on validation data; after each of how many of the last
-        ones comes one on test data, for "tail".
+        The number of parts; the number of parts between two validation evaluations; and, for "tail", the
+        number of last parts that are each followed by an evaluation on test data.
 
     Example:
         >>> epochs_of(Training(steps=25_000, evaluations=20, tail=10))
@@ -41,8 +41,7 @@ def epochs_of(training: Training) -> tuple[int, int, int]:
 
 
 def steps_that_fit(bytes_per_step: int, steps: int) -> int:
-    """Return how many of the `steps` steps between two returns to Python one program takes:
-
-    a divisor of `steps`.
+    """Return how many steps one program takes: a divisor of `steps`, the number between two returns to
+    Python.
     """
     return largest_divisor(steps, max(1, min(STEPS_PER_PROGRAM, BYTES_PER_PROGRAM // bytes_per_step)))

@@ -12,7 +12,7 @@ from modtf.datasets.device import DeviceStream
 class HostBatches:
     """Batches of a dataset of (features, target) or (features, {output: target}), stacked.
 
-    What `read` takes from an iterator is a program's argument; there `stack` and `of_member` are called.
+    `read` takes the argument of a program from an iterator. The program calls `stack` and `of_member` on it.
     """
 
     def __init__(self, dataset: tf.data.Dataset):
@@ -25,7 +25,7 @@ class HostBatches:
 
     @property
     def program(self) -> Hashable:
-        """Batches with the same one can be read by the same program."""
+        """A key: batches with equal keys can be read by the same program."""
         return repr(self.dataset.element_spec)
 
     @property
@@ -44,15 +44,15 @@ class HostBatches:
         return tf.nest.map_structure(lambda *one_by_one: tf.stack(one_by_one), *batches)
 
     def stack(self, given: Any, count: int) -> Any:
-        """All of them, (features, target) with tensors [K, B, ...]."""
+        """Return all batches: (features, target) with tensors [K, B, ...]."""
         return given
 
     def of_member(self, given: Any, count: int, member: Any) -> Any:
-        """One member's, [K, B, 1, ...]."""
+        """Return the batches of one member, [K, B, 1, ...]."""
         return tf.nest.map_structure(lambda stacked: stacked[:, :, member, None], given)
 
     def share(self, first: int, last: int) -> "HostBatches":
-        """Return the batches of members first ... last - 1, to be given the result of `cut`."""
+        """Return the batches of members first ... last - 1. They receive the result of `cut`."""
         return self
 
     def cut(self, given: Any, first: int, last: int) -> Any:
@@ -60,7 +60,7 @@ class HostBatches:
 
 
 class DeviceBatches:
-    """Batches that a program makes, from a step on; it is told which. Methods as in `HostBatches`."""
+    """Batches that the program itself makes, counted from `start_step`. The methods match `HostBatches`."""
 
     def __init__(self, stream: DeviceStream, start_step: int = 0):
         self.stream, self.start_step = stream, start_step
@@ -95,7 +95,7 @@ class DeviceBatches:
 
 
 Batches = HostBatches | DeviceBatches
-#: what somebody else makes: endless, or from its first step on; None for the task's own
+#: an endless dataset, or a function of the first step that makes one; None for the task's own stream
 Stream = tf.data.Dataset | Callable[[int], tf.data.Dataset] | None
 
 

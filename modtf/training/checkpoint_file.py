@@ -1,4 +1,4 @@
-"""Arrays in a file, with the checksums of zip, that is kept together with the one before it."""
+"""Arrays in a file with zip checksums; the previous file is kept next to it."""
 
 import io
 import os
@@ -13,7 +13,7 @@ Arrays = dict[str, np.ndarray]
 
 
 class DamagedError(ValueError):
-    """A file is not what was written."""
+    """A file whose contents differ from those that were written."""
 
 
 def previous(path: Path) -> Path:
@@ -22,7 +22,7 @@ def previous(path: Path) -> Path:
 
 
 def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write the file, whole and on the disk, before the old one moves to `previous(path)`."""
+    """Write the complete file to disk, after which the old one moves to `previous(path)`."""
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise ValueError(f"{name} is an array of objects; a checkpoint holds numbers and text alone.")
@@ -35,9 +35,9 @@ def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
-    """Return the newest whole arrays; None if there are none.
+    """Return the newest undamaged arrays; None if there are none.
 
-    Remove damaged files, so that the next file is not kept beside one of them, and tell `say` in one line.
+    Damaged files are removed, so that no new file is kept next to one. `say` receives one line about them.
     """
     older = previous(path)
     if not path.exists() and not older.exists():
@@ -60,18 +60,18 @@ def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """All of a cell: of every stage and member of its training, and those before them."""
+    """Return all checkpoints of a cell: of every stage and member, with the previous ones."""
     return sorted(folder.rglob("checkpoint*.npz"))
 
 
 def remove_checkpoints(folder: Path) -> None:
     for path in checkpoints(folder):
-        path.unlink(missing_ok=True)  # two processes may see that it is finished
+        path.unlink(missing_ok=True)  # another process may have removed it
 
 
 def _read(path: Path) -> Arrays:
     try:
-        content = path.read_bytes()  # another `OSError` says nothing of the file, which must not go for it
+        content = path.read_bytes()  # any other `OSError` does not mean damage: the file must stay
     except FileNotFoundError as error:
         raise DamagedError(f"The checkpoint {path} is missing") from error
     try:
@@ -79,5 +79,5 @@ def _read(path: Path) -> Arrays:
             return dict(saved)
     except MemoryError:
         raise
-    except Exception as error:  # whatever zipfile and NumPy make of a bit that is not what was written
+    except Exception as error:  # zipfile and NumPy raise many errors on a flipped bit
         raise DamagedError(f"The checkpoint {path} is damaged, or of another version of modtf") from error

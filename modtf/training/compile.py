@@ -1,4 +1,4 @@
-"""The compilation of a model for training: the same for `modtf.train`, benchmarks and steps on arrays."""
+"""The compilation of a model for training, shared by `modtf.train`, benchmarks and steps on arrays."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from modtf.protocol import Training
 from modtf.training.optimizer import make_optimizer
 from modtf.xla.switches import use_precision
 
-STEPS_PER_EXECUTION = 100  # by then Keras's work between them is lost in the steps
+STEPS_PER_EXECUTION = 100  # enough to make Keras's work between two programs negligible
 
 
 @keras.saving.register_keras_serializable("modtf")
@@ -36,7 +36,7 @@ class SettingLoss(keras.losses.Loss):
 
 
 def training_variables(model: keras.Model) -> list[keras.Variable]:
-    """All that a compiled model starts its next step from: weights, and what the optimizer keeps."""
+    """Return everything that the next step of a compiled model depends on: weights and optimizer state."""
     return [*model.variables, *model.optimizer.variables]
 
 
@@ -51,14 +51,14 @@ def compile_model(
 ) -> None:
     """Give a model its optimizer and loss; needs no TensorFlow with another backend.
 
-    A model that has been compiled so before keeps what was traced: its optimizer begins anew.
+    A model that was compiled with the same settings keeps its traced functions. Its optimizer starts anew.
 
     Args:
-        model: a model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`; built.
-        training: its precision is then this process's.
-        jit_compile: whether XLA compiles the step; an architecture may say that it does not on a CPU.
-        steps_per_execution: steps between two returns to Python; it must divide those of an epoch.
-        loss: of the output "target", or a dict by output; the setting's by default.
+        model: a built model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`.
+        training: the settings; its precision is then set for this process.
+        jit_compile: whether XLA compiles the step. An architecture may rule this out on a CPU.
+        steps_per_execution: steps between two returns to Python; it must divide the steps of an epoch.
+        loss: of the output "target", or a dict by output; the loss of the setting by default.
 
     Example:
         >>> compile_model(model, Population.of(task), Protocol.published(task).training)
@@ -67,9 +67,9 @@ def compile_model(
     use_precision(training.precision)
     jit_compile = with_xla(model, jit_compile)
     setting = population.task.setting
-    trained = tuple(variable.path for variable in model.trainable_variables)  # the others may be frozen
+    trained = tuple(variable.path for variable in model.trainable_variables)  # other weights may be frozen
     same = training
-    if training.schedule is None:  # then programs know neither the rate nor how long it is
+    if training.schedule is None:  # then the programs depend on neither rate nor length
         same = replace(training, learning_rate=1.0, steps=1, batch_size=1, evaluations=1, tail=0)
     losses = loss if isinstance(loss, dict) else {"target": loss}
     settings = setting, len(population), jit_compile, kernels(), trained, same, tuple(losses.items())

@@ -1,6 +1,6 @@
 """The training function of `fit`: several steps in one compiled program, on one device or several.
 
-On a CPU a population's members take turns in it; over several devices each trains its share of them.
+On a CPU the members of a population train in turn; over several devices each device trains a share of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit
 from modtf.training.batches import Batches
 from modtf.training.compile import STEPS_PER_EXECUTION, training_variables
 
-SECONDS_FLOPS = 2e11  # floating-point operations that one core does in some seconds
+SECONDS_FLOPS = 2e11  # floating-point operations of one core in a few seconds
 
 
 def steps_of_seconds(model: keras.Model, num_tokens: int) -> int:
-    """About how many steps on so many tokens take two to four seconds on one core; 1 to 100."""
+    """Return about how many steps of `num_tokens` tokens take two to four seconds on one core; 1 to 100."""
     step = max(1, step_flops(model.count_params(), num_tokens))  # a model may have no weights
     return max(1, min(STEPS_PER_EXECUTION, int((1 if on_cpu() else ACCELERATION) * SECONDS_FLOPS // step)))
 
@@ -60,10 +60,10 @@ def can_use_large_programs(model: keras.Model) -> bool:
 def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[str] = ()) -> tf.data.Dataset:
     """Make `fit` take several steps per compiled program; return the endless dataset to call it with.
 
-    Keras's own starts a program for every step and hands it every weight; for a small model that is a
-    fifth of the step. Where it cannot be otherwise (another backend than TensorFlow, no XLA, several
-    replicas) Keras is left alone, with batches of the host. `model.train_function = None` gives Keras's own
-    back, which can read a dataset that ends. Over several `devices` the members of a population are split.
+    Keras starts a program for every step and passes it every weight. For a small model that costs a fifth of
+    the step. Without XLA, with another backend than TensorFlow or with several replicas, Keras keeps its own
+    function and reads batches from the host. `model.train_function = None` restores Keras's function, which
+    can also read a finite dataset. Over several `devices` the members of a population are split.
     """
     large = can_use_large_programs(model)
     if len(devices) > 1 and not (large and isinstance(model, ModularModel) and model.num_members > 1):
@@ -85,13 +85,13 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
 
 
 def training_program(model: keras.Model, batches: Batches, count: int) -> Callable[[Any], None]:
-    """One compiled program that takes the model's training step with every batch of some, in order.
+    """Return one compiled program that takes a training step with each of `count` batches, in order.
 
-    On a CPU the members of a population take turns, each with all batches: so what one of them works
-    with stays in the processor's cache. An accelerator trains them side by side. It takes what `batches.read`
-    gives of `count` batches.
+    Its argument is what `batches.read` returns for `count` batches. On a CPU the members of a population take
+    turns, each with all batches, so that one member's data stay in the processor's cache. An accelerator
+    trains all members side by side.
     """
-    # a choice of kernels, for a core's cache
+    # only the CPU kernels depend on a core's cache
     in_turn = kernels() == CPU and not tf.distribute.has_strategy()
     if in_turn and isinstance(model, ModularModel) and model.num_members > 1:
         return _members_in_turn(model, batches, count)
@@ -115,10 +115,10 @@ def _take_steps(step: Callable[[Any], Any], batches: Any) -> None:
 
 
 def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Callable[[Any], None]:
-    """Members never meet, so each may take all steps of a program before the next one takes its first.
+    """Return a program in which each member takes all its steps before the next member starts.
 
-    A population of one stands in for each of them: it is handed the member's weights and what the optimizer
-    keeps of them, takes the steps, and hands them back.
+    This is valid because members are independent. A population of one stands in for each member: it receives
+    the member's weights and optimizer state, takes the steps, and returns both.
     """
     one = compiled_part(model, 0, 1)
     changed = ([*training_variables(each), *each.metrics_variables] for each in (model, one))
@@ -158,10 +158,8 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
 
 
 def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
-    """Return a population of members first ...
-
-    last - 1 of a compiled one, compiled likewise, with new weights.
-    """
+    """Return a population of members first ... last - 1 of a compiled model, compiled alike, with new
+    weights."""
     part = model.some_members(first, last)
     for whole, piece in zip(model.variables, part.variables, strict=True):
         piece.trainable = whole.trainable  # a trainer may have frozen some
@@ -174,7 +172,7 @@ def compiled_part(model: ModularModel, first: int, last: int) -> ModularModel:
 
 
 def bounds(num_members: int, num_devices: int) -> list[tuple[int, int]]:
-    """Return the first and the last member + 1 of every share, as even as possible; at most one share per
+    """Return (first, last + 1) for each share of the members: as even as possible, at most one share per
     member."""
     count = min(num_members, num_devices)
     return list(pairwise(-(-num_members * n // count) for n in range(count + 1)))
@@ -183,14 +181,14 @@ def bounds(num_members: int, num_devices: int) -> list[tuple[int, int]]:
 def in_shares(
     model: ModularModel, batches: Batches, count: int, devices: Sequence[str]
 ) -> tuple[Callable[[], None], Callable[[Any], None], Callable[[], None]]:
-    """Members split over devices: each trains its share, and they never meet.
+    """Split the members over devices: each device trains its share, independently of the others.
 
-    Before and after, the model of all members holds everything: so callbacks, checkpoints and evaluations
-    see one population, on its own device, as if it alone had been trained. A program takes `count` steps.
+    Before and after, the model of all members holds the complete state. Callbacks, checkpoints and
+    evaluations therefore see one population on its own device. A program takes `count` steps.
 
     Returns:
-        What gives the shares the model's state; a program, as that of `training_program`; and what puts what
-        the shares have learnt into the model.
+        A function that copies the model's state to the shares; a program like that of `training_program`;
+        and a function that copies the trained state back into the model.
     """
     cuts, parts, programs = bounds(model.num_members, len(devices)), [], []
     for device, (first, last) in zip(devices, cuts, strict=False):
@@ -206,7 +204,7 @@ def in_shares(
                 metric.assign(tf.zeros_like(metric.value))
 
     def train(given: Any) -> None:
-        for device, program, cut in zip(devices, programs, cuts, strict=False):  # nothing orders them
+        for device, program, cut in zip(devices, programs, cuts, strict=False):  # in parallel
             with tf.device(device):
                 program(batches.cut(given, *cut))
 
@@ -220,7 +218,7 @@ def in_shares(
 
 
 def _add_means(model: ModularModel, parts: Sequence[ModularModel]) -> None:
-    """Add to a model's mean losses those of its shares, whatever each counted: means over their members."""
+    """Add the mean losses of the shares, which are means over their members, to those of the model."""
     for whole, *of_parts in zip(model.metrics, *(part.metrics for part in parts), strict=True):
         counted = sum(mean.count.value for mean in of_parts)
         means = [mean.total.value / mean.count.value for mean in of_parts]

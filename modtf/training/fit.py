@@ -40,16 +40,16 @@ def fitting(
     loss: Any = None,
     whose: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Give the arguments of `model.fit`, which is to be called inside: `modtf.train` and every stage do so.
+    """Yield the arguments of `model.fit`, to be called inside: `modtf.train` and every stage do so.
 
-    Arguments are checked. The evaluation is the first of the callbacks; `batches` replace the task's "train"
-    stream, see `TrainerContext.fit`; `loss` is that of `compile_model`; `whose`, JSON-able, is added to the
-    identity of the checkpoint. On Ctrl-C and `SystemExit` the checkpoint is written.
+    Arguments are checked. The evaluation is the first callback. `batches` replace the task's "train" stream,
+    see `TrainerContext.fit`; `loss` is that of `compile_model`. `whose`, JSON-able, is added to the identity
+    of the checkpoint. On Ctrl-C and `SystemExit` the checkpoint is written.
     """
     epochs, *_ = epochs_of(training)
     per_epoch = training.steps // epochs
     _compile(model, population, training, per_epoch, steps_per_execution, jit_compile, loss)
-    saver, done, begun = None, 0, 0  # epochs done, and steps of the epoch after them
+    saver, done, begun = None, 0, 0  # finished epochs, and finished steps of the next one
     if checkpoint is not None:
         identity = identity_of(model, population, training, **(whose or {}))
         saver = CheckpointCallback(checkpoint, callbacks, identity)
@@ -59,7 +59,7 @@ def fitting(
         callbacks = [*callbacks, ProgressCallback(training.steps, done * per_epoch, label or model.name)]
     if begun:
         model.steps_per_execution = math.gcd(model.steps_per_execution, begun)
-        model.train_function = None  # a kept one takes another number of steps
+        model.train_function = None  # a kept function takes another number of steps
     first = done * per_epoch + begun
     read = training_batches(model, population, training.batch_size, first, data, batches)
     elements = use_large_programs(model, read, devices)
@@ -82,7 +82,7 @@ def fitting(
         raise
     finally:
         if begun or can_use_large_programs(model):
-            model.train_function = None  # it skips steps, or what the user's own `fit` reads may end
+            model.train_function = None  # it may skip steps, and cannot read a finite dataset
 
 
 def _compile(
@@ -94,7 +94,7 @@ def _compile(
     jit_compile: bool | str,
     loss: Any,
 ) -> None:
-    """Compile a model; with several replicas without XLA, and with one step per call."""
+    """Compile a model. With several replicas: without XLA, and with one step per call."""
     if training.dtype and model.dtype_policy.name != training.dtype:
         raise ValueError(
             f"precision={training.precision!r} needs a model that was built with dtype={training.dtype!r}; "
@@ -126,7 +126,7 @@ def training_batches(
     data: str = "auto",
     batches: Stream = None,
 ) -> Batches:
-    """Return the "train" stream of a compiled model from a step on, made where `data` says, or `batches`."""
+    """Return the "train" stream from a step on, made where `data` says; or `batches`, if they are given."""
     if batches is not None:
         return HostBatches(batches(start_step) if callable(batches) else batches.skip(start_step))
     why_not = None if can_use_large_programs(model) else "training runs without XLA"
@@ -142,14 +142,14 @@ def scope_of(model: keras.Model) -> contextlib.AbstractContextManager:
 
 
 def _strategy(model: keras.Model) -> Any:
-    """TensorFlow's; None with another backend."""
+    """Return TensorFlow's strategy; None with another backend."""
     return getattr(model, "distribute_strategy", None)
 
 
 class ProgressCallback(keras.callbacks.Callback):
     """Steps, speed, time left, the running loss and the last evaluation, on one line.
 
-    Of `total` steps so many were `done` before, in a run that is resumed; `label` is what is being trained.
+    `done` of the `total` steps were taken before a run that resumes. `label` names the training.
     """
 
     def __init__(self, total: int, done: int = 0, label: str = ""):

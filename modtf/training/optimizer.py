@@ -1,4 +1,4 @@
-"""Optimizers for a population: every member is trained as if alone."""
+"""Optimizers for a population: every member trains as if it were alone."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from modtf.xla.switches import replica_context
 class MemberOptimizer(keras.optimizers.Optimizer):
     """A mix-in before a Keras optimizer that handles gradients with a leading members axis.
 
-    The population's loss is the mean over members, so each member's gradient arrives divided by their
-    number; it is multiplied back here. Clipping is by the norm over one member's weights, and under
-    `tf.distribute` after the sum over replicas (Keras's own clips each replica before it). Weight decay is
-    coupled, as PyTorch's: part of the gradient (Keras's own is a step beside it).
+    The population's loss is the mean over members, which divides each member's gradient by their number. The
+    optimizer multiplies it back. It clips by the norm over one member's weights; under `tf.distribute` it
+    clips after the sum over replicas (Keras clips each replica before it). Weight decay is coupled, as in
+    PyTorch: it is part of the gradient (Keras applies it separately).
 
-    With one member a model needs no members axis: the norm is over all its weights.
+    With one member a model needs no members axis: the norm covers all its weights.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class MemberOptimizer(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        #: the step after which a member's weights were no numbers any more, 0 if they are, [P]
+        #: the step after which a member's weights were not finite, [P]; 0 if they are finite
         self.diverged_at = self.add_variable(
             [self.num_members], "zeros", "int", "only_first_replica", name="diverged_at"
         )
@@ -56,12 +56,12 @@ class MemberOptimizer(keras.optimizers.Optimizer):
                 None if grad is None else grad + ops.cast(decay * variable, grad.dtype)
                 for grad, variable in zip(grads, variables, strict=True)
             ]
-        with noted():  # TensorFlow's sum over replicas, of one too, has a gradient
+        with noted():  # TensorFlow's sum over replicas has a gradient, even with one replica
             super().apply(grads, trainable_variables)
         self._notice_divergence()
 
     def _notice_divergence(self):
-        """Members never meet, so one whose weights are no numbers does the others no harm."""
+        """Record the step at which a member diverges. Members are independent, so the others go on."""
         weights = [ops.convert_to_tensor(variable) for variable in self._trainable_variables]
         finite = [self._over_member(ops.all, ops.isfinite(weight)) for weight in weights]
         finite, known = ops.all(ops.stack(finite), axis=0), ops.convert_to_tensor(self.diverged_at)
@@ -70,12 +70,12 @@ class MemberOptimizer(keras.optimizers.Optimizer):
 
     def _clip_members(self, grads):
         context, replicas = replica_context(), 1
-        if context is not None:  # the optimizer will sum over them once more
+        if context is not None:  # the optimizer sums over the replicas once more
             replicas = context.num_replicas_in_sync
             summed = iter(context.all_reduce("sum", [grad for grad in grads if grad is not None]))
             grads = [None if grad is None else next(summed) for grad in grads]
         squares = sum(self._over_member(ops.sum, ops.square(grad)) for grad in grads if grad is not None)
-        # as torch.nn.utils.clip_grad_norm_, the small number included
+        # as torch.nn.utils.clip_grad_norm_, with its small constant
         factor = ops.minimum(1.0, self.member_clipnorm / (ops.sqrt(squares) + 1e-6)) / replicas
 
         def scaled(grad):
@@ -87,7 +87,7 @@ class MemberOptimizer(keras.optimizers.Optimizer):
         return [None if grad is None else scaled(grad) for grad in grads]
 
     def _over_member(self, reduce, values):
-        """Reduces all values of each member, [P, ...] -> [P]; for one member, of any shape."""
+        """Reduce all values of each member, [P, ...] -> [P]; for one member, values of any shape."""
         if self.num_members == 1:
             return reduce(values)[None]
         return reduce(values, axis=tuple(range(1, len(values.shape))))
@@ -103,7 +103,7 @@ class MemberOptimizer(keras.optimizers.Optimizer):
 
 @keras.saving.register_keras_serializable("modtf")
 class MemberAdam(MemberOptimizer, keras.optimizers.Adam):
-    """Adam; arguments of its own as Keras's, epsilon as the paper's."""
+    """Adam with the paper's epsilon; its other arguments are Keras's."""
 
     def __init__(self, *args, epsilon: float = 1e-8, **kwargs):
         super().__init__(*args, epsilon=epsilon, **kwargs)
@@ -111,13 +111,13 @@ class MemberAdam(MemberOptimizer, keras.optimizers.Adam):
 
 @keras.saving.register_keras_serializable("modtf")
 class MemberSGD(MemberOptimizer, keras.optimizers.SGD):
-    """Gradient descent, with momentum if it is asked for. Momentum keeps steps, so under a schedule each with
-    the rate of its time."""
+    """Gradient descent with optional momentum, which keeps past steps, each with the learning rate of its
+    time."""
 
 
 @keras.saving.register_keras_serializable("modtf")
 class CosineByEpoch(keras.optimizers.schedules.CosineDecay):
-    """A cosine decay that holds its rate for so many steps; other arguments as Keras's."""
+    """A cosine decay that holds its rate for `held` steps; its other arguments are Keras's."""
 
     def __init__(self, initial_learning_rate: float, decay_steps: int, held: int = 1, **kwargs):
         super().__init__(initial_learning_rate, decay_steps, **kwargs)
@@ -142,7 +142,7 @@ def make_optimizer(training: Training, num_members: int) -> MemberOptimizer:
         "num_members": num_members,
         "member_clipnorm": training.clipnorm,
         "coupled_decay": training.weight_decay,
-        "name": training.optimizer,  # it is part of the program; Keras would number it
+        "name": training.optimizer,  # part of the program; Keras would add a number
     }
     if training.optimizer == "sgd":
         return MemberSGD(rate, momentum=training.momentum, **options)
@@ -150,7 +150,7 @@ def make_optimizer(training: Training, num_members: int) -> MemberOptimizer:
 
 
 def _dense(grad):
-    """Return a gradient to compute with: TensorFlow gives an Embedding's as the rows that were read."""
+    """Return a dense gradient: TensorFlow gives that of an Embedding as the rows that were read."""
     if keras.backend.backend() != "tensorflow":
         return grad
     import tensorflow as tf

@@ -1,4 +1,4 @@
-"""The trainer of variants that name no other: one stage on the task's stream."""
+"""The default trainer of variants: one stage on the task's stream."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from modtf.training.trainer import TrainerContext, checked_by
 
 NONE = "none"
 _WARM = "modtf.experiments.modarch.warm_start"
-Start = Callable[[TrainerContext, int], None]  # fits the router for so many steps before training
+Start = Callable[[TrainerContext, int], None]  # (context, steps): fits the router before training
 STARTS: Registry[Start] = Registry("start", {"oracle": _WARM, "random": _WARM})
 
 
@@ -23,7 +23,7 @@ def plain(context: TrainerContext, start: str = NONE, start_steps: int = 1000) -
     """Train on the "train" stream for the steps of the protocol.
 
     Args:
-        context: what is trained.
+        context: the training.
         start: "none", or a warm start of the router, see `modtf.experiments.modarch.warm_start`.
         start_steps: steps of the warm start, in addition to those of the protocol.
     """

@@ -1,11 +1,11 @@
-"""The system's description of the processor; no library is needed here."""
+"""The system's description of the processor; needs no other library."""
 
 import platform
 from pathlib import Path
 
 
 def processor_name() -> str:
-    """Its model, as the system names it."""
+    """Return the processor's model, as the system names it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""With what something was made: software, processor, devices. It enters no hash and no random number."""
+"""The software, processor and devices behind a result. They affect no hash and no random number."""
 
 import platform
 from typing import Any
@@ -8,7 +8,7 @@ from modtf.version import __version__
 
 
 def accelerators() -> list[str]:
-    """Names of the devices that TensorFlow finds beside the CPU."""
+    """Return the names of the devices that TensorFlow finds besides the CPU."""
     import tensorflow as tf
 
     return [
@@ -19,7 +19,7 @@ def accelerators() -> list[str]:
 
 
 def provenance(precision: str) -> dict[str, Any]:
-    """Return what may change the last digits of results, JSON-able; `precision` of matrix products."""
+    """Return what may change the last digits of results, JSON-able. `precision` is of matrix products."""
     import keras
     import numpy as np
     import tensorflow as tf

@@ -1,4 +1,4 @@
-"""The devices that a model trains on: one, or several of this machine, over which members may be split."""
+"""The devices that a model trains on: one, or several of this machine that share batches or members."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,17 +10,17 @@ from modtf.protocol import STRATEGIES
 
 
 def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
-    """Return how several devices share the work: all local GPUs, or all logical CPU devices if there is no
-    GPU.
+    """Return how several devices share the work: all local GPUs, or all logical CPU devices without a GPU.
 
-    "mirrored": every device takes its part of every batch, whose size must be divisible by their number.
-    "members": every device trains some of the members, without a word between them, which suits small models.
-    "auto": one device, unless there are several GPUs: then "members", if there are as many members, else
-    "mirrored".
+    Args:
+        name: "mirrored": every device takes a part of every batch. "members": every device trains some
+            members without communication, which suits small models. "auto": one device; with several GPUs
+            "members", if there is a member for each, else "mirrored".
+        batch_size: for "mirrored" it must be divisible by the number of devices.
 
     Returns:
-        A `tf.distribute.MirroredStrategy`; the names of the devices over which `modtf.run_cell` splits the
-        members of a population, a tuple; or None for the default device.
+        A `tf.distribute.MirroredStrategy`; a tuple of device names over which `modtf.run_cell` splits the
+        members; or None for the default device.
     """
     check_choice("strategy", name, STRATEGIES)
     gpus = tf.config.list_logical_devices("GPU")
@@ -38,7 +38,7 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
 
 
 def check_devices(names: Sequence[str]) -> None:
-    """Raise `ValueError` on an absent device; "GPU:0", "/GPU:0" and "/device:GPU:0" are equal."""
+    """Raise `ValueError` if a device is absent; "GPU:0", "/GPU:0" and "/device:GPU:0" are equal."""
     known = {device.name.removeprefix("/device:") for device in tf.config.list_logical_devices()}
     for name in names:
         if name.removeprefix("/").removeprefix("device:").upper() not in known:

@@ -1,4 +1,4 @@
-"""`modtf.train` and `modtf.load_model`: what users call."""
+"""The public functions `modtf.train` and `modtf.load_model`."""
 
 import zipfile
 from collections.abc import Sequence
@@ -47,51 +47,53 @@ def train(
     schedule: str | None = None,
     weight_decay: float = 0.0,
 ) -> keras.callbacks.History:
-    """Trains a model, or a population, by default with Adam, on the "train" stream of its task.
+    """Train a model, or a population, by default with Adam, on the "train" stream of its task.
 
-    The model is compiled with XLA and runs many steps per call. Before the first step, and after every
-    `steps / evaluations` steps, it is measured on the "validation" stream (`EvaluateCallback`). Under a
-    `tf.distribute.MirroredStrategy` with several replicas (build the model in its scope), Keras can do
-    neither: both are switched off, with a line that says so.
+    The model is compiled with XLA and runs many steps per call. Before the first step, and after every `steps
+    / evaluations` steps, it is measured on the "validation" stream (`EvaluateCallback`). Under a
+    `tf.distribute.MirroredStrategy` with several replicas (build the model in its scope), Keras supports
+    neither. Both are then switched off, and one line says so.
 
     Args:
         model: a model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`, or
             `{"target"}` alone.
         task: its task, or the list of tasks of a population.
         steps: training steps, each on one batch.
-        seed: of the training data; the population's or the model's own seeds, or 0, by default.
+        seed: of the training data; by default the seeds of the population or the model, or 0.
+        batch_size: examples per member and step.
         learning_rate: of Adam (epsilon 1e-8), or another optimizer.
-        clipnorm: largest norm of one member's gradient, None for any; "auto" is the published protocol's:
-            1.0 for rnn and None for mlp and mha.
+        clipnorm: largest norm of one member's gradient, None for no limit. "auto": as published, 1.0 for rnn
+            and None for mlp and mha.
         evaluations: how many, evenly spaced; the largest divisor of `steps` not above it is taken.
-        precision: "float32", or "tf32" for TensorFloat-32 products on GPUs that have them. A model that was
-            built with dtype="mixed_bfloat16" is trained with that precision, and needs not say so.
-        data: where it is made: "host"; "device", by the compiled program itself, from the same random bits;
-            "auto", the device on an accelerator and the host on a CPU. An evaluation that is given as a
-            callback has its own.
-        devices: names of devices, such as "GPU:0": each trains a share of a population's members, and they
-            never wait for each other. The model holds all members whenever `fit` returns to Python, so
-            callbacks, checkpoints and evaluations, which run on the default device, see one population.
-        evaluation: how much data each reads, or an `EvaluateCallback` to read afterwards.
-        checkpoint: a file `*.npz`; a killed run, started again with the same arguments, resumes from it
-            and ends with the same weights. It is written after every evaluation, and when training is
-            interrupted by Ctrl-C or `SystemExit`; the one before it is kept beside it, `*.previous.npz`, and
-            used where it is damaged. It stays when training ends: training again then returns at once. It
-            records tasks, seeds, model and protocol: the file of another run is refused, and kept. What may
-            differ is `modtf.training.callbacks.checkpoint.MAY_DIFFER`.
-        callbacks: more Keras callbacks; the checkpoint keeps those that have `state()` and
-            `load_state(state)`.
-        steps_per_execution: steps between two returns to Python (progress bar, callbacks, Ctrl-C); by
-            default as many as take some seconds on one core, 100 at most.
+        precision: "float32", or "tf32" for TensorFloat-32 products on GPUs that support them. A model built
+            with dtype="mixed_bfloat16" is trained with that precision without this argument.
+        data: where the data are made: "host"; "device", by the compiled program from the same random bits;
+            "auto", the device on an accelerator and the host on a CPU. An `EvaluateCallback` has its own.
+        devices: names of devices, such as "GPU:0". Each trains a share of a population's members without
+            waiting for the others. The model holds all members whenever `fit` returns to Python. Callbacks,
+            checkpoints and evaluations run on the default device and see one population.
+        evaluation: how much data each evaluation reads, or an `EvaluateCallback` to read afterwards.
+        checkpoint: a file `*.npz`. A killed run that is started again with the same arguments resumes from it
+            and ends with the same weights. The file is written after every evaluation, and on Ctrl-C or
+            `SystemExit`. The previous one is kept as `*.previous.npz`, and used if the newer one is damaged.
+            The file stays when training ends: training again then returns at once. It records tasks, seeds,
+            model and protocol; the file of another run is rejected, and kept. The arguments in
+            `modtf.training.callbacks.checkpoint.MAY_DIFFER` may change.
+        callbacks: more Keras callbacks; the checkpoint stores those with `state()` and `load_state(state)`.
+        steps_per_execution: steps between two returns to Python (progress bar, callbacks, Ctrl-C); by default
+            as many as take a few seconds on one core, 100 at most.
+        jit_compile: whether XLA compiles the step: True, False or "auto".
         verbose: whether to show a progress bar.
+        label: the name on the progress bar; that of the model by default.
         optimizer, momentum, schedule, weight_decay: see `modtf.Training`.
 
     Returns:
-        Keras's history: `loss`, `val_loss`, the measures and the router's penalty, if it has one, means over
-        members, one per evaluation after training began.
+        Keras's history: `loss`, `val_loss`, the measures and the router's penalty, if it has one. The values
+        are means over members, one per evaluation after training began.
 
     Raises:
-        ValueError: on an argument out of range, a model with other outputs, or another training's checkpoint.
+        ValueError: if an argument is out of range, the model has other outputs, or the checkpoint belongs to
+            another training.
 
     Example:
         >>> history = modtf.train(model, task, steps=10_000)
@@ -127,7 +129,7 @@ def train(
         weight_decay=weight_decay,
     )
     with scope_of(model):
-        find_outputs(model, population)  # before anything is compiled; a user's model is built then
+        find_outputs(model, population)  # before compilation; this builds a user's model
     if not isinstance(evaluation, EvaluateCallback):
         smaller = Evaluation().smaller(TRAINING_FACTOR, population.family.while_training)
         sizes = smaller if evaluation is None else evaluation
@@ -149,18 +151,18 @@ def train(
 
 
 def load_model(path: str | Path) -> keras.Model:
-    """Read a model that `model.save("x.keras")` wrote, whatever has been imported so far.
+    """Read a model that `model.save("x.keras")` wrote, regardless of earlier imports.
 
-    `keras.saving.load_model` finds a class only after the module that registers it was imported. This
-    imports those of modtf, then calls it; in a process that has built or loaded a model of the same
-    architecture, the two are the same.
+    `keras.saving.load_model` finds a class only after the import of the module that registers it. This
+    function imports modtf's modules, then calls it. In a process that has built or loaded a model of the same
+    architecture, both are equivalent.
 
     Args:
         path: an archive `*.keras`.
 
     Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not a whole model that this version knows, or holds code.
+        FileNotFoundError: if the file does not exist.
+        ValueError: if it is damaged, holds code, or holds a model that this version does not know.
 
     Example:
         >>> model = modtf.load_model("runs/mlp/.../best.keras")
@@ -169,13 +171,13 @@ def load_model(path: str | Path) -> keras.Model:
     if not Path(path).exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}. Give one that model.save('x.keras') wrote.")
     for name in ARCHITECTURES:
-        ARCHITECTURES[name]  # looking it up imports it
+        ARCHITECTURES[name]  # the lookup imports the module
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 check_ratio(path, archive.infolist())
         return keras.saving.load_model(path, safe_mode=True)
-    except Exception as error:  # whatever a damaged file makes Keras, HDF5 or zip raise
+    except Exception as error:  # Keras, HDF5 and zip raise many errors on a damaged file
         reason = " ".join(str(error).split())[:500] or type(error).__name__
         raise ValueError(
             f"{path} cannot be read as a model ({reason}). Expected what model.save('x.keras') wrote; code "
@@ -194,7 +196,7 @@ def _check_callbacks(callbacks: Any) -> None:
 def _with_seeds(
     model: keras.Model, task: Task | Sequence[Task] | Population, seed: int | Sequence[int] | None
 ) -> Population:
-    """Return the population to train on; by default with the seeds that the model was built with."""
+    """Return the population to train on; by default it has the seeds that the model was built with."""
     population = Population.of(task, seed)
     chosen = seed is not None or isinstance(task, Population)
     if chosen or not isinstance(model, ModularModel) or len(model.population) != len(population):

@@ -1,4 +1,4 @@
-"""The training of a cell: in one go, or in the stages of its variant's trainer, each resumed where it was."""
+"""The training of a cell: in one stage, or in the stages of its variant's trainer, each of which resumes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,27 +26,27 @@ from modtf.training.fit import fitting
 class TrainerContext:
     """The argument of a variant's trainer.
 
-        def first_the_head(context, warm_up=100):  # its options, with defaults
+        def first_the_head(context, warm_up=100):  # the trainer's options, with defaults
             context.model.body.trainable = False
             context.fit("head", context.model, None, warm_up)
             context.model.body.trainable = True
             context.fit("all", context.model, None, context.training.steps - warm_up)
 
-    A trainer that is killed is called again, from its beginning: stages that are done return at once, with
-    the weights that they ended with, so what it does between them must depend on nothing else.
+    A killed trainer is called again from its beginning. Finished stages return at once with their final
+    weights, so code between stages must depend on nothing else.
 
     Attributes:
-        model: the variant's, newly built; what it is after the last stage is measured at the end.
-        population: the cell's members, or the one of them that is trained.
-        task: of the first member, for what all share.
-        training: the cell's protocol of training.
+        model: the variant's model, newly built; its state after the last stage is measured at the end.
+        population: the cell's members, or the one member that is trained.
+        task: of the first member, for properties that all members share.
+        training: the cell's training protocol.
         sizes: of the final evaluation.
         options: all options of the trainer.
         steps: of all stages so far.
-        seconds: of those that were not measured.
-        evaluation, tail, best: what was measured while `model` was trained; tail and best of the last stage.
-        diverged_at: steps [P], 0 where a member's weights are numbers.
-        rows: (measure, condition, place) -> values [P] that `record` was given.
+        seconds: of the stages that were not measured.
+        evaluation, tail, best: measurements during the training of `model`; tail and best of the last stage.
+        diverged_at: steps [P], 0 for members whose weights are finite.
+        rows: (measure, condition, place) -> values [P] that `record` received.
     """
 
     tail: TailCallback
@@ -65,7 +65,7 @@ class TrainerContext:
     ):
         self.sizes = sizes = cell.protocol.evaluation
         described = cell.to_dict()
-        # stages have trainings of their own
+        # every stage has its own training
         self._whose = {"protocol": described.pop("training"), **described}
         self.model, self.population, self.task = model, population, population.task
         self.training, self.options = cell.protocol.training, _options(cell)
@@ -73,7 +73,7 @@ class TrainerContext:
         family = population.family
         now = sizes.smaller(TRAINING_FACTOR, family.while_training)
         self.evaluation = EvaluateCallback(evaluator.on(now, "validation"))
-        # a family whose tables speak of another checkpoint may have too many conditions to measure that often
+        # only families that report "tail" measure all conditions often; others may have too many
         often = sizes.smaller(TRAINING_FACTOR, sizes.conditions) if family.checkpoint == "tail" else now
         self._of_tail = evaluator.on(often, "test")
         self.measuring: list[keras.callbacks.Callback] = []  # callbacks that read `evaluation`
@@ -95,30 +95,31 @@ class TrainerContext:
         judge: Callable[[], Any] | None = None,
         callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> keras.callbacks.History:
-        """Trains a model in one stage, from its checkpoint on.
+        """Train a model in one stage, starting from its checkpoint.
 
         Args:
-            stage: its name, unlike that of others.
-            model: `context.model`, or another that this stage needs.
-            stream: None for the "train" stream of the task; an endless `tf.data.Dataset` of
-                (features, target) or (features, {output: target}) of one shape; or a function from the number
-                of the first step to one, which resumes without reading what was read before.
+            stage: a name, different from that of every other stage.
+            model: `context.model`, or another model that this stage needs.
+            stream: None for the "train" stream of the task; an endless `tf.data.Dataset` of (features,
+                target) or (features, {output: target}) of one shape; or a function from the number of the
+                first step to such a dataset, which resumes without reading earlier batches.
             steps: of this stage, each on one batch.
-            training: the optimizer and its numbers, and the batch size of the task's stream; those of the
-                cell's protocol by default. A schedule is the stage's own.
-            loss: of the output "target", or a dict by output; the setting's by default.
-            measured: whether `context.model` is measured while this stage trains it; it must be in the last,
-                unless `measure` follows.
-            judge: gives the number whose least says which weights are the best: the checkpoint "best" of a
-                measured stage, and what another one ends with; by default the performance, and the last.
-            callbacks: more callbacks, for this stage alone; the checkpoint keeps those that have `state()`
-                and `load_state(state)`.
+            training: the optimizer, its numbers, and the batch size of the task's stream; by default the
+                cell's. A schedule covers this stage only.
+            loss: of the output "target", or a dict by output; the loss of the setting by default.
+            measured: whether `context.model` is measured while this stage trains it. The last stage must be
+                measured, unless `measure` follows.
+            judge: returns a number to minimise. It chooses the checkpoint "best" of a measured stage, by
+                default the best performance, and the weights that another stage ends with, by default the
+                last.
+            callbacks: more callbacks for this stage only; the checkpoint stores those with `state()` and
+                `load_state(state)`.
 
         Returns:
-            Keras's history, of what was left of the stage.
+            Keras's history of the remaining part of the stage.
 
         Raises:
-            ValueError: on a name that is none or was there before, and as `modtf.train`.
+            ValueError: if the name is invalid or was used before; and as `modtf.train`.
         """
         if stage:
             check_name("a stage", stage)
@@ -161,7 +162,7 @@ class TrainerContext:
         return history
 
     def measure(self) -> None:
-        """Measures `model` as it is, where the last stage trained others: all checkpoints are it."""
+        """Measure `model` now, if the last stage trained other models; it then serves as all checkpoints."""
         self.evaluation.found.append(self.evaluation.evaluator.run())
         self.evaluation.steps.append(self.steps)
         self.tail, self.best = TailCallback(self._of_tail, 1), BestWeights(self.evaluation)
@@ -176,7 +177,7 @@ class TrainerContext:
         Args:
             measure: its name.
             value: a number, or one per member.
-            condition, place: names of the family's.
+            condition, place: names that the family defines.
         """
         check_name("a measure", measure)
         condition = self.population.family.condition(condition).name
@@ -184,7 +185,7 @@ class TrainerContext:
 
 
 def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
-    """Return the trainer of a cell; raise `ValueError` on options that it or its `check` refuses."""
+    """Return the trainer of a cell; raise `ValueError` on options that the trainer or its `check` rejects."""
     trainer, options = _trainer(cell), _options(cell)
     if check := getattr(trainer, "check", None):
         check(**options)
@@ -192,7 +193,7 @@ def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
 
 
 def checked_by(check: Callable[..., None]) -> Callable[[Any], Any]:
-    """Give a trainer a function that checks its options before any work (a decorator)."""
+    """Return a decorator that gives a trainer a function to check its options before any work."""
 
     def add(trainer: Any) -> Any:
         trainer.check = check

@@ -1,4 +1,4 @@
-"""Resumes a killed run exactly where its last checkpoint was written, if it is the same training."""
+"""Resumes a killed run exactly from its last checkpoint, if it is the same training."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,17 @@ from modtf.training import checkpoint_file
 from modtf.training.compile import training_variables
 
 SHOWN = 3  # differences, in an error
-#: what need not be the same, as arguments of `modtf.train`: where and how it runs, not what comes of it
+#: arguments of `modtf.train` that may change on resuming: they do not affect the results
 MAY_DIFFER = ("data", "devices", "jit_compile", "steps_per_execution", "verbose", "label")
 
 
 def identity_of(
     model: keras.Model, population: Population, training: Training, **more: Any
 ) -> dict[str, Any]:
-    """Return the scientific definition of a training, JSON-able; `more` tells it from others.
+    """Return the scientific definition of a training, JSON-able; `more` distinguishes it from others.
 
-    A model of modtf is known by its architecture, variant, options, width and seeds; another by its name and
-    what its class says, comments apart. Shapes of weights are compared besides.
+    A model of modtf is identified by architecture, variant, options, width and seeds; another model by its
+    name and the source of its class, without comments. Shapes of weights are compared as well.
     """
     numbers = {name: value for name, value in asdict(training).items() if (name, value) != ("tail", 0)}
     if isinstance(model, ModularModel):
@@ -44,12 +44,12 @@ def _members(population: Population) -> dict[str, Any]:
 
 
 class CheckpointCallback(keras.callbacks.Callback):
-    """Writes weights, optimizer, epoch and callbacks that have `state()` and `load_state(state)` into one
-    file, atomically, after every epoch; see `modtf.training.checkpoint_file`.
+    """Writes weights, optimizer, epoch and callback states into one file, atomically, after every epoch.
 
-    (`keras.callbacks.BackupAndRestore` writes weights and epoch one after the other: a kill between
-    the two resumes with the wrong data.) `epochs` are done, and `begun` steps of the one after them: more
-    than 0 where `save_begun` wrote the checkpoint.
+    It stores callbacks that have `state()` and `load_state(state)`; see `modtf.training.checkpoint_file`.
+    (`keras.callbacks.BackupAndRestore` writes weights and epoch separately: a kill between the two resumes
+    with the wrong data.) `epochs` counts finished epochs, and `begun` the finished steps of the next one. It
+    is more than 0 if `save_begun` wrote the checkpoint.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class CheckpointCallback(keras.callbacks.Callback):
             one for one in callbacks if hasattr(one, "state") and hasattr(one, "load_state")
         ]
         self.epochs = self.begun = 0
-        self._means: list[np.ndarray] = []  # what Keras has averaged of the epoch that was begun
+        self._means: list[np.ndarray] = []  # Keras's running means of the unfinished epoch
         self._before_its_end: dict[str, np.ndarray] | None = None
 
     def restore(self, model: keras.Model) -> int:
-        """Load the last whole checkpoint, if any, into a compiled model; return the epochs already done.
+        """Load the last undamaged checkpoint, if any, into a compiled model; return the finished epochs.
 
         Raises:
-            ValueError: if it is of another training, before anything is loaded; nothing is overwritten.
+            ValueError: if it belongs to another training; nothing is loaded or overwritten.
         """
         arrays = checkpoint_file.load(self.path)
         if arrays is None:
@@ -119,9 +119,9 @@ class CheckpointCallback(keras.callbacks.Callback):
         self._means = []
 
     def on_train_batch_end(self, batch, logs=None):
-        # the first or the last of the steps of one call, as Keras's version has it
+        # `batch` is the first or last step of the call, depending on the Keras version
         if batch + self.model.steps_per_execution >= self.params["steps"]:
-            # copies: at the epoch's end callbacks may write into what they gave
+            # copies: callbacks may change these arrays at the end of the epoch
             self._before_its_end = {name: np.array(value) for name, value in self._states().items()}
 
     def on_epoch_end(self, epoch, logs=None):
@@ -129,14 +129,14 @@ class CheckpointCallback(keras.callbacks.Callback):
         self.epochs, self._before_its_end = epoch + 1, None
 
     def save_begun(self) -> None:
-        """Write the finished part of an epoch, wherever an exception has interrupted `fit`.
+        """Write the finished part of an epoch after an exception has interrupted `fit`.
 
-        Nothing is written where that could not be resumed: with another backend than TensorFlow, whose
-        weights are not in the model while it trains, or with callbacks to keep that follow single steps.
+        Nothing is written if it could not be resumed: with another backend than TensorFlow, where the model
+        does not hold its weights during training, or with stored callbacks that follow single steps.
         """
         states = self._before_its_end
         lost = states is None and any(map(_follows_steps, self.kept))
-        if lost or keras.backend.backend() != "tensorflow" or not self.params:  # or `fit` had not begun
+        if lost or keras.backend.backend() != "tensorflow" or not self.params:  # or `fit` has not started
             return
         begun = int(self.model.optimizer.iterations.numpy()) - self.epochs * self.params["steps"]
         if begun > 0:
@@ -167,8 +167,8 @@ def _follows_steps(callback: keras.callbacks.Callback) -> bool:
 def skip_steps(model: keras.Model, steps: int) -> None:
     """Make the first calls of the training function, which stand for `steps` steps, do nothing.
 
-    So `fit` goes on in the middle of an epoch; its data must begin behind those steps. The model is compiled,
-    on the TensorFlow backend; its `steps_per_execution` divides `steps`.
+    `fit` then continues in the middle of an epoch; its data must start after those steps. The model must be
+    compiled on the TensorFlow backend, and its `steps_per_execution` must divide `steps`.
     """
     model.make_train_function()
     function, left = model.train_function, steps

@@ -1,4 +1,4 @@
-"""Measures the model at every evaluation, on its own streams, and keeps the best weights."""
+"""Measures the model at every evaluation on separate streams, and keeps the best weights."""
 
 import time
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from modtf.evaluation.scores import Scores, from_arrays, mean_scores, row_name, 
 
 
 class Clock(keras.callbacks.Callback):
-    """Seconds of training, by epoch, in `seconds`; those before an interruption inside one count."""
+    """Seconds of training by epoch, in `seconds`; time before an interruption within an epoch counts."""
 
     def __init__(self):
         super().__init__()
         self.seconds: list[float] = []
-        self._began: float | None = None  # the epoch, on the clock
-        self._before = 0.0  # seconds of it in a run that was interrupted
+        self._began: float | None = None  # start of the epoch, by the clock
+        self._before = 0.0  # seconds of this epoch before an interruption
 
     def on_epoch_begin(self, epoch, logs=None):
         self._began, self._before = time.perf_counter() - self._before, 0.0
@@ -30,7 +30,7 @@ class Clock(keras.callbacks.Callback):
     def _running(self) -> float:
         return 0.0 if self._began is None else time.perf_counter() - self._began
 
-    def state(self) -> dict[str, np.ndarray]:  # arrays, for a checkpoint: here and below
+    def state(self) -> dict[str, np.ndarray]:  # arrays for a checkpoint, in every `state`
         return {"seconds": np.array(self.seconds), "running": np.array(self._running())}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
@@ -38,20 +38,20 @@ class Clock(keras.callbacks.Callback):
 
 
 class EvaluateCallback(Clock):
-    """Before training and at the ends of epochs: loss, error, activation matrix and measures, per member.
+    """Loss, error, activation matrix and measures per member, before training and at the ends of epochs.
 
-    They reach `history` as means over members (`val_loss`, `alignment`, ...; not those of step 0, for which
-    Keras has no place). Callbacks that need them whole are given this one and stand after it in the list.
+    `history` receives them as means over members (`val_loss`, `alignment`, ...), except those of step 0, for
+    which Keras has no place. Callbacks that need the full values receive this one and follow it in the list.
 
     Args:
-        evaluator: what to measure, on a split of its own.
+        evaluator: what to measure, on a split other than "train".
 
     Attributes:
         steps: the training steps evaluated so far, 0 first.
-        found: the scores of each of them.
+        found: the scores at each of these steps.
         seconds: training time between evaluations, without the evaluations.
-        begin: the step before this training's first, where there was another before it.
-        every: after how many epochs it measures.
+        begin: the last step of earlier trainings of the model; 0 without one.
+        every: the number of epochs between two evaluations.
     """
 
     def __init__(self, evaluator: Evaluator):
@@ -64,7 +64,7 @@ class EvaluateCallback(Clock):
 
     @property
     def records(self) -> dict[str, list[np.ndarray]]:
-        """All that was found, values [P] of each evaluation by name: see `Scores.named`."""
+        """All scores: values [P] of each evaluation by name, see `Scores.named`."""
         named = [scores.named() for scores in self.found]
         return {name: [one[name] for one in named] for name in (named[0] if named else ())}
 
@@ -74,7 +74,7 @@ class EvaluateCallback(Clock):
         return self.found[-1].named()
 
     def on_train_begin(self, logs=None):
-        if not self.steps:  # else training resumes
+        if not self.steps:  # otherwise training resumes
             self._measure(self.begin)
 
     def on_epoch_end(self, epoch, logs=None):
@@ -103,11 +103,11 @@ class EvaluateCallback(Clock):
 
 
 class BestWeights(keras.callbacks.Callback):
-    """Each member's `weights` at its best evaluation so far, which found `value` [P] at `step` [P].
+    """Each member's `weights` at its best evaluation so far, with its `value` [P] and `step` [P].
 
-    The best is that of the least performance measure, as published: the loss in regression, the error in
-    classification, or of what `judge` gives, a number or [P]; the first of equals. The evaluation before
-    training does not count.
+    The best evaluation has the smallest performance measure, as published: the loss in regression, the error
+    in classification; or the smallest result of `judge`, a number or [P]. Among equals the first counts. The
+    evaluation before training does not count.
     """
 
     def __init__(self, evaluation: EvaluateCallback, judge: Callable[[], Any] | None = None):
@@ -153,8 +153,8 @@ class BestWeights(keras.callbacks.Callback):
 
 
 class TailCallback(keras.callbacks.Callback):
-    """The mean over `length` evaluations after the last epochs, see `epochs_of`: at a constant learning rate
-    the last step alone is noise. If `anew` each goes on in the stream where the one before it ended."""
+    """The mean over evaluations after the last `length` epochs: with a constant rate one step alone is noisy.
+    With `anew`, each evaluation continues in the stream where the previous one ended."""
 
     def __init__(self, evaluator: Evaluator, length: int, anew: bool = False):
         super().__init__()
@@ -168,7 +168,7 @@ class TailCallback(keras.callbacks.Callback):
             self.found.append(self.evaluator.run(*share))
 
     def scores(self) -> Scores:
-        """Return the mean of the evaluations; there must have been one."""
+        """Return the mean of the evaluations; there must be at least one."""
         return mean_scores(self.found)
 
     def state(self) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ from modtf.metrics import best_permutation, module_use
 from modtf.observed import at_place
 from modtf.training.callbacks.evaluate import EvaluateCallback
 
-PIXELS = 24  # of an image's cell
+PIXELS = 24  # per entry of a matrix image
 SHOWN_MEMBERS = 5
 PERFORMANCE = ("loss", "error")
 
@@ -22,8 +22,8 @@ PERFORMANCE = ("loss", "error")
 class TensorBoardWriter(keras.callbacks.Callback):
     """Writes scalars, activation matrices and module use after every evaluation.
 
-    Every cell uses the same tags in a folder of its own, so that variants overlay in one chart. Values
-    are means over members. HParams compares cells by `settings`; `evaluation` stands before this callback.
+    Every cell uses the same tags in its own folder, so that variants overlay in one chart. Values are means
+    over members. HParams compares cells by `settings`. `evaluation` must precede this callback.
     """
 
     def __init__(self, folder: str | Path, settings: Mapping[str, Any], evaluation: EvaluateCallback):
@@ -49,7 +49,7 @@ class TensorBoardWriter(keras.callbacks.Callback):
             tf.summary.scalar("speed/members_times_steps_per_second", rate * self.num_members)
 
     def final(self, step: int, scores: Mapping[str, float]) -> None:
-        """Write the final evaluation on the test stream, which HParams shows beside the settings."""
+        """Write the final evaluation on the test stream, which HParams shows next to the settings."""
         with self.writer.as_default(step):
             for name, value in scores.items():
                 if np.isfinite(value):
@@ -65,7 +65,7 @@ class TensorBoardWriter(keras.callbacks.Callback):
             for place, activation in found.activation.items():
                 maps = heat_maps(activation)
                 tf.summary.image(f"activation/{at_place('rules_by_modules', place)}", maps, SHOWN_MEMBERS)
-                # the others have diverged
+                # diverged members have no module use
                 use = [module_use(matrix) for matrix in activation if np.isfinite(matrix).all()]
                 tf.summary.histogram(f"activation/{at_place('module_use', place)}", use)
 
@@ -76,7 +76,7 @@ class TensorBoardWriter(keras.callbacks.Callback):
 
 
 def heat_maps(activation: np.ndarray) -> np.ndarray:
-    """Activation matrices [P, R, M] -> images [P, height, width, 3], modules matched to rules."""
+    """Return activation matrices [P, R, M] as images [P, height, width, 3], with modules matched to rules."""
     import matplotlib
 
     colours = matplotlib.colormaps["viridis"]
