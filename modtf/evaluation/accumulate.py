@@ -15,13 +15,12 @@ from modtf.evaluation.programs import programs_of, with_xla
 from modtf.observed import Place
 from modtf.population import Population
 
-STEPS_AT_ONCE = 20  # enough to hide Python's work between batches, few enough to be interrupted
+STEPS_AT_ONCE = 20  # hides Python's work between batches, yet allows interruption
 State = dict[str, dict[str, np.ndarray]]  # name of a metric -> name of a variable -> its value
 
 
 class Outputs(keras.Model):
-    """Some outputs of a model, several by a name, so that what the others alone need is not computed; its own
-    compilation."""
+    """Selected outputs of a model, several per name, compiled separately: other outputs are not computed."""
 
     def __init__(self, model: keras.Model, parts: Mapping[str, Sequence[str]]):
         super().__init__(name="evaluated")
@@ -35,8 +34,8 @@ class Outputs(keras.Model):
 
 
 class Accumulator:
-    """Feeds batches through a model into metrics by name, compiled once per form of batches. Each sees some
-    outputs, its `parts`, and what it `reads`: "target", "rule" or "activation"."""
+    """Feeds batches through a model into metrics by name, compiled once per form of batches. Each metric
+    receives its outputs, `parts`, and what its attribute `reads` names: "target", "rule" or "activation"."""
 
     def __init__(
         self,
@@ -49,10 +48,10 @@ class Accumulator:
 
     @cached_property
     def _outputs(self) -> Outputs:
-        return Outputs(self.model, self.parts)  # only now: by its first use the model is compiled
+        return Outputs(self.model, self.parts)  # created at the first use, after the model is compiled
 
     def run(self, source: Source, steps: int, number: int = 0, of: int = 1) -> Iterator[State]:
-        """Return the metrics after `steps` batches of each of a source's datasets: see `Source.share`."""
+        """Yield the metrics after `steps` batches of each of a source's datasets: see `Source.share`."""
         with programs_of(self._outputs), source.share(steps, number, of) as iterator:
             if source.program not in self._readers:
                 self._readers[source.program] = self._reader(source.make)
@@ -100,7 +99,7 @@ def _state(metric: keras.metrics.Metric) -> dict[str, np.ndarray]:
 
 
 class PerformanceSums(keras.metrics.Metric):
-    """Sums of loss and, if the setting has one, error per member."""
+    """Sums of loss and, if the setting defines one, error per member."""
 
     def __init__(self, population: Population):
         super().__init__(name="performance")
@@ -121,8 +120,8 @@ class PerformanceSums(keras.metrics.Metric):
 
 
 class ActivationSums(keras.metrics.Metric):
-    """Sums of activation per member, by the token's rule and the batch's draw, of the rule distributions that
-    batches follow in turn; and of a router's `penalty`."""
+    """Sums of activation and of a router's `penalty`, per member. Activation is summed by the token's rule,
+    and by the batch's draw: batches follow the rule distributions in turn."""
 
     reads: ClassVar[str] = "activation"
 
@@ -147,8 +146,8 @@ class ActivationSums(keras.metrics.Metric):
         self.batches = self.add_variable([], zeros, name="batches")
 
     def update_state(self, row, *activation_and_scores):
-        """Rule + R * draw of every token int [B, (P,) (N)], one draw a batch; activation of the place's
-        tokens [B, (P,) (N,) M], and their scores, alike, where the penalty needs them."""
+        """Add a batch: rule + R * draw of every token, int [B, (P,) (N)], with one draw per batch; activation
+        of the place's tokens [B, (P,) (N,) M]; their scores, if the penalty needs them."""
         row, *given = (x if self.has_axis else x[:, None] for x in (row, *activation_and_scores))
         activation, members = given[0], self.by_rule.shape[0]
         if self._penalty is not None:

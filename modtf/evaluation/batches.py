@@ -1,4 +1,4 @@
-"""The pipelines that evaluations read, built once, and the place where data are made."""
+"""The pipelines that evaluations read, built once, and the choice where data are made."""
 
 import contextlib
 import math
@@ -24,14 +24,14 @@ from modtf.models.kernels.by_device import on_cpu
 from modtf.population import Population
 from modtf.protocol import PLACES
 
-LARGEST_KEPT = 1 << 24  # bytes of a batch; what waits holds a few of them
+LARGEST_KEPT = 1 << 24  # bytes of a batch; a waiting iterator holds a few batches
 
 
 def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
     """Return where the data of a family are made: "host" or "device".
 
-    "auto" is the device on an accelerator, which no host can feed, and the host on a CPU, where numbers are
-    made several times faster outside XLA. `why_not` says what else keeps a compiled program from making them.
+    "auto" is the device on an accelerator, which no host can feed fast enough, and the host on a CPU, where
+    numbers are made several times faster outside XLA. `why_not` names another obstacle to the device.
     """
     check_choice("data", name, PLACES)
     if name == "host" or (name == "auto" and on_cpu()):
@@ -48,13 +48,13 @@ def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
 
 @cache
 def _say(line: str) -> None:
-    """Print a line once, however many parts of a training ask."""
+    """Print a line once, however many parts of a training request it."""
     print(line)
 
 
 def alike(conditions: Sequence[Condition]) -> list[tuple[Condition, ...]]:
-    """Return conditions in groups that one pipeline and one program serve: of one group all shapes are equal,
-    and the factors on the inputs and the values of arrays may differ."""
+    """Return conditions in groups that one pipeline and one program serve: all shapes of a group are equal,
+    but the factors on the inputs and the values of arrays may differ."""
     groups: dict[Any, list[Condition]] = {}
     for condition in conditions:
         groups.setdefault((condition.seq_len, condition.form_of_options), []).append(condition)
@@ -62,7 +62,7 @@ def alike(conditions: Sequence[Condition]) -> list[tuple[Condition, ...]]:
 
 
 def _arrays(conditions: Sequence[Condition]) -> list[dict[str, np.ndarray]]:
-    """Return what tells conditions that are `alike` from each other, as arrays by name."""
+    """Return the differences between conditions that are `alike`, as arrays by name."""
     scales = {condition.scale for condition in conditions}
     return [
         {**one.arrays, **({"scale": np.array(one.scale, np.float64)} if len(scales) > 1 else {})}
@@ -71,17 +71,18 @@ def _arrays(conditions: Sequence[Condition]) -> list[dict[str, np.ndarray]]:
 
 
 class Source:
-    """Datasets of which evaluations read shares of some batches, one after the other, through one pipeline.
+    """Datasets from which evaluations read shares of batches, one after the other, through one pipeline.
 
-    Starting an iterator costs as much as a small evaluation, since TensorFlow prepares the functions of a
-    pipeline anew for each. So an iterator is kept: it goes on with the next share, in the end with the first.
+    An iterator is kept, because starting one costs as much as a small evaluation: TensorFlow prepares the
+    pipeline's functions anew. It continues with the next share, and after the last with the first.
 
     Args:
-        shares: from steps, and the numbers of the first share and of the one behind the last, to a dataset:
-            of each share the steps of each of the `count` datasets, in turn.
-        make: (features, {output: what its metric needs}) of an element, in a compiled program, if the dataset
-            does not give that itself.
-        program: sources with the same one share what is compiled: where they differ, the elements say so.
+        shares: (steps, first share, share after the last) -> a dataset that yields, for each share, the steps
+            of each of the `count` datasets in turn.
+        make: turns an element into (features, {output: input of its metric}) in a compiled program; None if
+            the dataset yields that already.
+        program: sources with equal keys share compiled programs; their elements carry the differences.
+        count: number of datasets.
     """
 
     def __init__(
@@ -97,13 +98,13 @@ class Source:
     def share(self, steps: int, number: int = 0, of: int = 1) -> Iterator[Any]:
         """Return an iterator of which exactly `count * steps` elements must be read: `steps` of each dataset.
 
-        Share 0 of 1 is the first steps, always the same; share n of N the steps n * steps ....
+        Share 0 of 1 is always the first steps. Share n of N starts at step n * steps.
         """
-        waiting = iterators_of(self)  # by (elements of a share, shares): the share it waits at, the iterator
+        waiting = iterators_of(self)  # (steps of a share, shares) -> its next share, the iterator
         waits_at, iterator = waiting.pop((steps, of), (number, None))
         if iterator is None or waits_at != number:
-            # There is nothing to rewrite in it, and looking for it costs a third of starting an iterator;
-            # what tunes an iterator is a thread of its own, also while the iterator waits
+            # Graph rewriting finds nothing here and costs a third of starting an iterator. Autotuning keeps
+            # one thread per iterator busy, even while the iterator waits
             quick = tf.data.Options()
             quick.experimental_optimization.apply_default_optimizations = False
             quick.autotune.enabled = False
@@ -114,7 +115,7 @@ class Source:
                 dataset = self._shares(steps, number, of).concatenate(dataset)
             iterator = iter(dataset.with_options(quick))
         yield iterator
-        if _is_small(iterator):  # only now: one that was left in the middle is at no share
+        if _is_small(iterator):  # only at the end: an interrupted one is not at the start of a share
             waiting[steps, of] = (number + 1) % of, iterator
 
 
@@ -124,7 +125,7 @@ def _is_small(elements: Any) -> bool:
 
 
 def evaluation_batches(population: Population, *which: Any) -> Source:
-    """`make_batches`, built once for all models of a population."""
+    """Return the result of `make_batches`, built once for all models of a population."""
     known = pipelines_of(population)
     if which not in known:
         known[which] = make_batches(population, *which)
@@ -140,12 +141,11 @@ def make_batches(  # noqa: C901  # host and device side by side
     draws: int | None = None,
     on_device: bool = False,
 ) -> Source:
-    """Return a source of (features, {output: the input of its metric}) under conditions that are `alike`, in
-    turn.
+    """Return a source of (features, {output: the input of its metric}) under conditions that are `alike`.
 
-    For the output "target" that is the target, for "activation" rule + R * draw of every token: batches
-    follow so many rule distributions in turn, by default the uniform one. On a device the source says which
-    batch, for a program that makes it.
+    For the output "target" the input is the target. For "activation" it is rule + R * draw of every token:
+    batches follow `draws` rule distributions in turn, by default the uniform one. On a device the source only
+    names the batch, and a program makes it.
     """
     num_rules, of_stream = population.task.num_rules, conditions[0].stream_options()
     count = len(conditions)

@@ -1,4 +1,4 @@
-"""Losses and errors of targets, one by one: training averages them over everything, evaluation per member."""
+"""Elementwise losses and errors: training averages them over everything, evaluation per member."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ def cross_entropy(target, logit):
 
 
 def misclassified(target, logit):
-    """1 where the sign of the logit is wrong, else 0, elementwise."""
+    """1 if the sign of the logit is wrong, else 0, elementwise."""
     return ops.cast((logit >= 0) != (target >= 0.5), logit.dtype)
 
 
@@ -31,7 +31,7 @@ def categorical_cross_entropy(target, logits):
 
 
 def wrong_class(target, logits):
-    """1 where another class than the target's has the largest of the logits [..., C], else 0."""
+    """1 if the largest of the logits [..., C] is not at the target's class, else 0."""
     return ops.cast(ops.argmax(logits, axis=-1) != ops.cast(target, "int32"), logits.dtype)
 
 
@@ -41,5 +41,5 @@ def loss_of(setting: str) -> Callable[[Any, Any], Any]:
 
 
 def error_of(setting: str) -> Callable[[Any, Any], Any] | None:
-    """Its error, a share; None where it has none."""
+    """Return the elementwise error of a setting, a share from 0 to 1; None if it defines none."""
     return resolve(SETTINGS[setting].error)

@@ -1,4 +1,4 @@
-"""Measures a trained model: `modtf.evaluate`, and what it shares with the training callbacks."""
+"""Measures a trained model: `modtf.evaluate`, and the evaluator that training callbacks share."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -32,27 +32,27 @@ def evaluate(
     seed: int = 0,
     data: str = "auto",
 ) -> Any:
-    """Measures a model in and out of distribution, and its collapse and specialisation.
+    """Measure a model in and out of distribution, and its collapse and specialisation.
 
     Args:
-        model: any `keras.Model` that takes features and returns `{"target", "activation"}`, or
-            `{"target"}` alone, which is measured by performance, as one module.
+        model: any `keras.Model` that takes features and returns `{"target", "activation"}`, or `{"target"}`
+            alone, which is measured by performance, as one module.
         task: its task, or the list of tasks of a population.
         evaluation: how much data to read; `Evaluation()` by default.
         split: "test" or "validation".
         seed: of the evaluation stream.
-        data: where it is made: "host", "device" (by the compiled program itself), or "auto", the device on an
-            accelerator and the host on a CPU.
+        data: where the data are made: "host", "device" (by the compiled program itself), or "auto", the
+            device on an accelerator and the host on a CPU.
 
     Returns:
-        A dict of floats (a list of dicts, one per member, for a population): "loss" (and "error" in
-        percent for classification), each also under every other condition of the family: "loss_scale2"
-        (inputs times 2), "loss_len30" (sequences of 30), "loss_len30_scale2"; the measures of
-        `modtf.metrics`; and the router's penalty, if it has one, under its name.
+        A dict of floats; for a population a list of dicts, one per member. It holds "loss" and, for
+        classification, "error" in percent, each also under every other condition of the family: "loss_scale2"
+        (inputs times 2), "loss_len30" (sequences of 30), "loss_len30_scale2". It also holds the measures of
+        `modtf.metrics`, and the router's penalty, if it has one, under its name.
 
     Raises:
-        ValueError: on a model of another task, with other outputs or that fails, an unknown split or
-            condition.
+        ValueError: if the model is of another task, has other outputs or fails, or a split or condition is
+            unknown.
 
     Example:
         >>> scores = modtf.evaluate(model, task)
@@ -69,8 +69,8 @@ def evaluate(
 class Evaluator:
     """Measures a model on streams of its tasks, on the device, compiled once; see `evaluate`.
 
-    `num_modules` is M by place, of the routed layers that the model has; 1 where it says nothing of its
-    only one.
+    `num_modules` is M by place, for the model's routed layers; 1 if a model does not return the activation of
+    its only one.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class Evaluator:
         #: what routers add to the loss, by place
         self.penalties = {p: r.penalty_name for p, r in self.routers.items() if r.penalty_name}
         router = self.routers.get("")
-        # The use q = p @ A is exact where p is a function of the token alone, and tokens come one by one. At
-        # several places tokens are not drawn by their rules alone: there, too, it follows from A
+        # Module use q = p @ A is exact if p depends on the token alone and tokens are single. At several
+        # places tokens are not drawn by their rules alone; there use is computed from A, too
         self.exact_usage = (
             not (family.is_sequence or (router is not None and router.sees_batch))
             or "" not in said
@@ -123,7 +123,8 @@ class Evaluator:
         return Accumulator(self.model, metrics, parts)
 
     def on(self, evaluation: Evaluation, split: str) -> "Evaluator":
-        """One of the same model on other data, which shares what is compiled; without probes."""
+        """Return an evaluator of the same model on other data; it has no probes and shares compiled
+        programs."""
         if not self.exact_usage and evaluation.draws > self.draws:
             raise ValueError(
                 f"draws={evaluation.draws} is more than the {self.draws} that this evaluator was "
@@ -135,7 +136,7 @@ class Evaluator:
         return other
 
     def of(self, population: Population) -> "Evaluator":
-        """One for other members of the same shape, which shares what is compiled."""
+        """Return an evaluator for other members of the same shape that shares compiled programs."""
         other = copy.copy(self)
         other.population = population.with_seed(self.population.seeds[0])
         return other
@@ -155,7 +156,7 @@ class Evaluator:
         """Measure performance by condition and group, activation matrices and their measures, penalties,
         probes.
 
-        Of the streams, share `number` from 0 of so many is read: each begins where the one before it ended.
+        It reads share `number`, from 0, of `of` consecutive shares of the streams.
         """
         self._share = number, of
         with failures_explained(self.model, self.population, self.evaluation):
@@ -167,7 +168,7 @@ class Evaluator:
 
     def _is_finite(self) -> bool:
         """Return whether a lone member's weights are finite: on a CPU, ReLU and pooling hide NaN."""
-        if len(self.population) > 1:  # compiled by XLA, which does not
+        if len(self.population) > 1:  # compiled by XLA, which keeps NaN
             return True
         return all(np.isfinite(keras.ops.convert_to_numpy(w)).all() for w in self.model.trainable_weights)
 
@@ -195,7 +196,7 @@ class Evaluator:
         return rows
 
     def _activation(self) -> tuple[dict[str, np.ndarray], Rows]:
-        """Return A [P, R, M] of every place, float64, NaN for diverged members; and its measures."""
+        """Return A [P, R, M] of every place, float64, NaN for diverged members; and the measures of A."""
         rows: Rows = {}
         if not self.says_activation:
             shape = [len(self.population), self.population.task.num_rules, 1]
@@ -223,7 +224,7 @@ class Evaluator:
         return {"usage": rates(sums, counts), "rule_frequencies": rates(rules, counts)}
 
     def _steps(self, tokens: int) -> int:
-        """Batches that hold so many tokens of a member."""
+        """Return how many batches hold `tokens` tokens of a member."""
         task = self.population.task
         return -(-tokens // (self.evaluation.activation_batch_size * task.family.num_tokens(task)))
 

@@ -1,6 +1,6 @@
-"""The outputs that a model must return:
+"""The outputs that a model must return: `{"target": [B, ...], "activation": [B, ..., M]}`.
 
-`{"target": [B, ...], "activation": [B, ..., M]}`; activation is optional.
+Activation is optional.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ from modtf.protocol import Evaluation
 from modtf.task import Task
 
 EXAMPLES = 2
-TOLERANCE = 1e-3  # of a sum of activation: some models compute in half precision
-LONGEST = 300  # characters of somebody else's error
+TOLERANCE = 1e-3  # of the sum of an activation, for models in half precision
+LONGEST = 300  # characters of an error from a user's model
 
 
 def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
-    """Return outputs of a model -> last axes; a user's model shows them, and is built, on two examples.
+    """Return outputs of a model -> last axes; a user's model is built and run on two examples.
 
-    A model that says nothing of activation, or has no such place, has no such output. Raises `ValueError` if
-    it is none, is of another task, or does not return what it must.
+    A model without activation, or without some place, lacks that output. Raises `ValueError` if `model` is
+    not a Keras model, belongs to another task, or lacks a required output.
     """
     if not isinstance(model, keras.Model):
         raise ValueError(
@@ -43,13 +43,13 @@ def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
             )
         model.check_routers()
         if "" in model.routers and not task.family.probes(task):
-            return {"activation": model.num_modules}  # nothing else is asked of it
+            return {"activation": model.num_modules}  # no other output is needed
     return _check_outputs(model, population)
 
 
 def check_conditions(model: keras.Model, population: Population, evaluation: Evaluation) -> None:
-    """Raise `ValueError` if a user's model does not return what it must under a condition of evaluation, such
-    as sequences of another length."""
+    """Raise `ValueError` if a user's model lacks a required output under a condition of evaluation, such as
+    sequences of another length."""
     family = population.family
     for condition, *_ in alike([family.condition(name) for name in evaluation.names(family)]):
         try:
@@ -61,11 +61,13 @@ def check_conditions(model: keras.Model, population: Population, evaluation: Eva
 
 @contextlib.contextmanager
 def failures_explained(model: keras.Model, population: Population, evaluation: Evaluation) -> Iterator[None]:
-    """Says in one line where a user's model fails in an evaluation, though it passed on two examples."""
+    """Explain in one line why a user's model fails in an evaluation, although it passed on two examples."""
     try:
         yield
     except Exception as error:
-        if isinstance(model, ModularModel) or isinstance(error, OSError):  # errors of files are nobody's
+        if isinstance(model, ModularModel) or isinstance(
+            error, OSError
+        ):  # the model does not cause file errors
             raise
         check_conditions(model, population, evaluation)
         raise ValueError(
@@ -76,7 +78,7 @@ def failures_explained(model: keras.Model, population: Population, evaluation: E
 
 
 def _check_outputs(model: keras.Model, population: Population, **condition: Any) -> dict[str, int]:
-    """Output -> its last axis, under a condition."""
+    """Return output -> its last axis, under a condition; raise `ValueError` on invalid outputs."""
     features, target = next(iter(stream(population, EXAMPLES, "validation", **condition)))
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in features.items())
     try:
@@ -118,7 +120,7 @@ def _check_target(output: Any, inputs: tuple[int, ...], target: tuple[int, ...],
 
 def _check_activation(output: Any, rule: tuple[int, ...], place: Place, task: Task) -> None:
     values, tokens = _numbers(place.output, output), rule
-    if place.name:  # its tokens always have an axis
+    if place.name:  # a named place always has an axis of tokens
         numbers = range(rule[-1]) if task.is_sequence else range(1)
         chosen = place.tokens if isinstance(place.tokens, tuple) else numbers[place.tokens or slice(None)]
         tokens = (*(rule[:-1] if task.is_sequence else rule), len(chosen))
@@ -144,7 +146,7 @@ def _numbers(name: str, output: Any) -> np.ndarray:
         if np.iscomplexobj(values):
             raise TypeError("its numbers are complex")
         values = values.astype(np.float64)
-    except Exception as error:  # whatever a backend says of what it cannot read
+    except Exception as error:  # backends raise many errors on values they cannot read
         raise ValueError(
             f"The model's {name!r} is of type {type(output).__name__}; expected a tensor of real numbers "
             f"({_words(error)}). Leave out what the model does not have."

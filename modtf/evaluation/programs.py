@@ -1,5 +1,4 @@
-"""Everything that is compiled once and reused by evaluation and training: who keeps it, and when it is
-released.
+"""Compiled objects that evaluation and training reuse: what is kept, and when it is released.
 
 | what is kept | for | released |
 |---|---|---|
@@ -8,7 +7,7 @@ released.
 | pipelines of a population | its other variants and widths | when another population is evaluated |
 | iterators of a pipeline | the next evaluation | with the pipeline, and before Python ends |
 
-A model of more than `LARGEST` weights, and one whose training was interrupted, is not kept. The compiled
+A model with more than `LARGEST` weights, or whose training was interrupted, is not kept. The compiled
 programs of an evaluation belong to its `Accumulator`, and live as long as the evaluator.
 """
 
@@ -29,21 +28,21 @@ from modtf.models.kernels.gradients import no_gradients_kept
 from modtf.population import Population
 from modtf.xla.switches import no_retracing_advice, xla_alone
 
-KEPT = 8  # models: the variants of a comparison, and as many again
-LARGEST = 1 << 22  # weights; tracing is nothing beside the training of a larger model
+KEPT = 8  # models: twice the variants of a comparison
+LARGEST = 1 << 22  # weights; tracing costs little compared with the training of a larger model
 
 #: key of a shape -> a trained model, and what measures it
 _models: OrderedDict[Hashable, tuple[keras.Model, Any]] = OrderedDict()
 #: source of batches -> its iterators, see `modtf.evaluation.batches.Source`
 _iterators: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
-atexit.register(_iterators.clear)  # TensorFlow waits for their threads, in vain once Python ends
+atexit.register(_iterators.clear)  # TensorFlow would wait for their threads for ever after Python ends
 
 
 @dataclass(eq=False)
 class Compiled:
     """The compilation settings of a model, and its training functions by their keys.
 
-    It is an attribute of the model, since functions hold the model: so both are released together.
+    It is an attribute of the model because the functions hold the model: both are released together.
     """
 
     optimizer: keras.optimizers.Optimizer
@@ -71,12 +70,12 @@ def compiled_of(model: keras.Model) -> Compiled | None:
 def lend(
     key: Hashable, model: keras.Model, population: Population, make: Callable[[], Any]
 ) -> Iterator[tuple[keras.Model, Any]]:
-    """Give a model to train, and its evaluator: a kept one with the weights of `model`, or that one itself.
+    """Yield a model to train, and its evaluator: a kept model with the weights of `model`, or `model` itself.
 
     Tracing costs most of a short training. Cells that differ in members, rate or steps share a model.
 
     Args:
-        key: what models that can replace each other have in common; None for one that cannot be shared.
+        key: equal for models that can replace each other; None for a model that cannot be shared.
         model: a new model of the population.
         population: the members to be trained.
         make: makes the evaluator of `model`.
@@ -89,30 +88,30 @@ def lend(
         lent = model, make()
     yield lent
     if key is not None and sum(math.prod(variable.shape) for variable in model.variables) <= LARGEST:
-        _models[key] = lent  # only now: one that was interrupted is in no known state
+        _models[key] = lent  # only at the end: an interrupted model is in an unknown state
         while len(_models) > KEPT:
             _models.popitem(last=False)
 
 
 @lru_cache(1)
 def pipelines_of(population: Population) -> dict[Any, Any]:
-    """Return the pipelines of a population by what they read; those of the population before are released.
+    """Return the pipelines of a population by what they read. Those of the previous population are released.
 
-    Their iterators hold threads and memory, 28 and 22 MB a cell.
+    Their iterators hold 28 threads and 22 MB of memory per cell.
     """
     return {}
 
 
 def iterators_of(source: Any) -> dict[Any, Any]:
-    """Return the iterators of a source that wait for its next evaluation."""
+    """Return the waiting iterators of a source."""
     return _iterators.setdefault(source, {})
 
 
 @contextlib.contextmanager
 def programs_of(model: keras.Model) -> Iterator[None]:
-    """Compile and run what is called inside, `fit` or `evaluate`, with TensorFlow's settings for this model.
+    """Compile and run `fit` or `evaluate`, called inside, with TensorFlow's settings for this model.
 
-    No advice on retracing, no gradients kept, and, where XLA compiles it, optimised by XLA alone.
+    No advice on retracing, no kept gradients, and optimisation by XLA alone if XLA compiles the model.
     """
     optimised = xla_alone() if model.jit_compile else contextlib.nullcontext()
     with no_retracing_advice(), no_gradients_kept(), optimised:
@@ -120,5 +119,6 @@ def programs_of(model: keras.Model) -> Iterator[None]:
 
 
 def with_xla(model: keras.Model, asked: bool | str) -> bool | str:
-    """Return whether XLA compiles a model: as asked, but never on a CPU if its architecture says so."""
+    """Return whether XLA compiles a model: as requested, but never on a CPU if its architecture
+    forbids it."""
     return asked if getattr(model, "compiled_by_xla", None) is not False or not on_cpu() else False

@@ -1,4 +1,4 @@
-"""The results of an evaluation, of members of which some may have diverged."""
+"""The results of an evaluation, some of whose members may have diverged."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ Rows = dict[tuple[str, str, str], np.ndarray]  # (measure, condition, place): va
 
 @dataclass(frozen=True)
 class Scores:
-    """Measures of P members, by condition or group of them: performance, and all of a model with a single
-    routed layer, stands at the place ""."""
+    """Measures of P members, by condition or group of conditions. The place "" holds performance, and all
+    measures of a model with a single routed layer."""
 
     rows: Rows
     activation: Mapping[str, np.ndarray]  # place -> the activation matrices [P, R, M] there, float64
@@ -25,12 +25,12 @@ class Scores:
         return {row_name(*key): values for key, values in self.rows.items()}
 
     def member(self, index: int) -> dict[str, float]:
-        """One member as a flat dict, by the same names."""
+        """Return the values of one member by the same names."""
         return {name: float(values[index]) for name, values in self.named().items()}
 
 
 def row_name(measure: str, condition: str = IID, place: str = "") -> str:
-    """Return the name of a row that stands by itself."""
+    """Return the name of a row without its table."""
     return at_place(measure if condition == IID else f"{measure}_{condition}", place)
 
 
@@ -43,7 +43,7 @@ def mean_scores(found: Sequence[Scores]) -> Scores:
 
 
 def to_arrays(found: Sequence[Scores]) -> dict[str, np.ndarray]:
-    """Several evaluations as arrays by name, for a checkpoint."""
+    """Return several evaluations as arrays by name, for a checkpoint."""
     if not found:
         return {}
     rows = {"|".join(key): np.stack([scores.rows[key] for scores in found]) for key in found[0].rows}
@@ -52,7 +52,7 @@ def to_arrays(found: Sequence[Scores]) -> dict[str, np.ndarray]:
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> list[Scores]:
-    """Return the scores that `to_arrays` wrote; other names are left out."""
+    """Return the scores that `to_arrays` wrote; other names are ignored."""
     keys = {name: tuple(name.split("|")) for name in arrays if "|" in name}
     count = max((len(arrays[name]) for name in keys), default=0)
     return [
@@ -65,7 +65,7 @@ def from_arrays(arrays: Mapping[str, np.ndarray]) -> list[Scores]:
 
 
 def rates(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """`metrics.from_counts`, NaN for the members whose sums are not finite: they have diverged."""
+    """Return `metrics.from_counts`, with NaN for diverged members, whose sums are not finite."""
     finite = np.isfinite(sums).all(axis=(1, 2))[:, None, None]
     even = counts[..., None] / sums.shape[-1]
     return np.where(finite, metrics.from_counts(np.where(finite, sums, even), counts), np.nan)
@@ -74,7 +74,7 @@ def rates(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def measure_members(
     activation: np.ndarray, *, groups: Iterable[str] | None = None, **sampled: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """`metrics.measure_population`, NaN for members that have diverged."""
+    """Return `metrics.measure_population`, with NaN for diverged members."""
     matrices = {"A": activation, **sampled}
     finite = np.all([np.isfinite(matrix).all(axis=(1, 2)) for matrix in matrices.values()], axis=0)
     even = {
