@@ -1,4 +1,4 @@
-"""The engines that run the cells of a study. One file and one line here adds an engine."""
+"""The engines that run the cells of a study. A new engine is one file and one line here."""
 
 from typing import TYPE_CHECKING, Any
 

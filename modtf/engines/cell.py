@@ -1,6 +1,6 @@
-"""Trains, evaluates and writes one cell: what `launch/run.py` and every study are made of.
+"""Trains, evaluates and writes one cell, for `launch/run.py` and every study.
 
-A cell without members axis trains its members one after the other, each as a cell of its own would.
+A model without a members axis trains its members one after the other, each like a cell of its own.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ from modtf.training.provenance import provenance
 from modtf.training.strategy import check_strategy, name_of
 from modtf.training.trainer import trainer_of
 
-MEMBERS = "members"  # of a cell's folder: a folder for every member
+MEMBERS = "members"  # in a cell's folder, holds a folder for every member
 
 
 def run_cell(
@@ -58,32 +58,32 @@ def run_cell(
     wait: bool = False,
     state: State | None = None,
 ) -> Path:
-    """Run a cell, or finish one that was killed, or find it finished.
+    """Run a cell, or finish a killed one; return at once if it is finished.
 
     Args:
-        cell: what to run.
-        out: the folder of the study; the cell has a folder of its own in it.
-        strategy: what `choose_strategy` gives: a `tf.distribute.Strategy`, names of devices, or None for the
+        cell: the cell to run.
+        out: the folder of the study, which holds a folder for the cell.
+        strategy: a result of `choose_strategy`: a `tf.distribute.Strategy`, names of devices, or None for the
             default device.
-        data: where it is made, see `modtf.train`; not part of the cell, as its numbers are the same but for
-            their last bits.
+        data: where the data are made, see `modtf.train`; it changes only the last bits of the numbers.
         verbose: whether to show a progress bar.
         callbacks: more Keras callbacks, see `modtf.train`.
-        wait: for another process that works on the cell; by default that is an error, which names it.
+        wait: whether to wait for another process that works on the cell; by default that is an error, which
+            names the process.
         state: the cell's state, from a caller that has just looked it up and checked that the cell fits into
             memory; looked up by default.
 
     Returns:
         The cell's folder: `config.json`, `results.csv`, `history.csv`, `activation.npz`, `last.keras`,
-        `best.keras`, `tensorboard/`, and written last `manifest.json`, with checksums of the others: with it
-        the cell is finished. A registered model, and some architectures, have no members axis: their members
-        train one after the other, each in a folder `members/task0_seed0` with all of these, of registered
-        models the weights, `last.weights.h5` and `best.weights.h5`.
+        `best.keras`, `tensorboard/`, and `manifest.json` with the checksums of the others. The manifest is
+        written last and marks the cell as finished. Registered models and some architectures have no members
+        axis. Their members train one after the other, each in a folder `members/task0_seed0` with all of
+        these; a registered model leaves its weights, `last.weights.h5` and `best.weights.h5`.
 
     Raises:
-        ValueError: on a folder that cannot be written, a variant or option that there is not, a width too
-            small for the modules, a cell that cannot fit into memory, a registered model that fails, or a
-            cell that another process works on.
+        ValueError: if the folder cannot be written, a variant or option is unknown, the width is too small
+            for the modules, the cell cannot fit into memory, a registered model fails, or another process
+            works on the cell.
 
     Example:
         >>> folder = modtf.run_cell(Cell(Task(), 32, "modular", ((0, 0),)), "runs/first")
@@ -102,7 +102,7 @@ def run_cell(
     check_writable(out)
     if known is None:
         check_size(cell)
-    model = _model(cell, strategy)  # whatever is wrong with it is said before anything is written
+    model = _model(cell, strategy)  # an invalid model fails before anything is written
     with held(out, cell.folder, wait=wait):
         state = state_under_lock(cell, out, state)
         if state.name != "finished":
@@ -123,7 +123,7 @@ def train_and_report(cell: Cell, out: Path, report: Report) -> None:
 
 
 class _Reporting(keras.callbacks.Callback):
-    """Report the steps that are done, on average over members that train in `turns`."""
+    """Reports the finished steps, on average over members that train in `turns`."""
 
     def __init__(self, cell: Cell, report: Report, turns: int):
         super().__init__()
@@ -142,7 +142,7 @@ class _Reporting(keras.callbacks.Callback):
 
 @contextlib.contextmanager
 def _begun(cell: Cell, folder: Path, strategy: Any = None) -> Iterator[None]:
-    """Write the config of a cell that is trained inside, in the scope of the strategy."""
+    """Write the config of a cell that is trained inside, within the scope of the strategy."""
     folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(folder)
     made_with = {**provenance(cell.protocol.training.precision), "strategy": name_of(strategy)}
@@ -152,9 +152,9 @@ def _begun(cell: Cell, folder: Path, strategy: Any = None) -> Iterator[None]:
 
 
 def check_builds(cell: Cell) -> None:
-    """Raise `ValueError` if a cell's model cannot be built, or returns something else.
+    """Raise `ValueError` if a cell's model cannot be built, or lacks a required output.
 
-    It is built for two members, which a router must not mix.
+    The model is built for two members, which a router must not mix.
     """
     model = _model(replace(cell, members=cell.members[:2]))
     if isinstance(model, ModularModel):
@@ -162,7 +162,7 @@ def check_builds(cell: Cell) -> None:
 
 
 def _model(cell: Cell, strategy: Any = None) -> keras.Model:
-    """Build the model of all members, or of the first that trains alone; check the trainer's options."""
+    """Build the model of all members, or of the first if members train alone; check the trainer's options."""
     trainer_of(cell)
     with _scope(strategy):
         if trains_alone(cell):
@@ -177,7 +177,7 @@ def _scope(strategy: Any) -> contextlib.AbstractContextManager:
 def make_member(cell: Cell, population: Population) -> keras.Model:
     """Return the model of one member, tried on a few examples under every condition.
 
-    Raise `ValueError` if it fails, returns something else than it must, or cannot be saved.
+    Raise `ValueError` if it fails, lacks a required output, or cannot be saved.
     """
     model = build_cell(cell, population)
     try:
@@ -189,12 +189,12 @@ def make_member(cell: Cell, population: Population) -> keras.Model:
 
 
 def train_in_turn(cell: Cell, first: keras.Model, folder: Path, **how: Any) -> None:
-    """Train the members that are not finished one after the other, then write the cell's results from theirs.
+    """Train the unfinished members one after the other, then write the cell's results from theirs.
 
     `first` is the first member's model.
 
     Raises:
-        ValueError: if the model fails, or a member's folder is another's.
+        ValueError: if the model fails, or a member's folder belongs to another member.
     """
     parts: list[Path] = []
     for index, member in enumerate(cell.members):
@@ -209,11 +209,11 @@ def train_in_turn(cell: Cell, first: keras.Model, folder: Path, **how: Any) -> N
                 train_cell(one, model, part, population, **how)
             write_manifest(part, checkpoint_file.checkpoints(part))
         check_identity(one, part, read_config(part))
-        if parts:  # those of the last stay until the cell has its manifest: results without are damaged
+        if parts:  # the last stay until the manifest: results without either count as damaged
             checkpoint_file.remove_checkpoints(parts[-1])
         parts.append(part)
     arrays = [read_activations(part) for part in parts]
-    of_evaluations = ("history", schema.TAIL)  # an axis before that of members
+    of_evaluations = ("history", schema.TAIL)  # their arrays have an axis before that of members
     joined = {
         name: np.concatenate([array[name] for array in arrays], axis=int(name.startswith(of_evaluations)))
         for name in arrays[0]

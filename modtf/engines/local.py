@@ -1,7 +1,7 @@
-"""Worker processes on this machine: as their driver sees them, and what runs in them.
+"""Worker processes on this machine: the driver's side, and the worker's.
 
-`concurrent.futures.ProcessPoolExecutor` would not do: where one of its processes is killed, as by a lack of
-memory, it breaks and ends the cells of all others.
+`concurrent.futures.ProcessPoolExecutor` is unsuitable: if one of its processes is killed, for example for
+lack of memory, the pool breaks and ends the cells of all other processes.
 """
 
 import contextlib
@@ -28,20 +28,20 @@ from modtf.engines.work import Event, Outcome, Work, work_on
 from modtf.results.schema import PRIVATE
 from modtf.termination import exit_on_sigterm
 
-PATIENCE = 60.0  # seconds that a worker has to leave its cell in order when the study is interrupted
+PATIENCE = 60.0  # seconds for a worker to save its cell when the study is interrupted
 DRIVER_GONE = 76  # exit status of a worker whose driver was killed
 SERVE = "import sys; from modtf.engines.local import main; main(*map(int, sys.argv[1:]))"
-EVERY = 0.5  # seconds between reports, and between looks whether the driver is there
+EVERY = 0.5  # seconds between reports, and between checks that the driver lives
 
 
 @register_engine("local")
 class LocalEngine:
-    """Fresh interpreters, each one cell at a time; one that dies takes down its own cell alone.
+    """Fresh interpreters that run one cell at a time. A worker that dies affects its own cell only.
 
     Args:
-        workers: how many; by default one per processor, or one where there is a GPU.
+        workers: how many; by default one per processor, or one if there is a GPU.
         recycle: cells after which a worker is replaced, so that neither memory nor programs pile up.
-        retries: how often a cell whose worker died is tried again before that counts as its failure.
+        retries: how often a cell is retried after the death of its worker before it counts as failed.
     """
 
     is_here = True
@@ -72,7 +72,7 @@ class LocalEngine:
                     yield from self._hear(by_connection[connection], workers, waiting, work)
         except BaseException:
             for worker in workers:
-                worker.process.terminate()  # it leaves its cell; `dismiss` waits for that
+                worker.process.terminate()  # it saves its cell; `dismiss` waits for that
             raise
         finally:
             for worker in workers:
@@ -81,7 +81,7 @@ class LocalEngine:
     def _hear(
         self, worker: "LocalWorker", workers: "list[LocalWorker]", waiting: deque[Cell], work: Work
     ) -> Iterator[Event]:
-        """Yield a worker's news; remove a worker that has died or done its share."""
+        """Yield a worker's news; remove a worker that has died or reached its number of cells."""
         cell, news = worker.cell, worker.news()
         if news is None:
             workers.remove(worker)
@@ -101,7 +101,7 @@ class LocalEngine:
         self._deaths[cell.folder] += 1
         deaths = self._deaths[cell.folder]
         if deaths <= self.retries:
-            waiting.append(cell)  # goes on from its last checkpoint
+            waiting.append(cell)  # it resumes from its last checkpoint
             return
 
         def fail(*_: Any) -> None:
@@ -114,8 +114,8 @@ class LocalEngine:
 class LocalWorker:
     """A fresh interpreter that works on cells, one at a time.
 
-    `cell` is what it works on, `count` how many it was given; `connection` is readable when it has news. What
-    it prints goes to `log`: the terminal belongs to the progress bar.
+    `cell` is its current cell, and `count` the number of cells so far. `connection` is readable when there is
+    news. Its output goes to `log`, because the terminal belongs to the progress bar.
     """
 
     def __init__(self, work: Work, threads: int, log: Path):
@@ -124,7 +124,7 @@ class LocalWorker:
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         self.connection, theirs = Pipe()
-        paths = [os.path.abspath(path) for path in sys.path]  # as here, whatever put them there
+        paths = [os.path.abspath(path) for path in sys.path]  # the same import paths as in this process
         environment = {**os.environ, **thread_variables(threads), "PYTHONPATH": os.pathsep.join(paths)}
         with log.open("ab") as output:
             self.process = subprocess.Popen(
@@ -144,7 +144,7 @@ class LocalWorker:
         self._send(cell.to_dict())
 
     def news(self) -> int | Outcome | None:
-        """Return the steps done of the cell, the outcome, or None if the process has ended."""
+        """Return the finished steps of the cell, the outcome, or None if the process has ended."""
         try:
             return self.connection.recv()
         except (EOFError, OSError):
@@ -152,7 +152,7 @@ class LocalWorker:
             return None
 
     def dismiss(self) -> None:
-        """Has it end when it is idle, and waits for that; kills it if that takes too long."""
+        """End the worker when it is idle, and wait for that; kill it if that takes too long."""
         self._send(None)
         try:
             self.process.wait(PATIENCE)
@@ -164,7 +164,7 @@ class LocalWorker:
             self.log.unlink()
 
     def how_it_ended(self) -> str:
-        """In words, for errors."""
+        """Return in words how the process ended, for errors."""
         status = self.process.returncode
         if status >= 0:
             return f"with exit status {status}"
@@ -172,14 +172,14 @@ class LocalWorker:
         return f"by {signal.Signals(-status).name}{memory}"
 
     def _send(self, thing: object) -> None:
-        with contextlib.suppress(OSError):  # it has died; `news` says so
+        with contextlib.suppress(OSError):  # it has died; `news` reports that
             self.connection.send(thing)
 
 
 def main(handle: int, driver: int) -> None:
     """Serve the driver that started this process; end at once if the driver is killed.
 
-    Its cell then goes on from its checkpoint in the next run.
+    The next run then resumes the cell from its checkpoint.
     """
 
     def watch() -> None:
@@ -187,16 +187,16 @@ def main(handle: int, driver: int) -> None:
             time.sleep(EVERY)
         os._exit(DRIVER_GONE)
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the driver decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the driver decides
     threading.Thread(target=watch, name="watch the driver", daemon=True).start()
     with exit_on_sigterm():
         serve(Connection(handle))
 
 
 def serve(connection: Connection) -> None:
-    """Works on the cells that come through the connection, after the `Work`, until there is None.
+    """Work on the cells that arrive through the connection, after the `Work`, until None arrives.
 
-    Answers with numbers of steps done, not too often, then with the outcome.
+    The answers are numbers of finished steps, at limited intervals, then the outcome.
     """
     told = 0.0
 
@@ -207,7 +207,7 @@ def serve(connection: Connection) -> None:
             try:
                 connection.send(steps)
             except OSError:
-                os._exit(DRIVER_GONE)  # it must not look like an error of the cell's
+                os._exit(DRIVER_GONE)  # this is not a failure of the cell
 
     try:
         work: Work = connection.recv()

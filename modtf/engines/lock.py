@@ -1,7 +1,7 @@
-"""One process works on a cell at a time: by a lock of the operating system, which ends with its process.
+"""A lock of the operating system for each cell: one process works on it at a time.
 
-The lock OUT/.modtf/locks/CELL.lock lies outside of the cell's folder and is never removed: whoever waited for
-a file that is gone would hold nothing. Beside it stands, while it is held, who holds it.
+The lock ends with its process. Its file OUT/.modtf/locks/CELL.lock lies outside the cell's folder and is
+never removed: a process that waited for a removed file would lock nothing. A text file names the holder.
 """
 
 import contextlib
@@ -18,8 +18,8 @@ from filelock import FileLock, SoftFileLock, Timeout
 from modtf.files import write_text
 from modtf.results.schema import PRIVATE
 
-PATIENCE = 0.3  # seconds that a lock is waited for: others take it for less, to see whether they can
-UNKNOWN = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # a file system that has no locks
+PATIENCE = 0.3  # seconds to wait for a lock: `is_held` of another process takes it for less
+UNKNOWN = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # the file system has no locks
 NO_LOCKS = "{} is on a file system where files cannot be locked, so that two processes might run one cell. "
 NO_LOCKS += "Choose a folder on another as --out."
 
@@ -29,15 +29,15 @@ class HeldError(ValueError):
 
 
 class NoLocksError(ValueError):
-    """Files cannot be locked where the study lies."""
+    """The study's file system does not support locks."""
 
 
 @contextmanager
 def held(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
-    """Within, nobody else works on the cell in the folder `name` of a study: no process, no other thread.
+    """Hold the lock of the cell in folder `name` of a study against all other processes and threads.
 
-    Raises `HeldError`, which says who does, unless told to `wait`; `NoLocksError` where the file system has
-    no locks: filelock's substitute outlives a killed process.
+    Raises `HeldError`, which names the holder, unless `wait` is set; `NoLocksError` if the file system has no
+    locks: filelock's substitute outlives a killed process.
     """
     path = Path(out, PRIVATE, "locks", name + ".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,12 +75,12 @@ def is_held(out: str | Path, name: str) -> bool:
 
 
 def remove_left(out: str | Path, name: str = "*") -> None:
-    """Remove what says who works on a cell, where a kill left it and nobody does."""
+    """Remove the file that names a cell's holder, if a kill left it behind and nobody holds the cell."""
     for holder in Path(out, PRIVATE, "locks").glob(f"{name}.txt"):
-        with contextlib.suppress(NoLocksError, OSError):  # such as a folder that is only for reading
-            is_held(out, holder.stem)  # takes the lock if it is free, and leaves nothing
+        with contextlib.suppress(NoLocksError, OSError):  # such as a read-only folder
+            is_held(out, holder.stem)  # takes a free lock, and removes the file
 
 
 def this_process() -> str:
-    """Its number and machine, for people to read."""
+    """Return this process's number and machine, for people to read."""
     return f"process {os.getpid()} on {socket.gethostname()}"

@@ -1,4 +1,4 @@
-"""A cluster of Ray: one task per cell."""
+"""An engine for Ray clusters: one task per cell."""
 
 import logging
 import os
@@ -17,16 +17,16 @@ RECYCLE = 20  # cells after which Ray replaces a worker
 
 @register_engine("ray")
 class RayEngine:
-    """Tasks on a running cluster (`ray start`), or on one of this machine alone if there is none: it
-    listens on the loopback address, and has no dashboard.
+    """Tasks on a running cluster (`ray start`), or on a cluster of this machine alone, which listens on the
+    loopback address and has no dashboard.
 
-    Every node needs modtf, the plug-ins and the study's folder, at the same places. Progress is shown by
-    finished cells.
+    Every node needs modtf, the plug-ins and the study's folder at the same paths. Progress counts finished
+    cells.
 
     Args:
-        cpus: processors that a cell asks for; its TensorFlow uses as many threads.
-        gpus: GPUs that a cell asks for; 0.5 lets two cells share one.
-        retries: how often Ray tries a cell again whose worker or node died; it goes on from its checkpoint.
+        cpus: processors per cell; its TensorFlow uses as many threads.
+        gpus: GPUs per cell; with 0.5 two cells share one.
+        retries: how often Ray retries a cell whose worker or node died; it resumes from its checkpoint.
     """
 
     is_here = False
@@ -85,7 +85,7 @@ def start(ray: Any) -> None:
     except ConnectionError:
         if os.environ.get("RAY_ADDRESS"):
             raise
-        # what RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 says before the import: no other machine, so 127.0.0.1
+        # as RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before the import: one machine alone, so 127.0.0.1
         ray._private.ray_constants.ENABLE_RAY_CLUSTER = False
         ray.init(address="local", _node_ip_address="127.0.0.1", include_dashboard=False, **quiet)
 

@@ -10,12 +10,12 @@ def processors() -> int:
 
 
 def default_workers() -> int:
-    """One per processor: small models leave a second thread idle. Where there is a GPU, one."""
+    """Return one worker per processor, because small models leave a second thread idle; one with a GPU."""
     return 1 if Path("/dev/nvidiactl").exists() else processors()
 
 
 def thread_variables(threads: int) -> dict[str, str]:
-    """Return the environment that limits TensorFlow and its libraries to `threads` threads, if set before it
-    loads."""
+    """Return the environment that limits TensorFlow and its libraries to `threads` threads, if it is set
+    before they are loaded."""
     names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return dict.fromkeys(names, str(threads))

@@ -1,4 +1,4 @@
-"""Runs a study: whatever of its cells is not finished, with an engine, under one progress bar."""
+"""Runs the unfinished cells of a study with an engine, under one progress bar."""
 
 import time
 from collections import Counter
@@ -13,17 +13,17 @@ from modtf.engines.work import Engine, Event, Outcome, Work, nothing_to_do
 from modtf.progress import progress_bar
 from modtf.words import plural
 
-POLL = 1.0  # seconds between looks whether other processes still work on their cells
+POLL = 1.0  # seconds between checks whether other processes still work on their cells
 FORMAT = "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}"
-SMALL = 32  # width below which a token costs about the same whatever the width
+SMALL = 32  # below this width a token's cost hardly depends on the width
 
 
 @dataclass
 class Summary:
-    """The end of a study: folder of the cell -> outcome."""
+    """The result of a study: folder of the cell -> outcome."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    stopped: str = ""  # why it could not go on
+    stopped: str = ""  # why the study stopped early; "" if it did not
 
     @property
     def counts(self) -> Counter[str]:
@@ -87,7 +87,7 @@ def remarks(states: dict[str, State], work: Work) -> list[str]:
 def _one_round(
     todo: Sequence[Cell], work: Work, engine: Engine, progress: "StudyProgress", summary: Summary
 ) -> list[Cell]:
-    """Give the cells to the engine; return those to look at again."""
+    """Give the cells to the engine; return those to check again, which other processes hold."""
     again: list[Cell] = []
     with closing(engine.run(todo, work)) as events:
         for event in events:
@@ -107,10 +107,10 @@ def _one_round(
 
 
 class StudyProgress:
-    """Cells done, the time left, members x steps per second, on one line.
+    """Finished cells, the time left, and members x steps per second, on one line.
 
-    The time left takes a token for as dear as the square of the width, from a floor on. It goes by the whole
-    run, as the speed does, since the latest is that of one kind of cell, or of compiling.
+    The cost of a token is taken as proportional to the square of the width, plus a constant. Time left and
+    speed are averages over the whole run, because recent values reflect one kind of cell, or compilation.
     """
 
     def __init__(self, cells: Sequence[Cell], done: int = 0, shown: bool = True):
@@ -148,5 +148,5 @@ class StudyProgress:
 
 
 def _step_work(cell: Cell) -> int:
-    """Return the approximate cost of a step of all members, in units of its own; no model is built for it."""
+    """Return the approximate cost of a step of all members, in arbitrary units, without building a model."""
     return len(cell.members) * cell.step_tokens * (cell.width**2 + SMALL**2)

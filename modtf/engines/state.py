@@ -1,4 +1,4 @@
-"""The state of a cell on disk: it is unfinished until its manifest is written, last."""
+"""The state of a cell on disk: it is finished once its manifest is written, which happens last."""
 
 import contextlib
 import itertools
@@ -20,7 +20,7 @@ from modtf.task import science_hash
 from modtf.training import checkpoint_file
 from modtf.version import __version__
 
-SOURCE = "source"  # in the config: what the file of a registered model said
+SOURCE = "source"  # in the config: source of a registered model's file
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class State:
     """The state of a cell: "finished", "failed", "damaged" or "open" (unfinished or not begun)."""
 
     name: str
-    reason: str = ""  # of a failure or a damage, in one line
-    version: str = __version__  # of modtf that finished it
+    reason: str = ""  # of a failure or damage, in one line
+    version: str = __version__  # the version of modtf that finished it
 
     def remark(self, name: str) -> str:
         """Return what a reader should know about the cell `name` before it runs; "" if nothing."""
@@ -38,14 +38,14 @@ class State:
 
     @property
     def is_of_another_version(self) -> bool:
-        """Return whether major.minor of the cell's version differ, so that its numbers may."""
+        """Whether the cell's version has another major.minor number, so that its results may differ."""
         return self.version.split(".")[:2] != __version__.split(".")[:2]
 
 
 def state_of(cell: Cell, out: str | Path) -> State:
-    """Return the state of a cell; remove what a kill right after a finished cell's manifest left.
+    """Return the state of a cell; remove leftovers of a kill right after a finished cell's manifest.
 
-    Raise `ValueError` if the folder of its name belongs to another cell, or its model's file has changed.
+    Raise `ValueError` if the folder belongs to another cell, or the model's file has changed.
     """
     folder = Path(out, cell.folder)
     finished = is_finished(folder)
@@ -71,7 +71,7 @@ def state_of(cell: Cell, out: str | Path) -> State:
 
 
 def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
-    """Raise `ValueError` unless the config in a folder is the cell's, whatever the folder's name says."""
+    """Raise `ValueError` unless the config in a folder is the cell's, regardless of the folder's name."""
     if not config:
         raise checkpoint_file.DamagedError(f"{folder / CONFIG} describes no cell.")
     recorded = Cell.from_dict(config)
@@ -89,12 +89,12 @@ def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
 
 
 def recorded_source(cell: Cell) -> dict[str, Any]:
-    """Return the source to record for the cell of a registered model: a name does not identify it."""
+    """Return the source to record for the cell of a registered model, which its name does not identify."""
     return {SOURCE: source_of(cell.runs)} if cell.runs in MODELS else {}
 
 
 def write_config(cell: Cell, folder: Path, **more: Any) -> None:
-    """Write a cell's config, which says that a manifest will follow: without one, it is unfinished."""
+    """Write a cell's config. It promises a manifest: without the manifest the cell is unfinished."""
     record = {**cell.to_dict(), "version": __version__, HAS_MANIFEST: True, **recorded_source(cell), **more}
     write_text(folder / CONFIG, json.dumps(record, indent=1))
 
@@ -102,13 +102,13 @@ def write_config(cell: Cell, folder: Path, **more: Any) -> None:
 def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
     """Write the config of every cell without a folder, so that reports know what was requested."""
     for cell in cells:
-        with contextlib.suppress(OSError):  # it has one, or the disk is full, as the cell will say
-            (folder := Path(out, cell.folder)).mkdir(parents=True)  # of two commands one makes it
+        with contextlib.suppress(OSError):  # it has a folder; or the disk is full, which the cell reports
+            (folder := Path(out, cell.folder)).mkdir(parents=True)  # only one of two commands succeeds
             write_config(cell, folder)
 
 
 def state_under_lock(cell: Cell, out: str | Path, before: State) -> State:
-    """Return the state of a cell under its lock: since `before` another process may have run it."""
+    """Return the state of a cell under its lock, because another process may have run it since `before`."""
     folder = Path(out, cell.folder)
     if before.name == "damaged" or is_finished(folder) or (folder / ERROR).exists():
         return state_of(cell, out)
@@ -117,10 +117,10 @@ def state_under_lock(cell: Cell, out: str | Path, before: State) -> State:
 
 @contextlib.contextmanager
 def finishing(cell: Cell, out: str | Path, state: State) -> Iterator[Path]:
-    """Give a cell's folder, in which its files are to be made; then write the manifest.
+    """Yield a cell's folder, in which the caller makes its files; then write the manifest.
 
-    The caller holds the cell's lock. Damaged files are set aside before, never deleted; a recorded error is
-    forgotten.
+    The caller holds the cell's lock. Damaged files are moved aside first, never deleted. A recorded error is
+    removed.
     """
     folder = Path(out, cell.folder)
     if state.name == "damaged":

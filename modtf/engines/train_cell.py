@@ -1,4 +1,4 @@
-"""Trains one population, measures it, and writes what it found as the files that `modtf.results` reads."""
+"""Trains one population, measures it, and writes the files that `modtf.results` reads."""
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
@@ -41,9 +41,8 @@ def train_cell(
 ) -> None:
     """Train one population, from the checkpoints in `folder` if there are any, and write its files.
 
-    Checkpoints stay; `results.csv` is written last. `population` are the members that are trained, by default
-    the cell's. A compiled model of the same shape may stand in for `model`. The rest are arguments of
-    `modtf.train`.
+    Checkpoints stay; `results.csv` is written last. `population` holds the members to train, by default the
+    cell's. A compiled model of the same shape may replace `model`. The rest are arguments of `modtf.train`.
     """
     population = population or cell.population
     label = cell.label if population.has_axis else f"{cell.label} {folder.name}"
@@ -59,7 +58,7 @@ def train_cell(
         scores["last"] = evaluator.run()
         _save(model, folder, "last")
         if (best.step == context.steps).all():
-            scores["best"] = scores["last"]  # of the same weights: a second evaluation would find the same
+            scores["best"] = scores["last"]  # a second evaluation of the same weights is redundant
         else:
             best.restore()
             scores["best"] = evaluator.run()
@@ -80,7 +79,7 @@ def train_cell(
 
 
 def _matrices(evaluations: Sequence[Scores]) -> dict[str, np.ndarray]:
-    """place -> activation matrices [E, P, R, M] of several evaluations."""
+    """Return place -> activation matrices [E, P, R, M] of several evaluations."""
     return {
         place: np.stack([one.activation[place] for one in evaluations]) for place in evaluations[0].activation
     }
@@ -89,8 +88,8 @@ def _matrices(evaluations: Sequence[Scores]) -> dict[str, np.ndarray]:
 def _results(
     context: TrainerContext, cell: Cell, num_modules: Mapping[str, int], scores: Mapping[str, Scores]
 ) -> pd.DataFrame:
-    """One row per member, checkpoint, measure, condition and place; `num_modules` are of places: what stands
-    at none has the largest."""
+    """Return one row per member, checkpoint, measure, condition and place. `num_modules` is by place; rows
+    without a place get the largest."""
     members, seconds = len(cell.members), sum(context.evaluation.seconds) + context.seconds
     timed = members * context.steps / seconds
     speed = {"seconds": seconds / members, "members_times_steps_per_second": timed}
@@ -109,7 +108,7 @@ def _results(
 
 
 def _history(context: TrainerContext, cell: Cell) -> pd.DataFrame:
-    """One row per member, evaluation and measure; "diverged" at the very step where one did."""
+    """Return one row per member, evaluation and measure; "diverged" has the exact step of a divergence."""
     evaluation = context.evaluation
     rows = [
         (step, *member, *name, value)
@@ -123,7 +122,7 @@ def _history(context: TrainerContext, cell: Cell) -> pd.DataFrame:
 
 
 def _settings(cell: Cell) -> dict[str, Any]:
-    """Return the settings by which TensorBoard's HParams compares cells; tuned numbers stay numbers."""
+    """Return the settings by which TensorBoard's HParams compares cells; tuned numbers remain numbers."""
     spaces = {"router": cell.router, "model": cell.model, "trainer": cell.trainer}
     options = {f"{space}.{name}": value for space, some in spaces.items() for name, value in some.items()}
     return {
@@ -134,17 +133,17 @@ def _settings(cell: Cell) -> dict[str, Any]:
 
 
 def _save(model: keras.Model, folder: Path, name: str) -> None:
-    """Write `NAME.keras`, or the weights of a registered model, which its function loads."""
+    """Write `NAME.keras`; of a registered model only the weights, which its function's model can load."""
     whole = isinstance(model, ModularModel)
     with atomic_path(folder / f"{name}.{'keras' if whole else 'weights.h5'}") as temporary:
         (model.save if whole else model.save_weights)(temporary)
 
 
 def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
-    """Return what cells that can share a model have in common; None if this one's cannot be shared."""
+    """Return a key that is equal for cells that can share a model; None if this model cannot be shared."""
     if not isinstance(model, ModularModel) or keras.backend.backend() != "tensorflow":
         return None
-    if cell.task.family.variant(cell.variant).trainer != TRAINER:  # who knows what it leaves frozen
+    if cell.task.family.variant(cell.variant).trainer != TRAINER:  # another trainer may leave weights frozen
         return None
     if model.distribute_strategy.num_replicas_in_sync > 1:
         return None
@@ -152,6 +151,6 @@ def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
     config["cell"]["members"] = len(cell.members)
     for name in ("learning_rate", "steps", "evaluations"):
         del config["training"][name]
-    # the classes: a name may have been registered anew
+    # classes, because a name may be registered anew
     routers = tuple(type(router) for router in model.routers.values())
     return type(model), routers, data, kernels(), json.dumps(config, sort_keys=True)

@@ -1,4 +1,4 @@
-"""The contract of engines: what they are told, do for a cell, and report, wherever they run."""
+"""The contract of engines: their input, their work on a cell, and their reports, wherever they run."""
 
 import traceback
 from collections.abc import Callable, Generator, Sequence
@@ -14,14 +14,14 @@ from modtf.plugins import load_plugin
 from modtf.registry import resolve
 from modtf.results.manifest import diverged
 
-Report = Callable[[int], None]  # is told how many steps of a cell are done
-#: trains a cell: (cell, folder to make the cell's folder in, report)
+Report = Callable[[int], None]  # receives the number of finished steps of a cell
+#: trains a cell: (cell, folder that holds the cell's folder, report)
 CellFunction = Callable[[Cell, Path, Report], Any]
 
 
 @dataclass(frozen=True)
 class Work:
-    """The work that every engine is given beside the cells; picklable, for other processes and machines."""
+    """The settings that every engine receives with the cells; picklable, for other processes and machines."""
 
     out: str  # the folder of the study
     function: str = "modtf.engines.cell:train_and_report"  # reference to a `CellFunction`
@@ -29,7 +29,7 @@ class Work:
     retry_failed: bool = False
 
     def prepare(self) -> CellFunction:
-        """Return the function to call in a process of its own, after loading plug-ins."""
+        """Return the function to call in a separate process, after loading plug-ins."""
         for plugin in self.plugins:
             load_plugin(plugin)
         return resolve(self.function)
@@ -39,17 +39,17 @@ class Work:
 class Outcome:
     """The end of the work on a cell.
 
-    `status`: "finished"; "skipped", it was finished already; "failed"; "busy", another process works on it;
-    "stopped", the study cannot go on.
+    `status`: "finished"; "skipped": it was finished before; "failed"; "busy": another process works on it;
+    "stopped": the study cannot continue.
     """
 
     status: str
-    reason: str = ""  # of "failed" and "stopped", in one line; of "finished" which members diverged, if any
+    reason: str = ""  # of "failed" and "stopped", in one line; for "finished" the diverged members, if any
 
 
 @dataclass(frozen=True)
 class Event:
-    """News of a cell: how many of its steps are done, and how it ended, if it has."""
+    """News of a cell: the number of finished steps, and the outcome once it has ended."""
 
     cell: Cell
     steps: int = 0
@@ -57,21 +57,21 @@ class Event:
 
 
 class Engine(Protocol):
-    """Calls `work_on` for cells, somewhere."""
+    """Calls `work_on` for cells, in this process or elsewhere."""
 
     is_here: bool  # whether all cells run on this machine, and must fit into its memory
 
     def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
-        """Yield news as it comes; for every cell exactly one event with an outcome.
+        """Yield news as it comes, with exactly one outcome per cell.
 
         Closing the generator early stops the work, and leaves no process behind.
         """
 
 
 def work_on(cell: Cell, work: Work, function: CellFunction, report: Report = lambda steps: None) -> Outcome:
-    """Run a cell, unless it is finished or another process works on it; never raise on a cell's failure.
+    """Run a cell, unless it is finished or another process works on it; a failed cell raises nothing.
 
-    A failure is recorded in the cell's folder, beside its checkpoint, with the traceback.
+    A failure is recorded with its traceback in the cell's folder, next to the checkpoint.
     """
     try:
         state = state_of(cell, work.out)
@@ -102,7 +102,7 @@ def _is_disk_full(error: BaseException | None) -> bool:
 
 
 def nothing_to_do(state: State, work: Work) -> Outcome | None:
-    """Return the outcome of a cell that is not to be run; None for one that is."""
+    """Return the outcome of a cell that must not run; None for one that must."""
     if state.name == "finished":
         return Outcome("skipped")
     if state.name == "failed" and not work.retry_failed:

@@ -65,9 +65,7 @@ def failures_explained(model: keras.Model, population: Population, evaluation: E
     try:
         yield
     except Exception as error:
-        if isinstance(model, ModularModel) or isinstance(
-            error, OSError
-        ):  # the model does not cause file errors
+        if isinstance(model, ModularModel) or isinstance(error, OSError):  # not the model's errors
             raise
         check_conditions(model, population, evaluation)
         raise ValueError(
