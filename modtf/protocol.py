@@ -55,9 +55,7 @@ class Training:
     momentum: float = 0.0  # of "sgd"
     #: of the learning rate: "cosine" falls to 0 with every step, "cosine_epochs" with every evaluation
     schedule: str | None = None
-    weight_decay: float = (
-        0.0  # coupled: this multiple of each weight is added to its gradient, after clipping
-    )
+    weight_decay: float = 0.0  # coupled: this multiple of a weight is added to its gradient, after clipping
     #: evaluations in the last tenth of training, each on its own test data, whose mean is the checkpoint
     #: "tail"; 0: the mean over the last of the `evaluations`, all on the same data, see `tail_length`
     tail: int = 0
