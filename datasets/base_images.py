@@ -13,7 +13,7 @@ BATCH = 1_000  # images read at once
 
 @dataclass(frozen=True)
 class BaseImages:
-    """Images in a stable order, the given test set behind."""
+    """Images in a stable order, with the predefined test set last."""
 
     images: np.ndarray  # uint8 [K, H, W, C]
     labels: np.ndarray  # int32 [K]

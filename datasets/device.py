@@ -142,7 +142,7 @@ class DeviceStream:
         return of(0, plan.num_tokens), of(1, plan.width)
 
     def _limits(self, given: Any, steps: Any) -> Any:
-        """Thresholds of every example [K * B, 1, R-1], or None."""
+        """Return the thresholds of every example [K * B, 1, R-1], or None."""
         if "thresholds" not in given:
             return None
         rows = ops.convert_to_tensor(given["thresholds"])
@@ -150,7 +150,7 @@ class DeviceStream:
         return ops.repeat(rows, self.plan.batch_size, axis=0)[:, None]
 
     def _by_step(self, made: Any, count: int) -> Any:
-        """[P, K * B, ...] -> [K, B, P, ...]."""
+        """Move the steps first: [P, K * B, ...] -> [K, B, P, ...]."""
         made = ops.reshape(made, [made.shape[0], count, self.plan.batch_size, *made.shape[2:]])
         return ops.transpose(made, [1, 2, 0, *range(3, len(made.shape))])
 

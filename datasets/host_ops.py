@@ -37,7 +37,7 @@ def upper_word(word: tf.Tensor, factor: int) -> tf.Tensor:
 def uniforms(
     key: tf.Tensor, step: tf.Tensor, shape: Sequence[int], dtype: tf.DType = tf.float32
 ) -> tf.Tensor:
-    """Uniform numbers in [0, 1) of `shape`, a pure function of two int64 scalars, (key, step)."""
+    """Return uniform numbers in [0, 1) of `shape`, a pure function of two int64 scalars, (key, step)."""
     # The default algorithm depends on the device. XLA would make other floats of the same bits;
     # `modtf.datasets.philox` makes these numbers there
     return tf.random.stateless_uniform(shape, tf.stack([key, step]), dtype=dtype, alg="philox")

@@ -59,7 +59,7 @@ class FloatImage(tfds.features.Image):
 
 
 def image_feature(shape: Sequence[int], dtype: str) -> tfds.features.Image:
-    """Return the feature of images of such shape and type."""
+    """Return the feature of images of this shape and type."""
     return tfds.features.Image(shape=tuple(shape)) if dtype == "uint8" else FloatImage(shape)
 
 

@@ -84,7 +84,7 @@ class StreamPlan:
 
     @property
     def width(self) -> int:
-        """Uniform numbers that the inputs of an example consume."""
+        """The number of uniform numbers that the inputs of an example consume."""
         return self.data.num_uniforms(self.num_tokens)
 
     def make(
@@ -136,7 +136,7 @@ def _num_tokens(task: Task, seq_len: int | None) -> int:
 
 
 def _check_options(data: RuleData, family: str, given: Mapping[str, Any]) -> None:
-    """Raise `ValueError` on options that `RuleData.examples` does not have."""
+    """Raise `ValueError` for options that `RuleData.examples` does not have."""
     try:
         inspect.signature(data.examples).bind(None, None, None, **given)
     except TypeError as error:

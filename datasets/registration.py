@@ -1,4 +1,4 @@
-"""Makes the builders known to TensorFlow Datasets."""
+"""The registration of the builders with TensorFlow Datasets."""
 
 from functools import cache
 from importlib import import_module

@@ -85,7 +85,7 @@ def best_permutation(A: ArrayLike) -> NDArray[np.intp]:
 
 
 def match_rules(A: Array, probs: Array) -> NDArray[np.intp]:
-    """Solves the assignment of R rules to M modules, or to floor(R/M) or ceil(R/M) places at each."""
+    """Solve the assignment of R rules to M modules, or to floor(R/M) or ceil(R/M) places at each."""
     from scipy.optimize import linear_sum_assignment  # slow to import
 
     weights = probs[:, np.newaxis] * A

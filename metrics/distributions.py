@@ -49,7 +49,7 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
 
 
 def entropy(p: Array) -> Array:
-    """Entropy in nats, `[...]`, of the distributions `p [..., K]`."""
+    """Return the entropy in nats, `[...]`, of the distributions `p [..., K]`."""
     return -np.sum(p * np.log(p, out=np.zeros_like(p), where=p > 0.0), axis=-1) + 0.0  # not -0.0
 
 
@@ -82,5 +82,5 @@ def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
 
 
 def show_index(index: tuple[int, ...]) -> str:
-    """Return an index as errors show it."""
+    """Return an index in the format of error messages."""
     return f"[{', '.join(map(str, index))}]"

@@ -21,7 +21,7 @@ from modtf.xla.switches import is_traced
 
 @contextlib.contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Within, Keras adds nothing to the errors of a call."""
+    """Keep Keras from adding text to the errors of a call in the context."""
     filtered = keras.config.is_traceback_filtering_enabled()
     keras.config.disable_traceback_filtering()
     try:
@@ -129,7 +129,7 @@ class ModularModel(RoutedModel):
         self.built = True
 
     def _make_of_one(self, options: Mapping[str, Any]) -> None:
-        """Keras's own layers draw from global generators, and make their weights when they are called."""
+        """Make Keras's own layers, which draw from global generators and make their weights when called."""
         if self.population.has_axis:
             raise ValueError(
                 f"The architecture {type(self).__name__} has no members axis, received "
@@ -208,7 +208,7 @@ class ModularModel(RoutedModel):
 
     @property
     def num_parameters(self) -> int:
-        """Trainable numbers of one member."""
+        """The number of trainable parameters of one member."""
         return sum(math.prod(variable.shape) for variable in self.trainable_variables) // self.num_members
 
     def forward_flops(self, num_tokens: int | None = None) -> int:

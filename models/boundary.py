@@ -1,4 +1,4 @@
-"""From what users speak, [B, (P,) (N,) F], to what models compute with, [P, F, N, B], and back."""
+"""The conversion of users' [B, (P,) (N,) F] to the models' [P, F, N, B], and back."""
 
 import inspect
 
@@ -33,7 +33,8 @@ def read(features, population: Population, dtype):
 
 
 def write(tensor, population: Population, shape, by_token: bool):
-    """Return a tensor [P, F, T] of a shape [F, N, B] as [B, (P,) (N,) F], with axis N if it is by token."""
+    """Return a tensor [P, F, T] as [B, (P,) (N,) F], given the shape [F, N, B]; with axis N if it is by
+    token."""
     tensor = ops.transpose(ops.reshape(tensor, [len(population), *shape]), [3, 0, 2, 1])
     if not by_token:
         tensor = tensor[:, :, 0]
@@ -41,17 +42,17 @@ def write(tensor, population: Population, shape, by_token: bool):
 
 
 def by_module(tensor):
-    """[B, N, M] as [1, M, T]."""
+    """Return [B, N, M] as [1, M, T]."""
     return ops.reshape(ops.transpose(tensor, [2, 1, 0]), [1, tensor.shape[2], -1])
 
 
 def by_example(tensor, num_tokens: int):
-    """[1, M, T] as [B, N, M]."""
+    """Return [1, M, T] as [B, N, M]."""
     return ops.transpose(ops.reshape(tensor, [tensor.shape[1], num_tokens, -1]), [2, 1, 0])
 
 
 def answer(model, features):
-    """Return the outputs as users see them, and p and scores [P, M, T] by routed layer."""
+    """Return the outputs in the users' format, and p and scores [P, M, T] by routed layer."""
     if not model.has_members_axis:
         return _answer_of_one(model, features)
     task = model.population.task

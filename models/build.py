@@ -106,7 +106,7 @@ def build_cell(cell: Cell, population: Population) -> keras.Model:
 
 
 def parameters_of_member(model: keras.Model) -> int:
-    """Trainable numbers of one member of a population, or of any model."""
+    """Return the number of trainable parameters of one member of a population, or of any model."""
     if isinstance(model, ModularModel):
         return model.num_parameters
     return sum(math.prod(variable.shape) for variable in model.trainable_variables)

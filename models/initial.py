@@ -27,7 +27,7 @@ class InitialWeights:
         self.members = population.members
 
     def uniform(self, name: str, shape: Sequence[int], fan_in: int) -> np.ndarray:
-        """U(-1/sqrt(fan_in), 1/sqrt(fan_in)) numbers, float32 [P, *shape]."""
+        """Return U(-1/sqrt(fan_in), 1/sqrt(fan_in)) numbers, float32 [P, *shape]."""
         bound = 1.0 / math.sqrt(fan_in)
         size = 4 * len(self.members) * math.prod(shape)
         check_fits(f"The weight {name!r} of shape {tuple(shape)}", {"it alone": size}, "Take fewer rules.")
@@ -57,7 +57,7 @@ def reproducible(task: Task, seed: int) -> Iterator[None]:
 
 
 def blank_examples(task: Task) -> dict[str, Any]:
-    """Features of some examples, all 0, with which a model makes its weights."""
+    """Return features of some examples, all 0, from which a model can make its weights."""
     shapes = task.example_shapes()
     return {
         "inputs": np.zeros([EXAMPLES, *shapes["inputs"]], task.input_dtype),

@@ -1,4 +1,4 @@
-"""Layers whose weights carry a leading members axis. Tensors are [P, F, T] (see `models`)."""
+"""Layers with weights that have a leading members axis. Tensors are [P, F, T] (see `models`)."""
 
 import math
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from modtf.models.kernels.sums import weigh
 
 
 def flat(x):
-    """Tokens of all examples in one axis, [P, F, N, B] -> [P, F, N * B]."""
+    """Merge the tokens of all examples into one axis, [P, F, N, B] -> [P, F, N * B]."""
     return ops.reshape(x, [*ops.shape(x)[:2], -1])
 
 
 def product_flops(weights: Iterable[keras.Variable]) -> int:
-    """Operations of multiplying one token with one member's part of these weights [P, ...]."""
+    """Return the operations of multiplying one token by one member's part of these weights [P, ...]."""
     return sum(2 * math.prod(weight.shape[1:]) for weight in weights)
 
 
@@ -138,13 +138,13 @@ class Mixture(MemberLayer):
             self.score_bias = self.uniform("score_bias", [num_modules, 1], hidden)
 
     def scores(self, h):
-        """h [P, M * hidden, T] -> each module's score of itself [P, M, T]."""
+        """Map h [P, M * hidden, T] to each module's score of itself [P, M, T]."""
         kernel = ops.transpose(self.score_kernel, [0, 1, 3, 2])
         by_module = ops.reshape(h, [self.num_members, self.num_modules, self.hidden, -1])
         return ops.matmul(kernel, by_module)[:, :, 0] + self.score_bias
 
     def call(self, h, activation):
-        """h [P, M * hidden, T] and p [P, M, T] -> [P, outputs, T]."""
+        """Map h [P, M * hidden, T] and p [P, M, T] to [P, outputs, T]."""
         if self.num_modules == 1:
             return ops.matmul(self.kernel, h) + self.bias
         each = [self.num_members * self.num_modules, -1, ops.shape(h)[2]]

@@ -38,7 +38,7 @@ class LSTMCell:
 
     @staticmethod
     def step(gates, state):
-        """Gates [P, M, 4, h, B] and shared state (h, c), each [P, h, B] -> proposals, each [P, M, h, B]."""
+        """Map gates [P, M, 4, h, B] and shared state (h, c), each [P, h, B], to proposals, each [P, M, h, B]."""
         i, f, o, g = (gates[:, :, n] for n in range(4))
         cell = ops.sigmoid(f) * state[1][:, None] + ops.sigmoid(i) * ops.tanh(g)
         return ops.sigmoid(o) * ops.tanh(cell), cell
@@ -51,7 +51,8 @@ class LSTMCell:
 
     @staticmethod
     def propose(activated, state, kept=None):
-        """Activated gates, shared state and what an earlier call kept -> proposals, and what to keep."""
+        """Map activated gates, shared state and values kept by an earlier call to proposals and values to
+        keep."""
         i, f, o, g = LSTMCell._gates(activated)
         cell = f * state[1][:, None] + i * g
         (squashed,) = kept or (ops.tanh(cell),)
@@ -82,7 +83,7 @@ class SimpleCell:
 
     @staticmethod
     def step(gates, state):
-        """Gates [P, M, 1, h, B] and shared state (h,) -> proposals ([P, M, h, B],)."""
+        """Map gates [P, M, 1, h, B] and shared state (h,) to proposals ([P, M, h, B],)."""
         return (ops.tanh(gates[:, :, 0]),)
 
     @staticmethod
@@ -106,7 +107,7 @@ class StateScore(MemberLayer):
         self.kernel = self.uniform("kernel", [2, modules, inputs, 1], 2 * inputs)
 
     def call(self, from_input, from_state):
-        """W_m x and U_m h, each [P, M, inputs, B] -> [P, M, B]."""
+        """Map W_m x and U_m h, each [P, M, inputs, B], to [P, M, B]."""
         return ops.sum(
             ops.relu(from_input) * self.kernel[:, 0] + ops.relu(from_state) * self.kernel[:, 1], axis=2
         )
@@ -225,6 +226,6 @@ class SharedState(keras.layers.Layer):
         return [ops.transpose(found, [1, 2, 0, 3]) for found in scan(tokens, routing, score, *kernels)]
 
     def _gate_major(self, weight):
-        """Rows ordered [M, G, h], [P, ..., k] -> [P, G, M, h, k]."""
+        """Reorder rows [M, G, h] by gate: [P, ..., k] -> [P, G, M, h, k]."""
         shape = [self.members, self.modules, self.cell.num_gates, self.width, weight.shape[-1]]
         return ops.transpose(ops.reshape(weight, shape), [0, 2, 1, 3, 4])

@@ -70,7 +70,7 @@ class RoutedModel(keras.Model):
 
     @property
     def routers(self) -> dict[str, Router]:
-        """By the name of their place."""
+        """The routers by the name of their routed layer."""
         names = ("", *self.population.task.places)
         found = {place: getattr(self, at_place("router", place), None) for place in names}
         return {place: router for place, router in found.items() if isinstance(router, Router)}
@@ -149,7 +149,7 @@ def check_on_tokens(router: Router, name: str) -> None:
 
 
 def _drawn(router: Router, random: np.random.Generator) -> list[np.ndarray]:
-    """Rules, what the model makes of them, which may be the rules themselves, and scores, [P, ..., T]."""
+    """Return random rules, the model's features of them (or the rules themselves), and scores, [P, ..., T]."""
     rules, shape = router.num_rules, (router.num_members, TOKENS)
     rule = np.eye(rules)[random.integers(rules, size=shape)].transpose(0, 2, 1)
     features, scores = (

@@ -60,7 +60,7 @@ class Cell:
 
     @property
     def runs(self) -> str:
-        """The name of the registered router, or model, that stands behind the variant."""
+        """The name of the variant's registered router, or model."""
         return self.task.family.variant(self.variant).router
 
     @property
@@ -73,7 +73,7 @@ class Cell:
 
     @property
     def step_tokens(self) -> int:
-        """Tokens that one member is trained on in a step."""
+        """The number of tokens in one member's training step."""
         return self.protocol.training.batch_size * self.task.family.num_tokens(self.task)
 
     @property
@@ -139,12 +139,12 @@ class Cell:
 
     @property
     def hash(self) -> str:
-        """Names the cell's folder, beside the label."""
+        """A hash that, after the label, names the cell's folder."""
         return science_hash(self.to_dict(), digest_size=4)
 
     @property
     def folder(self) -> str:
-        """A name that every file system takes."""
+        """The folder's name, which is valid on every file system."""
         return f"{UNSAFE.sub('_', self.label)[:LONGEST]}-{self.hash}"
 
 

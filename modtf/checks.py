@@ -12,7 +12,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
-    """Raise `ValueError` that says what was received and what was expected."""
+    """Raise `ValueError` with the received value and the expected choices."""
     known = list(choices)
     if value not in known:
         expected = f"expected one of {', '.join(map(str, known))}.{did_you_mean(value, known)}"

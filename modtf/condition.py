@@ -57,7 +57,7 @@ class Condition:
             check_name("a group of conditions", self.group)
 
     def stream_options(self) -> dict[str, Any]:
-        """Return the keyword arguments of `modtf.stream` that make the condition."""
+        """Return the condition as keyword arguments of `modtf.stream`."""
         options: dict[str, Any] = {} if self.scale == 1.0 else {"scale": self.scale}
         options |= {} if self.seq_len is None else {"seq_len": self.seq_len}
         return options | ({"options": self.options} if self.options else {})

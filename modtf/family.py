@@ -114,7 +114,7 @@ class Family:
         return None
 
     def num_classes(self, task: "Task") -> int:
-        """C, where the setting is "categorical"."""
+        """Return the number of classes C if the setting is "categorical"."""
         raise NotImplementedError
 
     def fixed_rules(self, options: Mapping[str, Any]) -> int | None:
@@ -130,11 +130,11 @@ class Family:
         return None
 
     def probes(self, task: "Task") -> tuple[Probe, ...]:
-        """Return the further accumulations of the final evaluation."""
+        """Return the additional accumulations of the final evaluation."""
         return ()
 
     def check(self, task: "Task") -> None:
-        """Raise `ValueError` if options have no meaning together."""
+        """Raise `ValueError` if a combination of options is invalid."""
 
     def check_model(self, task: "Task", options: Mapping[str, Any]) -> None:
         """Raise `ValueError` if the family's architecture cannot have these options on this task."""
@@ -144,7 +144,7 @@ class Family:
         raise NotImplementedError
 
     def quick(self, task: "Task") -> "Preset":
-        """Return a protocol for a first look, in minutes on two cores."""
+        """Return a protocol for a first result, in minutes on two cores."""
         raise NotImplementedError
 
     # The rest follows from these.
@@ -190,7 +190,7 @@ class Family:
 
     @property
     def num_training_tokens(self) -> int:
-        """`num_tokens` of a family whose tasks all have as many."""
+        """Return `num_tokens` of a family whose tasks all have the same number."""
         return self.training_length if self.is_sequence else 1
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def check_family(name: str, family: Any) -> None:
 
 
 def _check_conditions(name: str, family: Family) -> None:
-    """Raise `ValueError` where conditions, groups and headline do not fit together."""
+    """Raise `ValueError` if conditions, groups and headline do not fit together."""
     names = (*family.condition_names, *family.groups)
     if names[0] != IID or family.headline not in names:
         raise ValueError(

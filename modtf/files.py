@@ -1,4 +1,4 @@
-"""Files that are either whole or absent."""
+"""Files that are either complete or absent."""
 
 import contextlib
 import errno
@@ -122,7 +122,7 @@ def _check_open(folder: Path, what: str) -> None:
 
 
 def is_pipe(path: str | Path) -> bool:
-    """Return whether a path is a named pipe, which blocks whoever opens it until somebody writes."""
+    """Return whether a path is a named pipe, where opening blocks until another process writes."""
     try:
         return stat.S_ISFIFO(os.stat(path).st_mode)
     except (OSError, ValueError):
@@ -139,7 +139,7 @@ def flush(path: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove unfinished files of killed processes in a folder that nobody is writing to."""
+    """Remove unfinished files of killed processes in a folder that no process writes to."""
     for path in folder.glob(f"{WRITING}*"):
         shutil.rmtree(path, ignore_errors=True)
 

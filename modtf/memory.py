@@ -23,14 +23,14 @@ HELD = 4  # numbers per parameter while training: value, two moments, the best s
 
 @cache
 def memory_here() -> int:
-    """Return the bytes of this machine's memory and of its accelerators', whoever holds them now."""
+    """Return the bytes of this machine's memory and of its accelerators', free or in use."""
     own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     accelerators = len([*Path("/dev").glob("nvidia[0-9]*"), *Path("/dev").glob("accel[0-9]*")])
     return own + accelerators * ACCELERATOR
 
 
 def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
-    """Raise `ValueError` if parts, name -> bytes, need more memory than there is."""
+    """Raise `ValueError` if parts, name -> bytes, need more than the available memory."""
     needed, there = sum(parts.values()), memory_here()
     if needed > there:
         largest = sorted(parts.items(), key=lambda part: -part[1])

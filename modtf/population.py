@@ -93,7 +93,7 @@ class Population:
 
     @property
     def members(self) -> list[tuple[Task, int]]:
-        """(task, seed) of every member."""
+        """The (task, seed) of every member."""
         return list(zip(self.tasks, self.seeds, strict=True))
 
     @property
@@ -106,9 +106,9 @@ class Population:
         return Population(self.tasks, (check_integer("seed", seed, 0),) * len(self), self.has_axis)
 
     def alone(self, index: int) -> "Population":
-        """One member, for a model without members axis."""
+        """Return one member, for a model without a members axis."""
         return Population((self.tasks[index],), (self.seeds[index],), False)
 
     def describe(self) -> str:
-        """In words, for errors."""
+        """Return a description for errors."""
         return f"a list of {len(self)} tasks like {self.task.name}" if self.has_axis else self.task.name

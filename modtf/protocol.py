@@ -80,7 +80,7 @@ class Training:
 
     @property
     def dtype(self) -> str | None:
-        """With which `modtf.build` makes a model of this precision."""
+        """The dtype with which `modtf.build` makes a model of this precision."""
         return self.precision if self.precision == MIXED else None
 
 
@@ -181,7 +181,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Preset:
-    """A protocol, and what else `launch/run.py` does where no flag says otherwise."""
+    """A protocol, and the other defaults of `launch/run.py`."""
 
     num_rules: int
     width: int
@@ -190,7 +190,7 @@ class Preset:
     protocol: Protocol
 
     def shortened(self, steps: int) -> Protocol:
-        """Return the protocol of fewer steps, whose evaluations read as many times less data."""
+        """Return a protocol of fewer steps, with evaluations that read as many times less data."""
         factor, sizes = self.protocol.training.steps / steps, self.protocol.evaluation
         sizes = sizes.smaller(factor, sizes.conditions) if factor > 1 else sizes
         return Protocol(replace(self.protocol.training, steps=steps), sizes)

@@ -119,7 +119,7 @@ class Task:
 
     @property
     def target_width(self) -> int | None:
-        """Width of a token's target, None for a plain number."""
+        """The width of a token's target, None for a plain number."""
         return self.family.target_width(self)
 
     @property
@@ -129,7 +129,7 @@ class Task:
 
     @property
     def token_shape(self) -> tuple[int, ...]:
-        """The shape of a token in `inputs`, or of an example where the family's inputs are not by token."""
+        """The shape of a token in `inputs`, or of an example if the family's inputs are not by token."""
         return tuple(self.family.token_shape(self))
 
     @property
@@ -175,7 +175,7 @@ class Task:
 
     @property
     def shape_key(self) -> "Task":
-        """The task without what members of one population may differ in."""
+        """The task without the values that may differ between members of one population."""
         return self.replace(data_seed=0)
 
     def replace(self, **changes: Any) -> "Task":

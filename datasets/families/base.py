@@ -122,7 +122,7 @@ class RuleData(ABC):
         return numbers + numbers % 2  # standard normal numbers come in pairs
 
     def inputs(self, uniforms: Any, num_tokens: int) -> Any:
-        """Uniform numbers in [0, 1), [G, num_uniforms] -> inputs [G, (N,) F], of the same dtype."""
+        """Map uniform numbers in [0, 1), [G, num_uniforms], to inputs [G, (N,) F], of the same dtype."""
         width = self.task.token_width
         normal = standard_normal(self.ops, uniforms)[:, : num_tokens * width]
         return self.ops.reshape(normal, [-1, *self.task.example_shapes(num_tokens)["inputs"]])
@@ -155,7 +155,7 @@ class RuleData(ABC):
         return inputs, rule, SETTINGS[self.task.setting].target(outputs)
 
     def rules(self, uniforms: Uniforms) -> Any:
-        """Rules that are independent of all else, int32 [G, (N,)], as probable as the stream was told."""
+        """Return rules int32 [G, (N,)], independent of everything else, with the stream's probabilities."""
         rule = choose_rule(self.ops, uniforms.rule, self.num_rules, uniforms.limits)
         return rule if self.task.is_sequence else rule[:, 0]
 
@@ -214,7 +214,7 @@ def data_class(family: Family) -> type[RuleData]:
 
 
 def check_shape(maker: str, made: Any, expected: Sequence[int]) -> None:
-    """Raise `ValueError` if a method of a family's data made another shape than the family declares."""
+    """Raise `ValueError` if a method of a family's data returns another shape than the family declares."""
     shape = tuple(made.shape)
     if len(shape) != len(expected) or any(n not in (None, m) for n, m in zip(shape, expected, strict=True)):
         raise ValueError(f"{maker} made the shape {shape}, expected {tuple(expected)}.")

@@ -111,7 +111,7 @@ class Corruptions(RuleData):
         return ops.reshape(x, [count, num_views, *x.shape[1:]]), rule, target
 
     def _each(self, x: Any, rule: Any, key: Any, uniforms: Any) -> Any:
-        """Images, each under the corruption of its own rule."""
+        """Return images, each under the corruption of its own rule."""
         ops = self.ops
         number = NUM_RULES + len(self.more)
         parts = ops.dynamic_partition(x, rule, number)
@@ -121,7 +121,7 @@ class Corruptions(RuleData):
         return ops.reshape(ops.dynamic_stitch(places, made), x.shape)
 
     def _all(self, x: Any, order: Any, code: Any, key: Any, uniforms: Any) -> Any:
-        """Images under corruptions, one after the other."""
+        """Return images under all corruptions, one after the other."""
         ops, shape = self.ops, x.shape
         codes = ops.zeros_like(key[0]) + ops.cast(code, key[0].dtype)
         noise = partial(self._noise, key, codes, ops.range(shape[0]), uniforms, shape)

@@ -16,13 +16,13 @@ TRUNCATED = 4.0  # where a Gaussian ends, in standard deviations
 
 
 def contrast(ops: Any, x: Any, s: float) -> Any:
-    """(x - mean) s + mean, with the mean of every channel of an image."""
+    """Return (x - mean) s + mean, with the mean of every channel of an image."""
     mean = ops.sum(x, axis=(1, 2), keepdims=True) / float(x.shape[1] * x.shape[2])
     return clipped(ops, (x - mean) * s + mean)
 
 
 def gaussian_blur(ops: Any, x: Any, sigma: float) -> Any:
-    """As `scipy.ndimage.gaussian_filter(mode="nearest")` of every channel, rows first."""
+    """Do what `scipy.ndimage.gaussian_filter(mode="nearest")` does for every channel, rows first."""
     radius = int(TRUNCATED * sigma + 0.5)
     weights = np.exp(-0.5 / (sigma * sigma) * np.arange(-radius, radius + 1) ** 2)
     weights = weights / weights.sum()
@@ -43,7 +43,7 @@ def impulse_noise(ops: Any, x: Any, uniform: Any, share: float) -> Any:
 
 
 def swirl(ops: Any, x: Any, strength: float) -> Any:
-    """As `scipy.ndimage.map_coordinates(order=1, mode="mirror")` at `swirl_sources`."""
+    """Do what `scipy.ndimage.map_coordinates(order=1, mode="mirror")` does at `swirl_sources`."""
     corners, weights = _bilinear(x.shape[1], x.shape[2], strength)
     flat = ops.reshape(x, [-1, x.shape[1] * x.shape[2], x.shape[3]])
     parts = []
@@ -64,7 +64,7 @@ def swirl_sources(height: int, width: int, strength: float) -> np.ndarray:
 
 @cache
 def _bilinear(height: int, width: int, strength: float) -> tuple[list[np.ndarray], list[tuple[Any, Any]]]:
-    """Four neighbours of every source, numbers [H W] of pixels, and their weights by row and column."""
+    """Return four neighbours of every source, as pixel numbers [H W], and their weights by row and column."""
     first, share = [], []
     for source, size in zip(swirl_sources(height, width, strength), (height, width), strict=True):
         period = 2 * size - 2
@@ -111,7 +111,7 @@ def _last_product(ops: Any, x: Any, factor: Any) -> Any:
 
 
 def _as(ops: Any, values: Any, like: Any) -> Any:
-    """NumPy's numbers as tensors of another's type."""
+    """Return NumPy numbers as tensors of another tensor's type."""
     kind = like.dtype
     return np.asarray(values, kind) if ops is np else ops.cast(values, kind)
 

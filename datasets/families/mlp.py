@@ -23,6 +23,6 @@ class Affine(RuleData):
 
 
 def weighted_sum(ops: Any, parameters: Parameters, pairs: Any, rule: Any) -> Any:
-    """alpha_c a + beta_c b of pairs (a, b) [..., 2] and rules c [...]."""
+    """Return alpha_c a + beta_c b of pairs (a, b) [..., 2] and rules c [...]."""
     weights = ops.stack([parameters["alpha"], parameters["beta"]], axis=-1)
     return ops.sum(ops.gather(weights, rule) * pairs, axis=-1)

@@ -70,7 +70,7 @@ def answers(question: str, tuples: np.ndarray) -> np.ndarray:
 
 @cache
 def find_combinations(question: str, rounds: int, data_seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tuples for training and test that leave every question a yes and a no."""
+    """Return tuples for training and test in which every question has a yes and a no."""
     exception = (question, rounds) == ("comparison", 20)
     published = OTHERWISE if exception else PUBLISHED_SEEDS.get(question, OTHERWISE)
     seeds = published[data_seed : data_seed + 1] or (data_seed, data_seed + 1000)

@@ -86,7 +86,7 @@ class Digits(RuleData):
         return ops.gather(parameters["tuples"], pair)
 
     def _drawn(self, parameters, numbers, tuples, asked, answer):
-        """Every object's image, and where it stands."""
+        """Return every object's image and its place."""
         ops, objects = self.ops, tuples.shape[1]
         first = ops.gather(parameters["classes"], tuples[..., 0])
         last = ops.gather(parameters["classes"], tuples[..., 0] + 1)

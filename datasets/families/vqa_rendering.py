@@ -13,7 +13,7 @@ TRUTHS = (np.ones_like, np.less, np.greater_equal, np.greater, np.less_equal)
 
 
 def resizing(size: int) -> np.ndarray:
-    """Return the matrix [size, 28] of Pillow's bicubic filter, which widens where images become smaller."""
+    """Return the matrix [size, 28] of Pillow's bicubic filter, which is wider for smaller images."""
     scale = DIGIT / size
     distance = np.abs((np.arange(DIGIT) + 0.5 - (np.arange(size)[:, None] + 0.5) * scale) / scale)
     near = (1.5 * distance - 2.5) * distance**2 + 1

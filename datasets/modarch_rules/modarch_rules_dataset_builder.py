@@ -87,14 +87,14 @@ def task_features(task: Task, num_tokens: int | None = None) -> tfds.features.Fe
 
 
 class RulesInfo(tfds.core.DatasetInfo):
-    """`DatasetInfo` of data that no bucket has."""
+    """`DatasetInfo` of data that are not in TFDS's bucket."""
 
     def initialize_from_bucket(self) -> None:
         """Do nothing: TFDS's bucket has none of these data, and the lookup leaves temporary folders."""
 
 
 class OfLength(tfds.decode.PartialDecoding):
-    """Decodes all features of sequences of one length, so that their shapes are known."""
+    """A decoder of the features of sequences of one length, whose shapes are therefore known."""
 
     def __init__(self, of_length: tfds.features.FeaturesDict):
         self._of_length = of_length
@@ -129,7 +129,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     @utils.classproperty
     @classmethod
     def BUILDER_CONFIGS(cls) -> list[RulesConfig]:  # noqa: N802  the name is TFDS's
-        """Return the configurations of all families registered by now."""
+        """Return the configurations of all families registered so far."""
         return list(cls.builder_configs.values())
 
     def __init__(self, *, task: Task | None = None, config: str | RulesConfig | None = None, **kwargs: Any):
@@ -189,7 +189,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         self._read_info_of_others()
 
     def _read_info_of_others(self) -> None:
-        """Learns the sizes of the splits where another process prepared them after `__init__`."""
+        """Read the sizes of the splits if another process prepared them after `__init__`."""
         if not self.info.splits and self.is_prepared():
             self.info.read_from_directory(self.data_dir)
 

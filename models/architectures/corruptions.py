@@ -84,7 +84,7 @@ class CorruptionsNetwork(ModularModel):
         self.options = {**self.options, "sites": {**(self.options.get("sites") or {}), corruption: site}}
 
     def normalised(self, images: Any) -> Any:
-        """uint8 images, as numbers, [K, H, W, 3] -> what the first part sees."""
+        """Map uint8 images, as numbers [K, H, W, 3], to the input of the first part."""
         if not self.dataset.coloured:
             return images / 127.5 - 1.0
         mean, deviation = (ops.cast(np.array(v), images.dtype) for v in (MEAN, DEVIATION))
@@ -129,7 +129,7 @@ class CorruptionsNetwork(ModularModel):
         return ops.mean(x, axis=(1, 2)) if len(x.shape) == 4 else x
 
     def _undone(self, site: int, x: Any, orders: Any) -> Any:
-        """Through the modules of this site whose corruptions an image went through, in their order."""
+        """Apply the modules of this site for the corruptions of each image, in their order."""
         rules = [rule for rule, place in self.placed.items() if place == site]
         here = {rule: getattr(self, _attribute(RULES[rule])) for rule in rules}
         places = {rule: self._turn(rule, orders) for rule in here}

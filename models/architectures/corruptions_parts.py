@@ -46,7 +46,7 @@ class Parts:
         )
 
     def transposed(self, filters: int, kernel: int, stride: int, padding: int, more: int) -> layers.Layer:
-        """Add a transposed convolution, with PyTorch's `padding` and `output_padding=more`."""
+        """Return a transposed convolution, with PyTorch's `padding` and `output_padding=more`."""
         name = self._named()
         conv = layers.Conv2DTranspose(
             filters, kernel, stride, name=name, **self._uniform(filters * kernel * kernel)
@@ -56,7 +56,7 @@ class Parts:
         return keras.Sequential([conv, crop], name=f"cropped_{name}")
 
     def plain_conv(self, filters: int, kernel: int, stride: int = 1, padding: int = 0) -> layers.Layer:
-        """Without bias, its weights normal (He et al., 2015), by what goes out."""
+        """Return a convolution without bias, with normal weights by its fan-out (He et al., 2015)."""
         name = self._named()
         normal = initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal", self.draw(name))
         conv = layers.Conv2D(filters, kernel, stride, use_bias=False, kernel_initializer=normal, name=name)
@@ -66,7 +66,7 @@ class Parts:
         return layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=self._named())
 
     def _uniform(self, fan_in: int) -> dict[str, Any]:
-        """U(+-1/sqrt(fan_in)), biases too."""
+        """Return initialisers U(+-1/sqrt(fan_in)), for biases, too."""
         bound, name = 1.0 / math.sqrt(fan_in), f"{self.name}_{self.count}"
         return {
             "kernel_initializer": initializers.RandomUniform(-bound, bound, self.draw(f"{name}_kernel")),
@@ -75,7 +75,7 @@ class Parts:
 
 
 class BasicBlock(layers.Layer):
-    """Two 3 x 3 convolutions and a way around them (He et al., 2016)."""
+    """Two 3 x 3 convolutions with a residual connection (He et al., 2016)."""
 
     def __init__(self, make: Parts, width_in: int, width: int, stride: int = 1):
         super().__init__(name=make._named())
@@ -133,7 +133,7 @@ class SmallNetwork:
 
 
 class ResNet18:
-    """As torchvision's, without its max-pooling, for images of 32 x 32."""
+    """Torchvision's network without its max-pooling, for images of 32 x 32."""
 
     num_sites = 10
 

@@ -13,7 +13,7 @@ from modtf.models.layers import Dense, Mixture, TwoLayer, flat
 
 
 class TokenEncoder(TwoLayer):
-    """Dense, ReLU, dense on [inputs, one-hot rule] of every token, whose inputs are F numbers."""
+    """Dense, ReLU, dense on [inputs, one-hot rule] of every token, with F inputs."""
 
     def __init__(
         self, initial: InitialWeights, inputs: int, num_rules: int, width: int, name: str, dtype: Any = None

@@ -59,7 +59,7 @@ class ModularRNN(ModularModel):
         return self.decoder(flat(states)), *map(flat, by_module)
 
     def _step_by_step(self, encoded, routing, num_tokens, batch):
-        """As `SharedState.scan`, for the cells and routers that it is not made for."""
+        """Do what `SharedState.scan` does, for the cells and routers that it does not support."""
         dtype = self.variable_dtype
         driven, routing = ops.cast(self.from_input(encoded), dtype), ops.cast(routing, dtype)
         sequence = ops.concatenate([driven, routing], axis=1)  # [P, F, N * B]

@@ -13,7 +13,7 @@ from modtf.models.own import MODELS
 
 
 def mlp_hidden(width: int, num_modules: int) -> int:
-    """Hidden units of one MLP module, floor(d / M)."""
+    """Return the number of hidden units of one MLP module, floor(d / M)."""
     return _at_least_one(4 * width // num_modules, width, num_modules)
 
 
@@ -23,7 +23,7 @@ def mha_heads(num_rules: int, num_modules: int) -> int:
 
 
 def mha_head(width: int, num_heads: int) -> int:
-    """Width k of an attention head, floor(d / heads)."""
+    """Return the width k of an attention head, floor(d / heads)."""
     return _at_least_one(4 * width // num_heads, width, num_heads // 2)
 
 

@@ -56,7 +56,7 @@ class VQANetwork(ModularModel):
         return layer
 
     def _make_router(self, place: str, bank: Bank) -> int:
-        """M, which its options may say."""
+        """Make the router of a layer. Return M, which its options may set."""
         num_rules = len(bank.module_of)
         router = self.make_router(num_rules, place=place, modules=bank.num_modules)
         if router.needs_scores:
@@ -66,7 +66,7 @@ class VQANetwork(ModularModel):
         return router.num_modules
 
     def _make_scales(self, drawn: np.ndarray, bank: Bank) -> None:
-        """g of every sub-task that a Find is called for."""
+        """Make the scales g, one for every sub-task of a Find."""
         self.scaled = list(bank.module_of)
         self.scales = weight_of(self, drawn[self.scaled].astype(np.float32), "scales")
 
@@ -129,13 +129,14 @@ class VQANetwork(ModularModel):
         return found, (p, scores)
 
     def _in_turn(self, place: str, bank: Bank, number: int) -> list[int]:
-        """Return the modules of the calls of one example of every question, if batches ask them in turn."""
+        """Return the modules of the calls of one example of every question, if batches have the questions in
+        turn."""
         calls = self.question.calls_at(place)
         seen = calls if len(calls) < 3 else calls[2:] if number else calls[:2]
         return [bank.module_of[rule[call]] for rule in self.in_turn for call in seen]
 
     def _table(self, of_rule: dict[int, int]):
-        """Integers by the family's rules, 0 where a rule has none."""
+        """Return integers by the family's rules, 0 for a rule without one."""
         return ops.convert_to_tensor(np.array([of_rule.get(r, 0) for r in range(self.num_rules)], np.int32))
 
     def _scores(self, place: str, answers: Sequence[Any], rule, bank: Bank) -> Callable[[], Any]:
@@ -153,7 +154,7 @@ class VQANetwork(ModularModel):
         return scores
 
     def forward_flops(self, num_tokens: int | None = None) -> int:
-        """Two per multiplication with a weight, of one example."""
+        """Return two operations per multiplication with a weight, for one example."""
         return 2 * self.library.macs(self.width)
 
 

@@ -56,7 +56,7 @@ class Modules(keras.layers.Layer):
         raise NotImplementedError
 
     def module(self, w: Mapping[str, Any], *inputs: Any) -> Any:
-        """One module, of its weights by name."""
+        """Return one module, given its weights by name."""
         raise NotImplementedError
 
     def linear(self, name: str, shape: Sequence[int], normalised: bool = False) -> None:
@@ -75,7 +75,7 @@ class Modules(keras.layers.Layer):
 
     @property
     def normalises(self) -> bool:
-        """Return whether a module's answer depends on the other examples that it answers."""
+        """Return whether a module's answer depends on the other examples in its batch."""
         return any(name.endswith("_mean") for name in self.parts)
 
     def functions(
@@ -172,7 +172,7 @@ class Residuals(Modules):
 
 
 class Classifiers(Modules):
-    """A 1 x 1 convolution, the largest over places, and two dense layers."""
+    """A 1 x 1 convolution, the maximum over positions, and two dense layers."""
 
     def make(self):
         e = self.width

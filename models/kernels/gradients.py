@@ -35,7 +35,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def noted() -> Iterator[None]:
-    """Within it, what is traced is known to `no_gradients_kept`."""
+    """Make kernels traced in the context known to `no_gradients_kept`."""
     traced = _TRACED.get()
     if traced is None:
         yield

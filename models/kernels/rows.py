@@ -67,7 +67,7 @@ def sum_modules(scratch, n, terms):
 
 
 def _halves(terms):
-    """Sum over axis 1."""
+    """Sum over axis 1 by halves."""
     odd, count = None, terms.shape[1]
     while count > 1:
         if count % 2:

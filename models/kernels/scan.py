@@ -60,7 +60,7 @@ class Scan:
         return (*found, kept["scores"]) if self.layout.priced else found, gradient
 
     def _forward(self, tokens, routing, score, kernels):
-        """Everything the gradient needs, by token, and the last states."""
+        """Return everything that the gradient needs, by token, and the last states."""
         cell, layout = self.cell, self.layout
 
         def step(n, carry):
@@ -111,12 +111,12 @@ class Scan:
 
 
 def _write(rows, n, value):
-    """Row n of a tensor, or of each of a tuple."""
+    """Write row n of a tensor, or of each tensor of a tuple."""
     if not isinstance(rows, tuple):
         return with_row(rows, n, value)
     return tuple(with_row(each, n, new) for each, new in zip(rows, value, strict=True))
 
 
 def total(terms):
-    """Sum of a list of tensors."""
+    """Return the sum of a list of tensors."""
     return sum(terms[1:], start=terms[0])

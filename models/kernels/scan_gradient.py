@@ -37,7 +37,7 @@ class ScanGradient:
         self.transposed = [ops.transpose(kernel, [0, 2, 1]) for kernel in kernels]
 
     def __call__(self, of_hidden, of_activation, *of_scores):
-        """From the gradients of what the scan returned to those of its arguments, in their order."""
+        """Map the gradients of the scan's results to those of its arguments, in their order."""
         layout, self.of_scores = self.layout, of_scores
         zeros = {
             "tokens": layout.token_rows(1, layout.members, layout.inputs, layout.batch)[0],
@@ -62,7 +62,7 @@ class ScanGradient:
         return found["tokens"], of_routing, of_score, *found["kernels"]
 
     def _step(self, n, of_hidden, of_p, found, scratch, of_states):
-        """Token n."""
+        """Go back through token n."""
         layout, cell, kept = self.layout, self.cell, self.kept
         inputs, p = row(kept["inputs"], n), row(self.activation, n)
         states = (inputs[:, layout.inputs :], *(row(rows, n) for rows in kept["states"]))
@@ -106,7 +106,8 @@ class ScanGradient:
         return [activated[:, k] for k in range(count)]
 
     def _of_products(self, n, of_p, of_gates, of_score):
-        """Each kernel's product feeds the gates and, where modules score themselves, the score."""
+        """Return the gradients of the products, which feed the gates and, if modules score themselves, the
+        score."""
         layout, shape = self.layout, [self.layout.members, -1, self.layout.batch]
         if not layout.scored:
             return [ops.reshape(of_gates, shape)], of_score

@@ -31,17 +31,17 @@ class ScanLayout:
 
     @property
     def by_state(self) -> list:
-        """Shape of a shared state."""
+        """The shape of a shared state."""
         return [self.members, self.width, self.batch]
 
     @property
     def by_module(self) -> list:
-        """Shape of what the modules propose for it."""
+        """The shape of the modules' proposals for a state."""
         return [self.members, self.modules, self.width, self.batch]
 
     @property
     def by_gate(self) -> list:
-        """Shape of the gates."""
+        """The shape of the gates."""
         return [self.members, self.gates, self.modules, self.width, self.batch]
 
     @property
@@ -50,7 +50,7 @@ class ScanLayout:
         return [slice(0, self.inputs), slice(self.inputs, None)] if self.scored else [slice(None)]
 
     def product(self, a, b):
-        """Matrices times matrices."""
+        """Multiply matrices by matrices."""
         dtype = self.product_dtype or self.dtype
         return ops.cast(ops.matmul(ops.cast(a, dtype), ops.cast(b, dtype)), self.dtype)
 
@@ -58,17 +58,17 @@ class ScanLayout:
         return tuple(ops.zeros(shape, self.dtype) for _ in range(count))
 
     def token_rows(self, count, *shape):
-        """Zeros with a row per token, to be written in the loop."""
+        """Return zeros with a row per token, for the loop to overwrite."""
         return self.zeros(count, self.num_tokens, *shape)
 
     @by_device(accelerator=lambda layout: ())
     def scratch(self):
-        """For `sum_modules`."""
+        """Return storage for `sum_modules`."""
         return self.zeros(self.states if self.modules > 1 else 0, 2, *self.by_module)
 
     @by_device(accelerator=lambda layout: ())
     def gate_scratch(self):
-        """For `join_parts`."""
+        """Return storage for `join_parts`."""
         return self.zeros(1, *self.by_gate)[0]
 
     @by_device(accelerator=lambda layout, terms: ops.sum(terms, axis=2))

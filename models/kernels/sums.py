@@ -48,7 +48,7 @@ def sum_of_products(a, b, product=ops.multiply, from_nothing=False):
 
 
 def _wide(x):
-    """At least float32, in which sums are safe."""
+    """Return at least float32, which is precise enough for sums."""
     return ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) == "bfloat16" else x
 
 
@@ -84,7 +84,7 @@ def softmax_gradient(shares, upstream):
 
 @custom_gradient
 def weigh(h, weight):
-    """Numbers h [G, k, T] times their weights [G, T]."""
+    """Multiply numbers h [G, k, T] by their weights [G, T]."""
 
     def gradient(*args, upstream=None):
         given = args[0] if upstream is None else upstream

@@ -9,12 +9,12 @@ from keras import ops
 
 
 def softmax(logits):
-    """Over axis 1 of [P, M, T]."""
+    """Return the softmax over axis 1 of [P, M, T]."""
     return ops.softmax(logits, axis=1)
 
 
 def weigh(h, weight):
-    """Numbers h [G, k, T] times their weights [G, T]."""
+    """Multiply numbers h [G, k, T] by their weights [G, T]."""
     return h * weight[:, None]
 
 
@@ -37,7 +37,7 @@ def mixture(kernel, bias, h, activation):
 
 
 def attend(query, key, value):
-    """Attention of every token to the others, each [G, k, N, B]."""
+    """Return the attention of every token to the others, each [G, k, N, B]."""
     itself = ops.eye(query.shape[2], dtype=query.dtype)
     scores = ops.einsum("gknb,gkmb->gbnm", query, key) / math.sqrt(query.shape[1]) - 1e9 * itself
     return ops.einsum("gbnm,gkmb->gknb", ops.softmax(scores), value)

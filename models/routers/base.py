@@ -127,7 +127,7 @@ class Router(keras.layers.Layer):
         return self.kept[-1]
 
     def check_chosen(self, k: Any) -> int:
-        """k of the modules, as an option says it."""
+        """Return k, checked against the number of modules."""
         if check_integer("k", k, 1) > self.num_modules:
             raise ValueError(f"k={k} is more than the {self.num_modules} modules.")
         return int(k)
@@ -206,7 +206,7 @@ class Router(keras.layers.Layer):
         return ops.concatenate([rule, ops.broadcast_to(extra, shape)], axis=1)
 
     def route_with_extra(self, rule_and_extra, scores):
-        """`route`, of one step of a recurrence, with what `with_extra` gave of it."""
+        """Return p of one step of a recurrence, given the result of `with_extra` for it."""
         rule, extra = rule_and_extra, None
         if rule_and_extra.shape[1] > self.num_rules:
             rule, extra = rule_and_extra[:, : self.num_rules], rule_and_extra[:, self.num_rules :]

@@ -116,7 +116,7 @@ class Clamped(Router):
             self.rows = {name: self.keep(name, rows) for name, rows in self.rows.items()}
 
     def extra_input(self, rule, training):
-        """p itself."""
+        """Return p itself."""
         if not self.is_drawn:
             return rule if self.is_perfect else self._row("matrix", rule)
         tokens = self.token_numbers(ops.shape(rule)[2])

@@ -55,5 +55,5 @@ class Cosine(Router):
 
 
 def normalise(x):
-    """Vectors in axis 1 of [P, k, ...], to length 1."""
+    """Scale vectors in axis 1 of [P, k, ...] to length 1."""
     return x * ops.rsqrt(ops.maximum(ops.sum(ops.square(x), axis=1, keepdims=True), EPSILON))

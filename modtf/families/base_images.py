@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dataset:
-    """One set of base images."""
+    """A set of base images."""
 
     title: str
     classes: int

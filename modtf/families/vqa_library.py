@@ -19,7 +19,7 @@ CONVOLUTIONS = 6
 
 @dataclass(frozen=True)
 class Bank:
-    """Modules of one kind."""
+    """Modules of one type."""
 
     kind: str  # "encoder", "find", "residual" or "classifier"
     module_of: dict[int, int]  # sub-task -> the number of its module
@@ -110,7 +110,7 @@ class Library:
 
 
 def encoder_layers(width: int) -> Iterator[tuple[int, int, int]]:
-    """(input channels, how often the side was halved before, and after) of every convolution."""
+    """Return (input channels, halvings of the side before, and after) of every convolution."""
     for number in range(CONVOLUTIONS):
         yield IMAGE if number == 0 else width, int(number >= 2) + int(number >= 4), number
 
@@ -130,7 +130,7 @@ def module_parameters(kind: str, width: int, bn: bool) -> int:
 
 
 def module_macs(kind: str, width: int, side: int, images: int) -> int:
-    """Multiplications with weights of a module on one example, of so many encodings of images of a side."""
+    """Return a module's multiplications with weights on one example, for `images` encodings of a side."""
     e, places = width, (side // 4) ** 2
     if kind == ENCODER:
         return sum(9 * inner * e * (side >> halved) ** 2 for inner, halved, _ in encoder_layers(e))

@@ -46,12 +46,12 @@ class Question:
 
     @property
     def groups(self) -> Groups:
-        """All of them, in the order of sub-tasks."""
+        """All groups, in the order of sub-tasks."""
         return self.leaves + self.roots
 
     @property
     def sub_tasks(self) -> tuple[str, ...]:
-        """The names of all R."""
+        """The names of all R sub-tasks."""
         return sum(self.groups, ())
 
     @property
@@ -70,7 +70,7 @@ class Question:
         return tuple(number for number, group in enumerate(self.groups) for _ in group)
 
     def sub_tasks_at(self, place: str) -> range:
-        """Return the numbers of the sub-tasks that are called at a place."""
+        """Return the numbers of the sub-tasks that a layer's calls use."""
         leaves, everything = self.num_leaves, len(self.sub_tasks)
         if place == ENCODER:
             return range(leaves)

@@ -45,7 +45,7 @@ def check_cell(cell: Cell) -> None:
 
 
 def check_memory(cells: Sequence[Cell]) -> None:
-    """Raise `ValueError` on cells that cannot fit into the memory of this machine."""
+    """Raise `ValueError` for cells that cannot fit into the memory of this machine."""
     _refuse(cells, check_size, "{error}")
 
 

@@ -82,7 +82,7 @@ def _cost(cell: Cell, parameters: int, speed: Speed) -> Estimate:
 
 
 def evaluation_tokens(cell: Cell) -> int:
-    """Tokens that one member is evaluated on, from the first evaluation to the last."""
+    """Return the number of tokens in one member's evaluations, from the first to the last."""
     sizes, evaluations = cell.protocol.evaluation, cell.protocol.training.evaluations
     _, _, tail_evaluations = epochs_of(cell.protocol.training)
     small, all_conditions = sizes.smaller(TRAINING_FACTOR), sizes.smaller(TRAINING_FACTOR, sizes.conditions)
@@ -130,7 +130,7 @@ def measure(cell: Cell) -> Speed:
 
 
 def on_accelerator() -> bool:
-    """Return whether cells train on an accelerator here."""
+    """Return whether cells train on an accelerator on this machine."""
     from modtf.models.kernels.by_device import on_cpu
 
     return not on_cpu()
@@ -141,7 +141,7 @@ def _small() -> int:
 
 
 def parameters_of(cell: Cell) -> int:
-    """Trainable parameters of one member."""
+    """Return the number of trainable parameters of one member."""
     from modtf.models.build import build_cell, parameters_of_member
 
     return parameters_of_member(build_cell(cell, replace(cell, members=cell.members[:1]).population))
@@ -154,7 +154,7 @@ def _kind(cell: Cell) -> tuple[str, str]:
 
 
 def _parameters(cells: Sequence[Cell]) -> Callable[[Cell], int]:
-    """Return the number of parameters a + b e^2 of cells of a kind, counted at its two smallest widths."""
+    """Return the parameters a + b e^2 of cells of one architecture, fitted to its two smallest widths."""
     by_width = {cell.width: cell for cell in sorted(cells, key=lambda cell: -cell.task.num_rules)}
     counted = {width: parameters_of(by_width[width]) for width in sorted(by_width)[:2]}
     (low, least), (high, more) = min(counted.items()), max(counted.items())
@@ -163,7 +163,7 @@ def _parameters(cells: Sequence[Cell]) -> Callable[[Cell], int]:
 
 
 def _to_measure(cells: Sequence[Cell], parameters: Callable[[Cell], int]) -> Cell:
-    """Return the middle one of the largest cells that are quickly measured."""
+    """Return the middle one of the largest cells that can be measured quickly."""
     largest = LARGEST * (ACCELERATION if on_accelerator() else 1)
     quick = [cell for cell in cells if step_flops(parameters(cell), cell.step_tokens) <= largest]
     width = max(cell.width for cell in quick) if quick else min(cell.width for cell in cells)

@@ -1,4 +1,4 @@
-"""A point of a grid becomes a cell."""
+"""The conversion of a grid's point to a cell."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -44,7 +44,7 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
 
 
 def _check_option(path: str, cells: Collection[Cell]) -> None:
-    """Raise `ValueError` where no cell knows an option, or one has it set."""
+    """Raise `ValueError` if no cell knows an option, or one has it set."""
     namespace, _, name = path.partition(".")
     if any(name in getattr(cell, namespace) for cell in cells):
         raise ValueError(f"--space {path} and --set {path} cannot both be given. Leave one out.")

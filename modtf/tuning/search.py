@@ -80,7 +80,7 @@ class Search:
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> "Search":
-        """Return the search that `to_dict` described."""
+        """Return the search of a dict from `to_dict`."""
         space = {path: parse_axis(text) for path, text in config["space"].items()}
         return cls(Cell.from_dict(config["base"]), space, config["oracle"], config["seed"])
 
