@@ -38,7 +38,7 @@ class LSTMCell:
 
     @staticmethod
     def step(gates, state):
-        """Map gates [P, M, 4, h, B] and shared state (h, c), each [P, h, B], to proposals, each [P, M, h, B]."""
+        """Map gates [P, M, 4, h, B] and state (h, c), each [P, h, B], to proposals, each [P, M, h, B]."""
         i, f, o, g = (gates[:, :, n] for n in range(4))
         cell = ops.sigmoid(f) * state[1][:, None] + ops.sigmoid(i) * ops.tanh(g)
         return ops.sigmoid(o) * ops.tanh(cell), cell

@@ -149,7 +149,7 @@ def check_on_tokens(router: Router, name: str) -> None:
 
 
 def _drawn(router: Router, random: np.random.Generator) -> list[np.ndarray]:
-    """Return random rules, the model's features of them (or the rules themselves), and scores, [P, ..., T]."""
+    """Return random rules, their features (which may be the rules themselves), and scores, [P, ..., T]."""
     rules, shape = router.num_rules, (router.num_members, TOKENS)
     rule = np.eye(rules)[random.integers(rules, size=shape)].transpose(0, 2, 1)
     features, scores = (

@@ -60,7 +60,7 @@ class Lookup(RuleData):
         return weighted_sum(ops, parameters, found, rule)
 
     def _nearest(self, own: Any, seen: Any) -> Any:
-        """Map keys [G, N, 2k, 1] and seen keys [G, N, 2k, N] to the nearest other by q and by q', [G, N, 2]."""
+        """Map keys [G, N, 2k, 1] and seen keys [G, N, 2k, N] to the nearest one by q and by q', [G, N, 2]."""
         ops, num_tokens = self.ops, seen.shape[-1]
         if self.key_width == 1:
             closeness = -ops.abs(seen - own)

@@ -169,7 +169,7 @@ def task_from_name(name: str) -> Task | None:
 
 @cache
 def name_pattern(family: Family) -> re.Pattern[str]:
-    """Return the pattern FAMILY(_OPTION)..._SETTING_rRULES_taskSEED, with a group for each of the last three."""
+    """Return the pattern FAMILY(_OPTION)..._SETTING_rRULES_taskSEED, with a group for each value."""
     options = "".join(f"(?:_({_values(option)}))?" for option in family.options)
     settings = "|".join(map(re.escape, family.settings))
     return re.compile(rf"{re.escape(family.name)}{options}_({settings})_r(\d{{1,6}})_task(\d{{1,10}})")

@@ -106,8 +106,7 @@ class ScanGradient:
         return [activated[:, k] for k in range(count)]
 
     def _of_products(self, n, of_p, of_gates, of_score):
-        """Return the gradients of the products, which feed the gates and, if modules score themselves, the
-        score."""
+        """Return the gradients of the products, which feed the gates and the modules' scores, if any."""
         layout, shape = self.layout, [self.layout.members, -1, self.layout.batch]
         if not layout.scored:
             return [ops.reshape(of_gates, shape)], of_score

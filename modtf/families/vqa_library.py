@@ -110,7 +110,7 @@ class Library:
 
 
 def encoder_layers(width: int) -> Iterator[tuple[int, int, int]]:
-    """Return (input channels, halvings of the side before, and after) of every convolution."""
+    """Yield (input channels, halvings of the side before it, number) of every convolution."""
     for number in range(CONVOLUTIONS):
         yield IMAGE if number == 0 else width, int(number >= 2) + int(number >= 4), number
 
