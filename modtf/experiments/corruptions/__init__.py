@@ -1,8 +1,8 @@
 """Modularity against invariance: corruptions of images, and whether what is learned of them composes."""
 
-#: measures, of a composition: how far single corruptions change a unit, and how far their composition does
+#: measures of a composition: how little single corruptions change a unit, how close the composition is to one
 ELEMENTAL, COMPOSED = "invariance_elemental", "invariance_composed"
-#: the formulas of both: that of the text, and that of the released code, from which its figures are
+#: the formulas of both: the paper's text, and the released code, which made the paper's figures
 PAPER, RELEASED = FORMULAS = ("paper", "released")
 
 

@@ -17,12 +17,12 @@ from modtf.families.base_images import DATASETS
 from modtf.families.orders import LONGEST, name_of, orders
 from modtf.results.schema import KIND
 
-MODEL = [*KIND, "width", "variant", "data_seed", "seed"]  # what tells models apart
+MODEL = [*KIND, "width", "variant", "data_seed", "seed"]  # identify a model
 SIZES = range(1, LONGEST + 1)
 PARTS = {name_of(order): max(1, len(order)) for order in orders()}  # condition -> k; ID counts with k = 1
-#: of networks that saw clean images alone, as drawn in the released figures; of digits our own is taken
+#: accuracy of networks trained on clean images only, as in the released figures; for digits ours is measured
 CEILING = {"emnist": 89.0, "cifar10": 92.0}
-#: Table 1: medians over compositions of k = 1 ... 6, the best of three seeds
+#: Table 1 of the paper: medians over compositions of k = 1 ... 6, the best of three seeds
 PUBLISHED = {
     "emnist": {
         "erm": (88.2, 79.5, 17.6, 7.4, 2.8, 2.5),
@@ -52,8 +52,9 @@ def by_parts(study: TrainedModels) -> pd.DataFrame:
 
 
 def with_invariance(study: TrainedModels, invariance: str = PAPER) -> pd.DataFrame:
-    """Return `by_condition` of compositions of several, with the columns `elemental` (I_e) and `composed`
-    (I_c), by the formula of the "paper" or of the "released" code; no row where it was not measured."""
+    """Return `by_condition` of compositions, with the columns `elemental` (I_e) and `composed` (I_c).
+
+    `invariance` is the formula, "paper" or "released". A composition that was not measured has no row."""
     check_choice("invariance", invariance, FORMULAS)
     found = by_condition(study)[[*MODEL, "condition", "parts", "accuracy"]]
     for column, measure in (("elemental", ELEMENTAL), ("composed", COMPOSED)):
@@ -74,12 +75,14 @@ def chance(frame: pd.DataFrame) -> float:
 
 
 def methods(rows: pd.DataFrame, study: TrainedModels) -> pd.DataFrame:
-    """Rows with variants by the name of their method, where one set of options stands for it: of those that
-    trained longest the most accurate one in distribution, as published rates and lambdas were found.
+    """Return the rows with each variant named after its method. One set of options represents a method.
+
+    It is the most accurate in distribution among those that trained longest, as the published rates and
+    lambdas were chosen. Other sets get the name "METHOD (less)".
 
     Args:
         rows: with a column `variant`.
-        study: that they are of.
+        study: the study that the rows come from.
     """
     found = study.results
     found = found[(found["measure"] == "error") & (found["condition"] == IID)]
@@ -87,7 +90,7 @@ def methods(rows: pd.DataFrame, study: TrainedModels) -> pd.DataFrame:
     plain: dict[str, str] = {}
     for method, part in of.groupby(lambda name: str(name).partition(" (")[0]):
         chosen = str(part.sort_values(["steps", "error"], ascending=[False, True]).index[0])
-        # the plain name is now another's
+        # another variant now has the plain name
         plain |= {str(method): f"{method} (less)", chosen: str(method)}
     return rows.assign(variant=rows["variant"].astype(str).replace(plain))
 
@@ -103,11 +106,12 @@ def ceiling(study: TrainedModels) -> float:
 
 
 def table_1(study: TrainedModels) -> str:
-    """Table 1's numbers, the maximum over models of the median over compositions (± their standard
-    deviation), our mean and interval below them, and the published ones where the images are the same.
+    """Return Table 1's numbers: the maximum over models of the median over compositions (± their deviation).
+
+    Our mean and interval are printed below, and the published numbers if the images are the same.
 
     Args:
-        study: of one kind of task.
+        study: of one task type.
     """
     rows = by_parts(study)
     means = summarise(rows, ["variant", "parts"], [*KIND, "width"], value="accuracy", level=study.level)
@@ -128,8 +132,8 @@ def differences(study: TrainedModels) -> str:
     """Return `compared` of all variants with plain training.
 
     Args:
-        study: of one kind of task, with a variant of the method "erm". Of several, the reference is the one
-            that `methods` takes.
+        study: of one task type, with a variant of the method "erm". If there are several, `methods` chooses
+            the reference.
     """
     rows = by_parts(study)
     [reference] = rows.loc[methods(rows, study)["variant"] == "erm", "variant"].unique()
@@ -138,15 +142,15 @@ def differences(study: TrainedModels) -> str:
 
 
 def compared(rows: pd.DataFrame, names: Sequence[str], reference: str, level: float) -> str:
-    """Return by how many points medians of variants are above those of a reference, paired by task.
+    """Return by how many points the medians of variants exceed those of a reference, paired by task.
 
-    Every cell has its interval over tasks. All comparisons of the table are one family of tests: a star says
-    that p, two-sided, is at most 1 - level after Holm's correction for all of them.
+    Every cell has its interval over tasks. All comparisons of the table form one family of tests. A star
+    means that p (two-sided) is at most 1 - level after Holm's correction over all of them.
 
     Args:
-        rows: what `by_parts` gives.
+        rows: the table of `by_parts`.
         names: of the variants.
-        reference: the variant that they are compared with.
+        reference: the variant to compare with.
         level: of the intervals.
     """
     key = [name for name in (*MODEL, "parts") if name != "variant"]

@@ -22,16 +22,16 @@ from modtf.experiments.corruptions.accuracy import SIZES, by_condition, ceiling,
 from modtf.families.orders import CORRUPTIONS, name_of, orders
 
 FAMILY = ("corruptions",)
-#: rows of the scatter plots: what is on the horizontal and on the vertical axis
+#: rows of the scatter plots: the horizontal and the vertical axis
 AGAINST = {
     "accuracy over I_e": ("elemental", "accuracy"),
     "I_c over I_e": ("elemental", "composed"),
     "accuracy over I_c": ("composed", "accuracy"),
 }
-DARK_BELOW = 60.0  # % of accuracy
+DARK_BELOW = 60.0  # % accuracy; darker cells get white text
 COLOURS = "cividis"
-SAME = 1e-6  # apart, and scores are alike but for rounding
-FAR = 10.0  # points behind the best: such a method did not learn, or was not trained to the end
+SAME = 1e-6  # scores closer than this differ only by rounding
+FAR = 10.0  # points behind the best: such a method did not learn, or its training is not finished
 
 
 def _kinds(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
@@ -56,10 +56,9 @@ def _said(study: TrainedModels, rows: pd.DataFrame, *words: str) -> str:
 
 @register_figure("corruptions_accuracy", FAMILY)
 def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
-    """Draw a picture per task type:
+    """Draw boxes over compositions for every number of corruptions.
 
-    boxes over compositions for every number of corruptions, a panel per variant.
-    """
+    There is a picture per task type, with a panel per variant."""
     for name, part in _kinds(study):
         rows = by_condition(part)
         if not set(SIZES) <= set(rows["parts"]):

@@ -12,7 +12,7 @@ from modtf.checks import check_choice
 from modtf.experiments.corruptions import COMPOSED, ELEMENTAL, FORMULAS, PAPER, invariance_measure
 from modtf.families.orders import Order, name_of, orders
 
-SMALLEST = 1e-6  # activation of a unit that is said to be active
+SMALLEST = 1e-6  # the smallest activation of an active unit
 
 
 class ClassActivation(keras.metrics.Metric):
@@ -37,14 +37,14 @@ class ClassActivation(keras.metrics.Metric):
 def invariance_scores(
     grid: NDArray[np.float64], formula: str = PAPER
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return I_e and I_c of every unit, NaN for one that never changes.
+    """Return I_e and I_c of every unit; NaN for a unit that never changes.
 
     Args:
         grid: mean activation [E + 1, C, F] under the identity and E - 1 corruptions, then under their
             composition.
-        formula: "paper": min-max normalised over the whole grid of a unit. "released", as its code does: the
-            rows of the identity and the corruptions are normalised by themselves, for I_e and as one side of
-            I_c; the composition, on the other side, over the whole grid. I_e is then never larger.
+        formula: "paper" scales the whole grid of a unit to 0..1 (min-max). "released" does as the released
+            code: I_e and one side of I_c scale the rows of the identity and the corruptions on their own; the
+            composition, on the other side, is scaled over the whole grid. I_e is then never larger.
 
     Example:
         >>> invariance_scores(table_3[..., None])  # doctest: +SKIP
@@ -53,7 +53,7 @@ def invariance_scores(
     check_choice("formula", formula, FORMULAS)
     whole = _normalised(grid, grid)
     alone = whole[:-1] if formula == PAPER else _normalised(grid[:-1], grid[:-1])
-    best = np.argmax(np.nan_to_num(alone).sum(axis=0), axis=0)[None, None]  # j*, [1, 1, F]
+    best = np.argmax(np.nan_to_num(alone).sum(axis=0), axis=0)[None, None]  # the paper's j*, [1, 1, F]
     single = np.take_along_axis(alone, best, axis=1)[:, 0]  # [E, F]
     composed = np.take_along_axis(whole[-1:], best, axis=1)[:, 0]
     return 1 - (single.max(axis=0) - single.min(axis=0)), 1 - np.abs(single - composed).min(axis=0)
@@ -67,11 +67,10 @@ def _normalised(rows: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray
 
 
 def invariance_rows(found: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str], float]:
-    """Return the medians over units of both scores, by both formulas, of every composition all of whose parts
-    were measured.
+    """Return the medians over units of both scores, by both formulas, of every fully measured composition.
 
     Args:
-        found: what `ClassActivation` holds after each condition, by name.
+        found: the state of `ClassActivation` after each condition, by name.
     """
     named = {name_of(order): order for order in orders()}
     present = {name: found[name] for name in named if name in found}

@@ -39,13 +39,13 @@ class LeastLoss(keras.callbacks.Callback):
 
 
 class ModulePhase(keras.Model):
-    """A frozen network, in inference mode, and modules at some of its sites, each trained as if alone.
+    """A frozen network in inference mode, and modules at some of its sites, each trained independently.
 
     Args:
-        network: whose parts stand around the modules.
-        sites: of the modules, which the phase makes.
-        pass_through: "both" views through a module, or the "corrupted" one, the first, alone.
-        losses: two by site, of "target" and "views", or of the first alone; see `outputs`.
+        network: the network around the modules.
+        sites: of the modules, which the phase creates.
+        pass_through: "both" views through a module, or only the first, the "corrupted" one.
+        losses: returns two losses per site, for "target" and "views", or only the first; see `outputs`.
     """
 
     compiled_by_xla = False
@@ -57,7 +57,7 @@ class ModulePhase(keras.Model):
         self.network, self.sites = network, tuple(sites)
         self.modules = [network.module("", site, f"phase{site}") for site in self.sites]
         self.both = pass_through == PASS_THROUGH[0]
-        #: of every site the losses by output: logits, and features before the network's next part
+        #: losses by output for each site: logits, and the features before the network's next part
         self.groups = [dict(zip(self.outputs(site), losses(), strict=False)) for site in self.sites]
         self.built = True
 
@@ -107,13 +107,13 @@ def copy_weights(source: Any, target: Any) -> None:
 
 
 class ModuleStages:
-    """The stages that train modules, the searches among them.
+    """The stages that train modules, including the searches for their sites.
 
     Args:
         context: of the frozen network.
-        views: pairs; those of another corruption share their pipelines.
+        views: pairs of views; other corruptions reuse their pipelines.
         pass_through: see `ModulePhase`.
-        losses: makes new losses, see `ModulePhase`.
+        losses: returns new losses, see `ModulePhase`.
     """
 
     def __init__(self, context: TrainerContext, views: Views, pass_through: str, losses: Callable[[], Any]):
@@ -151,7 +151,7 @@ class ModuleStages:
         batches = self._validation[rule]
         if sites not in self._phases:
             phase = ModulePhase(self.network, sites, self.pass_through, self.losses)
-            phase(batches[0][0])  # builds its modules
+            phase(batches[0][0])  # creates the weights of its modules
             self._phases[sites] = phase, Judge(phase, phase.groups, batches)
         phase, judge = self._phases[sites]
         judge.batches = batches

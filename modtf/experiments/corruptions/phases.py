@@ -22,14 +22,14 @@ Batches = Sequence[tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Views:
-    """Batches of images, each in some views. Views of other rules, as many, share one pipeline.
+    """Batches of images, each in some views. The same number of views with other rules shares a pipeline.
 
     Args:
-        context: whose task.
-        rules: of the views; None for a single one, drawn for every image.
+        context: the trained model and its task.
+        rules: of the views; None for a single view with a random rule for every image.
         noise: "fresh" draws impulse noise anew in every epoch.
-        moved: how images of colour are cropped and mirrored.
-        pipelines: by split; made when they are read.
+        moved: how colour images are cropped and mirrored.
+        pipelines: by split; created when first read.
     """
 
     context: TrainerContext
@@ -86,15 +86,15 @@ class Views:
 
 
 class Judge:
-    """Losses and accuracies of a model on validation batches, for each of some groups of outputs.
+    """Losses and accuracies of a model on validation batches, for each group of outputs.
 
     Args:
-        model: it returns all these outputs.
+        model: returns all these outputs.
         groups: losses by output; the first output of a group holds its logits.
         batches: may be replaced by others of the same shapes.
 
     Attributes:
-        losses, accuracies: of each group, accuracies in %, as they were found last.
+        losses, accuracies: the latest values of each group; accuracies in %.
     """
 
     def __init__(self, model: keras.Model, groups: Sequence[Mapping[str, Any]], batches: Batches):

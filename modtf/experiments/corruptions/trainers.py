@@ -19,19 +19,21 @@ from modtf.training.compile import SettingLoss
 from modtf.training.trainer import TrainerContext, checked_by
 
 TEMPERATURE = 0.15
-DENOMINATORS = ("with_positive", "negatives")  # the released code's, and that of the text
+DENOMINATORS = ("with_positive", "negatives")  # of the released code, and of the paper's text
 
 
 class ContrastiveLoss(keras.losses.Loss):
-    """strength times the mean over anchors (image i, view r) of the sum over the image's other views s of
-    -log(exp(sim(z_r, z_s) / T) / sum over all views of other images of exp(sim / T)), sim the cosine.
+    """The contrastive loss: the mean over anchors (image i, view r) of a sum over the image's other views s.
+
+    The summand is -log(exp(sim(z_r, z_s) / T) / sum over all views of other images of exp(sim / T)), where
+    sim is the cosine. The mean is multiplied by `strength`.
 
     Args:
         strength: lambda, at least 0.
-        denominator: "negatives", that sum alone, as in the text; "with_positive" adds the numerator.
+        denominator: "negatives" is that sum alone, as in the text; "with_positive" adds the numerator.
 
     Raises:
-        ValueError: on another value.
+        ValueError: if an argument has another value.
     """
 
     def __init__(self, strength: float, denominator: str = DENOMINATORS[0], name: str = "contrast"):
@@ -65,7 +67,7 @@ CHOICES = {
     "pass_through": PASS_THROUGH,
     "search_weights": SEARCH_WEIGHTS,
 }
-LIMITS = {"strength": math.inf, "longer": math.inf, "search": 1.0, "id_rate": 1.0}  # from 0 on
+LIMITS = {"strength": math.inf, "longer": math.inf, "search": 1.0, "id_rate": 1.0}  # upper; the lower is 0
 
 
 def check_options(**options: Any) -> None:
@@ -78,8 +80,7 @@ def check_options(**options: Any) -> None:
 
 
 def _epochs(context: TrainerContext) -> float:
-    """Return the epochs of base images, each in all its views, that plain training takes in the protocol's
-    steps."""
+    """Return the epochs of base images (in all their views) in the steps of plain training."""
     of = DATASETS[context.task.dataset]
     return context.training.steps / (
         len(RULES) * of.classes * of.sizes[0] // context.training.batch_size or 1
@@ -102,12 +103,12 @@ def _train(
 
 @checked_by(check_options)
 def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> None:
-    """Plain training: cross-entropy on images, each under a corruption of its own.
+    """Train plainly: cross-entropy on images, each under its own random corruption.
 
     Args:
-        context: what is trained.
-        noise: "stored", drawn once, as released, or "fresh" in every epoch.
-        longer: how many times the protocol's steps it takes.
+        context: the model to train, with its task and protocol.
+        noise: "stored" is drawn once, as in the released data; "fresh" in every epoch.
+        longer: multiplies the protocol's number of steps.
     """
     views, losses = Views(context, None, noise, "each"), {"target": SettingLoss("categorical")}
     steps = round(longer * context.training.steps)
@@ -122,11 +123,11 @@ def contrastive(
     noise: str = "fresh",
     longer: float = 1.0,
 ) -> None:
-    """All seven views of every image, whose features are to be alike.
+    """Train on all seven views of every image, with a loss that makes their features alike.
 
     Args:
-        context: what is trained.
-        strength: lambda, of the contrastive loss.
+        context: the model to train, with its task and protocol.
+        strength: lambda, the weight of the contrastive loss.
         denominator: see `ContrastiveLoss`.
         noise, longer: see `erm`.
     """
@@ -157,18 +158,18 @@ def modular(
     """Train a network on clean images, then for every corruption a module that undoes it, at its best site.
 
     Args:
-        context: what is trained; the protocol's learning rate is that of modules.
-        strength, denominator, noise: see `contrastive`; here of a module's output and clean features.
+        context: the model to train; the protocol's learning rate applies to modules.
+        strength, denominator, noise: see `contrastive`; they compare a module's output with clean features.
         id_rate: learning rate of the network.
         search: share of a module's epochs, at a constant rate, after which sites are compared. Modules at all
-            sites are trained on the same batches, each as if alone.
-        sites: of all modules, or of each, in place of a search.
+            sites are trained on the same batches, independently.
+        sites: fixed for all modules, or one for each, instead of a search.
         pass_through: see `ModulePhase`.
-        search_weights: which weights of a module are compared: the "last" ones of its search, as released, or
-            the "best", those of the least validation loss.
+        search_weights: the weights of a module to compare: the "last" ones of its search, as in the released
+            code, or the "best", with the smallest validation loss.
 
     Raises:
-        ValueError: on an option out of range.
+        ValueError: if an option is out of range.
     """
     network, losses = context.model, partial(_losses, strength, denominator)
     given, epochs = _given_sites(sites, network.network.num_sites), _epochs(context)

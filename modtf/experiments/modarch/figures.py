@@ -24,10 +24,9 @@ FAMILIES = ("mlp", "mha", "rnn")
 
 @register_figure("misrouting", FAMILIES)
 def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
-    """Draw a picture per task type:
+    """Draw performance in and out of distribution by families of fixed routing: a picture per task type.
 
-    performance in and out of distribution, by families of fixed routings; routers, and paired runs with their
-    matrices, beside them.
+    Routers, and paired runs with their matrices, are drawn alongside.
     """
     rows = study.results
     if not has_dose(rows).any():

@@ -12,8 +12,8 @@ from modtf.analysis.trained import TrainedModels
 
 GIVEN = "clamped"
 WAYS = {False: "weighted", True: "sampled"}
-SURE = 0.05  # of either of two one-sided tests
-Dose = tuple[str, float, bool]  # matrix, amount, and whether a module is drawn for every token
+SURE = 0.05  # the level of each of two one-sided tests
+Dose = tuple[str, float, bool]  # matrix, amount, and whether a module is sampled for every token
 
 
 def dose(model_options: str) -> Dose:
@@ -50,7 +50,7 @@ def with_doses(study: TrainedModels) -> pd.DataFrame:
     """Return the performance in and out of distribution of the models with fixed routing.
 
     Returns:
-        The columns of `study.performance`, and matrix, amount, drawn, and alignment: of the matrix itself.
+        The columns of `study.performance`, and matrix, amount, drawn (sampled), alignment (of the matrix).
     """
     rows = study.performance[has_dose(study.performance)]
     doses = [dose(said) for said in rows["model_options"].astype(str)]
@@ -59,7 +59,7 @@ def with_doses(study: TrainedModels) -> pd.DataFrame:
 
 
 def distance(matrix: str, amount: float) -> float:
-    """Return the alignment of a matrix of the study; none is further off than random routing.
+    """Return the alignment of a matrix of the study, at most that of random routing.
 
     Example:
         >>> distance("spread", 0.25), distance("collapsed", 4)
@@ -69,18 +69,17 @@ def distance(matrix: str, amount: float) -> float:
 
 
 def trends(fixed: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
-    """Return the slope of log loss, or error, over the alignment of a family of matrices, without perfect
-    routing.
+    """Return the slope of log loss (or error) against alignment in a family of matrices.
 
-    Perfect routing would turn a step into a slope: with sampled routing the first tenth that goes wrong costs
-    most of the whole price.
+    Perfect routing is left out. With it, the slope would mostly show a step: in sampled routing, the first
+    tenth of wrong tokens causes most of the cost.
 
     Args:
-        fixed: as `with_doses` gives it, of one distribution.
+        fixed: rows of `with_doses`, of one distribution.
 
     Returns:
-        The columns of `SERIES`, num_rules, and slope, of every task with at least three matrices; at 2.3 the
-        loss is tenfold where alignment goes from 0 to 1. A block of all rules is the largest `spread`.
+        The columns of `SERIES`, num_rules, and slope, for every task with at least three matrices. At a slope
+        of 2.3 the loss grows tenfold from alignment 0 to 1. A block of all rules is the largest `spread`.
     """
     largest = (fixed["matrix"] == "spread") & (fixed["alignment"] == 1 - 1 / fixed["num_rules"])
     same = (fixed["matrix"] == matrix) & (fixed["alignment"] > 0) | largest & (matrix == "block")
@@ -96,17 +95,16 @@ def trends(fixed: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
 def saved(fixed: pd.DataFrame, first: Dose, second: Dose) -> pd.DataFrame:
     """Return `match_members` of two fixed routings, on the same tasks and seeds.
 
-    A matrix that is the same weighted and sampled, as perfect routing, is found under either name.
+    A matrix that is the same weighted and sampled, such as perfect routing, matches either name.
     """
     both = [fixed[_is(fixed, *which)].assign(variant=name) for which, name in ((first, "1"), (second, "2"))]
     return match_members(pd.concat(both), "1", "2")
 
 
 def times(values: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> str:
-    """Return the ratio to other values on the same tasks and seeds, as text:
+    """Return the ratio to other values on the same tasks and seeds as text; "" if there are none.
 
-    the geometric mean over tasks, with its interval; "" if none was run.
-    """
+    It is the geometric mean over tasks with its interval."""
     member = ["data_seed", "seed"]
     both = values[[*member, "value"]].merge(
         others[[*member, "value"]], on=member, suffixes=("_first", "_second")
@@ -118,12 +116,12 @@ def times(values: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> s
 
 
 def effect(pairs: pd.DataFrame, within: float, level: float, *, as_difference: bool = False) -> str:
-    """Return what the first of two has as a multiple of the second's, or less what the second has.
+    """Return the first value as a multiple of the second, or their difference, as text.
 
     Args:
-        pairs: as `match_members` gives them.
-        within: a margin. Behind the effect stands "=" where two one-sided tests at 5% say that the ratio lies
-            between 1 / (1 + within) and 1 + within, or the difference within it.
+        pairs: the table of `match_members`.
+        within: a margin. "=" after the effect means equivalence by two one-sided tests at 5%: the ratio lies
+            between 1 / (1 + within) and 1 + within, or the difference within +-`within`.
         level: of the interval over tasks; the mean of ratios is geometric.
         as_difference: for measures, which can be 0.
     """

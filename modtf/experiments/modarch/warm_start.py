@@ -1,7 +1,7 @@
 """Warm starts: fit the router to the rules before training, then let it go. Does it stay, and help?
 
-`--set trainer.start=oracle --set trainer.start_steps=1000` asks for one. All weights that routing depends on
-are fitted; afterwards none of them is held.
+`--set trainer.start=oracle --set trainer.start_steps=1000` requests one. It fits all weights that routing
+depends on. None of them is held fixed afterwards.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ from modtf.training.trainer import TrainerContext
 class ChoiceLoss(keras.losses.Loss):
     """Brier score of activation [..., M] against the module [...] that every token should use, 0 to 2.
 
-    A cross-entropy would have no gradient where a sparse router gives that module 0.
+    A cross-entropy would have no gradient if a sparse router gives that module 0.
     """
 
     def call(self, y_true, y_pred):

@@ -3,7 +3,7 @@
 from modtf.analysis.labels import parse_options
 
 MAIN = ("all_all_all", "all_group_group", "group_all_all", "group_group_group", "sub_sub_sub")
-#: what is drawn together -> libraries, as the seed's figures have them
+#: name of a figure -> its libraries, as in the figures of the released code
 SETS = {
     "main": MAIN,
     "encoder": ("all_all_all", "group_all_all", "sub_all_all", "routed", "all_mixed_all", "sub_mixed_all"),

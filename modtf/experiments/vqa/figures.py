@@ -15,13 +15,14 @@ from modtf.experiments.vqa import FAMILY, PUBLISHED_EXAMPLES, SETS, number
 from modtf.families.vqa_questions import VALUES
 
 COMBINATIONS = VALUES[0] * VALUES[1] * VALUES[2] * VALUES[3]
-GUESSED = 50.0  # % of questions that are answered by yes or no
+GUESSED = 50.0  # % accuracy of guessing: the questions are answered by yes or no
 
 
 def accuracies(study: TrainedModels, distribution: str) -> pd.DataFrame:
-    """Accuracy in % of every model, with its question, rounds, examples and the share of combinations seen:
-    the mean over the data seeds that were run with these. Where each question has one number of examples,
-    `question` says it, and `examples` is ""."""
+    """Return the accuracy in % of every model, with its question, rounds, examples and share of combinations.
+
+    The share is the mean over the data seeds of this question and rounds. If each question has one number of
+    examples, `question` includes it and `examples` is ""."""
     rows = performance(study.results)
     rows = rows[rows["distribution"] == distribution]
     options = rows["task_options"].astype(str)
@@ -38,7 +39,7 @@ def accuracies(study: TrainedModels, distribution: str) -> pd.DataFrame:
     ]
     mean = seen.assign(share=shares).groupby(asked)["share"].mean().round(2)
     rows = rows.merge(mean.reset_index(), on=asked)
-    if rows.groupby("question")["examples"].nunique().le(1).all():  # a grid would be a diagonal
+    if rows.groupby("question")["examples"].nunique().le(1).all():  # a grid would fill only its diagonal
         rows = rows.assign(question=rows["question"] + ", " + rows["examples"], examples="")
     return rows
 
@@ -49,7 +50,7 @@ def against_combinations(study: TrainedModels, distribution: str, name: str) -> 
     for part, names in SETS.items():
         some = rows[rows["variant"].isin(names)]
         shares = some.groupby("question", observed=True)["share"].nunique()
-        some = some[some["question"].isin(shares.index[shares > 1])]  # one share is a point, and no curve
+        some = some[some["question"].isin(shares.index[shares > 1])]  # a single share is not a curve
         if some["variant"].nunique() > 1:
             drawn += 1
             title = f"Accuracy {distribution}, %: {part}"
@@ -102,6 +103,6 @@ def beside(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
             axes.bar(place, one.mean, 0.75, color=look.colour, label=label)
             axes.errorbar(place, one.mean, whiskers(row), fmt="none", ecolor="0.45", capsize=2.5)
     axes.set_xticks([])
-    axes.set_xlim(-0.6, len(looks) - 0.4)  # of those that are missing, too
+    axes.set_xlim(-0.6, len(looks) - 0.4)  # leave room for missing libraries, too
     axes.axhline(GUESSED, color=GREY, linestyle="--", linewidth=0.8)
     axes.set_ylim(0, 100)

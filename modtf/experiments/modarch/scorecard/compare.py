@@ -30,11 +30,11 @@ def scores(study: Study) -> pd.DataFrame:
 
 
 def differences(study: Study, own: str) -> pd.DataFrame:
-    """Return your router less every other row except fixed routing, paired over tasks.
+    """Return how much better your router is than every row except fixed routing, paired over tasks.
 
     Returns:
-        kind, score, variant, gain, low, high (positive: your router is better; of a loss as a share of the
-        larger of both), p, p_corrected (Holm, over the rows of a score), num_tasks, verdict.
+        kind, score, variant, gain, low, high (positive: your router is better; the gain of a loss is relative
+        to the larger of both), p, p_corrected (Holm, over the rows of a score), num_tasks, verdict.
     """
     table = scored(against(study.results[study.results["router"] != GIVEN], own, study.level))
     table["gain"], table["low"], table["high"] = -table["gain"], -table["high"], -table["low"]
@@ -52,13 +52,13 @@ def in_brief(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def places(study: Study) -> pd.DataFrame:
-    """Return the models of the mlp beside fixed routing, without those that lack alignment or diverged.
+    """Return the mlp models compared with fixed routing, except models that lack alignment or diverged.
 
     Returns:
-        variant, distribution, quantity, mean, low, high, ...: the quantities are alignment; cost, the loss as
-        a multiple of the oracle's on the same task; weighted and sampled, the cost of fixed routing with
-        this alignment, interpolated task by task, the oracle at 0; "beyond weighted" and "beyond sampled",
-        the model's cost as a multiple of these. Means of multiples are geometric.
+        variant, distribution, quantity, mean, low, high, ... The quantities are "alignment"; "cost", the loss
+        as a multiple of the oracle's on the same task; "weighted" and "sampled", the cost of fixed routing at
+        this alignment, interpolated task by task from the oracle at 0; "beyond weighted" and "beyond
+        sampled", the model's cost as a multiple of those. Means of multiples are geometric.
     """
     model, mlp = ["variant", "router", "model_options", "data_seed"], study.of_kind("mlp", "regression")
     aligned = mlp.results[mlp.results["measure"] == "alignment"][[*model, "value"]]

@@ -1,20 +1,20 @@
 """Routers that differ in one thing at a time, 31 cells; 50 paired runs; 8 with a warm start.
 
     modtf sweep --study=factors --out=studies/factors
-    modtf sweep --study=factors_twins --out=studies/factors  # afterwards: it reads what those learned
+    modtf sweep --study=factors_twins --out=studies/factors  # afterwards: it reads the matrices of `factors`
     modtf sweep --study=factors_started --out=studies/factors
 
-All, two or one of the modules answer for a token; their use is left alone, or evened by a penalty, by a bias
-or by construction. Tasks, steps and kinds as in the study `misrouting`; learning rates, strengths and rates
-as `factors_tuning` found them in mlp regression. Beside them perfect routing, and one that tells nothing.
+All, two or one of the modules process a token. Their load is left alone, or balanced by a penalty, by a bias
+or by construction. Tasks, steps and task types are those of the study `misrouting`. Learning rates, strengths
+and rates were found by `factors_tuning` in mlp regression. Perfect and uninformative routing run alongside.
 
-In the rnn, at the protocol of `misrouting`, five routers: all modules, and one, left alone or evened over the
-batch, over every sequence, or by a bias, with the strengths and rates of the mlp.
+The rnn has five routers at the protocol of `misrouting`, with the strengths and rates of the mlp: all
+modules, and top-1, left alone or balanced over the batch, over every sequence, or by a bias.
 
-A paired run is `clamped` to the matrix that a router ended with on the same task and seed, weighted by it or
-sampled from it, in the mlp at the learning rate that `clamped` was tuned to. Its cost over perfect routing is
-the price of the matrix. The difference between router and paired run is everything else: what p knows of a
-token beyond its rule, what moved during training, and the learning rate.
+A paired run is `clamped` to the final routing matrix of a router on the same task and seed, weighted or
+sampled, in the mlp at the tuned learning rate of `clamped`. Its cost relative to perfect routing is the price
+of the matrix. The difference between router and paired run is everything else: information in p about a token
+beyond its rule, changes of p during training, and the learning rate.
 """
 
 from modtf.cell import Cell
@@ -25,7 +25,7 @@ from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
 STARTED = ((8, "none"), (2, "none"), (1, "none"), (1, "auxiliary"))
-FOLDER = "studies/factors"  # of the cells that have paired runs, from where the command is given
+FOLDER = "studies/factors"  # of the cells with paired runs, relative to the working directory
 STRENGTH, SPEED = "router.strength", "router.rate"
 #: (k, balance): the learning rate, and the options found with it
 TUNED: dict[tuple[int, str], tuple[float, dict[str, float]]] = {
@@ -38,8 +38,8 @@ TUNED: dict[tuple[int, str], tuple[float, dict[str, float]]] = {
     (1, "auxiliary"): (8.3e-4, {STRENGTH: 0.013}),
     (1, "bias"): (3.3e-4, {SPEED: 0.0018}),
 }
-CAPACITIES = {1.0: 3e-4, 2.0: 3e-4}  # of `expert_choice`: its learning rate
-CLAMPED = {False: 1.1e-4, True: 2.4e-4}  # mixed, drawn: its learning rate
+CAPACITIES = {1.0: 3e-4, 2.0: 3e-4}  # capacity of `expert_choice` -> learning rate
+CLAMPED = {False: 1.1e-4, True: 2.4e-4}  # weighted, sampled -> learning rate
 #: (k, balance, scope of the penalty)
 IN_RNN = (
     (8, "none", None),

@@ -4,12 +4,12 @@
     modtf sweep --study=factors_cosine --out=studies/factors_cosine
 
 Classification, R = M = 8, width 32, 10,000 steps. The learning rate falls to 0 as a cosine, from 1e-3, 3e-3
-or 1e-2, and from 3e-2 where 1e-2 was best: each router takes the rate with the lowest validation loss on
-tasks 5 to 7, which are not reported. The reported tasks are 10 to 14. Strengths and rates of the balances are
-those of `factors`, which a search at a constant rate found in regression.
+or 1e-2, and from 3e-2 if 1e-2 was best. Each router takes the rate with the lowest validation loss on tasks
+5 to 7, which are not reported. The reported tasks are 10 to 14. Strengths and rates of the balances are those
+of `factors`, found by a search at a constant rate in regression.
 
-A ranking of routers at a constant rate is mostly a ranking of rates: steps of a constant size leave an error
-of their own, and a router that was tuned to smaller steps has less of it.
+At a constant rate, a ranking of routers is mostly a ranking of rates. Steps of a constant size leave an error
+of their own, and a router tuned to smaller steps has less of it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,9 +24,9 @@ from modtf.studies.load import register_study
 
 STEPS = 10_000
 STARTS = (1e-3, 3e-3, 1e-2)  # learning rates at the first step
-FARTHER = 3e-2  # where the largest of them was best
+FARTHER = 3e-2  # added if the largest of them was best
 TUNED_ON = (5, 6, 7)  # tasks
-TASKS = tuple(range(10, 15))  # that are reported
+TASKS = tuple(range(10, 15))  # the reported tasks
 GIVEN = {
     "perfect": ("spread", 0.0, False),
     "uniform": ("spread", 0.875, False),

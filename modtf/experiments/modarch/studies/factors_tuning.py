@@ -2,10 +2,10 @@
 
     modtf tune --study=factors_tuning --oracle=bayesian --trials=8 --space learning_rate=1e-4:3e-3:log
 
-mlp regression, R = M = 8, width 32, tasks 5 to 9 (`factors` has others), 10,000 steps a trial.
-All, two or one of the modules answer for a token; their use is left alone, or evened by a penalty or a bias,
-whose strength or rate is searched with the learning rate; `expert_choice` is even by itself. `clamped`, soft
-and drawn, says what those would be tuned to that know the rules.
+mlp regression, R = M = 8, width 32, tasks 5 to 9 (`factors` has others), 10,000 steps a trial. All, two or
+one of the modules process a token. Their load is left alone, or balanced by a penalty or a bias, whose
+strength or rate is searched together with the learning rate. `expert_choice` is balanced by construction.
+`clamped`, weighted and sampled, shows which rate suits a router that knows the rules.
 """
 
 from modtf.cell import Cell
@@ -16,7 +16,7 @@ from modtf.studies.load import register_study
 
 TUNED_ON = tuple(range(5, 10))  # tasks; `factors` has others
 STEPS = 10_000  # of a trial
-UNUSED = {"router.strength": 0.01, "router.rate": 0.001}  # options that a search leaves alone if fixed
+UNUSED = {"router.strength": 0.01, "router.rate": 0.001}  # fixed options are not searched
 
 
 def without(tuned: str) -> dict[str, float]:

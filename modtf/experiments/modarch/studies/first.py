@@ -4,12 +4,12 @@
     python launch/report.py --results=studies/first --out=report --claims
 
 Width 32, both settings, the four published variants, one seed a task. mlp: R = 2, 8, 32, ten tasks. mha
-(search v1) and rnn: R = 2, 8, five tasks. Not the published protocol: fewer steps at a higher learning rate,
-constant and the same for all variants of a kind, chosen from measured step times before anything was run.
-The last and the best weights are measured on the published number of batches, in the mlp with all published
-sizes; in mha and rnn the activation matrix is from 10^6 tokens, `adaptation` from 100 distributions of 10^4.
+(search v1) and rnn: R = 2, 8, five tasks. This is not the published protocol. It has fewer steps at a higher,
+constant learning rate, the same for all variants of a task type, chosen from measured step times before any
+run. The last and the best weights are evaluated on the published number of batches, the mlp with all
+published sizes. In mha and rnn the activation matrix uses 10^6 tokens, `adaptation` 100 of 10^4.
 
-The published variants at R = 8 in regression are cells of the study `routers` too: with the same --out they
+The published variants at R = 8 in regression are also cells of the study `routers`. With the same --out they
 are trained once.
 """
 
@@ -29,15 +29,14 @@ SIZES = {
     "tokens": 1_000_000,
     "draws": 100,
     "tokens_per_draw": 10_000,
-}  # of the last evaluation
-EXAMPLES = {"mlp": 1000, "mha": 256, "rnn": 256}  # of its batches
+}  # sizes of the last evaluation
+EXAMPLES = {"mlp": 1000, "mha": 256, "rnn": 256}  # per batch of the last evaluation
 
 
 def base(arch: str, **changes: Any) -> Grid:
-    """Return the grid that all cells of a kind share:
+    """Return the grid that all cells of a family share: width, steps, learning rate, sizes of evaluations.
 
-    width, steps, learning rate, sizes of evaluations; `changes` of the protocol, `**{"training.steps": 100}`.
-    """
+    `changes` are fields of the protocol, such as `**{"training.steps": 100}`."""
     protocol: dict[str, Any] = {"training.steps": STEPS[arch], "training.schedule": None}
     protocol |= {"training.learning_rate": LEARNING_RATE[arch], "training.evaluations": 20}
     protocol |= {f"evaluation.{name}": size for name, size in SIZES.items()}

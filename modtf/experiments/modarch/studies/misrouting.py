@@ -3,9 +3,9 @@
     python launch/sweep.py --study=misrouting --out=studies/misrouting
     python launch/report.py --results=studies/misrouting --out=report
 
-R = 8 rules and modules, width 32, the mlp, both settings, tasks 10 to 19, which nothing was tuned on, one
-seed; all else as in the study `first`. Eleven matrices of `clamped`, each soft and hard; two of them are the
-same either way. The matrices that claims rest on come first: perfect, useless, and those of equal alignment.
+R = 8 rules and modules, width 32, the mlp, both settings, tasks 10 to 19 (nothing was tuned on them), one
+seed; the rest as in the study `first`. It has eleven matrices of `clamped`, each weighted and sampled; two of
+them are the same either way. The matrices that claims need come first: perfect, useless, equal alignment.
 """
 
 from modtf.cell import Cell
@@ -13,9 +13,9 @@ from modtf.experiments.modarch.studies.first import SETTINGS, base
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
-#: R, and the members: tasks that nothing is tuned on
+#: R, and the members: tasks that were not used for tuning
 SHARED = grid(num_rules=8, members=tuple((task, 0) for task in range(10, 20)))
-#: (matrix, amount): whether what is drawn from it differs from its rows
+#: (matrix, amount): whether sampling from the matrix differs from weighting by it
 DOSES = {
     ("spread", 0.0): False,
     ("spread", 0.875): True,
@@ -31,8 +31,8 @@ DOSES = {
 }
 
 
-#: those of the rnn, in regression: (matrix, amount, hard). A pilot of tasks 5 and 6 (20 doses, 4,000 steps)
-#: saw every drawn `spread` near the useless one from a quarter on, and the `collapsed` near their blocks
+#: (matrix, amount, hard) for the rnn, in regression. In a pilot run of tasks 5 and 6 (20 matrices, 4,000
+#: steps) sampled `spread` was near the useless matrix from 0.25 on, and `collapsed` was near its block
 IN_RNN = (
     ("spread", 0.0, False),
     ("spread", 0.875, False),

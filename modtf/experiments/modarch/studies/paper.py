@@ -2,10 +2,9 @@
 
     python launch/sweep.py --study=paper --out=runs/paper
 
-Four kinds of data (mlp, mha with search v1 and v2, rnn) in both settings, 2 to 32 rules, widths 32 to
-512, four variants; five tasks x five seeds in each cell, all by the published protocol. On two cores of a
-CPU that is years: see what it costs you with --dry_run, and spread it over machines with --shard or
---engine=ray.
+Four families (mlp, mha with search v1 and v2, rnn) in both settings, 2 to 32 rules, widths 32 to 512, four
+variants; five tasks x five seeds in each cell, all with the published protocol. On two CPU cores this takes
+years: see the cost with --dry_run, and distribute it over machines with --shard or --engine=ray.
 """
 
 from modtf.cell import Cell

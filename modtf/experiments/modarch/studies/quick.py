@@ -2,9 +2,9 @@
 
     python launch/sweep.py --study=quick --out=runs/quick
 
-Every registered family with a free number of rules, in both settings, with the four published variants,
-in the sizes and by the short protocol of `launch/run.py`: enough for each figure of the report to show
-something, not for the paper's claims.
+Every registered family with a free number of rules, in both settings, with the four published variants, in
+the sizes and with the short protocol of `launch/run.py`. This fills each figure of the report, but it is too
+small for the paper's claims.
 """
 
 from modtf.cell import Cell

@@ -2,10 +2,10 @@
 
     python launch/sweep.py --study=routers --out=studies/routers
 
-R = 8 rules, width 32, every router with the options that it has by default: on the mlp ten tasks, on
-attention (search v1) five, one seed each. Steps and learning rates are those of the study `first`,
-chosen before anything was run from measured times; with the same --out the published variants are trained
-once for both. `annealed` reaches its last temperature where two thirds of the training are over.
+R = 8 rules, width 32, every router with its default options: ten tasks of the mlp, five of attention (search
+v1), one seed each. Steps and learning rates are those of the study `first`, chosen from measured times before
+any run. With the same --out the published variants are trained once for both. `annealed` reaches its last
+temperature after two thirds of the training.
 """
 
 from modtf.cell import Cell
@@ -14,7 +14,7 @@ from modtf.models.routers import ROUTERS
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
-APART = ("balanced", "clamped")  # what they are made for is asked by studies of their own
+APART = ("balanced", "clamped")  # other studies test them
 ARCHITECTURES = ("mlp", "mha")
 
 

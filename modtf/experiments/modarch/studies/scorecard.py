@@ -3,9 +3,9 @@
     python launch/sweep.py --study=scorecard --out=studies/scorecard  # --study=scorecard_smoke: a few steps
     python docs/scripts/draw_scorecard.py studies/scorecard studies/scorecard_smoke
 
-Version modtf-1: regression of the mlp and the rnn, R = 8 rules, width 32, tasks 100 to 104, which no other
-study draws, one seed. Nothing here may change under the name of a version: the hash stands in every card,
-and a test holds it.
+Version modtf-1: regression of the mlp and the rnn, R = 8 rules, width 32, one seed, tasks 100 to 104, which
+no other study uses. Nothing here may change under the name of a version: every card contains the hash, and a
+test checks it.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from modtf.studies.load import register_study
 from modtf.task import Task, science_hash
 
 NUM_RULES, WIDTH, TASKS = 8, 32, tuple(range(100, 105))
-#: beside performance in and out of distribution
+#: in addition to performance in and out of distribution
 MEASURES = ("collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information", "adaptation")
-#: first test examples of the five tasks; other data are another version's
+#: hashes of the first test examples of the five tasks; other data need another version
 DATA = {"mlp": "6a6f78db56b22458", "rnn": "4d0ae48ce7103017"}
 PROTOCOLS = {
     "mlp": Protocol(
@@ -38,13 +38,13 @@ PROTOCOLS = {
         ),
     ),
 }  # fmt: skip
-#: with the options that they have by default, but for the steps of `annealed`; `balanced` is `modular` then
+#: with default options, except the steps of `annealed`; `balanced` is `modular` then, so it is left out
 ROUTERS = (
     "monolithic", "modular", "modular_op", "gt_modular", "uniform", "temperature", "top_k", "switch",
     "cosine", "z_loss", "bias_balanced", "annealed", "gumbel", "expert_choice",
 )  # fmt: skip
 ORACLE, CURVE = "gt_modular", "clamped"
-AMOUNTS = (0.25, 0.5, 0.75, 0.875)  # of the curve, of the mlp alone; at 0 stands the oracle
+AMOUNTS = (0.25, 0.5, 0.75, 0.875)  # of the curve, in the mlp only; the oracle is the point at 0
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,10 @@ class Frozen:
 
     version: str = "modtf-1"
     protocols: Mapping[str, Protocol] = field(default_factory=lambda: PROTOCOLS)
-    routers: tuple[str, ...] = ROUTERS  # of its reference rows
+    routers: tuple[str, ...] = ROUTERS  # of its reference results
 
     def cell(self, arch: str, variant: str, **options: Any) -> Cell:
-        """Return the cell of a variant on a family's tasks; `options` are fields of `Cell`:
-
-        router, model, trainer.
-        """
+        """Return the cell of a variant on a family's tasks; `options` are `router`, `model`, `trainer`."""
         members = tuple((task, 0) for task in TASKS)
         return Cell(
             Task(arch, "regression", NUM_RULES), WIDTH, variant, members, self.protocols[arch], **options
@@ -77,7 +74,7 @@ class Frozen:
         for name in self.routers:
             for arch, protocol in self.protocols.items():
                 if (arch, name) == ("rnn", "expert_choice"):
-                    continue  # it chooses among all tokens, of which a recurrence has not seen those to come
+                    continue  # it selects among all tokens, and a recurrence has not seen later ones
                 steps = {"steps": protocol.training.steps * 2 // 3} if name == "annealed" else {}
                 cells.append(self.cell(arch, name, router=steps))
         doses = [{"matrix": "spread", "amount": a, "hard": hard} for a in AMOUNTS for hard in (False, True)]

@@ -2,9 +2,9 @@
 
     python launch/sweep.py --study=testing --out=/tmp/testing
 
-Every registered family with a free number of rules, in both settings, with the four published variants,
-two rules, width 4, a handful of steps, and a tiny evaluation under the condition of
-training and one other. Its numbers mean nothing.
+Every registered family with a free number of rules, in both settings, with the four published variants. It
+has two rules, width 4, a handful of steps, and a tiny evaluation under the training condition and one other.
+Its numbers mean nothing.
 """
 
 from dataclasses import replace
