@@ -46,7 +46,6 @@ def uniforms(ops, seed, start, count: int, dtype: str = "float32"):
 
 def scramble(ops, key, index):
     """Return the key's two words and the counter's upper two, each [...], that TensorFlow makes of a seed.
-
     The seed consists of `words` [..., 2] and an index, whose shape broadcasts with [...]."""
     key, index = ops.convert_to_tensor(key, "uint32"), ops.cast(index, "uint32")
     zero = ops.zeros_like(key[..., 0] + index)

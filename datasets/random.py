@@ -14,11 +14,8 @@ SHUFFLING_ROUNDS = 8
 
 
 def standard_normal(ops: Any, uniform: Any) -> Any:
-    """Map uniform numbers [..., 2n] to N(0, 1) numbers [..., 2n], by Box and Muller (1958).
-
-    On a CPU this is twice as fast as `tf.random.stateless_normal`, whose logarithm and sine are not
-    vectorised.
-    """
+    """Map uniform numbers [..., 2n] to N(0, 1) numbers [..., 2n], by Box and Muller (1958). On a CPU this is
+    twice as fast as `tf.random.stateless_normal`, whose logarithm and sine are not vectorised."""
     half = uniform.shape[-1] // 2
     first, second = uniform[..., :half], uniform[..., half:]
     radius = ops.sqrt(-2.0 * ops.log(1.0 - first))

@@ -41,10 +41,8 @@ class InitialWeights:
 
 @contextlib.contextmanager
 def reproducible(task: Task, seed: int) -> Iterator[None]:
-    """Make the initialisers of Keras layers a function of (task, seed).
-
-    Keras's initialisers draw from Python's and NumPy's global generators. On exit the generators have their
-    previous state."""
+    """Make the initialisers of Keras layers a function of (task, seed). Keras's initialisers draw from
+    Python's and NumPy's global generators. On exit the generators have their previous state."""
     before = random.getstate(), np.random.get_state()
     key = random_key(task, seed, "own model") % (1 << 64)
     random.seed(key)

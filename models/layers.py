@@ -76,11 +76,8 @@ class Dense(MemberLayer):
 
 
 class TwoLayer(keras.layers.Layer):
-    """Dense, ReLU, dense: [P, inputs, T] -> [P, outputs, T].
-
-    A decoder's `last_dtype` is the model's `variable_dtype`, so its outputs are never rounded to a lower
-    precision.
-    """
+    """Dense, ReLU, dense: [P, inputs, T] -> [P, outputs, T]. A decoder's `last_dtype` is the model's
+    `variable_dtype`, so its outputs are never rounded to a lower precision."""
 
     def __init__(
         self,

@@ -83,9 +83,8 @@ def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[st
 
 @contextlib.contextmanager
 def explained(name: str, made_by: Any) -> Iterator[None]:
-    """Report in one line where a user's model failed, in the file of its function or class.
-
-    Errors about files, such as a full disk, are passed on unchanged."""
+    """Report in one line where a user's model failed, in the file of its function or class. Errors about
+    files, such as a full disk, are passed on unchanged."""
     try:
         yield
     except OSError:

@@ -153,11 +153,8 @@ class SharedState(keras.layers.Layer):
 
     @property
     def can_scan(self) -> bool:
-        """Return whether the gradient of a step is known without a recording.
-
-        The cell's gradient must be written out, and a router inside the loop must read neither weights nor
-        state.
-        """
+        """Return whether the gradient of a step is known without a recording. The cell's gradient must be
+        written out, and a router inside the loop must read neither weights nor state."""
         asked_outside = not self.router.needs_scores
         return hasattr(self.cell, "gradient") and (
             asked_outside or len(self.router.variables) == len(self.router.kept)
@@ -189,9 +186,7 @@ class SharedState(keras.layers.Layer):
 
     def scan(self, from_input: Dense, encoded, routing):
         """Run all tokens. Return states [P, h, N, B] and p [P, M, N, B], with scores [P, M, N, B] if
-        penalised.
-
-        The inputs are W of all modules, x [P, e, N, B] and the routing [P, M or R + K, N, B]."""
+        penalised. The inputs are W of all modules, x [P, e, N, B] and the routing [P, M or R + K, N, B]."""
         tokens, routing = (
             ops.transpose(ops.cast(tensor, self.compute_dtype), [2, 0, 1, 3]) for tensor in (encoded, routing)
         )

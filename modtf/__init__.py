@@ -49,7 +49,7 @@ _imported = globals()["__getattr__"]
 
 
 def _import(name: str) -> Any:
-    """Import a name on first use. If it needs TensorFlow and none is installed, raise a one-line error."""
+    """Import a name on first use. If it needs TensorFlow and that is missing, raise a one-line error."""
     with _tensorflow_named(f"modtf.{name}"):
         return _imported(name)
 

@@ -111,9 +111,7 @@ def differences(there: Any, here: Any, name: str = "") -> list[str]:
 
 def check_options(name: str, value: Any) -> dict[str, Any]:
     """Return `value` as a dict that JSON can write. JSON has one type for lists and tuples: lists become
-    tuples.
-
-    Raise `ValueError` unless it maps names to such values."""
+    tuples. Raise `ValueError` unless it maps names to such values."""
     try:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise TypeError("it is no dict of names")

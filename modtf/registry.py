@@ -43,9 +43,8 @@ class Registry(Mapping[str, T], Generic[T]):
         self._origins: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[Any], Any]:
-        """Register a class or a function under `name` and return it (a decorator).
-
-        Raise `ValueError` if the name is invalid or taken, or `check` rejects the object."""
+        """Register a class or a function under `name` and return it (a decorator). Raise `ValueError` if the
+        name is invalid or taken, or `check` rejects the object."""
         self.check_name(name)
 
         def add(thing: Any) -> Any:

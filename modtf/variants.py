@@ -50,9 +50,8 @@ class Variant:
             )
 
     def options(self, router: Mapping[str, Any], model: Mapping[str, Any]) -> tuple[dict, dict]:
-        """Return the options of router and model, including those that the variant fixes.
-
-        Raise `ValueError` if a fixed option is given."""
+        """Return the options of router and model, including those that the variant fixes. Raise `ValueError`
+        if a fixed option is given."""
         given = {**{ROUTER + name: value for name, value in router.items()}, **model}
         fixed: Mapping[str, Any] = self.model or {}
         for name in given:

@@ -115,9 +115,8 @@ class RuleData(ABC):
         raise NotImplementedError
 
     def num_uniforms(self, num_tokens: int) -> int:
-        """Return the number of uniform numbers that `inputs` uses per example.
-
-        `num_tokens` is 1 without an N axis."""
+        """Return the number of uniform numbers that `inputs` uses per example. `num_tokens` is 1 without an N
+        axis."""
         numbers = num_tokens * self.task.token_width
         return numbers + numbers % 2  # standard normal numbers come in pairs
 
@@ -178,9 +177,7 @@ class RuleData(ABC):
 
     def bank(self) -> dict[str, np.ndarray]:
         """Return arrays that all tasks share, such as images, by names that differ from the parameters'
-        names.
-
-        They are neither stacked over members nor printed, and keep their dtype."""
+        names. They are neither stacked over members nor printed, and keep their dtype."""
         return {}
 
 

@@ -59,7 +59,7 @@ class Corruptions(RuleData):
         return shuffled(place % count, epoch, count) + count * epoch
 
     def num_uniforms(self, num_tokens: int) -> int:
-        """Return the count of every view's numbers: three set its crop and whether it is mirrored."""
+        """Return three numbers for every view, which set its crop and whether it is mirrored."""
         return 3 * num_tokens
 
     def examples(  # type: ignore[override]  # options of its own
@@ -73,12 +73,13 @@ class Corruptions(RuleData):
         fresh: bool = False,
         moved: str = "no",
     ) -> tuple[Any, Any, Any]:
-        """
+        """Make G examples, as `RuleData.examples` does.
+
         Args:
             index, uniforms, parameters: see `RuleData`.
             order: numbers of the corruptions of all views, [6], ID behind them.
-            views: the rule of each view, [N]; by default each is drawn.
-            fresh: whether impulse noise is another one in every epoch.
+            views: the rule of each view, [N]; by default each is sampled.
+            fresh: whether impulse noise changes with every epoch.
             moved: whether images of colour are cropped and mirrored: "no"; "each" view, after it was
                 corrupted; or "all" views alike, before.
         """

@@ -21,9 +21,8 @@ TRUTHS = np.array([[2, 1], [4, 3], [2, 1], [4, 3]], np.int32)
 
 
 class Digits(RuleData):
-    """A finite set, with equally many examples per question, half of them yes.
-
-    Pairs of combinations come in turn; digits are drawn from their class."""
+    """A finite set, with equally many examples per question, half of them yes. Pairs of combinations come in
+    turn; digits are drawn from their class."""
 
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:

@@ -91,9 +91,8 @@ class RulesConfig(tfds.core.BuilderConfig):
 
 
 def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> int:
-    """Return the approximate file size of a split, or of this many of its examples.
-
-    It counts numbers, rules in one byte, and the frame of a record."""
+    """Return the approximate file size of a split, or of this many of its examples. It counts numbers, rules
+    in one byte, and the frame of a record."""
     shapes = task.example_shapes(split.num_tokens)
     numbers = {name: math.prod(shape) for name, shape in shapes.items()}
     inputs = np.dtype(task.input_dtype).itemsize * numbers["inputs"]
@@ -103,9 +102,8 @@ def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> in
 
 @cache
 def published_names(family: Family) -> list[str]:
-    """Return the names of all published tasks: options with fixed names x settings x R x data seeds.
-
-    Other options have their default."""
+    """Return the names of all published tasks: options with fixed names x settings x R x data seeds. Other
+    options have their default."""
     named = {o.name: o.choices or (o.default,) for o in family.options if o.always_named}
     values = itertools.product(*named.values())
     grid = itertools.product(values, family.settings, PUBLISHED_RULES, PUBLISHED_DATA_SEEDS)

@@ -115,9 +115,8 @@ class CorruptionsNetwork(ModularModel):
         return {**outputs, "target": ops.reshape(x, [-1, views, x.shape[-1]])}
 
     def _routed(self, x: Any, rule: Any) -> tuple[Any, Any]:
-        """Return sum_m p_m module_m(x), where module 0 is the identity, and p [B, N, M].
-
-        The scores come from the modules' outputs for an image."""
+        """Return sum_m p_m module_m(x), where module 0 is the identity, and p [B, N, M]. The scores come from
+        the modules' outputs for an image."""
         made = [x, *(module(x) for module in self.modules)]
         scores = [score(self._pooled(one)) for score, one in zip(self.scores, made, strict=True)]
         scores = ops.reshape(ops.concatenate(scores, axis=1), [-1, rule.shape[1], len(made)])

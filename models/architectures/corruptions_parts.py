@@ -35,9 +35,7 @@ class Parts:
 
     def conv(self, fan_in: int, filters: int, kernel: int, stride: int = 1, padding: int = 0) -> layers.Layer:
         """Return a convolution with zero padding on every side. With a stride, Keras's "same" pads
-        differently.
-
-        Without a stride "same" gives the same result and is faster."""
+        differently. Without a stride "same" gives the same result and is faster."""
         name, scale, same = self._named(), kernel * kernel, stride == 1 and kernel == 2 * padding + 1
         how: dict[str, Any] = {"name": name, "padding": "same" if same else "valid"}
         conv = layers.Conv2D(filters, kernel, stride, **how, **self._uniform(fan_in * scale))

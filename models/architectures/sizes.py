@@ -81,9 +81,8 @@ _LEAST = {"mlp": 14, "mha": 12, "rnn": 16}
 
 
 def least_parameters(architecture: str, width: int) -> int:
-    """Return a lower bound on a member's parameters: a sixth to a half of the true number.
-
-    The bound is 0 for registered architectures, about which nothing is known."""
+    """Return a lower bound on a member's parameters: a sixth to a half of the true number. The bound is 0 for
+    registered architectures, about which nothing is known."""
     return _LEAST.get(architecture, 0) * width * width
 
 

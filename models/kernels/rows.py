@@ -84,10 +84,7 @@ def _batch_sums(terms):
 @by_device(accelerator=_batch_sums)
 def lane_sums(terms):
     """Return partial sums over the batch, [..., B] -> [..., 16]. A CPU is slow at sums along the innermost
-    axis.
-
-    An accelerator makes one sum, [..., 1].
-    """
+    axis. An accelerator makes one sum, [..., 1]."""
     batch = terms.shape[-1]
     if batch is None or batch % LANES:
         return _batch_sums(terms)

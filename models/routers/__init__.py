@@ -77,11 +77,8 @@ ROUTERS: Registry[type["Router"]] = Registry(
 
 
 def default_variants(family: Family | None = None) -> list[str]:
-    """Return the variants that run by default.
-
-    These are a family's own. The published four, which belong to no family, are joined by the routers of
-    plug-ins.
-    """
+    """Return the variants that run by default. These are a family's own. The published four, which belong to
+    no family, are joined by the routers of plug-ins."""
     variants = PUBLISHED if family is None else family.variants
     names = [variant.name for variant in variants if variant.by_default]
     return [*names, *(ROUTERS.outside if variants is PUBLISHED else [])]

@@ -21,11 +21,8 @@ def name_of(order: Order) -> str:
 
 
 def orders() -> Iterator[Order]:
-    """Return the paper's 167 orders, ID (the empty one) first.
-
-    They are all orders of up to two corruptions, and some permutations of every larger combination, drawn
-    once.
-    """
+    """Return the paper's 167 orders, ID (the empty one) first. They are all orders of up to two corruptions,
+    and some permutations of every larger combination, drawn once."""
     draws = random.Random(SEED)
     for size in range(LONGEST + 1):
         several = list(combinations(CORRUPTIONS, size))

@@ -7,9 +7,8 @@ TAIL = 10  # evaluations in the last tenth, each with a tenth of the final evalu
 
 
 def published_preset(steps: int, clipnorm: float | None = None, **sizes: int) -> Preset:
-    """Return one cell of the paper: 5 tasks x 5 seeds, in the middle of its grid.
-
-    `sizes` are fields of `Evaluation`."""
+    """Return one cell of the paper: 5 tasks x 5 seeds, in the middle of its grid. `sizes` are fields of
+    `Evaluation`."""
     training = Training(steps=steps, clipnorm=clipnorm, evaluations=steps // EVALUATE_EVERY, tail=TAIL)
     protocol = Protocol(training, Evaluation(**sizes))  # type: ignore[arg-type]
     return Preset(num_rules=8, width=128, tasks=5, seeds=5, protocol=protocol)

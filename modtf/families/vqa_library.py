@@ -13,7 +13,7 @@ ROUTED_ENCODER = "routed_all_all"  # the default library
 DEGREES: dict[str, tuple[str, ...]] = dict.fromkeys(PLACES, ("all", "group", "sub", ROUTED))
 DEGREES[MODULE] = (*DEGREES[MODULE], "subfind", "mixed", "mixedone")
 IMAGE = 3  # channels
-HIDDEN, LAST, ANSWERS = 8, 16, 2  # of a classifier: two widths, and the number of answers
+HIDDEN, LAST, ANSWERS = 8, 16, 2  # of a classifier: layers, as multiples of the width, and answers
 CONVOLUTIONS = 6
 
 
@@ -85,9 +85,8 @@ class Library:
         return {rule: group_of[rule] - group_of[rules[0]] for rule in rules}
 
     def num_parameters(self, width: int, called: bool = True) -> int:
-        """Return the number of trainable parameters, without a router's.
-
-        If not `called`, count all that the released code registers."""
+        """Return the number of trainable parameters, without a router's. If not `called`, count all that the
+        released code registers."""
         banks = [bank for place in PLACES for bank in self.banks(place, called)]
         finds = {rule for bank in banks if bank.kind == FIND for rule in bank.module_of}
         scales = len(finds) if called or not finds else len(QUESTIONS[self.question].sub_tasks)

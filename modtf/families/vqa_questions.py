@@ -26,9 +26,8 @@ class Question:
 
     @property
     def in_turn(self) -> tuple[tuple[int, ...], ...]:
-        """Return the sub-tasks of the calls of every question, such as (1, 1, 8) of "same_color".
-
-        It is empty if the leaves' sub-tasks vary."""
+        """Return the sub-tasks of the calls of every question, such as (1, 1, 8) of "same_color". It is empty
+        if the leaves' sub-tasks vary."""
         questions = range(self.num_questions)
         if not self.roots:
             return tuple((number,) for number in questions)

@@ -29,9 +29,8 @@ class Grid:
         self.points = tuple(points)
 
     def __mul__(self, other: "Grid") -> "Grid":
-        """Join every point of this grid with every point of the other, which varies faster.
-
-        Raise `ValueError` if both set the same name."""
+        """Join every point of this grid with every point of the other, which varies faster. Raise
+        `ValueError` if both set the same name."""
         mine, theirs = (set().union(*one.points) for one in (self, other))
         if twice := ", ".join(sorted(mine & theirs)):
             raise ValueError(f"Both factors of a product of grids set {twice}. Set it in one of them.")
@@ -92,9 +91,8 @@ def together(**axes: Any) -> Grid:
 
 
 def shard_of(items: Sequence[T], shard: str) -> list[T]:
-    """Return every n-th item from the i-th, for `shard` "i/n" with i from 0 (otherwise `ValueError`).
-
-    The jobs of an array use it. Small and large cells are spread evenly, and the jobs are independent."""
+    """Return every n-th item from the i-th, for `shard` "i/n" with i from 0 (otherwise `ValueError`). The
+    jobs of an array use it. Small and large cells are spread evenly, and the jobs are independent."""
     found = re.fullmatch(r"(\d+)/(\d+)", shard)
     if not found or not int(found[1]) < int(found[2]):
         raise ValueError(f"--shard={shard}: expected i/n, i from 0 to n-1: 0/8 is the first of 8.")

@@ -15,11 +15,8 @@ LEARNING_RATES = parse_axis("0.00001:0.01:log")
 
 
 def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axis]:
-    """Parse `--space`: PATH=VALUES for each option of the cells that is not set.
-
-    Raise `ValueError` for any other text, a repeated path, an invalid learning rate, and an unknown or set
-    option.
-    """
+    """Parse `--space`: PATH=VALUES for each option of the cells that is not set. Raise `ValueError` for any
+    other text, a repeated path, an invalid learning rate, and an unknown or set option."""
     found: dict[str, Axis] = {}
     for text in texts:
         try:
@@ -77,9 +74,8 @@ def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = Fa
 
 
 def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, seed: int) -> Search:
-    """Return a search in which a grid takes `points` values of a range.
-
-    Raise `ValueError` if there is nothing to tune, or too little for Hyperband."""
+    """Return a search in which a grid takes `points` values of a range. Raise `ValueError` if there is
+    nothing to tune, or too little for Hyperband."""
     if not space:
         raise ValueError(f"Nothing can be tuned of {base.variant!r}: give --space, or let the rate vary.")
     if oracle == "grid":

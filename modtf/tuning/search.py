@@ -16,7 +16,7 @@ from modtf.task import science_hash
 from modtf.training.arithmetic import epochs_of
 from modtf.version import __version__
 
-SEARCHES = "searches"  # beside it, the folder of a tuning holds the cells of trials
+SEARCHES = "searches"  # in a tuning's folder; its other folders are the cells of trials
 DEFINITION = "search.json"
 TRIALS = "trials.json"  # the trials' settings, in order
 LEARNING_RATE = "learning_rate"
@@ -93,9 +93,8 @@ class Search:
         write_text(folder / TRIALS, json.dumps(list(settings)))
 
     def settings(self, out: str | Path) -> list[dict[str, Any]]:
-        """Return the settings of the trials in order, none before the search begins.
-
-        Raise `ValueError` if the file is damaged."""
+        """Return the settings of the trials in order, none before the search begins. Raise `ValueError` if
+        the file is damaged."""
         path = self.folder(out) / TRIALS
         try:
             found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
@@ -126,7 +125,6 @@ class Search:
 
 def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:
     """Write grids or random searches to disk. Return the cells of their trials, at most `limit` per search.
-
     Existing trials stay."""
     cells: dict[str, Cell] = {}
     for search in searches:

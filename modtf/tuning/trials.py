@@ -44,9 +44,8 @@ class Trial:
 
 
 def trials_of(search: Search, out: str | Path) -> list[Trial]:
-    """Return the trials of a search, in the order in which they run, for which cells exist.
-
-    Raise `ValueError` if a file cannot be read."""
+    """Return the trials of a search, in the order in which they run, for which cells exist. Raise
+    `ValueError` if a file cannot be read."""
     found = []
     for number, values in enumerate(search.settings(out)):
         cell, is_whole = search.cell_of(values), values.get(EPOCHS, LONGEST) == LONGEST
