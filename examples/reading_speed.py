@@ -1,4 +1,4 @@
-"""Measures the ways to read `modarch_rules`, in examples per second of CPU time.
+"""Measure the ways to read `modarch_rules`, in examples per second of CPU time.
 
 Example:
     python examples/reading_speed.py --name=mlp_regression_r8_task0 --data_dir=data
@@ -19,7 +19,7 @@ BATCH = 256
 def measure(make: Callable[[], Iterable[Any]], examples_each: int, seconds: float) -> tuple[float, float]:
     """Read for about `seconds` of CPU time; return examples per CPU second and per second on the clock."""
     elements: Iterator[Any] = iter(make())
-    next(elements)  # the first one pays for the making
+    next(elements)  # the first element includes the setup
     cpu, wall, count = time.process_time(), time.perf_counter(), 0
     while time.process_time() - cpu < seconds:
         try:

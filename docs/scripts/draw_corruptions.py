@@ -1,8 +1,9 @@
-"""Draws docs/images/corruptions.png, digits under every corruption and under compositions in both orders, and
-what docs/corruptions.md shows of docs/study/corruptions.zip; prints its tables.
+"""Draw docs/images/corruptions.png and the figures of docs/corruptions.md; print its tables.
 
     python docs/scripts/draw_corruptions.py
-"""
+
+corruptions.png shows digits under every corruption, and under compositions in both orders. The rest comes
+from docs/study/corruptions.zip."""
 
 import argparse
 from pathlib import Path

@@ -4,7 +4,7 @@
     modtf sweep --study=factors_cosine --out=studies/factors_cosine
     python docs/scripts/draw_cosine.py
 
-Reads docs/study/factors_cosine.zip, factors_cosine_tuning.zip, and for the constant rates factors.zip.
+It reads docs/study/factors_cosine.zip, factors_cosine_tuning.zip, and for the constant rates factors.zip.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Draw the cross of trained and asked routing on top of docs/misrouting.md, and print its table.
+"""Draw the figure on top of docs/misrouting.md, trained against evaluated routing, and print its table.
 
     python docs/scripts/draw_cross.py
 
-Reads misrouting.zip of docs/study, and misrouting_crossed.csv, which evaluate_misrouting.py writes.
+It reads docs/study/misrouting.zip, and misrouting_crossed.csv, which evaluate_misrouting.py writes.
 """
 
 from collections.abc import Mapping
@@ -40,11 +40,11 @@ def read() -> modtf.Study:
 
 
 def cross(study: modtf.Study) -> pd.DataFrame:
-    """Return what modules cost, trained by the rules or with a tenth sampled wrong, and asked either way.
+    """Return the cost of modules, each trained and evaluated with or without a tenth sampled wrong.
 
     Returns:
-        kind, distribution, trained, asked, and mean, low, high: the loss or error as a multiple of that of
-        modules trained and asked by the rules, on the same tasks, of the last weights.
+        kind, distribution, trained, asked (the evaluated routing), and mean, low, high: the loss or error at
+        the last weights, as a multiple of perfect routing in training and evaluation on the same tasks.
     """
     found = []
     for part in study.at("last").by_kind:

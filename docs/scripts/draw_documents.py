@@ -2,8 +2,8 @@
 
     python docs/scripts/draw_documents.py
 
-A router of 16 experts, top-2, that knows nothing of labels: every document of 40 tokens has a taste of its
-own, and a label from eight that is dealt at random. The adjusted mutual information should be around 0.
+The router has 16 experts, top-2, and no information about labels. Every document of 40 tokens has its own
+random preference and one of eight random labels. The adjusted mutual information should be around 0.
 """
 
 from pathlib import Path

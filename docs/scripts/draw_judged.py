@@ -1,6 +1,6 @@
-"""Draws which measures track specialisation, for docs/measures.md: `python docs/scripts/draw_judged.py`.
+"""Draw which measures track specialisation, for docs/measures.md: `python docs/scripts/draw_judged.py`.
 
-Reads docs/study/factors.zip, writes docs/images/measures_judged.png, and prints the table.
+It reads docs/study/factors.zip, writes docs/images/measures_judged.png, and prints the table.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Make the output, the picture and the table of docs/measure.md: `python docs/scripts/draw_measure.py`.
 
-Six layers of 16 experts, top-2, route 200 documents of 100 tokens from four domains. Documents differ,
-whatever their domain. The deeper the layer, the more its experts depend on the domain; layer 0 does not.
+Six layers of 16 experts, top-2, route 200 documents of 100 tokens from four domains. Each document has its
+own preferences. The deeper the layer, the more its experts depend on the domain; layer 0 does not.
 """
 
 import sys
@@ -17,7 +17,7 @@ from modtf.routing import Names, report_text, write_routing_report
 
 LAYERS, EXPERTS, DOCUMENTS, LENGTH = 6, 16, 200, 100
 DOMAINS = ("code", "law", "news", "verse")
-ROUTERS = 30  # that know nothing, for the table
+ROUTERS = 30  # routers without information about labels, for the table
 Ints, Array = NDArray[np.int64], NDArray[np.float64]
 IMAGE = Path(__file__).parents[1] / "images" / "measure_layers.png"
 

@@ -1,6 +1,6 @@
-"""Draws what the values of the measures look like: `python docs/scripts/draw_measures.py`.
+"""Draw examples of the values of the measures: `python docs/scripts/draw_measures.py`.
 
-Writes docs/images/measures.png and docs/images/measures_other_sizes.png, and prints the tables of
+It writes docs/images/measures.png and docs/images/measures_other_sizes.png, and prints the tables of
 docs/measures.md.
 """
 

@@ -1,6 +1,6 @@
-"""Draw what docs/misrouting.md shows of docs/study/misrouting.zip, and print its tables.
+"""Draw the figures of docs/misrouting.md from docs/study/misrouting.zip, and print its tables.
 
-The cross on top of the page is drawn by draw_cross.py; draw_prices.py makes its table of trained routers.
+draw_cross.py draws the figure on top of the page; draw_prices.py makes its table of trained routers.
 
     modtf sweep --study=misrouting --out=studies/misrouting
     modtf report --results=studies/misrouting --archive=docs/study/misrouting.zip
@@ -95,8 +95,9 @@ def _number(row: pd.Series) -> str:
 
 
 def crossed(study: modtf.Study) -> str:
-    """Models trained under one routing, evaluated under another: loss in and out of distribution as multiples
-    of what they have under their own, in Markdown."""
+    """Return the effect of evaluating models under another routing than their own, in Markdown.
+
+    Loss in and out of distribution, as multiples of the loss under their own routing."""
     asked, rows = pd.read_csv(CROSSED), []
     own = pd.concat([with_doses(part) for part in study.at("last").by_kind])
     own["cell"] = own["folder"].astype(str).str.rsplit("-").str[-1]

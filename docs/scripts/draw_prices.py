@@ -1,8 +1,8 @@
-"""Print how well measures of a matrix rank what it costs, and how prices hang on the learning rate.
+"""Print how well measures of a matrix rank its cost, and how costs depend on the learning rate.
 
     python docs/scripts/draw_prices.py
 
-Both are tables of docs/misrouting.md. The matrices are those that routers of docs/study/factors.zip reached.
+Both are tables of docs/misrouting.md. The matrices are the final ones of routers in docs/study/factors.zip.
 """
 
 from collections.abc import Mapping
@@ -30,9 +30,9 @@ def read() -> modtf.Study:
 
 
 def ranks(study: modtf.Study) -> str:
-    """Return how well measures of a matrix rank the prices of the matrices that routers reached, in Markdown.
+    """Return how well measures of the final routing matrices rank their costs, in Markdown.
 
-    Rank correlations of Spearman within each task, over the paired runs of its routers; means over ten tasks.
+    Spearman's rank correlation within each task, over the paired runs of its routers; mean over ten tasks.
     """
     rows = []
     for part in study.by_kind:

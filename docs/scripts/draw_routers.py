@@ -1,4 +1,4 @@
-"""Draws what docs/routers_results.md shows of docs/study/factors.zip, and prints its tables.
+"""Draw the figures of docs/routers_results.md from docs/study/factors.zip, and print its tables.
 
 modtf sweep --study=factors --out=studies/factors
 modtf sweep --study=factors_twins --out=studies/factors
@@ -29,7 +29,7 @@ from modtf.studies import load_study
 
 DOCS = Path(__file__).parents[1]
 MISROUTING = DOCS / "study" / "misrouting.zip"
-MARGINS = {"collapse_avg": 0.05, "alignment": 0.05}  # of equivalence
+MARGINS = {"collapse_avg": 0.05, "alignment": 0.05}  # margins of equivalence
 SHOWN = (0, 1_250, 6_250, 12_500, 25_000)  # steps
 CHOICES = {"8": "dense", "2": "top-2", "1": "top-1"}
 BALANCES = {"none": "", "auxiliary": ", penalty", "bias": ", bias"}
@@ -160,14 +160,13 @@ def _with_twins(part: modtf.Study) -> dict[str, str]:
 
 
 def started(part: modtf.Study, measure: str, form: str, *, ends: bool = False) -> str:
-    """Return the course of a warm start by the rules, and by chance:
+    """Return the course of warm starts from the oracle's and from random routing, in Markdown.
 
-    a measure during training, and, if `ends`, performance at its end as a multiple of that without a start,
-    in Markdown.
+    The course is a measure during training. `ends` adds the final performance as a multiple of no warm start.
     """
     rows, history = named(part.results), named(part.history)
     history = history[(history["measure"] == measure) & (history["condition"] == IID)]
-    begin = history.groupby("variant", observed=True)["step"].transform("min")  # a start has steps of its own
+    begin = history.groupby("variant", observed=True)["step"].transform("min")  # omit warm-start steps
     history = history.assign(step=history["step"] - begin)
     performance = performance_rows(rows)
     lines = []

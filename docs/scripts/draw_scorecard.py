@@ -1,10 +1,10 @@
-"""Draws what docs/scorecard.md shows, and prints its tables; given the folders of the studies, first writes
-the reference rows that the package ships.
+"""Draw the figures of docs/scorecard.md, and print its tables.
 
     modtf sweep --study=scorecard --out=studies/scorecard
     modtf sweep --study=scorecard_smoke --out=studies/scorecard_smoke
     python docs/scripts/draw_scorecard.py studies/scorecard studies/scorecard_smoke
-"""
+
+Given the folders of the studies, it first writes the reference results of the package."""
 
 import sys
 from pathlib import Path

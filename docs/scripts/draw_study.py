@@ -1,6 +1,6 @@
-"""Draws the study of docs/study.md from its results alone: `python docs/scripts/draw_study.py`.
+"""Draw the figures of docs/study.md from its results alone: `python docs/scripts/draw_study.py`.
 
-Reads docs/study/first.zip, writes docs/images/study_*.png, and prints the tables of docs/study.md.
+It reads docs/study/first.zip, writes docs/images/study_*.png, and prints the tables of docs/study.md.
 """
 
 from pathlib import Path
@@ -38,7 +38,7 @@ PICTURES = (
     "performance_vs_num_rules",
     "collapse_and_specialisation_vs_num_rules",
 )
-NUM_RULES = 8  # which all kinds were run with
+NUM_RULES = 8  # the R that all task types were run with
 INFORMED = ("modular_op", "gt_modular")
 LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**", DEPENDS: "differs"}
 
@@ -49,11 +49,10 @@ def read() -> modtf.Study:
 
 
 def verdicts(study: modtf.Study) -> str:
-    """Return a row per claim and a column per task type, in Markdown:
+    """Return a table of verdicts in Markdown: a row per claim and a column per task type.
 
-    the word, behind "undecided" how many fresh tasks would decide it; the verdicts at all checkpoints; both
-    false-discovery rates.
-    """
+    A cell holds the verdict, for "undecided" the number of fresh tasks that would decide it, the verdicts at
+    all checkpoints, and both false discovery rates."""
     judged = judge(study)
     judged["word"] = [_word(row) for row in judged.itertuples()]
     kinds = list(judged["kind"].unique())
@@ -135,7 +134,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
     """Write the pictures of the pages."""
-    # of several the one by kind
+    # of a figure's several pictures, the last is the one by task type
     return write_pngs({f"study_{name}": study.figure(name)[-1] for name in PICTURES}, folder)
 
 

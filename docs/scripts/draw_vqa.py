@@ -1,9 +1,9 @@
-"""Draws docs/images/vqa_samples.png, training examples of every question, and what docs/vqa.md shows of
-docs/study/vqa.zip; prints its tables.
+"""Draw docs/images/vqa_samples.png and the figures of docs/vqa.md; print its tables.
 
-    modtf report --results=studies/vqa_quick --archive=docs/study/vqa.zip    # of the cells that are finished
+    modtf report --results=studies/vqa_quick --archive=docs/study/vqa.zip    # of the finished cells
     python docs/scripts/draw_vqa.py
-"""
+
+vqa_samples.png shows training examples of every question. The rest comes from docs/study/vqa.zip."""
 
 from pathlib import Path
 

@@ -2,9 +2,9 @@
 
     python docs/scripts/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
 
-A model trained under a drawn routing is evaluated with the rows that it was drawn from and with the rules
-themselves, the one trained under the rules with every other routing of its kind. Needs the folder, which has
-the weights; cells that the table holds already are left as they are.
+A model trained with sampled routing is evaluated with the matrix that was sampled from, and with perfect
+routing. The model trained with perfect routing is evaluated with every other routing of its task type. The
+script needs the study's folder for the weights. It skips cells that the table already holds.
 """
 
 import argparse
@@ -39,15 +39,15 @@ def asked(cell: Cell) -> list[dict[str, Any]]:
 
 
 def crossed(cell: Cell, folder: Path) -> pd.DataFrame:
-    """Return a row for every routing, member, measure of performance and condition, of the last weights.
+    """Return a row for every routing, member, measure of performance and condition, at the last weights.
 
     Returns:
-        cell, setting, trained_ and asked_ matrix, amount and hard, data_seed, seed, measure (with its
-        condition: "loss", "loss_scale2", ...), value.
+        cell, setting, matrix, amount and hard in training (trained_) and in evaluation (asked_), data_seed,
+        seed, measure (with its condition: "loss", "loss_scale2", ...), value.
     """
     trained, rows = {**RULES, **cell.router}, []
     model = modtf.load_model(folder / "last.keras")
-    few = {"tokens": 1000, "draws": 1, "tokens_per_draw": 1}  # performance is asked
+    few = {"tokens": 1000, "draws": 1, "tokens_per_draw": 1}  # only performance is needed
     conditions = (FAMILIES[cell.task.arch].headline,)
     sizes = replace(cell.protocol.evaluation, conditions=conditions, **few)
     for routing in asked(cell):

@@ -13,7 +13,7 @@ def markdown_of(notebook: dict[str, Any], name: str) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    from mkdocs.structure.files import File  # of the extra docs
+    from mkdocs.structure.files import File  # an optional dependency, in the docs extra
 
     for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
         content = markdown_of(json.loads(file.content_string), file.src_uri)

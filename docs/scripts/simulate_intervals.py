@@ -1,8 +1,8 @@
-"""Simulate how often intervals are right with 3, 5 and 10 tasks: `python docs/scripts/simulate_intervals.py`.
+"""Simulate how often intervals of 3, 5 and 10 tasks are right: `python docs/scripts/simulate_intervals.py`.
 
-Prints the table of docs/statistics.md, in minutes. A task's value is drawn from one of `SHAPES`, of mean 0
-and standard deviation 1; each of its seeds adds noise of half that. A claim that the mean is above 0 is then
-false by a hair: an interval above 0 supports it falsely, which 2.5% of studies should do.
+It prints the table of docs/statistics.md within minutes. A task's value is drawn from one of `SHAPES`, with
+mean 0 and standard deviation 1; each of its seeds adds noise of half that. A claim that the mean is above 0
+is then just false. An interval above 0 supports it wrongly, which 2.5% of studies should do.
 """
 
 import numpy as np
@@ -66,7 +66,7 @@ def rates(num_studies, resamples):
             effects = draw(rng, (num_studies, tasks, 1))
             values = effects + rng.standard_normal((num_studies, tasks, NUM_SEEDS * NUM_RULES)) / 2
             one_r = values[:, :, :NUM_SEEDS]
-            overcounted = values.reshape(num_studies, tasks * NUM_RULES, NUM_SEEDS)  # R as tasks
+            overcounted = values.reshape(num_studies, tasks * NUM_RULES, NUM_SEEDS)  # counts each R as a task
             for name, method, sample in (
                 ("percentile bootstrap, R as tasks", percentile, overcounted),
                 ("percentile bootstrap", percentile, one_r),

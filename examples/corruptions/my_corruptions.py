@@ -13,7 +13,7 @@ from modtf.families.orders import RULES, padded
 from modtf.models import ModularModel
 from modtf.variants import Variant
 
-SO = len(RULES)  # the number of the corruption
+SO = len(RULES)  # the index of the new corruption
 
 
 class Solarised(Corruptions):

@@ -1,8 +1,8 @@
-"""An experiment of one's own with images, in one file: `modtf run --plugin=images.py --arch=glyphs`.
+"""Your own experiment with images, in one file: `modtf run --plugin=images.py --arch=glyphs`.
 
-A glyph of 8 x 8 pixels is seen through a filter, and a question is asked of it. Both are calls of modules:
-the first (place "encoder") has the filter as its rule, the second ("answer") the question. Do the modules
-find filters and questions?
+A glyph of 8 x 8 pixels is seen through a filter, and a question is asked about it. Modules process both: the
+rule of the first routed layer ("encoder") is the filter, the rule of the second ("answer") is the question.
+Do the modules specialise in filters and questions?
 """
 
 from dataclasses import replace
@@ -111,7 +111,7 @@ class GlyphFamily(modtf.Family):
         evaluation = Evaluation(batches=4, batch_size=100, tokens=2_000, draws=5, tokens_per_draw=400)
         return Preset(6, 8, 2, 1, Protocol(training, evaluation))
 
-    published = quick  # nothing is
+    published = quick  # there is no published protocol
 
 
 @modtf.register_architecture("glyph_network")

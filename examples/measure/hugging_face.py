@@ -1,7 +1,7 @@
-"""A small mixture of Hugging Face's, trained on text with known rules: do its experts find them?
+"""Train a small Hugging Face mixture of experts on text with known rules: do its experts find them?
 
-Each token belongs to one of four rules, which says what follows: with nine chances in ten a fixed token for
-each. Nobody tells the model which tokens share a rule. `pip install 'modtf[hf]'`; two minutes on two cores.
+Each token belongs to one of four rules. The rule determines the next token: with probability 0.9 a fixed one.
+The model does not see which tokens share a rule. `pip install 'modtf[hf]'`; two minutes on two cores.
 
     python examples/measure/hugging_face.py
 """
@@ -16,7 +16,7 @@ from transformers import MixtralConfig, MixtralForCausalLM
 import modtf
 from modtf.routing import Routing, report_text, write_routing_report
 
-RULES, WORDS, LENGTH, STEPS = 4, 8, 32, 600  # words of a rule; tokens of a document
+RULES, WORDS, LENGTH, STEPS = 4, 8, 32, 600  # WORDS per rule, LENGTH tokens per document
 FOLLOWS = torch.randperm(RULES * WORDS, generator=torch.Generator().manual_seed(1))
 
 
@@ -26,7 +26,7 @@ def text(documents: int, seed: int) -> torch.Tensor:
     tokens = torch.randint(RULES * WORDS, [documents, LENGTH], generator=generator)
     free = torch.rand([documents, LENGTH], generator=generator) < 0.1
     for n in range(1, LENGTH):
-        shift = tokens[:, n - 1] // WORDS  # a rule moves its words by as many places
+        shift = tokens[:, n - 1] // WORDS  # the index of the rule: each rule shifts by its own amount
         ruled = FOLLOWS[(tokens[:, n - 1] + shift) % (RULES * WORDS)]
         tokens[:, n] = torch.where(free[:, n], tokens[:, n], ruled)
     return tokens

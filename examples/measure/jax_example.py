@@ -45,7 +45,7 @@ x, task, target = batch(jax.random.key(4))
 print(f"loss {loss(start, x, task, target):.3f} before training, {loss(trained, x, task, target):.4f} after")
 layers = modtf.measure_activations(
     np.asarray(jnp.stack([gates(p, task) for p in (start, trained)])), np.asarray(task),
-    documents=np.arange(BATCH),  # each token stands for itself
+    documents=np.arange(BATCH),  # tokens are independent
 )  # fmt: skip
 for name, layer in zip(("before", "after"), layers, strict=True):
     alignment = layer.mass.values["alignment"].value

@@ -1,7 +1,7 @@
-"""A language model of two mixtures of experts, on text that comes with Python: do its experts specialise?
+"""Train a language model with two mixtures of experts on text that comes with Python: do experts specialise?
 
-Trains some seconds on a CPU. The same gates are measured twice: by the class of the token, a character, and
-by the domain of the text that it stands in.
+Training takes seconds on a CPU. The same gates are measured twice: by the class of the token (a character),
+and by the domain of its text.
 """
 
 import inspect
@@ -49,7 +49,7 @@ keras.utils.set_random_seed(0)
 text = "".join(words[:LETTERS] for words in DOMAINS.values())
 domains = np.repeat(np.arange(len(DOMAINS)), [min(len(words), LETTERS) for words in DOMAINS.values()])
 vocabulary, tokens = np.unique(np.array(list(text)), return_inverse=True)
-contexts = np.lib.stride_tricks.sliding_window_view(tokens, CONTEXT)[:-1]  # the next token is the target
+contexts = np.lib.stride_tricks.sliding_window_view(tokens, CONTEXT)[:-1]  # the last has no next token
 
 inputs = keras.Input((CONTEXT,), dtype="int32")
 x = keras.layers.Flatten()(keras.layers.Embedding(len(vocabulary), 16)(inputs))
@@ -65,7 +65,7 @@ print("nats a character, by epoch:", " ".join(f"{loss:.2f}" for loss in history[
 gates = np.concatenate(
     [router.predict_on_batch(contexts[i : i + 4096]) for i in range(0, len(contexts), 4096)], axis=1
 )
-last = slice(CONTEXT - 1, -1)  # the token that goes through the experts is the last of its context
+last = slice(CONTEXT - 1, -1)  # experts process the last token of each context
 documents = np.arange(len(tokens))[last] // DOCUMENT
 classes = np.array([token_class(letter) for letter in text])[last]
 for what, labels, names in (("class", classes, CLASSES), ("domain", domains[last], list(DOMAINS))):

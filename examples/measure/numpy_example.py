@@ -9,12 +9,12 @@ TOKENS, EXPERTS, LABELS = 20_000, 8, 6
 
 generator = np.random.default_rng(0)
 labels = generator.integers(LABELS, size=TOKENS)
-preference = 4.0 * np.eye(LABELS, EXPERTS)  # expert m likes label m
-preference[5, 6] = 4.0  # and so does expert 6 the label of expert 5
+preference = 4.0 * np.eye(LABELS, EXPERTS)  # expert m prefers label m
+preference[5, 6] = 4.0  # expert 6 shares the label of expert 5
 preference[:, 7], preference[0, 7] = -6.0, -2.0
 logits = preference[labels] + generator.normal(size=(TOKENS, EXPERTS))
 
-documents = np.arange(TOKENS)  # each token stands for itself
+documents = np.arange(TOKENS)  # tokens are independent
 layers = modtf.measure_activations(logits, labels, documents=documents, from_logits=True, top_k=2)
 print(report_text(layers))
 for row in layers[0].module_rows():

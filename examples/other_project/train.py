@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow_datasets as tfds
 
-import modtf  # makes "modarch_rules" known to tfds
+import modtf  # registers "modarch_rules" with tfds
 
 
 def build_model(num_rules: int) -> keras.Model:
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=600)
     options = parser.parse_args()
 
-    # "train" is endless and needs nothing on disk; the other splits are prepared on first use
+    # "train" is endless and needs no disk; the other splits are prepared on first use
     read = {"data_dir": options.data_dir, "batch_size": 256, "as_supervised": True}
     train = tfds.load(options.name, split="train", download=False, **read)
     (test, scaled), info = tfds.load(options.name, split=["test", "test_scale2"], with_info=True, **read)

@@ -33,7 +33,7 @@ class MyFamily(modtf.Family):
     def quick(self, task):
         return presets.quick_preset(num_rules=4, tasks=2, seeds=2, steps=2_000, learning_rate=1e-3)
 
-    published = quick  # nothing is
+    published = quick  # there is no published protocol
 
 
 @modtf.register_architecture("my_network")
@@ -52,7 +52,7 @@ class MyNetwork(ModularModel):
 
 
 @modtf.register_router("my_router")
-class MyRouter(Router):  # modules score themselves, two for every rule; to use them unevenly has a price
+class MyRouter(Router):  # two modules per rule score themselves; a penalty keeps their load even
     needs_scores, penalty_name, tunable = True, "unevenness", ("strength=0.01:1:log",)
 
     def __init__(self, setup, *, modules=None, strength=0.1):
