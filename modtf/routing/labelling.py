@@ -12,13 +12,13 @@ from modtf.routing.measuring.checks import Ints, check_labels
 from modtf.routing.reading import Counted, Sent
 
 TOKEN = "tokens"
-FREQUENT = 999  # tokens that are labels of their own
+FREQUENT = 999  # each of this many most frequent tokens gets its own label
 FACTORS = (("token", TOKEN), ("position", "positions"), ("label", "labels"))
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Labels, documents or another numbering of tokens `[tokens]`, and the names that they came with."""
+    """Labels, documents or another numbering of tokens `[tokens]`, and their names, if they have any."""
 
     numbers: Ints
     names: tuple[str, ...] | None
@@ -27,7 +27,7 @@ class Classes:
 def documents_of(
     arrays: Arrays, name: str | None, activations: NDArray[Any] | Sent | Counted
 ) -> Classes | None:
-    """Return the document of every token, or None if the file does not say, or has no tokens."""
+    """Return the document of every token, or None if the file has no documents or no tokens."""
     if isinstance(activations, Counted):
         return None
     num_tokens = activations.shape[1]
@@ -38,14 +38,14 @@ def documents_of(
 def labels_and_factors(
     arrays: Arrays, name: str, names: str | None, num_tokens: int, documents: Classes | None
 ) -> tuple[Classes | None, dict[str, Ints]]:
-    """Return the labels of tokens, or None if there are none, and what is known of token, position, label."""
+    """Return the labels of tokens, or None, and the known factors: "token", "position" and "label"."""
     factors = factors_of(arrays, num_tokens, documents)
     if name == "labels" and name not in arrays:
         if TOKEN not in arrays:
             return None, factors
         name = TOKEN
     classes = numbered(arrays.named(name), num_tokens, "labels", documents)
-    if name not in arrays:  # of a file of its own
+    if name not in arrays:  # the labels come from a separate file
         factors["label"] = classes.numbers
     if name == TOKEN:
         return frequent_tokens(classes, as_names(arrays.get("token_names"))), factors
@@ -54,7 +54,7 @@ def labels_and_factors(
 
 
 def numbered(values: NDArray[Any], num_tokens: int, what: str, documents: Classes | None) -> Classes:
-    """Return labels or documents as integers, and the names that they were given as."""
+    """Return labels or documents as integers, with their names if they are text."""
     if values.ndim == 1 and len(values) != num_tokens:
         values = _spread(values, num_tokens, what, documents)
     if values.dtype.kind not in "US":
@@ -64,7 +64,7 @@ def numbered(values: NDArray[Any], num_tokens: int, what: str, documents: Classe
 
 
 def _spread(values: NDArray[Any], num_tokens: int, what: str, documents: Classes | None) -> NDArray[Any]:
-    """Return labels of tokens from labels of documents; `ValueError` if they are of neither."""
+    """Return labels of tokens from labels of documents; `ValueError` if the number fits neither."""
     num_documents = 0 if documents is None else int(documents.numbers.max()) + 1
     more = len(values) - num_tokens
     if documents is not None and len(values) == num_documents:
@@ -83,7 +83,7 @@ def _spread(values: NDArray[Any], num_tokens: int, what: str, documents: Classes
 
 
 def factors_of(arrays: Arrays, num_tokens: int, documents: Classes | None) -> dict[str, Ints]:
-    """Return what the file knows of token, position and label."""
+    """Return the arrays of the file for the factors "token", "position" and "label"."""
     return {
         factor: numbered(arrays[name], num_tokens, name, documents if name == "labels" else None).numbers
         for factor, name in FACTORS
@@ -92,7 +92,7 @@ def factors_of(arrays: Arrays, num_tokens: int, documents: Classes | None) -> di
 
 
 def frequent_tokens(tokens: Classes, words: Sequence[str] | None) -> Classes:
-    """Return tokens numbered by how frequent they are, the rare ones as one."""
+    """Return tokens numbered by frequency; all rare tokens share the last number."""
     words = tokens.names or words
     ids, place, counts = np.unique(tokens.numbers, return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:FREQUENT]
@@ -105,7 +105,7 @@ def frequent_tokens(tokens: Classes, words: Sequence[str] | None) -> Classes:
 def names_of_labels(
     arrays: Arrays, classes: Classes, name: str | None, is_usual: bool
 ) -> tuple[str, ...] | None:
-    """Return the names of labels. The array "label_names" is that of the usual labels only."""
+    """Return the names of labels. The array "label_names" belongs to the array "labels" only."""
     names = as_names(arrays.optional("label_names", name)) if is_usual or name is not None else None
     if classes.names is not None and names is not None:
         raise ValueError("labels are names themselves; leave out label_names, or number the labels.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Names:
-    """The names of labels and layers for readers; None: their numbers."""
+    """The names of labels and layers for readers. None means that their numbers are shown."""
 
     labels: Sequence[str] | None = None
     layers: Sequence[str] | None = None

@@ -14,13 +14,13 @@ from modtf.routing.measuring import Experts
 from modtf.routing.measuring.checks import BFLOAT16
 from modtf.routing.measuring.experts import MOST_EXPERTS
 
-ARRAYS = ("npz", "npy", "safetensors", "mapping")  # formats whose axes anyone may have chosen
+ARRAYS = ("npz", "npy", "safetensors", "mapping")  # formats with user-defined axes, which may be swapped
 SHAPES = "expected [tokens, {last}] or [layers, tokens, {last}]"
 
 
 @dataclass(frozen=True)
 class Sent:
-    """Where tokens were sent: see `Experts`."""
+    """The experts of tokens and their weights; see `Experts`."""
 
     experts: NDArray[Any]
     num_experts: int
@@ -29,7 +29,7 @@ class Sent:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """[layers, tokens, E]"""
+        """The shape [layers, tokens, E]."""
         return (*self.experts.shape[:2], self.num_experts)
 
     def __getitem__(self, part: tuple[slice, slice]) -> Experts:
@@ -39,18 +39,18 @@ class Sent:
 
 @dataclass(frozen=True)
 class Counted:
-    """How often the tokens of each document chose each expert `[documents, layers, experts]`.
+    """How often the tokens of each document chose each expert, `[documents, layers, experts]`.
 
-    Measures of load and of labels, and their chance levels, need no more. Co-activation, repetition, caches,
-    comparisons and what routing follows need tokens.
+    Counts are enough for the measures of load and of labels, and for their chance levels. Single tokens are
+    needed for co-activation, repetition, caches, comparisons and `measure_factors`.
     """
 
     counts: NDArray[np.int64]
-    top_k: int | None  # how many experts a token is sent to, if that is known
+    top_k: int | None  # the number of experts per token, if it is known
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """[layers, documents, E]"""
+        """The shape [layers, documents, E]."""
         return (self.counts.shape[1], self.counts.shape[0], self.counts.shape[2])
 
 
@@ -58,7 +58,7 @@ def routed(
     arrays: Arrays, activations: str, experts: str | None, weights: str | None, num_experts: int | None,
     shared: Sequence[int],
 ) -> NDArray[Any] | Sent | Counted:  # fmt: skip
-    """Return gates, logits, experts or counts: what is asked for, or what there is, in this order."""
+    """Return the array that is asked for, or else the first that exists of gates, experts and counts."""
     if experts is None and activations not in arrays:
         if "experts" in arrays:
             experts = "experts"
@@ -70,7 +70,7 @@ def routed(
 
 
 def counted(arrays: Arrays, shared: Sequence[int]) -> Counted:
-    """Return counts `[documents, layers, experts]`; `[layers, experts]` are those of one document."""
+    """Return counts `[documents, layers, experts]`; an array `[layers, experts]` is read as one document."""
     values = arrays["counts"]
     counts = whole_number(values[np.newaxis] if values.ndim == 2 else values, f"{arrays.source}")
     if counts.ndim != 3 or 0 in counts.shape:
@@ -132,7 +132,7 @@ def sent(
         None if mass is None else by_layer(arrays, weights or "weights", mass, "k"),
         tuple(shared),
     )
-    found[:, :0]  # refuses other types and shapes
+    found[:, :0]  # raises an error for other types and shapes
     layers, tokens, k = found.experts.shape
     if k > found.num_experts or (arrays.format in ARRAYS and tokens < layers):
         raise ValueError(
@@ -151,7 +151,7 @@ def one_integer(name: str, values: NDArray[Any]) -> int:
 
 
 def by_layer(arrays: Arrays, name: str, values: NDArray[Any], last: str) -> NDArray[Any]:
-    """Return the array as `[layers, tokens, ...]`; `ValueError` on another shape, or without tokens."""
+    """Return the array as `[layers, tokens, ...]`; `ValueError` if the shape differs or has no tokens."""
     if values.ndim not in (2, 3) or 0 in (values.shape[0], values.shape[-1]):
         raise ValueError(
             f"The array {name!r} of {arrays.source} has shape {values.shape}; {SHAPES.format(last=last)}. "

@@ -1,4 +1,4 @@
-"""The routing of a router's tokens, as its user saved it: gates, logits, or the experts of every token."""
+"""The saved routing of tokens: gates, logits, experts of every token, or counts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from modtf.routing.measuring.checks import Ints, from_bfloat16
 from modtf.routing.names import Names
 from modtf.routing.reading import Counted, Sent
 
-CHUNK = 2**16  # tokens between two steps of a progress bar
+CHUNK = 2**16  # tokens per step of a progress bar
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Routing:
     """The routing of tokens, with their labels, documents and names.
 
     Attributes:
-        activations: gates or logits `[layers, tokens, M]`, or the experts of tokens, or counts of these.
-        labels: the label of every token `[tokens]`, of counts that of every document `[documents]`; None if
+        activations: gates or logits `[layers, tokens, M]`, the experts of tokens, or counts of experts.
+        labels: the label of every token `[tokens]`, or for counts of every document `[documents]`; None if
             the file has neither labels nor tokens.
         documents: the document of every token `[tokens]`, or None.
         names: the names of labels and layers.
-        factors: what the file knows of "token", "position" and "label", `[tokens]` each.
-        words: the words of tokens, by their numbers, or None.
+        factors: the arrays `[tokens]` that the file has for "token", "position" and "label".
+        words: the texts of tokens, indexed by token id, or None.
 
     Example:
         >>> routing = modtf.read_routing("x.npz")  # doctest: +SKIP
@@ -59,28 +59,28 @@ class Routing:
         format: str | None = None,
         top_k: int | None = None,
     ) -> "Routing":
-        """Read all but the activations, and check the shapes of these.
+        """Read everything except the activations, of which only the shapes are checked.
 
         Args:
             path: a file or folder of any format, or an object in memory; see `Arrays`.
             activations: the name of the array of gates or logits, `[tokens, M]` or `[layers, tokens, M]`.
-            labels: integers from 0, or names, `[tokens]`, or `[documents]` if there are documents: the name
-                of an array, or an .npy file. If the file has no labels, its "tokens" are taken, of which the
-                most frequent are told apart. If it has none of these either, there are no labels.
-            documents: integers from 0 or names, `[tokens]`; None: the array "documents", if there is one.
-            label_names: names, in the order of the numbers of labels; None: the array "label_names", if
-                there is one and no array "labels" besides those that are taken.
-            layer_names: one name for each layer; None as above.
+            labels: the name of an array, or an .npy file, with integers from 0, or names, `[tokens]`, or
+                `[documents]` if there are documents. If the file has no labels, its "tokens" are the labels;
+                only the most frequent tokens are distinguished. Without tokens there are no labels.
+            documents: integers from 0 or names, `[tokens]`; None: the array "documents", if it exists.
+            label_names: names in the order of the labels' numbers; None: the array "label_names", if it
+                exists and belongs to the chosen labels.
+            layer_names: one name for each layer; None: the array "layer_names", if it exists.
             experts: in place of activations, the experts that tokens were sent to, `[tokens, k]` or
                 `[layers, tokens, k]`; None: the array "experts", if there are no activations.
-            weights: what these weigh; None: the array "weights", if there is one.
-            num_experts: E; None: as the array "num_experts" says.
+            weights: the weights of the experts; None: the array "weights", if it exists.
+            num_experts: E; None: the value of the array "num_experts".
             shared: experts that every token goes to, which are left out.
             format: the name of the format; None: the first that recognises the content.
-            top_k: how many experts a token is sent to, for the formats that do not say so.
+            top_k: the number of experts per token, for formats that do not store it.
 
         Raises:
-            ValueError: if one is missing or does not fit the others.
+            ValueError: if an array is missing or does not fit the others.
         """
         arrays = Arrays(path, format, top_k)
         routed = reading.routed(arrays, activations, experts, weights, num_experts, shared)
@@ -116,7 +116,7 @@ class Routing:
 
         Args:
             from_logits, top_k: as for `measure_activations`.
-            **options: of `ActivationAccumulator.result`: `permutations`, `label_probs`, `confidence`, `seed`.
+            **options: for `ActivationAccumulator.result`, such as `permutations`, `label_probs` and `seed`.
 
         Example:
             >>> import numpy as np
@@ -143,7 +143,7 @@ class Routing:
         return accumulator
 
     def check_label_probs(self, probs: Sequence[float] | str | None) -> None:
-        """Raise `ValueError` unless there is one for each label that occurs, and they sum to 1."""
+        """Raise `ValueError` unless there is one probability per label that occurs, and they sum to 1."""
         if probs is None or isinstance(probs, str):
             return
         num_labels = 0 if self.labels is None else len(np.unique(self.labels))
@@ -156,15 +156,15 @@ class Routing:
 
     @property
     def has_tokens(self) -> bool:
-        """Whether single tokens are known, and not only counts of each document.
+        """Whether single tokens are known, rather than only counts of each document.
 
-        Co-activation, repetition, caches, comparisons and what routing follows need tokens.
+        Co-activation, repetition, caches, comparisons and `measure_factors` need tokens.
         """
         return not isinstance(self.activations, Counted)
 
     @property
     def num_tokens(self) -> int:
-        """The number of tokens; of counts, as many as their choices need."""
+        """The number of tokens; for counts, computed from the number of choices."""
         if isinstance(self.activations, Counted):
             choices = self.activations.counts.sum(axis=2).max(axis=1).sum()
             return int(choices) // (self.activations.top_k or 1)
@@ -176,7 +176,7 @@ class Routing:
         return -(-self.num_tokens // CHUNK)
 
     def chunks(self) -> Iterator[tuple[NDArray[Any] | Experts, Ints | None, Ints | None]]:
-        """Yield (activations, labels or None, documents or None) of some tokens after others."""
+        """Yield (activations, labels or None, documents or None) for consecutive tokens."""
         for start in range(0, self.num_tokens, CHUNK):
             part = slice(start, start + CHUNK)
             labels, ids = (None if one is None else one[part] for one in (self.labels, self.documents))
@@ -187,16 +187,16 @@ def read_routing(path_or_object: Any, format: str | None = None, **names: Any) -
     """Read what a router did: a file or folder of any known format, or an object in memory.
 
     Args:
-        path_or_object: a path; or a dict of arrays, responses of vLLM, router logits, ...: see the table of
-            formats in docs/measure.md.
+        path_or_object: a path; or an object such as a dict of arrays, responses of vLLM or router logits. The
+            table of formats is in docs/measure.md.
         format: the name of the format; None: the first that recognises the content.
-        **names: of `Routing.read`: the names of arrays, `num_experts`, `top_k`, `shared`.
+        **names: arguments of `Routing.read`: the names of arrays, `num_experts`, `top_k`, `shared`.
 
     Returns:
         The routing; `routing.measure()` measures it.
 
     Raises:
-        ValueError: if no format recognises it, it is damaged, or its arrays do not fit each other.
+        ValueError: if no format recognises the content, it is damaged, or its arrays do not fit each other.
 
     Example:
         >>> import numpy as np

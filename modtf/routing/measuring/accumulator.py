@@ -1,4 +1,4 @@
-"""Sums over tokens, chunk by chunk, in memory that does not grow with the number of tokens."""
+"""Sums over tokens, chunk by chunk. The memory does not grow with the number of tokens."""
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
@@ -27,19 +27,19 @@ from modtf.routing.measuring.units import Last, Units
 from modtf.routing.measuring.watch import Watch, left_out
 
 NUM_GROUPS = 32
-SLICE = 2**14  # tokens worked on at a time: with 64 modules their gates take 8 MiB
-MOST_UNITS = 2**12  # documents, and runs, that are kept: the sums of more are normal
-KEPT = 2**24  # numbers for documents, and for runs, that are kept of all layers and modules: 128 MiB a view
+SLICE = 2**14  # tokens processed at a time: with 64 modules their gates take 8 MiB
+MOST_UNITS = 2**12  # limit on the documents, and on the runs, that are kept: sums of more are normal
+KEPT = 2**24  # limit on the numbers kept for all layers, modules and documents (or runs): 128 MiB per view
 
 
 class ActivationAccumulator:
-    """A sum over what a router does with tokens, chunk by chunk; `result()` measures it.
+    """An accumulator of a router's activations, chunk by chunk; `result()` returns the measures.
 
     Args:
         from_logits, top_k, num_groups: as for `measure_activations`; memory grows with the number of groups.
 
     Raises:
-        ValueError: if top_k or num_groups is no positive integer.
+        ValueError: if top_k is not an integer of at least 1, or num_groups of at least 2.
 
     Example:
         >>> seen = ActivationAccumulator()
@@ -56,15 +56,15 @@ class ActivationAccumulator:
         self.from_logits = from_logits
         self.top_k = None if top_k is None else check_integer("top_k", top_k, 1)
         self.num_groups = check_integer("num_groups", num_groups, 2)
-        self.are_chosen = self.are_counts = False  # experts or counts, and no gates
-        self.groups: list[np.ndarray] = []  # of every layer [2, groups, R, M], activations added up
+        self.are_chosen = self.are_counts = False  # whether the chunks are experts or counts, not gates
+        self.groups: list[np.ndarray] = []  # sums of activations, one [2, groups, R, M] per layer
         self.documents: list[Documents] = []
-        self.counts = np.zeros(0, np.int64)  # [R], tokens
-        self.watches: list[Watch] = []  # of every layer
+        self.counts = np.zeros(0, np.int64)  # tokens of each label [R]
+        self.watches: list[Watch] = []  # one per layer
         self.has_labels: bool | None = None
         self.has_documents: bool | None = None
         self.num_documents = 0
-        self.came_back = 0  # documents that went on after others
+        self.came_back = 0  # documents that continue after tokens of other documents
         self._labels, self._ids, self._spans = Numbers("labels"), Numbers("documents"), Numbers("spans")
         self._has_spans: bool | None = None
         self._seen: set[int] = set()  # documents
@@ -82,14 +82,14 @@ class ActivationAccumulator:
 
         Args:
             activations: gates or logits `[tokens, M]` or `[layers, tokens, M]`; or a list of `[tokens, M]`,
-                one a layer, where M differs; or `Experts`.
+                one per layer, if M differs; or `Experts`.
             labels, documents, spans: integers from 0, or names, `[tokens]`; see `measure_activations`. Give
                 each of them for all chunks or for none.
             progress: wraps slices of the chunk while they are read, for example `tqdm`.
 
         Raises:
-            ValueError: if these are not what they should be, or of another size than the chunks before. Part
-                of the chunk may have been added then: start anew.
+            ValueError: if an argument is invalid, or its size differs from the chunks before. Part of the
+                chunk may have been added by then: start with a new accumulator.
         """
         layers = self._layers(activations)
         num_tokens = len(layers[0])
@@ -113,14 +113,14 @@ class ActivationAccumulator:
             self._add(layers, some, before + start, classes[some], *of_tokens)
 
     def update_counts(self, counts: ArrayLike, labels: ArrayLike | None = None) -> None:
-        """Add documents of which only the sums over tokens are known; see `measure_activations`.
+        """Add documents for which only sums over tokens are known; see `measure_activations`.
 
         Args:
-            counts: `[documents, layers, experts]`, or `[documents, experts]` of one layer.
+            counts: `[documents, layers, experts]`, or `[documents, experts]` for one layer.
             labels: integers from 0, or names, `[documents]`.
 
         Raises:
-            ValueError: as `update`.
+            ValueError: as for `update`.
         """
         sums = as_counts(counts)
         number, _, num_modules = sums.shape
@@ -140,7 +140,7 @@ class ActivationAccumulator:
             layer.add_whole(np.stack([some[took]] * 2), classes[took])
 
     def _layers(self, activations: ArrayLike | Experts) -> Sequence[Layer]:
-        """Return the layers of a chunk, each to be read by parts."""
+        """Return the layers of a chunk, which can be read in parts."""
         if isinstance(activations, Experts):
             known = self.top_k if self.groups else self.top_k or activations.top_k
             if self.from_logits or known != activations.top_k:
@@ -152,7 +152,7 @@ class ActivationAccumulator:
         return layers_of(activations, self.from_logits, self.top_k)
 
     def _begin(self, has_labels: bool, has_documents: bool, has_spans: bool) -> None:
-        """Raise `ValueError` unless all chunks come with the same things."""
+        """Raise `ValueError` unless all chunks come with the same arguments."""
         if has_spans and not (has_labels and has_documents):
             raise ValueError(
                 "spans cut documents into runs that keep their label: give labels and documents."
@@ -165,7 +165,7 @@ class ActivationAccumulator:
         self.has_labels, self.has_documents, self._has_spans = now
 
     def _make_room(self, sizes: list[int], num_labels: int) -> None:
-        """Make the sums of the first chunk; add rows for labels that were not seen before."""
+        """Allocate sums for the first chunk; add rows for labels that were not seen before."""
         if not self.groups:
             self.watches = [Watch(number) for number in range(len(sizes))]
             self.groups = [np.zeros((2, self.num_groups, 0, size)) for size in sizes]
@@ -183,7 +183,7 @@ class ActivationAccumulator:
             layer.make_room(num_labels)
 
     def _in_pieces(self, ids: Ints) -> Ints | slice:
-        """Return an order of tokens in which documents are in one piece; count documents seen before."""
+        """Return an order of tokens with contiguous documents; count documents that were seen before."""
         starts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
         found = set(ids[starts].tolist())
         goes_on = self._last[0] if self._last else -1
@@ -195,7 +195,7 @@ class ActivationAccumulator:
         self, layers: Sequence[Layer], some: slice | Ints, first_token: int, labels: Ints,
         documents: Ints | None, spans: Ints | None,
     ) -> None:  # fmt: skip
-        """Add tokens, of every layer, whose documents are in one piece."""
+        """Add tokens to the sums of every layer; the documents are contiguous."""
         if documents is None:
             group = deal(count_within(labels, self.counts), self.num_groups)
             documents = labels
@@ -226,7 +226,7 @@ class ActivationAccumulator:
         """Return the measures of the tokens so far, one entry per layer; arguments as `measure_activations`.
 
         Raises:
-            ValueError: if there was no token yet, or an argument is not valid.
+            ValueError: if no token was added, or an argument is invalid.
         """
         if not self.num_documents:
             raise ValueError("There are no tokens; expected at least one.")
@@ -241,7 +241,7 @@ class ActivationAccumulator:
             how=how_measured(self, label_probs, confidence),
             warnings=tuple(assumed(self)),
         )
-        documents = deepcopy(self.documents)  # tokens may follow
+        documents = deepcopy(self.documents)  # the accumulator stays usable for more tokens
         for layer in documents:
             layer.close()
         out = left_out(self.watches)

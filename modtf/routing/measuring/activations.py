@@ -42,61 +42,62 @@ def measure_activations(
     A label is a token's domain, language or class. Without labels the load is measured: collapse, load
     variation, effective experts, and the routing entropy of all tokens together.
 
-    Everything is measured twice: by gate mass, the probability that modules are given, and by hard
-    assignment, the modules that are chosen (argmax, or the k largest at 1/k each; the first of equals). The
-    two can differ.
+    Everything is measured twice: by gate mass (the probabilities of the modules) and by hard assignment (the
+    chosen modules: argmax, or the k largest at 1/k each; ties go to the first). The two can differ.
 
-    The intervals are those of a jackknife over groups of tokens, given the labels as they occurred. Tokens of
-    one document are alike, so a million tokens may be worth a thousand: say with `documents` which belong
-    together, and they stay in one group. Without it runs of neighbouring tokens of a label do, which helps as
-    long as documents are shorter than a hundredth of their label's tokens. A perfect router has intervals
-    without width: no group of its tokens differs from another. At the other end, where modules know nothing
-    of labels or all modules are used equally, noise has one direction only and no interval is right (see
-    `modtf.routing.measuring.estimates`): look at the chance level there.
+    The intervals come from a jackknife over groups of tokens, with the labels fixed. Tokens of one document
+    are alike, so a million tokens may carry as much information as a thousand. Pass `documents`, and the
+    tokens of a document stay in one group. Otherwise runs of neighbouring tokens of a label stay in one
+    group, which helps as long as documents are shorter than a hundredth of their label's tokens. A perfect
+    router has intervals of width 0, because no group of its tokens differs from another. If modules are
+    independent of labels, or all modules are used equally, noise has only one direction and no interval is
+    right (see `modtf.routing.measuring.estimates`). Look at the chance level in that case.
 
-    The chance level is what permuted labels give: what the measure is if modules know nothing of labels,
-    given as many tokens, labels and modules, and as unequal. Neighbouring tokens are alike whatever modules
-    know. So documents of one label exchange theirs as a whole; in a document of several labels runs of one
-    label do. Without `documents` tokens of one label in a row are taken for one, and a warning says so.
+    The chance level is the measure under permuted labels: its value if modules are independent of labels,
+    with the same numbers and frequencies of tokens, labels and modules. Neighbouring tokens are alike in any
+    case. So documents with one label exchange labels as a whole. In a document with several labels, runs of
+    one label exchange labels. Without `documents`, consecutive tokens of one label count as one document, and
+    a warning says so.
 
     Args:
         activations: one of
-            - gates `[tokens, M]` or `[layers, tokens, M]`, probabilities that sum to 1; all 0 where no module
-              took a token, as it was beyond their capacity: these are counted (`dropped`);
+            - gates `[tokens, M]` or `[layers, tokens, M]`, probabilities that sum to 1; or all 0 for a token
+              that was dropped, because it exceeded the modules' capacity (counted in `dropped`);
             - logits of the same shapes, with `from_logits=True`;
-            - a list of `[tokens, M]`, one a layer, where M differs;
-            - `Experts` (`modtf.routing.measuring`), as `experts` below make them;
+            - a list of `[tokens, M]`, one per layer, if M differs;
+            - `Experts` (`modtf.routing.measuring`), which the argument `experts` below creates;
             - chunks (activations, labels) or (activations, labels, documents), of any lengths, in a list or
-              any iterable: of any number of tokens, in memory that does not grow with it. Labels may be None.
+              any iterable. Memory does not grow with the number of tokens. Labels may be None.
         labels: integers from 0, or names, `[tokens]`; or `[documents]`, if `documents` are their numbers.
         counts: in place of activations: how often the tokens of each document chose each expert, `[documents,
             layers, experts]`, with labels `[documents]`. A token makes `top_k` choices (1 for None). Both
-            views are those of the choices.
+            views are computed from the choices.
         activation_matrix: in place of activations: `[R, M]` or `[layers, R, M]`, rows p(module | label). It
             has no tokens, so there is no interval and no chance level.
-        experts, weights, num_experts, shared: in place of activations: which experts every token was sent to,
-            `[tokens, k]` or `[layers, tokens, k]`, and what these weigh, see `Experts`. A layer in which all
-            tokens have the same row (a placeholder) is left out with a warning.
-        documents: integers or names `[tokens]`: which tokens belong together. They should stand one after the
-            other.
-        spans: the same: runs of one label within documents, such as chat turns, that keep their label when
-            labels are permuted. By default tokens of one label in a row are a run.
+        experts, weights, num_experts, shared: in place of activations: the experts of every token, `[tokens,
+            k]` or `[layers, tokens, k]`, and their weights; see `Experts`. A layer in which all tokens have
+            the same row (a placeholder) is left out with a warning.
+        documents: integers or names `[tokens]`: which tokens belong together. The tokens of a document should
+            be contiguous.
+        spans: integers or names `[tokens]`: runs of one label within documents, such as chat turns. A run
+            keeps one label when labels are permuted. By default consecutive tokens of one label are a run.
         from_logits: whether activations are logits, before the softmax.
-        top_k: the number of modules that a token is sent to. Only these gates count then, renormalised.
-        label_probs: p(label) `[R]`, of the labels that occur; "uniform"; or None, as observed (of a bare
-            matrix: uniform). With observed ones module use is the load that there was.
-        groups: which measures; by default all, the practitioners' diagnostics too.
+        top_k: the number of modules per token. If given, only the k largest gates count, renormalised.
+        label_probs: p(label) `[R]`, for the labels that occur; "uniform"; or None for the observed
+            frequencies (uniform for `activation_matrix`). With these, module use is the observed load.
+        groups: which measures; by default all, including the practitioners' diagnostics.
         permutations: how often labels are permuted; 0 for no chance level.
-        confidence: of the intervals.
-        num_groups: of tokens, for the intervals.
-        seed: of the permutations.
-        progress: wraps the tokens while they are read and the layers while they are measured: `tqdm`, say.
+        confidence: the confidence level of the intervals.
+        num_groups: the number of groups of tokens, for the intervals.
+        seed: the seed of the permutations.
+        progress: wraps the tokens while they are read and the layers while they are measured, as `tqdm` does.
 
     Returns:
-        One `LayerMeasures` per layer; `to_rows()` of it gives one dict per measure, `module_rows()` one per
-        module. Besides the measures there is `adjusted_mutual_information`, the share of what modules could
-        tell of labels beyond chance (see `modtf.routing.measuring.estimates.estimates`). The warnings of a
-        layer name the modules with too few tokens to judge: fewer than 5 for each label.
+        One `LayerMeasures` per layer. Its `to_rows()` gives one dict per measure, `module_rows()` one per
+        module. `adjusted_mutual_information` is added to the measures: the share of the possible information
+        about labels that modules carry, corrected for chance (see
+        `modtf.routing.measuring.estimates.estimates`). The warnings of a layer name the modules with too few
+        tokens to judge: fewer than 5 for each label.
 
     Raises:
         ValueError: if an argument is invalid; the message says which, what was expected and how to fix it.
@@ -162,7 +163,7 @@ def _add(
 
 
 def _is_stream(activations: Any) -> bool:
-    """Return whether these are chunks to iterate over, and not arrays or nested lists of numbers."""
+    """Return whether activations are chunks to iterate over, rather than arrays or nested lists."""
     if isinstance(activations, list | tuple):
         first = activations[0] if activations else None
         return (
@@ -172,7 +173,7 @@ def _is_stream(activations: Any) -> bool:
 
 
 def _chunks_of(stream: Iterable[Any]) -> Iterator[Any]:
-    """Yield the chunks of an iterable: (activations, labels), then documents and spans, if there are any."""
+    """Yield the chunks of an iterable: (activations, labels), with documents and spans if given."""
     for number, chunk in enumerate(stream):
         if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3, 4):
             raise ValueError(

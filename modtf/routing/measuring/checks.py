@@ -1,4 +1,4 @@
-"""Checks of what users hand in."""
+"""Checks of users' arrays."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +11,11 @@ from modtf.metrics.distributions import real
 Ints = NDArray[np.int64]
 MOST_LABELS = 2**14
 MOST_BYTES = 2**31
-BFLOAT16 = np.dtype("V2")  # files do not know it: they say two bytes
+BFLOAT16 = np.dtype("V2")  # .npy files have no bfloat16; they store it as two raw bytes
 
 
 def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
-    """Return activations as one array `[tokens, M]` for each layer; `ValueError` if they are no numbers."""
+    """Return activations as one array `[tokens, M]` per layer; `ValueError` if they are invalid."""
     if isinstance(activations, list | tuple) and {dimensions(part) for part in activations} == {2}:
         layers = [_numbers(part) for part in activations]  # M may differ
         if len({len(layer) for layer in layers}) > 1:
@@ -35,7 +35,7 @@ def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
 
 
 def as_counts(counts: ArrayLike) -> NDArray[np.float64]:
-    """Return counts `[documents, layers, experts]`; `ValueError` if they are none."""
+    """Return counts `[documents, layers, experts]`; `ValueError` if they are invalid."""
     array = _numbers(counts, "counts")
     array = array[:, np.newaxis] if array.ndim == 2 else array
     if array.ndim != 3 or 0 in array.shape:
@@ -57,7 +57,7 @@ def dimensions(thing: Any) -> int:
 
 
 def from_bfloat16(values: NDArray[Any]) -> NDArray[Any]:
-    """Return bfloat16, which files call two bytes, as float32; other numbers as they are."""
+    """Return bfloat16 (two raw bytes in files) as float32, and other numbers unchanged."""
     if values.dtype != BFLOAT16:
         return values
     return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
@@ -76,7 +76,7 @@ def _numbers(values: ArrayLike, name: str = "activations") -> NDArray[Any]:
 def mismatch(
     labels: ArrayLike, documents: ArrayLike | None, num_tokens: int, num_modules: Sequence[int]
 ) -> str:
-    """Return advice where labels `[labels]` are not as many as tokens; "" where they are."""
+    """Return advice if the number of labels differs from the number of tokens; otherwise ""."""
     given = np.shape(labels)[0] if dimensions(labels) == 1 else num_tokens
     if given == num_tokens:
         return ""
@@ -97,7 +97,7 @@ def mismatch(
 
 
 def spread_labels(labels: Any, documents: Any, num_tokens: int) -> Any:
-    """Return labels `[tokens]` from labels `[documents]`, where documents are their numbers; others stay."""
+    """Return labels `[tokens]` from labels `[documents]`, indexed by document; other labels unchanged."""
     if dimensions(labels) != 1 or len(labels) == num_tokens:
         return labels
     numbers = np.asarray(documents)
@@ -134,7 +134,7 @@ def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels", hint:
 
 
 def check_labels_fit(num_labels: int, sizes: Sequence[int], num_groups: int) -> None:
-    """Raise `ValueError` if sums of so many labels do not fit into memory, for layers of these sizes."""
+    """Raise `ValueError` if the sums of this many labels would not fit into memory."""
     if num_labels > MOST_LABELS:
         raise ValueError(
             f"labels hold {num_labels - 1}; expected class numbers below {MOST_LABELS}. Map them to "
@@ -149,13 +149,13 @@ def check_labels_fit(num_labels: int, sizes: Sequence[int], num_groups: int) -> 
 
 
 def layer_sizes(sizes: Sequence[int]) -> str:
-    """Return the numbers of layers and modules, in words."""
+    """Return a text with the numbers of layers and modules."""
     alike = f"{sizes[0]} modules" if len(set(sizes)) == 1 else f"{sizes} modules"
     return f"{len(sizes)} layer(s) and {alike}"
 
 
 class Numbers:
-    """A numbering of names, in the order in which chunks bring them; integers stay as they are.
+    """A numbering of names, in the order in which chunks bring them. Integers are unchanged.
 
     Args:
         what: "labels" or "documents", for errors.
@@ -174,15 +174,15 @@ class Numbers:
         self._named: bool | None = None
 
     def name(self, number: int) -> str:
-        """Return what a number stands for."""
+        """Return the name that a number stands for."""
         return next((name for name, one in self.names.items() if one == number), str(number))
 
     def of(self, values: ArrayLike, num_tokens: int, hint: str = "") -> Ints:
-        """Return `[tokens]`; raises `ValueError` where these are neither, or chunks differ in it."""
+        """Return numbers `[tokens]`; `ValueError` if values are invalid, or only some chunks have names."""
         try:
             array = np.asarray(values)
         except ValueError:
-            return check_labels(values, num_tokens, self.what, hint)  # says what is wrong
+            return check_labels(values, num_tokens, self.what, hint)  # raises a clear error
         named = array.dtype.kind in "US" and not isinstance(values, np.ma.MaskedArray)
         if array.size:
             if self._named not in (None, named):

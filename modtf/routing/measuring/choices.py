@@ -1,4 +1,4 @@
-"""Every choice of some tokens, for what needs the tokens themselves and not only sums over labels."""
+"""The choices of single tokens, for measures that need more than sums over labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,19 +12,19 @@ from modtf.routing.measuring.experts import ChosenExperts, Experts
 from modtf.routing.measuring.gates import Gates
 
 Layer = Gates | ChosenExperts
-MOST_TOKENS = 2**15  # that are looked at, of whole documents: of these the noise is far below what matters
+MOST_TOKENS = 2**15  # limit on the sampled tokens; with so many, the sampling noise is negligible
 
 
 def choices_of(layer: Layer, some: Ints) -> tuple[Ints, Ints]:
-    """Return the token `[N]` and expert `[N]` of each choice of some tokens, which count from 0."""
+    """Return the token `[N]` and expert `[N]` of each choice of the tokens `some`, renumbered from 0."""
     tokens = layer.read(some)[1]
     token, choice = np.nonzero(tokens.weights)
-    assert tokens.modules is not None  # of chosen ones, always
+    assert tokens.modules is not None  # hard assignment always has them
     return token, tokens.modules[token, choice]
 
 
 def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequence[Layer]:
-    """Return the layers of what `modtf.measure_activations` takes, except for chunks."""
+    """Return the layers of activations as in `modtf.measure_activations`, except for chunks."""
     if isinstance(activations, Experts):
         return activations.layers
     layers = as_layers(activations)
@@ -35,7 +35,7 @@ def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequenc
 
 
 def check_compared(name: str, value: Any, seed: int) -> None:
-    """Raise `ValueError` unless `value` is two or more things by name, and the seed is one."""
+    """Raise `ValueError` unless `value` maps two or more names, and the seed is valid."""
     if not isinstance(value, Mapping) or len(value) < 2:
         received = ", ".join(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
         raise ValueError(f"{name} are {received or 'none'}; expected two or more by name, to compare.")
@@ -43,9 +43,10 @@ def check_compared(name: str, value: Any, seed: int) -> None:
 
 
 def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> tuple[Ints, Ints]:
-    """Return tokens of documents that are drawn at random, and the documents of these.
+    """Return the tokens of randomly drawn documents, and the document of each of these tokens.
 
-    There are up to `MOST_TOKENS`, unless one document has more. Without documents each token is one.
+    The number of tokens is at most `MOST_TOKENS`, unless the first drawn document has more. Without documents
+    each token is its own document.
     """
     number = np.arange(num_tokens) if documents is None else Numbers("documents").of(documents, num_tokens)
     _, inverse, counts = np.unique(number, return_inverse=True, return_counts=True)

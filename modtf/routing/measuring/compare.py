@@ -1,4 +1,4 @@
-"""The same tokens routed by several models, or checkpoints of one: paired differences, experts matched."""
+"""Compare how several models or checkpoints route the same tokens: paired differences, matched experts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from modtf.routing.measuring.layer import Estimate, LayerMeasures
 from modtf.routing.measuring.summarise import BY, NUM_PERMUTATIONS, Progress, measuring, probabilities
 
 SHARED = "shared_routing"
-PERMUTATIONS = 10  # of tokens: what experts matched by chance share
+PERMUTATIONS = 10  # permutations of tokens, for the routing that matched experts share by chance
 
 
 @dataclass(frozen=True)
 class Run:
-    """A model or checkpoint: its name, sums, measured layers, and the routing itself."""
+    """A model or checkpoint: its name, sums, measured layers and routing."""
 
     name: str
     sums: ActivationAccumulator
@@ -33,16 +33,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Compared:
-    """The difference between a layer of one run and that of another.
+    """The difference between the same layer of two runs.
 
     Attributes:
-        layer: its number, from 0.
-        run, against: the names of both.
-        differences: way of counting -> measure -> that of `run` less that of `against`.
-        shared: which share of the choices of tokens is the same, experts matched; its chance is that of
-            tokens permuted.
-        experts: `[M]`, for each expert of `against` the one of `run` that is matched with it; -1 for none.
-        overlap: `[M]`, the share of its tokens that are sent to both; NaN without any.
+        layer: the layer's number, from 0.
+        run, against: the names of the two runs.
+        differences: way of counting -> measure -> value of `run` minus value of `against`.
+        shared: the share of the tokens' choices that agree, after the experts are matched. Its chance level
+            comes from permuted tokens.
+        experts: `[M]`, the expert of `run` matched with each expert of `against`; -1 if it has no match.
+        overlap: `[M]`, the share of the tokens of each expert of `against` that its match gets, too; NaN if
+            the expert has no tokens.
     """
 
     layer: int
@@ -80,21 +81,21 @@ def compare_activations(
 ) -> list[Compared]:
     """Compare how two models, or checkpoints of one over training, route the same tokens.
 
-    Differences are paired: the jackknife leaves the same documents out of both, so what documents have in
-    common cancels. Experts have no names that two models share; they are matched one to one such that as many
-    choices as can be are the same.
+    Differences are paired: the jackknife leaves the same documents out of both runs, so variation between
+    documents cancels. Experts of two models do not correspond by number. They are matched one to one, so that
+    as many choices as possible agree.
 
     Args:
-        runs: name -> activations as for `measure_activations` (no chunks), or `Experts`, of the very same
-            tokens; the others are compared with the first.
+        runs: name -> activations as for `measure_activations` (no chunks), or `Experts`. All runs have
+            exactly the same tokens. Every run is compared with the first.
         labels, documents, from_logits, top_k, permutations, confidence, seed: as for `measure_activations`.
         progress: wraps the layers while they are compared, for example `tqdm`.
 
     Returns:
-        One `Compared` per run but the first, and layer. Its `to_rows()` are dicts for a data frame.
+        One `Compared` per layer and per run after the first. Its `to_rows()` gives dicts for a data frame.
 
     Raises:
-        ValueError: where there is but one, they differ in tokens or layers, or something is not as above.
+        ValueError: if there is only one run, runs differ in tokens or layers, or an argument is invalid.
 
     Example:
         >>> labels = np.arange(900) % 3
@@ -121,7 +122,7 @@ def compare_runs(
     seed: int,
     progress: Progress,
 ) -> Iterator[Compared]:
-    """Yield each run but the first, compared with the first, by layer; see `compare_activations`."""
+    """Yield the comparison of each run with the first, layer by layer; see `compare_activations`."""
     first, *others = runs
     for run in others:
         if len(run.routed) != len(first.routed):
@@ -146,7 +147,7 @@ def compare_runs(
 def _differences(
     first: Run, other: Run, place: int, view: int, label_probs: ArrayLike | None, confidence: float
 ) -> dict[str, Estimate]:
-    """Return the difference of every measure: the value of `other` less that of `first`."""
+    """Return the difference of every measure: the value of `other` minus the value of `first`."""
     both = first, other
     groups = [run.sums.groups[place] for run in both]
     counts = [np.rint(sums[1].sum(axis=-1)) for sums in groups]  # [groups, R]
@@ -161,12 +162,12 @@ def _differences(
         measures.append(measuring(A / A.sum(axis=1, keepdims=True), probs, GROUPS))
 
     def change(C: Array) -> dict[str, Array]:
-        """Return the differences of matrices `[N, R, M + M']`, which have the rows of both side by side."""
+        """Return the differences from matrices `[N, R, M + M']`, the rows of both runs concatenated."""
         told = []
         for measure, A, known in zip(measures, (C[..., :cut], C[..., cut:]), values, strict=True):
             one = measure(A / A.sum(axis=-1, keepdims=True))
             if INVERSE in one:  # there are labels
-                scale = known[INVERSE].chance  # 1 - what is told by chance
+                scale = known[INVERSE].chance  # 1 - information by chance
                 one |= {ADJUSTED: (scale - one[INVERSE]) / scale}
             told.append(one)
         return {name: told[1][name] - told[0][name] for name in told[0]}
@@ -176,7 +177,7 @@ def _differences(
     estimates = {}
     for name, (centre, half) in intervals.items():
         value = values[1][name].value - values[0][name].value
-        middle = value if name == ADJUSTED else centre  # the bias of which is gone already
+        middle = value if name == ADJUSTED else centre  # the adjusted value has no bias to remove
         low, high = MEASURES[name].range if name != ADJUSTED else (-1.0, 1.0)
         most = max(high - low, abs(value))  # a difference cannot be larger
         ends = min(middle - half, value), max(middle + half, value)
@@ -187,7 +188,7 @@ def _differences(
 def _matched(
     layers: tuple[Layer, Layer], some: Ints, documents: Ints, confidence: float, seed: int
 ) -> tuple[Estimate, Ints, Array]:
-    """Return the shared routing with experts matched, the match, and the shared tokens of each expert."""
+    """Return the shared routing of matched experts, the match, and each expert's share of shared tokens."""
     from scipy.optimize import linear_sum_assignment  # slow to import
     from scipy.sparse import csr_array
     from scipy.special import stdtrit
@@ -204,7 +205,7 @@ def _matched(
     _, document = np.unique(documents, return_inverse=True)
     same = a[:, rows].multiply(b[:, columns]).sum(axis=1)
     number = document.max() + 1
-    apart = np.bincount(document, same - share * choices)  # of a ratio of sums over documents
+    apart = np.bincount(document, same - share * choices)  # residuals of a ratio of sums over documents
     spread = np.sqrt((apart**2).sum() * number / max(number - 1, 1)) / choices.sum()
     half = stdtrit(max(number - 1, 1), (1.0 + confidence) / 2.0) * spread
     generator, chance = np.random.default_rng(seed), []

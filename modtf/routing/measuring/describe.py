@@ -1,4 +1,4 @@
-"""How tokens were measured, and what was assumed about them, in words."""
+"""Texts about how tokens were measured, and about the assumptions."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -24,7 +24,7 @@ class Sums(Protocol):
 
 
 def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -> str:
-    """Return what was measured, and what intervals and chance levels are."""
+    """Return a text that says what was measured, and explains intervals and chance levels."""
     probs = "observed" if label_probs is None else label_probs
     what = "Experts" if sums.are_chosen else "Logits" if sums.from_logits else "Gates"
     if sums.are_counts:
@@ -41,7 +41,7 @@ def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -
 
 
 def assumed(sums: Sums) -> Iterator[str]:
-    """Return what a reader should know of the tokens of all layers."""
+    """Return notes about the tokens of all layers, for the reader."""
     yield from warnings_of(sums.watches)
     if not sums.has_labels:
         yield (

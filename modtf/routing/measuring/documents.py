@@ -1,19 +1,19 @@
-"""The same tokens with permuted labels: what is measured if modules know nothing of labels.
+"""Sums under permuted labels, for the chance level: the measures if modules are independent of labels.
 
-Neighbouring tokens are alike, so they cannot change labels one by one. What changes labels is a unit:
+Neighbouring tokens are alike, so labels are not permuted token by token but unit by unit. A unit is
 
-- a document, where all of its tokens have one label: such documents exchange labels among each other;
+- a document, if all of its tokens have one label: such documents exchange labels with each other;
 - a run of tokens of one label (a chat turn, a code block, a single token) in a document of several labels:
-  runs exchange labels within their document, since documents differ. `spans` cut runs further.
+  runs exchange labels within their document, since documents differ. `spans` split runs further.
 
-The sums of a unit's activations are all that is needed. They are kept for up to `most` units of either kind,
-and the sums under permuted labels are one product of permuted labels with them. For more units these sums are
-drawn from their limit. The D_r documents of a label are a sample without replacement from all D, so their
-sum S_r [M] has the mean D_r a and covariances (D_r [r = r'] - D_r D_r' / D) D/(D-1) C, with a and C the mean
-and the covariance of all documents' sums; a sum of many is normal. The same holds for the runs of a label
-within a document, and sums over independent documents add up their means and variances.
+Only the sums of a unit's activations are needed. They are kept for up to `most` units of either kind, and the
+sums under permuted labels are one product of permuted labels with them. For more units these sums are drawn
+from their limit distribution. The D_r documents of a label are a sample without replacement from all D, so
+their sum S_r [M] has the mean D_r a and covariances (D_r [r = r'] - D_r D_r' / D) D/(D-1) C, where a and C
+are the mean and covariance of all documents' sums. A sum of many is normal. The same holds for the runs of a
+label within a document. For sums over independent documents, means and variances add up.
 
-If labels differ in the length of their documents or runs, the band of chance is rather too wide.
+If labels differ in the length of their documents or runs, the chance interval is somewhat too wide.
 """
 
 from collections.abc import Sequence
@@ -27,34 +27,34 @@ from modtf.routing.measuring.gates import Tokens, sum_rows
 from modtf.routing.measuring.limit import draw_from_limit
 from modtf.routing.measuring.units import Units
 
-SAMPLE = 2**11  # runs of a chunk that say how modules go together within documents
+SAMPLE = 2**11  # runs of a chunk from which the covariance of modules within documents is estimated
 Sums = NDArray[np.float32]
 
 
 class Documents:
-    """Sums of one layer over documents and runs, by each view: gate mass and hard assignment.
+    """Sums of one layer over documents and runs, for each view: gate mass and hard assignment.
 
     Args:
         num_modules: M.
-        most: units of either kind whose sums are kept.
+        most: the number of units of either kind whose sums are kept.
         num_views: V.
     """
 
     def __init__(self, num_modules: int, most: int, num_views: int = 2):
         self.most, self.num_labels = most, 0
-        self.whole: list[tuple[Sums, Ints]] | None = []  # sums [V, D, M] and labels of documents of one label
-        self.runs: list[tuple[Sums, Ints, Ints]] = []  # and of runs, with the number of their document
+        self.whole: list[tuple[Sums, Ints]] | None = []  # documents of one label: sums [V, D, M], labels
+        self.runs: list[tuple[Sums, Ints, Ints]] = []  # runs: sums, labels, numbers of their documents
         self.num_whole = self.num_runs = self.num_several = 0
-        self.is_full = False  # of runs
+        self.is_full = False  # whether `most` runs are kept already
         shape = num_views, num_modules
-        # Of documents of one label that are not kept: how many [R], what they add up to, and their squares.
+        # Documents of one label that are not kept: their number [R], their sums, and sums of products.
         self.counts = np.zeros(0, np.int64)
         self.total, self.squares = np.zeros(shape), np.zeros((*shape, num_modules))
-        # Of runs that are not kept: mean and variance of the sums under permuted labels, [V, R, M].
+        # Runs that are not kept: mean and variance of the sums under permuted labels, [V, R, M].
         self.mean, self.variance = (np.zeros((num_views, 0, num_modules)) for _ in range(2))
         self.within = np.zeros((*shape, num_modules))
-        self.open: tuple[Array, Ints] | None = None  # units of the document that may go on
-        # Of a document of very many runs: its labels, their runs, and the sum and squares of these so far.
+        self.open: tuple[Array, Ints] | None = None  # units of the last document, which may continue
+        # The open document, if it has too many runs: runs of each label, their sum, and sum of squares.
         self.long: tuple[Ints, Array, Array] | None = None
 
     def make_room(self, num_labels: int) -> None:
@@ -67,7 +67,7 @@ class Documents:
         )
 
     def add(self, views: Sequence[Tokens], units: Units) -> None:
-        """Add tokens, of which the first may go on from before and the last hereafter."""
+        """Add tokens. The first may continue a unit from before, the last may continue in the next call."""
         label, document = units.label, units.document
         sums = np.stack([v.sums(units.index, len(label)) for v in views])
         if self.open is not None and units.same_document:
@@ -90,7 +90,7 @@ class Documents:
             self._shorten(len(self.open[1]) - 1)
 
     def close(self) -> None:
-        """End the document that may have gone on."""
+        """Complete the open document."""
         if self.open is None:
             return
         if self.long is not None:
@@ -106,7 +106,7 @@ class Documents:
         self.open = None
 
     def _shorten(self, number: int) -> None:
-        """Add up the first runs of the open document, which has too many to be kept."""
+        """Sum the first runs of the open document, which has too many runs to keep."""
         assert self.open is not None
         sums, label = self.open
         took = sums[-1, :number].any(axis=1)
@@ -119,8 +119,8 @@ class Documents:
         self.open = sums[:, number:], label[number:]
 
     def _close(self, sums: Array, label: Ints, document: Ints) -> None:
-        """Add units of documents that are complete, numbered from 0 or 1."""
-        took = sums[-1].any(axis=1)  # else no module took any token
+        """Add the units of complete documents, which are numbered from 0 or 1."""
+        took = sums[-1].any(axis=1)  # leave out units whose tokens were all dropped
         if not took.all():
             sums, label, document = sums[:, took], label[took], document[took]
         if not len(label):
@@ -132,7 +132,7 @@ class Documents:
         several = differ[ends] > differ[starts]
         if not several.all():
             one = ~several[document]
-            merged = document[one]  # spans of a document of one label are no units
+            merged = document[one]  # a document of one label is one unit, whatever its spans
             merged = np.cumsum(np.diff(merged, prepend=merged[0]) != 0)
             size = int(merged[-1]) + 1
             rows = (
@@ -146,7 +146,7 @@ class Documents:
             self._add_runs(sums[:, of], label[of], np.unique(document[of], return_inverse=True)[1])
 
     def add_whole(self, sums: Array, labels: Ints) -> None:
-        """Add documents of one label each: sums `[V, D, M]` and labels `[D]`."""
+        """Add documents with one label each: sums `[V, D, M]` and labels `[D]`."""
         self.num_whole += len(labels)
         self.counts += np.bincount(labels, minlength=len(self.counts))
         self.total += sums.sum(axis=1)
@@ -178,7 +178,7 @@ class Documents:
         self._add_limit(*np.divmod(pairs, self.num_labels), runs, total, squares)
 
     def _add_limit(self, document: Ints, label: Ints, runs: Ints, total: Array, squares: Array) -> None:
-        """Add documents from the sums over all runs, and the runs of each label in each document."""
+        """Add documents to the limit, from their sums over runs and the number of runs of each label."""
         number = np.bincount(document, runs)[:, np.newaxis]
         mean = total / number
         spread = np.maximum(squares / number - mean**2, 0.0) / np.maximum(number - 1.0, 1.0)
@@ -198,7 +198,7 @@ class Documents:
     def permuted(self, labels: Ints, permutations: int, seed: int) -> Array:
         """Return the sums of labels `[R]` under permuted labels, `[V, permutations, R, M]`.
 
-        A seed permutes all layers and views alike.
+        The same seed gives the same permutations in all layers and views.
         """
         num_views, num_modules = self.total.shape
         shape = num_views, permutations, len(labels), num_modules
@@ -223,7 +223,7 @@ class Documents:
         return found
 
     def _exchanged(self, labels: Ints, permutations: int, seed: int) -> Array:
-        """Return the sums of the units that are kept: permuted labels times their sums."""
+        """Return the sums of the kept units under permuted labels."""
         from scipy.sparse import coo_array  # slow to import
 
         generator = np.random.default_rng(seed)
@@ -234,7 +234,7 @@ class Documents:
             permuted.append(np.array([generator.permutation(of_label) for _ in range(permutations)]))
         if self.runs:
             of_label = labels.searchsorted(np.concatenate([some for _, some, _ in self.runs]))
-            document = np.concatenate([some for *_, some in self.runs])  # in order
+            document = np.concatenate([some for *_, some in self.runs])  # sorted
             kept += [sums for sums, *_ in self.runs]
             orders = (np.lexsort((generator.random(len(document)), document)) for _ in range(permutations))
             permuted.append(np.array([of_label[order] for order in orders]))

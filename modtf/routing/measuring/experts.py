@@ -12,27 +12,27 @@ from modtf.routing.measuring.checks import BFLOAT16, Ints, from_bfloat16
 from modtf.routing.measuring.gates import Tokens, shares
 
 MOST_EXPERTS = 2**16
-NONE = -1  # in place of an expert: this choice of the token was dropped
+NONE = -1  # stands for an expert if this choice of the token was dropped
 
 
 class Experts:
-    """The experts that tokens were sent to, in place of gates of all of them.
+    """The experts that tokens were sent to, in place of the gates of all experts.
 
-    Of 256 experts with eight a token this is a thirty-second of the gates. Weights of a token are divided by
-    their sum; what chose the experts (a bias added to the scores, as in routing without an auxiliary loss)
-    need not be what they weigh.
+    With 256 experts and eight per token, this takes 1/32 of the memory of the gates. The weights of a token
+    are divided by their sum. The scores that choose the experts may differ from the weights, for example by
+    the bias of routing without an auxiliary loss.
 
     Args:
-        experts: `[tokens, k]` or `[layers, tokens, k]`, numbers from 0; -1 for a choice that was dropped, as
-            it was beyond an expert's capacity.
-        num_experts: E, with those that no token was sent to.
-        weights: of the same shape, not negative; or `[..., E]`, of which the experts' own are taken: sigmoid
-            scores, say, to which a bias was added for the choice alone. None for 1/k each.
-        shared: experts that every token goes to, of which nothing can be learned: they are left out, wherever
-            they stand among `experts`.
+        experts: `[tokens, k]` or `[layers, tokens, k]`, numbers from 0; -1 for a choice that was dropped,
+            because it exceeded an expert's capacity.
+        num_experts: E, including experts without any token.
+        weights: the weights of `experts`, of the same shape and not negative; or scores of all experts
+            `[..., E]`, from which the chosen experts' are taken. None for 1/k each.
+        shared: experts that every token goes to. They carry no information, so they are left out wherever
+            they occur in `experts`.
 
     Raises:
-        ValueError: where these are not what they should be.
+        ValueError: if an argument is invalid.
 
     Example:
         >>> chosen = Experts([[0, 2], [1, -1]], num_experts=4, weights=[[0.6, 0.2], [0.3, 0.0]])
@@ -70,7 +70,7 @@ class Experts:
             )
         if wrong_shared := [one for one in shared if one not in range(number)]:
             raise ValueError(f"shared holds {wrong_shared[0]}; expected experts below num_experts={number}.")
-        new = np.full(number + 1, NONE)  # the last is that of NONE
+        new = np.full(number + 1, NONE)  # index -1, the last entry, maps NONE to NONE
         kept = np.delete(np.arange(number), list(shared))
         new[kept] = np.arange(len(kept))
         each = [None] * len(ids) if mass is None else mass
@@ -92,17 +92,17 @@ class ChosenExperts:
         return len(self.experts)
 
     def rows(self, some: slice | Ints) -> NDArray[Any]:
-        """Return the experts of tokens, and beside them what they weigh."""
+        """Return the experts of tokens, with their weights, if there are any, as further columns."""
         experts = self.experts[some]
         if self.weights is None:
             return experts
         return np.concatenate([experts, from_bfloat16(self.weights[some])], axis=1)
 
     def read(self, some: slice | Ints, first_token: int = 0) -> tuple[Tokens, Tokens]:
-        """Return the gate mass of experts, and an even share for each of those that a token was sent to.
+        """Return the gate mass of experts, and an even share for each expert that a token was sent to.
 
-        A choice of weight 0 is no choice. `ValueError` on a weight that is negative or not finite, counting
-        tokens from `first_token`.
+        A choice of weight 0 does not count. `ValueError` if a weight is negative or not finite; the message
+        counts tokens from `first_token`.
         """
         experts = self.experts[some]
         modules = self._new[experts]
@@ -113,7 +113,7 @@ class ChosenExperts:
             if weights.shape != experts.shape:
                 weights = np.take_along_axis(weights, np.maximum(experts, 0), axis=1)
             mass = np.where(sent, weights, 0.0)
-            hard = (mass > 0).astype(np.float64)  # a choice of weight 0 is no choice
+            hard = (mass > 0).astype(np.float64)  # a choice of weight 0 does not count
         wrong = ~(np.isfinite(mass) & (mass >= 0)).all(axis=1)
         if wrong.any():
             token = int(np.argmax(wrong))

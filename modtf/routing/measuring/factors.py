@@ -16,7 +16,7 @@ from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.watch import Watch, left_out
 
 MOST_PERMUTATIONS = 1_000
-SATURATED = 0.9  # where permuted factors leave less than a tenth to tell, too few tokens are alike
+SATURATED = 0.9  # if permuted factors reach this share of the possible information, tokens are too few
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Factor:
     """The information that the experts of one layer carry about one factor.
 
     Attributes:
-        layer: its number, from 0.
-        factor: its name.
-        alone: I(expert; factor), as a share of the most that anything could tell; corrected for chance: 0 on
-            average where it tells nothing, 1 where it decides.
-        beyond: the same of I(expert; factor | all other factors).
-        alone_chance, beyond_chance: two standard deviations of permuted factors; what is below is chance.
-            These and the values are NaN where too few tokens are alike in the others to tell.
+        layer: the layer's number, from 0.
+        factor: the factor's name.
+        alone: I(expert; factor), as a share of the largest possible information, corrected for chance: 0 on
+            average if the factor carries no information, 1 if it determines the expert.
+        beyond: the same for I(expert; factor | all other factors).
+        alone_chance, beyond_chance: two standard deviations under permuted factors; smaller values are within
+            chance. These and the values are NaN if too few tokens are alike in the other factors.
     """
 
     layer: int
@@ -57,33 +57,33 @@ def measure_factors(
 ) -> list[Factor]:
     """Measure what routing follows: the token, its position, or the domain of its text.
 
-    Information is that of the experts chosen, each choice of a token counting the same. From few tokens it
-    looks larger than it is, so what permuted factors give is taken away: permuted among the tokens that are
-    alike in all other factors; and a factor that is the same all over a document over documents as a whole.
+    The information is computed from the chosen experts; every choice of a token counts the same. Few tokens
+    overestimate it, so the value under permuted factors is subtracted. A factor is permuted among the tokens
+    that are alike in all other factors. If it is constant within documents, documents exchange it as a whole.
 
     Args:
-        factors: name -> integers from 0, or names, `[tokens]`; two or more.
+        factors: name -> integers from 0, or names, `[tokens]`; at least two.
         activations, experts, weights, num_experts, documents, from_logits, top_k: as for
-            `measure_activations`; a choice of weight 0 is no choice. Of more than 32,768 tokens as many are
-            looked at, of documents drawn at random. Layers whose rows are all equal are left out.
+            `measure_activations`. A choice of weight 0 does not count. At most 32,768 tokens are used, from
+            documents drawn at random. Layers whose rows are all equal are left out.
         permutations: how often factors are permuted, 2 to 1,000.
-        seed: of the permutations, and of the documents.
+        seed: the seed of the permutations, and of the drawn documents.
         progress: wraps the layers while they are measured, for example `tqdm`.
 
     Returns:
         One `Factor` per layer and factor.
 
     Raises:
-        ValueError: where something is not as above.
+        ValueError: if an argument is invalid.
 
     Example:
         >>> token, position = np.arange(4000) % 2, np.arange(4000) // 2 % 2
-        >>> either = (token ^ position)[:, np.newaxis]  # neither tells anything alone
+        >>> either = (token ^ position)[:, np.newaxis]  # neither carries information alone
         >>> factors = {"token": token, "position": position}
         >>> [round(found.beyond, 2) for found in measure_factors(factors, experts=either, num_experts=2)]
         [1.0, 1.0]
 
-    Source of the correction: as of `modtf.routing.measuring.estimates.estimates`.
+    Source of the correction: see `modtf.routing.measuring.estimates.estimates`.
     """
     check_compared("factors", factors, seed)
     if experts is not None:
@@ -115,10 +115,10 @@ def measure_factors(
 
 
 class _Question:
-    """Cells of tokens that are alike in `factor` and `given`, as they are and under permutations.
+    """Cells of tokens that are alike in `factor` and `given`, for the data and for permuted factors.
 
-    They are the same for all layers. Where the factor is the same all over documents these exchange theirs
-    (`over`), and what tells then, beyond what tokens tell that are permuted within `given`, is chance, too.
+    They are the same for all layers. If the factor is constant within documents, documents exchange it
+    (`over`). The information that this adds to a permutation within `given` is chance, too.
     """
 
     def __init__(self, factor: Ints, given: Ints, documents: Ints, runs: int, generator: np.random.Generator):
@@ -139,9 +139,9 @@ class _Question:
 
 
 def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
-    """Return I(expert; factor | given) corrected for chance, and what permuted factors stay below.
+    """Return I(expert; factor | given) corrected for chance, and two standard deviations under permutation.
 
-    Both as shares of what there is to tell: H(expert | given) - H(expert | the very token).
+    Both are shares of the possible information, H(expert | given) - H(expert | the single token).
     """
     plain, choices = _left(sent, asked.given), np.bincount(sent[0])[sent[0]]
     most = plain - float(np.log2(choices).mean())
@@ -161,7 +161,7 @@ def _left(sent: tuple[Ints, Ints], cell: Ints) -> float:
     """Return H(expert | cell), in bits."""
     token, expert = sent
     of_choice, number = cell[token], int(expert.max()) + 1
-    small = (int(of_choice.max()) + 1) * number < 2**31  # sorted twice as fast
+    small = (int(of_choice.max()) + 1) * number < 2**31  # int32 sorts twice as fast
     both = np.sort((of_choice * number + expert).astype(np.int32 if small else np.int64))
     edges = np.flatnonzero(np.concatenate([[True], both[1:] != both[:-1], [True]]))
     return (_surprise(np.bincount(of_choice)) - _surprise(np.diff(edges))) / len(both)

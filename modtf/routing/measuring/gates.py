@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.checks import Ints
 
-# The gates of a token are often bfloat16: every one is off by up to 1/256 of itself, and so is their sum.
-# Logits, or gates that were not divided by their sum, miss 1 by far more somewhere.
+# Gates are often bfloat16, with a relative error of up to 1/256 in each gate and in their sum.
+# The sums of logits, or of gates that are not normalised, differ from 1 by far more for some token.
 TOLERANCE = 0.01
 NO_GATES = (
     "gates must be probabilities that sum to 1 (or all 0: a token that no module took). If these are "
@@ -20,14 +20,14 @@ NO_GATES = (
 
 @dataclass(frozen=True)
 class Tokens:
-    """Weights of some tokens for modules; those of a token sum to 1, or to 0 where no module took it."""
+    """Weights of some tokens for modules. They sum to 1 per token, or to 0 if the token was dropped."""
 
-    weights: Array  # [T, k] of some modules, or [T, M] of all
-    modules: Ints | None  # [T, k], which they are of; None for all
+    weights: Array  # [T, k] for some modules, or [T, M] for all
+    modules: Ints | None  # [T, k], the module of each weight; None for all
     num_modules: int  # M
 
     def sums(self, cell: Ints, num_cells: int) -> Array:
-        """Return the weights added up by the tokens' cells `[T]`: `[num_cells, M]`."""
+        """Return the weights summed by the tokens' cells `[T]`: `[num_cells, M]`."""
         weights = self.weights
         if self.modules is None:
             return sum_rows(weights, cell, num_cells)
@@ -46,27 +46,27 @@ class Gates:
 
     @property
     def num_modules(self) -> int:
-        """M."""
+        """The number of modules M."""
         return int(self.values.shape[1])
 
     def __len__(self) -> int:
         return len(self.values)
 
     def rows(self, some: slice | Ints) -> NDArray[Any]:
-        """Return the tokens' rows as they were given."""
+        """Return the tokens' rows unchanged."""
         return self.values[some]
 
     def read(self, some: slice | Ints, first_token: int = 0) -> tuple[Tokens, Tokens]:
         """Return the gate mass of every module, and an even share for each of the k chosen (k = 1 for None).
 
-        With `top_k` only the k largest gates of a token keep their mass, divided by its sum: the softmax over
-        the k largest logits, the same as the softmax over all renormalised. A choice of gate 0 is no choice.
-        Gates that are all 0 are those of a token that no module took, as where their capacity is exceeded.
-        `ValueError` if gates are no distributions, or logits not finite; it counts tokens from `first_token`.
+        With `top_k` only the k largest gates of a token count, divided by their sum. This equals the softmax
+        over the k largest logits. A choice of gate 0 does not count. A token whose gates are all 0 was
+        dropped, for example because the modules' capacity was exceeded. `ValueError` if gates are not
+        distributions, or logits are not finite; the message counts tokens from `first_token`.
         """
         values = self.values[some]
         gates = values.astype(np.float32) if values.dtype.itemsize < 4 else values
-        largest = gates.max(axis=1, keepdims=True)  # NaN where there is one
+        largest = gates.max(axis=1, keepdims=True)  # NaN if the row holds a NaN
         if self.from_logits:
             wrong = ~np.isfinite(largest[:, 0])
             _refuse(wrong, gates, first_token, "logits must be finite (or -inf: never chosen)")
@@ -94,17 +94,17 @@ class Gates:
 
 
 def shares(weights: Array) -> Array:
-    """Return the rows divided by their sums; a row of zeros stays."""
+    """Return the rows divided by their sums; a row of zeros is unchanged."""
     total = weights.sum(axis=1, keepdims=True)
     return np.asarray(weights / np.where(total > 0, total, 1.0))
 
 
 def sum_rows(rows: Array, cell: Ints, num_cells: int) -> Array:
-    """Return the rows `[T, M]` added up by their cells `[T]`: `[num_cells, M]`."""
+    """Return the rows `[T, M]` summed by their cells `[T]`: `[num_cells, M]`."""
     from scipy.sparse import csc_array  # slow to import
 
     num_rows = len(rows)
-    # One entry a column: the product walks over the rows once, and nothing needs to be sorted.
+    # With one entry per column, the product reads each row once and needs no sorting.
     one = csc_array((np.ones(num_rows), cell, np.arange(num_rows + 1)), shape=(num_cells, num_rows))
     return np.asarray(one @ rows)
 

@@ -9,17 +9,17 @@ import numpy as np
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.checks import Ints
 
-# With less than five tokens to expect of a label, its share among a module's tokens is noise (Cochran, 1954,
-# "Some Methods for Strengthening the Common Chi-Squared Tests"): a module with few tokens looks exclusive.
+# If a module has fewer than five tokens per label, a label's share of them is noise, and the module looks
+# exclusive (Cochran, 1954, "Some Methods for Strengthening the Common Chi-Squared Tests").
 TOKENS_PER_LABEL = 5
-ALL_TOKENS = "all tokens"  # the name of the only label where there are no labels
+ALL_TOKENS = "all tokens"  # the name of the only label of unlabelled tokens
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, its confidence interval, and what permuted labels give: their mean and 95% of them.
+    """A value, its confidence interval, and its chance level: mean and 95% interval under permuted labels.
 
-    NaN where it is not known: without labels of tokens there is no interval and no chance.
+    Unknown numbers are NaN. Without labels of tokens there is no interval and no chance level.
     """
 
     value: float
@@ -32,25 +32,25 @@ class Estimate:
 
 @dataclass(frozen=True)
 class View:
-    """One layer by one way of counting.
+    """The measures of one layer by one way of counting.
 
     Attributes:
-        by: "mass", the probability that modules are given; "hard", the modules that are chosen.
+        by: "mass" for the probabilities of modules; "hard" for the chosen modules.
         activation: the activation matrix `[R, M]`, p(module | label).
         use: p(module) `[M]`.
         values: measure -> estimate.
-        top_label: `[M]`, the label that is most frequent where a module is active.
-        top_label_share: `[M]`, its share; NaN for a module that is never active.
-        top_label_chance: `[M]`, the share of the then most frequent label under permuted labels, their mean:
-            what a module with so few tokens shows by chance.
+        top_label: `[M]`, the most frequent label among a module's tokens.
+        top_label_share: `[M]`, the share of `top_label`; NaN for a module that is never active.
+        top_label_chance: `[M]`, the mean share of the most frequent label under permuted labels: the value to
+            expect by chance from this number of tokens.
         shares: `[R, M]`, p(label | module); NaN for a module that is never active.
-        excess: `[R, M]`, by how many standard deviations of permuted labels p(label | module) is above what
-            these give; NaN for modules with too few tokens.
-        largest_excess_by_chance: `[permutations]`, the largest excess in each: of so many modules and labels
-            some look special. What is above 95% of these is beyond chance.
-        bits: `[R]`, what the module tells of a label: sum_m p(m | label) log2 p(m | label) / p(m).
-        bits_by_chance: `[3, R]`, under permuted labels, their mean and the middle 95%.
-        shuffled: `[R, M]`, the activation matrix of one permutation; None without any.
+        excess: `[R, M]`, p(label | module) minus its mean under permuted labels, in their standard
+            deviations; NaN for modules with too few tokens.
+        largest_excess_by_chance: `[permutations]`, the largest excess in each permutation. With many modules
+            and labels some excess is large by chance; above 95% of these values it is beyond chance.
+        bits: `[R]`, the information of a label about the module: sum_m p(m | label) log2 p(m | label) / p(m).
+        bits_by_chance: `[3, R]`, the mean and 95% interval of `bits` under permuted labels.
+        shuffled: `[R, M]`, the activation matrix of one permutation; None without permutations.
     """
 
     by: str
@@ -73,17 +73,17 @@ class LayerMeasures:
     """The measures of one layer.
 
     Attributes:
-        layer: its number, from 0.
+        layer: the layer's number, from 0.
         labels: `[R]`, the labels that occur; the rows of the activation matrices.
-        label_counts: `[R]`, their tokens; None for a bare activation matrix.
-        module_tokens: `[M]`, tokens sent to each module (a token to k of them by top-k); None as above.
-        too_few: `[M]`, the modules with fewer than 5 tokens for each of the R labels: what they specialise
-            in cannot be judged. None as above.
-        views: by gate mass and by hard assignment; the former alone for a bare activation matrix.
+        label_counts: `[R]`, the tokens of each label; None for a bare activation matrix.
+        module_tokens: `[M]`, tokens sent to each module (top-k sends a token to k modules); None as above.
+        too_few: `[M]`, whether a module has fewer than 5 tokens for each of the R labels, so that its
+            specialisation cannot be judged. None as above.
+        views: by gate mass and by hard assignment; only by gate mass for a bare activation matrix.
         warnings: what a reader should know first.
-        label_names: names of all labels by their numbers, if they came with names.
-        dropped: tokens that no module took.
-        how: how it was measured, for readers.
+        label_names: the names of all labels, indexed by number, if the labels have names.
+        dropped: the number of tokens that no module took.
+        how: how the layer was measured, for readers.
     """
 
     layer: int
@@ -107,7 +107,8 @@ class LayerMeasures:
         """Return the view by hard assignment.
 
         Raises:
-            ValueError: for a bare activation matrix, of which only the mean mass is known.
+            ValueError: if the layer was measured from a bare activation matrix, which holds only the mean
+                gate mass.
         """
         if len(self.views) < 2:
             raise ValueError(
@@ -129,8 +130,8 @@ class LayerMeasures:
     def module_rows(self) -> list[dict[str, Any]]:
         """Return one dict per view and module.
 
-        Its keys are layer, by, module, use, tokens, too_few, top_label, top_label_share, top_label_chance;
-        where labels came with names, after top_label also top_label_name.
+        Its keys are layer, by, module, use, tokens, too_few, top_label, top_label_share, top_label_chance. If
+        labels have names, top_label_name follows top_label.
         """
         names = self.label_names
         return [

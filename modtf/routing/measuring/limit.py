@@ -15,19 +15,19 @@ def draw_from_limit(
 ) -> Array:  # fmt: skip
     """Draw `[permutations, R, M]` sums of the activations of R labels.
 
-    Sums of independent normal Z_r have too much freedom: they must add up to that of all tokens, so each
-    label gives back its share of what they exceed it by. A cell whose mean is less than four standard
-    deviations is not normal: few tokens make it up. There it is a Poisson number of steps, as large as gives
-    it its variance, and rows and columns are scaled to their sums again. With two tokens a cell the mutual
-    information by chance is right to a few percent for hard assignment, and to a seventh for very unequal
-    gate mass.
+    Independent normal Z_r have too much freedom: their sum over labels must equal the sum over all tokens. So
+    each label gives back its share of the excess. A cell whose mean is below four standard deviations is not
+    normal, because few tokens contribute to it. It is drawn as a Poisson number of steps; the size of a step
+    is set to match the variance. Rows and columns are then scaled to their sums again. With two tokens per
+    cell, the mutual information by chance has an error of a few percent for hard assignment, and of 1/7 for
+    very unequal gate mass.
 
     Args:
-        mean, variance: `[R, M]`, of every sum.
-        covariance: `[M, M]`, says how modules go together, in proportion to the labels' `weights`; where it
-            gives another variance, cells are scaled. If all units have the same number of tokens, a row
-            always has the sum of its mean.
-        weights: `[R]`.
+        mean, variance: `[R, M]`, the mean and variance of every sum.
+        covariance: `[M, M]`, how modules vary together, scaled by the labels' `weights`. If its diagonal
+            differs from `variance`, cells are scaled. If all units have the same number of tokens, each row
+            keeps the sum of its mean.
+        weights: `[R]`, the factors of `covariance` for each label.
     """
     same_length = covariance.sum() <= 1e-6 * np.trace(covariance)
     values, vectors = np.linalg.eigh(covariance)
@@ -44,16 +44,16 @@ def draw_from_limit(
     rows = np.maximum(rows + (0.0 if same_length else noise.sum(axis=2, keepdims=True)), 0.0)
     noise += mean
     few = (mean**2 < 16.0 * variance) & (mean > 0)
-    free = variance / np.maximum(1.0 - share, 1e-9)[:, np.newaxis]  # what scaling columns takes away again
+    free = variance / np.maximum(1.0 - share, 1e-9)[:, np.newaxis]  # scaling columns reduces it again
     step = free[few] / mean[few]
-    for one in noise:  # all at once would be slow for the memory they take
+    for one in noise:  # one by one: all at once is slow, because it needs more memory
         one[few] = step * generator.poisson(mean[few] / step)
     drawn = np.maximum(noise, 0.0, out=noise)
     columns = mean.sum(axis=0, keepdims=True)
     for _ in range(4):
         for axis, wanted in ((1, columns), (2, rows)):
             sums = drawn.sum(axis=axis, keepdims=True)
-            if not (sums > 0).all():  # a row or column without any event: as expected
+            if not (sums > 0).all():  # a row or column without any event gets its mean
                 drawn = np.where(sums > 0, drawn, mean)
                 sums = drawn.sum(axis=axis, keepdims=True)
             drawn *= np.divide(wanted, sums, out=np.ones_like(sums), where=sums > 0)

@@ -1,7 +1,7 @@
-"""The registered measures of many activation matrices at once: of permuted labels, and of a jackknife.
+"""The registered measures of many activation matrices at once, for permuted labels and the jackknife.
 
-One matrix at a time takes most of the time of a measurement, in calls and checks rather than in arithmetic.
-What a user registers is asked for each matrix in turn.
+One call per matrix would take most of the time of a measurement, for calls and checks rather than arithmetic.
+Measures that a user registers are called for one matrix at a time.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,17 +17,17 @@ from modtf.metrics.expert_overlap import UNUSED
 from modtf.metrics.measure import Measure
 from modtf.metrics.registry import activation_measures
 
-BLOCK = 16  # matrices at a time, where each needs its own hundred: they fit into the processor's cache
+BLOCK = 16  # matrices at a time, if each is multiplied with 100 draws: they fit into the processor's cache
 
 
 def entropy(p: Array) -> Array:
-    """Return the entropy in nats of distributions `[..., K]`; a logarithm without a mask is far faster."""
+    """Return the entropy in nats of distributions `[..., K]`. A logarithm without a mask is far faster."""
     return np.asarray(-(p * np.log(p + (p == 0))).sum(axis=-1))
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Activation matrices `[N, R, M]` of the same labels, with p(label) `[R]`; and what measures share."""
+    """Activation matrices `[N, R, M]` of the same labels, p(label) `[R]`, and quantities measures share."""
 
     A: Array
     probs: Array
@@ -51,7 +51,7 @@ class Stack:
 def measure_stack(A: Array, probs: Array, groups: Iterable[str]) -> dict[str, Array]:
     """Return every registered measure `[N]` of activation matrices `[N, R, M]` with p(label) `[R]`.
 
-    Source of each: the function of that name in `modtf.metrics`, of which this is the form for many matrices.
+    Each formula is that of the function of the same name in `modtf.metrics`, for many matrices at once.
     """
     stack = Stack(A, probs)
     few = min(A.shape[1:]) < 2
@@ -102,7 +102,7 @@ def _adaptation(stack: Stack) -> Array:
     ranked = np.sort(draws, axis=1)
     found = []
     for start in range(0, len(stack.A), BLOCK):
-        use = np.sort(draws @ stack.A[start : start + BLOCK], axis=2)  # rising, as the draws are
+        use = np.sort(draws @ stack.A[start : start + BLOCK], axis=2)  # ascending, like `ranked`
         both = min(number, num_modules)
         apart = np.abs(use[..., -both:] - ranked[:, -both:]).sum(axis=2)
         rest = use[..., :-both].sum(axis=2) + ranked[:, :-both].sum(axis=1)

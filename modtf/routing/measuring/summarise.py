@@ -1,4 +1,4 @@
-"""From sums over tokens, or a bare activation matrix, to what is said of each layer."""
+"""Compute the measures of each layer from sums over tokens, or from a bare activation matrix."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ from modtf.routing.measuring.layer import TOKENS_PER_LABEL, Estimate, LayerMeasu
 from modtf.routing.measuring.stacked import measure_stack
 
 BY = ("mass", "hard")
-ENTROPY = "routing_entropy"  # of one label: of the load, which needs no labels
+ENTROPY = "routing_entropy"  # with a single label this is the entropy of the load, which needs no labels
 NUM_PERMUTATIONS = 100
 TINY = np.finfo(np.float32).tiny
-MOST_PERMUTATIONS = 1_000_000  # they tell a chance level to a thousandth of its spread
+MOST_PERMUTATIONS = 1_000_000  # they give a chance level with an error of 1/1000 of its spread
 Progress = Callable[[Any], Iterable[Any]]
 
 
 @dataclass(frozen=True)
 class Options:
-    """How layers are measured, see `measure_activations`; what is said of all of them."""
+    """The options of a measurement, see `measure_activations`, and the notes for all layers."""
 
     label_probs: ArrayLike | None
     groups: tuple[str, ...]
@@ -43,7 +43,7 @@ class Options:
 
 
 def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
-    """Return the number of permutations; `ValueError` if the matrices `[R, M]` of all cannot fit."""
+    """Return the number of permutations; `ValueError` if their matrices `[R, M]` do not fit in memory."""
     number = check_integer(name, number, 0, MOST_PERMUTATIONS)
     needed = {"permuted matrices": 8 * number * math.prod(matrix)}
     check_fits(f"{name}={number}", needed, "Take fewer permutations, or label tokens by fewer classes.")
@@ -53,13 +53,13 @@ def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
 def measure_layer(
     layer: int, groups: Array, documents: Documents, seen: Ints, options: Options
 ) -> LayerMeasures:
-    """Return what the sums of a layer say.
+    """Return the measures of a layer from its sums.
 
     Args:
-        layer: its number.
-        groups: `[2, groups, R, M]`, activations added up in the order of BY.
-        documents: of the same tokens.
-        seen: `[R]`, tokens of each label, with those that no module took.
+        layer: the layer's number.
+        groups: `[2, groups, R, M]`, sums of activations in the order of BY.
+        documents: the sums over documents of the same tokens.
+        seen: `[R]`, the tokens of each label, including dropped tokens.
         options: how to measure.
     """
     counts = np.rint(groups[-1].sum(axis=-1)).astype(np.int64)
@@ -71,15 +71,15 @@ def measure_layer(
     tokens = np.rint(groups[-1].sum(axis=(0, 1)) * (options.top_k or 1)).astype(np.int64)
     too_few = tokens < TOKENS_PER_LABEL * len(labels)
     views: list[View] = []
-    permutations = options.permutations if len(labels) > 1 else 0  # one label cannot be permuted
+    permutations = options.permutations if len(labels) > 1 else 0  # permuting one label changes nothing
     chances = documents.permuted(labels, permutations, options.seed)
     for name, sums, chance in zip(BY, groups, chances, strict=True):
-        if views and np.array_equal(groups[0], groups[1]):  # counts, and experts without weights
+        if views and np.array_equal(groups[0], groups[1]):  # true for counts, and experts without weights
             views.append(replace(views[0], by=name))
             continue
         per_group = sums[:, labels]
         A = per_group.sum(axis=0) / label_counts[:, np.newaxis]
-        # Units differ in length. Labels stay as frequent as they are, or rare ones would look frequent.
+        # Units differ in length, so permuting changes label frequencies. Normalising the rows undoes that.
         chance /= np.maximum(chance.sum(axis=2, keepdims=True), TINY)
         measure = measuring(A, probs, options.groups)
         found = estimates(measure, per_group, counts, chance, options.confidence)
@@ -108,23 +108,24 @@ def measure_matrix(
 
 
 def measuring(A: Array, probs: Array, groups: Iterable[str]) -> Callable[[Array], dict[str, Array]]:
-    """Return what measures matrices `[N, R, M]` like `A [R, M]`, with p(label) `[R]`.
+    """Return a function that measures matrices `[N, R, M]` like `A [R, M]`, with p(label) `[R]`.
 
-    Of a single label it gives the measures that need no labels.
+    With a single label it returns only the measures that need no labels.
     """
     order, names = _order(A, probs), tuple(groups)
 
     def measure(matrices: Array) -> dict[str, Array]:
         if len(probs) > 1:
             return measure_stack(matrices[:, order], probs[order], names)
-        twice = measure_stack(np.repeat(matrices, 2, axis=1), np.full(2, 0.5), names)  # served alike
+        # Measures need two labels. Two equal rows leave the measures without labels unchanged.
+        twice = measure_stack(np.repeat(matrices, 2, axis=1), np.full(2, 0.5), names)
         return {name: v for name, v in twice.items() if not MEASURES[name].needs_labels or name == ENTROPY}
 
     return measure
 
 
 def probabilities(label_probs: ArrayLike | None, counts: Ints) -> Array:
-    """Return p(label) `[R]` of labels with these counts, all of which occur."""
+    """Return p(label) `[R]` for labels with these counts, all above 0."""
     labels = np.arange(len(counts))
     return _label_probs(label_probs, counts, labels, labels)
 
@@ -133,12 +134,12 @@ def _view(
     by: str, A: Array, probs: Array, labels: Ints, values: Mapping[str, Estimate], chance: Array,
     too_few: NDArray[np.bool_],
 ) -> View:  # fmt: skip
-    """Return a view from its matrix, and the matrices under permuted labels, `[permutations, R, M]`."""
+    """Return a view, from its matrix and the matrices under permuted labels `[permutations, R, M]`."""
     share = _shares(A, probs)
     excess, largest = np.full(A.shape, np.nan), np.full(len(chance), np.nan)
-    # One by one: they fit into the processor's cache.
+    # One matrix at a time fits into the processor's cache.
     shares = np.array([_shares(one, probs) for one in chance]).reshape(chance.shape)
-    top_by_chance = np.ma.masked_invalid(shares.max(axis=1)).mean(axis=0)  # of modules that are active
+    top_by_chance = np.ma.masked_invalid(shares.max(axis=1)).mean(axis=0)  # over active modules only
     if len(chance) > 1 and not too_few.all():
         centre, spread = shares.mean(axis=0), shares.std(axis=0)
         spread = np.where(spread > 0, spread, np.inf)
@@ -166,14 +167,14 @@ def _view(
 
 
 def _order(A: Array, probs: Array) -> Ints:
-    """Return an order of the labels that does not depend on their numbers, for `adaptation`."""
+    """Return an order of labels that does not depend on their numbers, which `adaptation` needs."""
     use = probs @ A
-    keys = ((A**2) @ use, (A**2).sum(axis=1), A @ use, probs)  # the last counts first
+    keys = ((A**2) @ use, (A**2).sum(axis=1), A @ use, probs)  # the last key sorts first
     return np.lexsort([np.round(key, 9) for key in keys])
 
 
 def _label_probs(label_probs: ArrayLike | None, counts: Ints, labels: Ints, seen: Ints) -> Array:
-    """p(label) `[R]` of labels with these counts, given for all that were seen in any layer."""
+    """Return p(label) `[R]` of a layer's labels, from `label_probs` for all labels seen in any layer."""
     if label_probs is None:
         return counts / counts.sum()
     if isinstance(label_probs, str):
@@ -193,7 +194,7 @@ def _label_probs(label_probs: ArrayLike | None, counts: Ints, labels: Ints, seen
 
 
 def _shares(A: Array, probs: Array) -> Array:
-    """p(r | m), `[..., R, M]`, of matrices `[..., R, M]`; NaN where a module is never active."""
+    """Return p(r | m), `[..., R, M]`, from matrices `[..., R, M]`; NaN for a module that is never active."""
     joint = probs[..., np.newaxis] * A
     use = joint.sum(axis=-2, keepdims=True)
     return np.divide(joint, use, out=np.full_like(joint, np.nan), where=use > 0)
@@ -209,7 +210,7 @@ def _bits(A: Array, probs: Array) -> Array:
 def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints, alone: Ints) -> Iterator[str]:
     by_module, by_label = f"{len(tokens)} modules", f"{len(labels)} labels"
     enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(tokens)
-    alone = alone[: len(alone) * (len(labels) > 1)]  # a single label has nothing to be told apart from
+    alone = alone[: len(alone) * (len(labels) > 1)]  # with a single label there is no other to compare
     for found, among, words in (
         (np.flatnonzero(too_few), by_module, f"have fewer than {enough} tokens ({TOKENS_PER_LABEL} for each "
          f"of {by_label}): what they specialise in cannot be judged."),

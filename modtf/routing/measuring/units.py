@@ -1,4 +1,4 @@
-"""Units of tokens: what keeps its label when labels are permuted."""
+"""Units of tokens: tokens that keep one common label when labels are permuted."""
 
 import numpy as np
 
@@ -8,17 +8,17 @@ Last = tuple[int, int, int]
 
 
 class Units:
-    """The units of some tokens, in a row.
+    """The units of some consecutive tokens.
 
     Attributes:
         index: `[T]`, the unit of each token.
-        label, document: `[U]`, of each unit; documents count from 0.
-        same_document, same_unit: whether the first goes on the last one before these tokens.
+        label, document: `[U]`, the label and document of each unit; documents count from 0.
+        same_document, same_unit: whether the first token continues the last document, or unit, before.
         last: document, label and span of the last token.
 
     Args:
-        documents, labels, spans: of tokens, `[T]`.
-        before: document, label and span of the last token before.
+        documents, labels, spans: the document, label and span of each token, `[T]`.
+        before: document, label and span of the token before the first.
 
     Raises:
         ValueError: if the label changes within a span.

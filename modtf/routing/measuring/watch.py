@@ -1,4 +1,4 @@
-"""Signs of damage in the rows of a layer: placeholders, repeated experts, probabilities instead of logits."""
+"""Find damaged rows of a layer: placeholders, repeated experts, probabilities instead of logits."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,15 +11,15 @@ from modtf.routing.measuring.choices import Layer
 from modtf.routing.measuring.experts import ChosenExperts
 from modtf.routing.measuring.gates import TOLERANCE, Gates
 
-FEW = 64  # rows that are compared first: they usually differ
+FEW = 64  # rows that are compared first, because they usually differ already
 
 
 class Watch:
     """The observations of one layer's rows.
 
     Attributes:
-        alike: whether all rows are equal, as where a format fills the places of dense layers.
-        softmaxed: whether logits look like probabilities: not negative, with rows that sum to 1.
+        alike: whether all rows are equal, as in the placeholders that some formats write for dense layers.
+        softmaxed: whether logits look like probabilities: none is negative, and rows sum to 1.
     """
 
     def __init__(self, number: int):
@@ -42,7 +42,7 @@ class Watch:
         was_alike, first = self.alike, self._first
         self.alike = was_alike and bool((rows[:FEW] == first).all() and (rows == first).all())
         if isinstance(layer, ChosenExperts) and not self.alike:
-            if was_alike:  # a placeholder was not checked
+            if was_alike:  # earlier rows looked like a placeholder and were not checked
                 self.check_first()
             self._refuse_repeated(layer.experts[some], first_token)
         if self.softmaxed:
@@ -55,7 +55,7 @@ class Watch:
         self._refuse_repeated(self._first[:, : self._num_chosen], 0)
 
     def _refuse_repeated(self, experts: NDArray[Any], first_token: int) -> None:
-        for step in range(1, experts.shape[1]):  # far faster than sorting rows
+        for step in range(1, experts.shape[1]):  # comparing shifted rows is far faster than sorting them
             again = (experts[:, step:] == experts[:, :-step]) & (experts[:, step:] >= 0)
             if again.any():
                 token, place = np.argwhere(again)[0]
@@ -67,10 +67,10 @@ class Watch:
 
 
 def left_out(watches: Sequence[Watch]) -> list[int]:
-    """Return the numbers of layers whose rows are all equal, unless that is all there are.
+    """Return the numbers of the layers whose rows are all equal; none if all layers are like that.
 
     Raises:
-        ValueError: if these are all there are, and send their tokens to the same expert twice.
+        ValueError: if all layers are like that, and send a token to the same expert twice.
     """
     same = [watch for watch in watches if watch.alike and watch.num_tokens > 1]
     if len(same) < len(watches):
@@ -81,7 +81,7 @@ def left_out(watches: Sequence[Watch]) -> list[int]:
 
 
 def warnings_of(watches: Sequence[Watch]) -> Iterator[str]:
-    """Return what a reader should know of the rows."""
+    """Return warnings about the rows, for the reader."""
     same = [watch.number for watch in watches if watch.alike and watch.num_tokens > 1]
     if same:
         done = "They are left out" if left_out(watches) else "There is no other layer, so they are measured"
