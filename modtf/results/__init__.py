@@ -1,4 +1,4 @@
-"""Results of cells on disk: their schema, finding them, reading them as one tidy table."""
+"""Results of cells on disk: their schema, how to find them, and how to read them as one tidy table."""
 
 from modtf.results.cells import CellFolder as CellFolder
 from modtf.results.cells import find_cells as find_cells

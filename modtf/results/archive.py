@@ -1,4 +1,4 @@
-"""The results of many cells as one small file, which reports read: for a supplement, or a colleague."""
+"""The results of many cells in one small file that reports read, for a supplement or a colleague."""
 
 import atexit
 import contextlib
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 SUFFIX = ".zip"
 FILES = (*READ, MANIFEST)
-PARTS = 2048  # of 1: float16 has all their multiples from 0 to 1
+PARTS = 2048  # parts of 1: float16 holds all multiples of 1/2048 from 0 to 1
 LARGEST = 8 << 30  # bytes of an archive, unpacked
 DAMAGED = (zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, RuntimeError, OSError)
-TIME = (1980, 1, 1, 0, 0, 0)  # of every file, so that the same results are the same bytes
+TIME = (1980, 1, 1, 0, 0, 0)  # the date of every file, so that equal results give equal bytes
 
 
 def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
-    """Write the results, histories and activation matrices of finished cells as one ".zip". Raise
-    `ValueError` on another suffix, if no cell is finished, or if matrices cannot be read.
+    """Write the results, histories and activation matrices of finished cells as one ".zip".
 
-    Matrices are rounded to whole 2048ths, which makes them six times as small: see `apportion`.
+    Matrices are rounded to whole 2048ths, which makes them six times smaller: see `apportion`. Raise
+    `ValueError` on another suffix, if no cell is finished, or if matrices cannot be read.
     """
     check_archive_name("path", path)
     finished = [cell for cell in cells if cell.is_finished]
@@ -50,7 +50,7 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
         taken: Counter[str] = Counter()
         for cell in finished:
             taken[cell.path.name] += 1
-            again = taken[cell.path.name]  # cells of two folders may have one name
+            again = taken[cell.path.name]  # cells of two folders may share a name
             folder = cell.path.name + (f"~{again}" if again > 1 else "")
             for name, content in _contents(cell).items():
                 entry = zipfile.ZipInfo(f"{folder}/{name}", TIME)
@@ -59,7 +59,7 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
 
 
 def _contents(cell: "CellFolder") -> dict[str, bytes]:
-    """Return the archived files of a cell, and a manifest of just those."""
+    """Return the archived files of a cell, with a manifest of these files only."""
     with scratch_folder() as folder:
         for name in READ:
             if name == ACTIVATION and cell.has_activation:
@@ -77,14 +77,14 @@ def check_archive_name(name: str, path: str | Path) -> None:
 
 
 def is_archive(path: str | Path) -> bool:
-    """Return whether a path is that of an archive, sound or not."""
+    """Return whether a path names an archive, damaged or not."""
     return Path(path).suffix == SUFFIX and os.path.isfile(path)
 
 
 def unpacked(path: str | Path) -> Path:
-    """Return a folder with the cells of an archive, which exists as long as this process.
+    """Return a folder with the cells of an archive; it is removed when this process ends.
 
-    Raise `ValueError` if the file is not an archive of results, or unpacks to more than eight gigabytes.
+    Raise `ValueError` if the file is not an archive of results, or unpacks to more than 8 GiB.
     """
     found = os.stat(path)
     return _unpack(os.path.realpath(path), found.st_mtime_ns, found.st_size)
@@ -116,8 +116,8 @@ def _unpack(path: str, *version: int) -> Path:
 
 
 def apportion(shares: ArrayLike, parts: int = PARTS) -> NDArray[np.float64]:
-    """Round shares `[..., M]` of sum 1 to whole parts whose sum stays, by largest remainders (Hamilton's
-    method). Rounded shares and NaN stay as they are."""
+    """Round shares `[..., M]` with sum 1 to whole parts with the same sum, by largest remainders (Hamilton's
+    method). Rounded shares and NaN do not change."""
     exact = np.asarray(shares, np.float64) * parts
     whole = np.floor(exact)
     missing = parts - whole.sum(axis=-1, keepdims=True)
@@ -126,7 +126,7 @@ def apportion(shares: ArrayLike, parts: int = PARTS) -> NDArray[np.float64]:
 
 
 def compact(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the arrays of `activation.npz` as such a file, not compressed, with matrices rounded by
+    """Return the arrays as the bytes of an uncompressed `activation.npz`, with matrices rounded by
     `apportion`."""
     file = io.BytesIO()
     rounded = {

@@ -1,4 +1,4 @@
-"""Finds the cells under a folder. What a cell is stands in its config, never in the folder's name."""
+"""Finds the cells under a folder. A cell is identified by its config, never by the folder's name."""
 
 import json
 import os
@@ -18,17 +18,17 @@ from modtf.results.schema import ACTIVATION, CELL, CONFIG, HISTORY, PRIVATE, RES
 from modtf.task import science_hash
 from modtf.training.checkpoint_file import DamagedError, checkpoints
 
-HAS_MANIFEST = "manifest"  # in the config of a cell that is no finished one without
+HAS_MANIFEST = "manifest"  # in the config of a cell that needs a manifest to be finished
 
 Folder = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
 class CellFolder:
-    """One cell on disk, finished or not, or damaged: then `damage` says how, and nobody counts it."""
+    """A cell on disk. `damage` describes its damage, if any; damaged cells are left out."""
 
     path: Path
-    config: dict[str, Any]  # empty where it is damaged itself
+    config: dict[str, Any]  # empty if the config itself is damaged
     damage: str = ""
 
     @cached_property
@@ -38,7 +38,7 @@ class CellFolder:
 
     @cached_property
     def cell(self) -> dict[str, Any]:
-        """The values of `CELL`; "" and 0 where the config is damaged."""
+        """The values of `CELL`; "" and 0 if the config is damaged."""
         unknown = {name: 0 if name in ("num_rules", "width") else "" for name in CELL}
         return self.definition.columns if self.config else unknown
 
@@ -49,8 +49,8 @@ class CellFolder:
 
     @cached_property
     def protocol(self) -> str:
-        """Names how the cell was trained and evaluated, "1f0c2a7b@0.001", with its learning rate at the end:
-        the same for cells that may be compared; after tuning variants may differ in what follows the "@"."""
+        """The hash of training and evaluation, then the learning rate, such as "1f0c2a7b@0.001". Cells with
+        the same protocol may be compared; after tuning, variants may differ in the part after "@"."""
         if not self.config:
             return ""
         config = self.definition.protocol.to_dict()
@@ -59,7 +59,7 @@ class CellFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the cell is trained to its end, and nothing of it is damaged."""
+        """Whether training has reached its end and no file is damaged."""
         return not self.damage and is_finished(self.path)
 
     @property
@@ -72,8 +72,8 @@ class CellFolder:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a cell has its manifest, or its results and no checkpoint: then it is from before there were
-    manifests, or has lost its own, and is damaged."""
+    """Return whether a cell has its manifest, or results but no checkpoint. A cell without manifest predates
+    manifests, or has lost its own and is damaged."""
     return (folder / MANIFEST).is_file() or ((folder / RESULTS).is_file() and not checkpoints(folder))
 
 
@@ -81,16 +81,16 @@ Source = Folder | Sequence[Folder] | Sequence[CellFolder]
 
 
 def find_cells(directory: Source) -> list[CellFolder]:
-    """Every cell under one folder or several, at any depth, in the order of their paths.
+    """Return every cell under one folder or several, at any depth, in the order of their paths.
 
-    An archive that `modtf report --archive` has written is read as a folder. Finished cells are held against
-    their manifest, or where there is none against what training writes; of what is damaged a warning speaks.
-    Cells that were found before pass through, so that a caller may choose among them.
+    An archive from `modtf report --archive` is read as a folder. Finished cells are checked against their
+    manifest, or without one against the format that training writes. Damage gives a warning. Cells that were
+    found before pass through, so that a caller can select some of them.
 
     Raises:
         FileNotFoundError: if a folder does not exist or holds no cell.
-        ValueError: if a config is of a family that is not registered, or two folders hold the same cell,
-            members and protocol.
+        ValueError: if a config's family is not registered, or two folders hold the same cell, members and
+            protocol.
     """
     cells: dict[Path, CellFolder] = {}
     single = isinstance(directory, str | bytes | os.PathLike) or not isinstance(directory, Iterable)
@@ -102,7 +102,7 @@ def find_cells(directory: Source) -> list[CellFolder]:
             cells[item.path.resolve() / CONFIG] = item
             continue
         folder = unpacked(folder) if is_archive(folder := Path(item)) else folder
-        if not os.path.isdir(folder):  # pathlib's own raises on names that no system takes
+        if not os.path.isdir(folder):  # pathlib's method raises on invalid names
             what = "archive" if folder.suffix == SUFFIX else "folder"
             raise FileNotFoundError(f"There is no {what} {str(folder)!r}. Give one that training wrote.")
         found = {path.resolve(): _read(path) for path in _config_files(folder)}
@@ -159,7 +159,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def damage_in(folder: Path, weights: bool = True) -> str:
     """Return the damage of a finished cell in one line: see `modtf.results.manifest`; "" if there is none.
 
-    Without a manifest, where its config promises none, its files must be what training writes.
+    If the cell has no manifest and its config promises none, its files must match what training writes.
     """
     if (folder / MANIFEST).exists():
         return damage_of(folder, weights)

@@ -1,4 +1,4 @@
-"""Reads the files of a cell, and refuses what its config does not speak of, or what no training can give."""
+"""Reads the files of a cell, and rejects values that contradict its config or that training cannot give."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,8 +28,8 @@ from modtf.results.schema import (
     read_values,
 )
 
-ROUNDING = 1e-4  # of a measure, over which a table may lie outside its range
-ROUNDED = 1 / 500  # how far from one the sum of a row may be; archives round every number to a 2048th
+ROUNDING = 1e-4  # how far a measure in a table may lie outside its range
+ROUNDED = 1 / 500  # how far a row's sum may differ from one; archives round numbers to 2048ths
 
 
 def check_files(folder: Path, cell: Cell) -> None:
@@ -45,8 +45,8 @@ def check_files(folder: Path, cell: Cell) -> None:
 
 
 def read_table(folder: Path, name: str, cell: Cell) -> pd.DataFrame:
-    """`results.csv` or `history.csv`, texts as categories; `ValueError` if it is no such table, or not the
-    cell's: of other members, say, or out of range."""
+    """Return `results.csv` or `history.csv`, with texts as categories; raise `ValueError` if it is not such a
+    table of the cell: for example with other members, or with values out of range."""
     path, columns = folder / name, COLUMNS if name == RESULTS else HISTORY_COLUMNS
     dtypes = {column: "category" if kind == "str" else kind for column, kind in columns.items()}
     try:
@@ -79,7 +79,7 @@ def read_table(folder: Path, name: str, cell: Cell) -> pd.DataFrame:
 
 
 def key_of(columns: Iterable[str]) -> list[str]:
-    """Return the columns in which no two rows of one cell may agree."""
+    """Return the columns that together are unique for every row of a cell."""
     return [column for column in columns if column not in (*NOT_KEYS, *CELL)]
 
 
@@ -92,9 +92,9 @@ def _check_ranges(path: Path, frame: pd.DataFrame) -> None:
 
 
 def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[Any]]:
-    """Return the arrays of `activation.npz` at a place by name; none if the model lacks it.
+    """Return the arrays of `activation.npz` at a place by name; none if the model lacks the place.
 
-    Raise `ValueError` if they cannot be read, or are not the cell's.
+    Raise `ValueError` if they cannot be read, or belong to another cell.
     """
     path, found = folder / ACTIVATION, read_activations(folder)
     names = {name: at_place(name, place.name) for name in (*MATRICES, TAIL)}
@@ -114,21 +114,24 @@ def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[A
     if list(zip(arrays["data_seeds"], arrays["seeds"], strict=True)) != list(cell.members):
         raise _unread(path, "its members are not those of the config")
     for name in expected.keys() - {"steps"}:
-        sums, known = arrays[name].sum(axis=-1), np.isfinite(arrays[name]).all(axis=-1)  # else it diverged
+        sums, known = (
+            arrays[name].sum(axis=-1),
+            np.isfinite(arrays[name]).all(axis=-1),
+        )  # otherwise it diverged
         if (arrays[name] < -ROUNDED).any() or (np.abs(sums - 1)[known] > ROUNDED).any():
             raise _unread(path, f"rows of {name} are no shares whose sum is 1")
     return arrays
 
 
 def _check_same(path: Path, last: NDArray[np.float64], results: pd.DataFrame, cell: Cell) -> None:
-    """Measures the matrices [P, R, M] again: those of another cell may have the same shape."""
+    """Check measures of the matrices [P, R, M] against the table: another cell may have the same shape."""
     rows = results[(results["checkpoint"] == "last") & (results["place"] == "")]
-    for name in ("collapse_avg", "collapse_worst"):  # quick, and little changed by the rounding of archives
+    for name in ("collapse_avg", "collapse_worst"):  # fast, and robust to the rounding of archives
         measure = MEASURES[name].function
-        assert measure is not None  # of the activation, that is
+        assert measure is not None  # measures of the activation have one
         said = rows[rows["measure"] == name].set_index(["data_seed", "seed"])["value"]
         for member, matrix in zip(cell.members, last, strict=True):
-            if member in said.index and np.isfinite(matrix).all():  # else it diverged
+            if member in said.index and np.isfinite(matrix).all():  # otherwise it diverged
                 found = measure(matrix / matrix.sum(axis=-1, keepdims=True))
                 if abs(found - said[member]) > matrix.shape[-1] * ROUNDED:
                     raise _unread(path, f"its {name} is not that of {RESULTS}")

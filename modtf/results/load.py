@@ -1,4 +1,4 @@
-"""Reads the tables of many cells as one pandas DataFrame, and their activation matrices."""
+"""Reads the tables of many cells into one pandas DataFrame, and their activation matrices."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,24 +29,24 @@ from modtf.results.tables import Progress as Progress
 from modtf.results.tables import read_tables
 
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
-JOINED = {"protocol": "str", "folder": "str"}  # what loading adds to the columns of the file
+JOINED = {"protocol": "str", "folder": "str"}  # columns that loading adds
 
 
 def load_results(directory: Source, progress: Progress = iter) -> pd.DataFrame:
-    """All finished cells under `directory`, one folder or several, at any depth, as one tidy table.
+    """Return all finished cells under `directory`, one folder or several, at any depth, as one tidy table.
 
     `progress` wraps the list of cells, for example `tqdm`.
 
     Returns:
         One row per member, checkpoint, measure, condition and place: `modtf.results.COLUMNS`, then
-        `protocol`, equal for cells that were trained and evaluated in the same way, and `folder`. Columns of
-        text are categories, in the order of the registries. A measure that was registered after a cell was
-        trained is computed from its activation matrices. No rows if no cell is finished. A warning names
-        what is damaged, and `modtf.analysis.find_missing` that and what is not finished.
+        `protocol`, equal for cells with the same training and evaluation, and `folder`. Text columns are
+        categories, in the order of the registries. A measure registered after a cell's training is computed
+        from its activation matrices. There are no rows if no cell is finished. A warning names damaged cells;
+        `modtf.analysis.find_missing` lists them with the unfinished ones.
 
     Raises:
         FileNotFoundError: if a folder does not exist or holds no cell.
-        ValueError: if a model is there twice, or of a family that is not registered.
+        ValueError: if a model occurs twice, or its family is not registered.
 
     Example:
         >>> frame = load_results("runs/study")  # doctest: +SKIP
@@ -60,10 +60,10 @@ def load_results(directory: Source, progress: Progress = iter) -> pd.DataFrame:
 def _with_new(
     cells: Sequence[CellFolder], frame: pd.DataFrame, rows: NDArray[np.intp]
 ) -> tuple[pd.DataFrame, NDArray[np.intp]]:
-    """Return the rows of cells, and those of measures that were registered since, from their matrices."""
+    """Return the rows of cells, with rows from their matrices for measures that were registered later."""
     known = [measure.name for measure in activation_measures()]
     codes = frame["measure"].cat.categories.get_indexer(known)
-    there = np.zeros((len(cells), len(frame["measure"].cat.categories) + 1), bool)  # the last: never there
+    there = np.zeros((len(cells), len(frame["measure"].cat.categories) + 1), bool)  # the last: code -1
     there[np.repeat(np.arange(len(cells)), rows), frame["measure"].cat.codes] = True
     lacking = ~there[:, codes]
     if not lacking.any():
@@ -83,7 +83,7 @@ def _with_new(
 
 
 def _new_rows(cell: CellFolder, frame: pd.DataFrame, new: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """Yield a cell's rows of measures that were registered since."""
+    """Yield a cell's rows of measures that were registered after its training."""
     old = [name for name in (m.name for m in activation_measures()) if name not in new]
     for place, rows in frame[frame["measure"].isin(old[:1])].groupby("place", observed=True):
         for found in load_activations([cell], str(place)):
@@ -101,7 +101,7 @@ def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
 
     Returns:
         The columns of `CELL`, then step, data_seed, seed, measure, condition, place, value, protocol, folder.
-        No rows if no finished cell has a history.
+        There are no rows if no finished cell has a history.
 
     Raises:
         FileNotFoundError, ValueError: as `load_results`.
@@ -122,17 +122,17 @@ class Activations:
     steps: NDArray[np.int64]  # [E]
     data_seeds: NDArray[np.int64]  # [P]
     seeds: NDArray[np.int64]  # [P]
-    place: str = ""  # "" of a model with a single routed layer
-    rule_names: tuple[str, ...] | None = None  # what a reader calls the rows
-    tail: NDArray[np.float64] | None = None  # [E, P, R, M]; None where they are the last of the history
+    place: str = ""  # "" for a model with a single routed layer
+    rule_names: tuple[str, ...] | None = None  # names of the rows for readers
+    tail: NDArray[np.float64] | None = None  # [E, P, R, M]; None if the history ends with them
 
     def index(self, data_seed: int, seed: int) -> int | None:
-        """Return the position of a member, None if the cell does not have it."""
+        """Return the position of a member; None if the cell does not have it."""
         found = np.flatnonzero((self.data_seeds == data_seed) & (self.seeds == seed))
         return int(found[0]) if found.size else None
 
     def evaluations(self, checkpoint: str) -> NDArray[np.float64]:
-        """Return the matrices `[E, P, R, M]` whose mean is a checkpoint; raise `ValueError` if absent."""
+        """Return the matrices `[E, P, R, M]` whose mean is a checkpoint; raise `ValueError` if unknown."""
         check_choice("checkpoint", checkpoint, (*CHECKPOINTS, "pooled"))
         if checkpoint == "tail" and self.tail is not None:
             return self.tail
@@ -146,28 +146,28 @@ class Activations:
     def measured(
         self, checkpoint: str, groups: Iterable[str] | None = GROUPS
     ) -> dict[str, NDArray[np.float64]]:
-        """Measure of some groups -> values `[P]`: the mean over a checkpoint's evaluations."""
+        """Return measure -> values `[P]` of some groups: the mean over a checkpoint's evaluations."""
         matrices = self.evaluations(checkpoint)
         found = measure_members(matrices.reshape(-1, *matrices.shape[2:]), groups=groups)
         return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in found.items()}
 
     def at(self, checkpoint: str) -> NDArray[np.float64]:
-        """Return the mean matrices `[P, R, M]` of a checkpoint; raise `ValueError` if absent."""
+        """Return the mean matrices `[P, R, M]` of a checkpoint; raise `ValueError` if it is unknown."""
         return np.asarray(self.evaluations(checkpoint).mean(axis=0))
 
 
 def load_activations(directory: Source, place: str = "", **where: Any) -> list[Activations]:
-    """Yield the activation matrices of the finished cells under `directory` that match `where`.
+    """Return the activation matrices of the finished cells under `directory` that match `where`.
 
     Args:
         directory: one folder or several, or cells that were found before.
-        place: of a model with several routed layers; cells that have no such place are left out.
+        place: the routed layer; "" for models with a single one. Cells without this place are left out.
         **where: values of the cells to read, for example `variant="modular", num_rules=8`; all by default.
-            Matrices of a whole grid take much memory: name what you need.
+            The matrices of a whole grid take much memory: select what you need.
 
     Raises:
         FileNotFoundError: if a folder does not exist or holds no cell.
-        ValueError: if a file cannot be read, or `where` names what is no column of a cell.
+        ValueError: if a file cannot be read, or `where` names an unknown column.
     """
     wanted = []
     for cell in find_cells(directory):
@@ -183,10 +183,9 @@ def load_activations(directory: Source, place: str = "", **where: Any) -> list[A
 
 
 def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with its text columns as categories in the order of tables, as `load_results` gives
-    them.
+    """Return the frame with its text columns as categories in the order of tables, like `load_results`.
 
-    For results that were kept as one table: `with_categories(pd.read_csv(path, keep_default_na=False))`.
+    For results that were saved as one table: `with_categories(pd.read_csv(path, keep_default_na=False))`.
     """
     frame = with_place(frame)
     texts = [name for name in frame if frame[name].dtype != "category" and name in (*TEXTS, *JOINED)]
@@ -196,7 +195,7 @@ def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
 def _described(
     cells: Sequence[CellFolder], frame: pd.DataFrame, rows: NDArray[np.intp], dtypes: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Return the frame with what is known of its cells, `rows` rows each; texts are categories in order."""
+    """Return the frame with the description of its cells, `rows` rows each; texts are ordered categories."""
     described = [{**cell.cell, "protocol": cell.protocol, "folder": str(cell.path)} for cell in cells]
     columns: dict[str, Any] = {}
     for name, dtype in dtypes.items():
@@ -215,7 +214,7 @@ def _described(
 
 
 def _in_order(name: str, values: pd.Categorical) -> pd.Categorical:
-    """Return the categories in the order of tables and figures; the others follow, sorted."""
+    """Return the categories in the order of tables and figures; unknown ones follow, sorted."""
     settings = (setting for family in FAMILIES.values() for setting in family.settings)
     conditions = (c for family in FAMILIES.values() for c in (*family.condition_names, *family.groups))
     orders: dict[str, Iterable[str]] = {

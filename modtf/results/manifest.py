@@ -1,7 +1,7 @@
 """The manifest: checksums and sizes of a finished cell's files, `manifest.json`, written last.
 
-Of tables, matrices and config it holds the checksums, of weights and logs the sizes: weights are checked when
-they are loaded. Cells from before there were manifests have none.
+It holds the checksums of tables, matrices and config, and the sizes of weights and logs. Weights are checked
+when they are loaded. Old cells have no manifest.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ from modtf.task import science_hash
 from modtf.version import __version__
 
 MANIFEST = "manifest.json"
-READ = (CONFIG, RESULTS, HISTORY, ACTIVATION)  # all that tables and figures need: no models
+READ = (CONFIG, RESULTS, HISTORY, ACTIVATION)  # the files that tables and figures need: no models
 CHECKSUM, DIGEST = "blake2b", "digest"
 
 
 def write_manifest(folder: Path, but: Iterable[Path] = (), version: str = __version__) -> None:
-    """Record the files of a finished cell, without those in `but`, and its members that diverged."""
+    """Record the files of a finished cell, except those in `but`, and its members that diverged."""
     left_out = {folder / MANIFEST, *but}
     files: dict[str, dict[str, Any]] = {}
     for path in sorted(folder.rglob("*")):
@@ -57,7 +57,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def damage_of(folder: Path, weights: bool = True) -> str:
     """Return what differs from the manifest, in a few words; "" if nothing does.
 
-    What is missing of the logs is no damage, nor, without `weights`, of the weights: some copy without them.
+    Missing logs are not damage. Without `weights`, neither are missing weights: some users copy without them.
     """
     record = read_json(folder / MANIFEST)
     changed = f"{MANIFEST} is not as it was written"
@@ -78,7 +78,7 @@ def damage_of(folder: Path, weights: bool = True) -> str:
                 return f"{name} has another size than when it was written"
             elif name in READ and _checksum(path) != files[name][CHECKSUM]:
                 return f"{name} has another content than when it was written"
-    except (AttributeError, KeyError, TypeError, ValueError, OSError):  # somebody changed the list
+    except (AttributeError, KeyError, TypeError, ValueError, OSError):  # the list was edited
         return changed
     return ""
 
@@ -91,8 +91,8 @@ def diverged(folder: Path) -> list[dict[str, int]]:
     frame = read_values(path)
     if not set(HISTORY_COLUMNS) <= set(frame):
         return []
-    # "loss" stands there whatever the setting; other measures may have no value for good reasons. An outcome
-    # may be no number where the weights still are some, and at evaluations alone
+    # Every setting has "loss"; other measures may lack a value for good reasons. A loss may be NaN while the
+    # weights are still finite, and is known at evaluations only
     no_number = (frame["measure"] == "loss") & ~np.isfinite(frame["value"])
     lost = frame[no_number | (frame["measure"] == DIVERGED)]
     first = lost.groupby(["data_seed", "seed"])["step"].min()

@@ -18,29 +18,29 @@ from modtf.observed import at_place
 RESULTS = "results.csv"
 HISTORY = "history.csv"
 ERROR = "error.json"  # why a cell failed
-#: a measure of the history: 1 at the step after which a member's weights were no numbers
+#: a measure of the history: 1 at the step after which a member's weights were not finite
 DIVERGED = "diverged"
-CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance": what ran it last
+CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance" of the last run
 ACTIVATION = "activation.npz"
 LOGS = "tensorboard"  # a folder
-#: what NumPy raises on a damaged file: MemoryError where a header claims too much
+#: errors that NumPy raises on a damaged file: MemoryError if a header claims too much
 UNREADABLE = (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zlib.error)
-MATRICES = ("last", "best", "history")  # of it, at every place: "last_encoder", "last" at the only one
-TAIL = "tail"  # there, too, where the evaluations of that checkpoint are not among the history
+MATRICES = ("last", "best", "history")  # its arrays, by place: "last_encoder", or "last" of the only one
+TAIL = "tail"  # one more array, if the history lacks these evaluations
 NUMBERS = ("steps", "data_seeds", "seeds")
-PRIVATE = ".modtf"  # in a study's folder: locks, logs, cells that were set aside
+PRIVATE = ".modtf"  # in a study's folder: locks, logs, damaged cells
 
-#: tail: mean over the last evaluations of training; last: after the last step; best: of the smallest
-#: validation loss, in classification of the highest validation accuracy
+#: tail: mean over the last evaluations of training; last: after the last step; best: at the smallest
+#: validation loss, in classification at the highest validation accuracy
 CHECKPOINTS = ("tail", "last", "best")
 
-KIND = ("arch", "setting", "task_options")  # results of different kinds are never in one unit
+KIND = ("arch", "setting", "task_options")  # the task type; results of different types are never combined
 CELL = (*KIND, "num_rules", "width", "variant", "model_options")
 MEMBER = (*CELL, "data_seed", "seed")
 SCORE = ("checkpoint", "measure", "condition", "place")
 
-# Options stand as text, "search=v2" or "modules=16,temperature=2", and are "" where there are none. So is the
-# place, which files of older versions lack, where a model has a single routed layer, and of its performance.
+# Options are text, such as "search=v2" or "modules=16,temperature=2", or "". The place is "" for a model with
+# a single routed layer, and for performance; files of older versions lack this column.
 COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(KIND, "str"),
     **dict.fromkeys(("num_rules", "num_modules", "width"), "int64"),
@@ -54,7 +54,7 @@ HISTORY_COLUMNS: Mapping[str, str] = {"step": "int64", **{name: COLUMNS[name] fo
 NOT_KEYS = ("value", "num_modules", "num_parameters", "steps")  # rows of one model may not differ in these
 
 _VERSION = tuple(int(part) for part in pd.__version__.split(".")[:2])
-#: makes pandas read numbers to the last bit; from 3.1 on it always does
+#: makes pandas read numbers exactly; from 3.1 on this is its default
 EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _VERSION < (3, 1) else {}
 
 
@@ -105,7 +105,7 @@ def with_place(frame: pd.DataFrame) -> pd.DataFrame:
 def read_values(
     path: str | os.PathLike[str] | TextIO, dtypes: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Read a CSV file, numbers to the last bit.
+    """Read a CSV file with exact numbers.
 
     Raise `ValueError` if it is not a table of these types, by default those that pandas infers.
     """
@@ -113,7 +113,7 @@ def read_values(
         pd.read_csv(
             path,
             dtype=None if dtypes is None else dict(dtypes),
-            keep_default_na=False,  # "" says that a model has no options
+            keep_default_na=False,  # "" means that a model has no options
             na_values={"value": ["", "nan", "NaN"]},
             **EXACT,
         )
@@ -126,7 +126,7 @@ def write_results(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
     Args:
         folder: the cell's folder; it must exist.
         frame: one row per member, checkpoint, measure, condition and place, with `COLUMNS`. Measures of the
-            activation matrix, and what concerns training, such as "seconds", stand under the condition "iid".
+            activation matrix and of training, such as "seconds", have the condition "iid".
 
     Raises:
         ValueError: see `conform`.
@@ -155,10 +155,10 @@ def write_activations(
     seeds: Sequence[int],
     tail: Mapping[str, ArrayLike] | None = None,
 ) -> Path:
-    """Write `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]`, seeds `[P]`; and
-    those of the evaluations of "tail" `[E, P, R, M]`, by place, if they are not in the history.
+    """Write `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]` and seeds `[P]`.
 
-    Those of a model with several routed layers are given by place.
+    `tail` holds the evaluations of "tail" `[E, P, R, M]` by place, if they are not in the history. For a
+    model with several routed layers, all matrices are given by place.
     """
     arrays: dict[str, Any] = {"steps": steps, "data_seeds": data_seeds, "seeds": seeds}
     for name, given in zip(MATRICES, (last, best, history), strict=True):

@@ -1,4 +1,4 @@
-"""Reads the tables of many cells in one go: parsed together and checked together."""
+"""Reads the tables of many cells at once: they are parsed and checked together."""
 
 import io
 from collections.abc import Callable, Iterable, Sequence
@@ -18,11 +18,11 @@ Progress = Callable[[Sequence[CellFolder]], Iterable[CellFolder]]  # such as tqd
 def read_tables(
     cells: Sequence[CellFolder], name: str, progress: Progress = iter
 ) -> tuple[pd.DataFrame, NDArray[np.intp]]:
-    """Return the rows of `results.csv` or `history.csv` of all cells, and how many rows each cell has.
+    """Return the rows of `results.csv` or `history.csv` of all cells, and the number of rows per cell.
 
-    Texts are categories. The files are parsed as one, and checked as `read_table` checks one of them; only
-    where that finds a fault, or a file is written in another way than training writes it, is each read alone,
-    which names the faulty one.
+    Texts are categories. The files are parsed as one and checked together, with the checks of `read_table`.
+    If that finds a fault, or a file has another layout than training writes, each file is read alone, which
+    names the faulty one.
 
     Raises:
         ValueError: as `read_table`.
@@ -38,7 +38,7 @@ def read_tables(
 
 
 def _read_together(cells: Iterable[CellFolder], name: str) -> tuple[pd.DataFrame, NDArray[np.intp]] | None:
-    """Return the rows of all files and their numbers; None where they cannot be parsed as one."""
+    """Return the rows of all files and their numbers; None if they cannot be parsed as one."""
     columns = COLUMNS if name == RESULTS else HISTORY_COLUMNS
     header = ",".join(columns).encode() + b"\n"
     parts, numbers = [header], []
@@ -54,12 +54,12 @@ def _read_together(cells: Iterable[CellFolder], name: str) -> tuple[pd.DataFrame
     except (pd.errors.ParserError, pd.errors.EmptyDataError, OSError, ValueError):
         return None
     rows = np.array(numbers, np.intp)
-    # a line break inside a text, or a blank line, is no row: then nobody knows which row is whose
+    # a line break in a text, or a blank line, is not a row: rows could then not be assigned to cells
     return (frame, rows) if list(frame) == list(columns) and len(frame) == rows.sum() else None
 
 
 def _are_right(cells: Sequence[CellFolder], name: str, frame: pd.DataFrame, rows: NDArray[np.intp]) -> bool:
-    """Return whether every cell's rows are those of its config: see `read_table`."""
+    """Return whether every cell's rows agree with its config: see `read_table`."""
     cell = np.repeat(np.arange(len(cells)), rows)
     values = frame["value"].to_numpy()
     measures = [
