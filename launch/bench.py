@@ -1,19 +1,19 @@
 """Measures what a training step costs, in CPU time on one core.
 
-Every (architecture, R, e) is measured in a process of its own, pinned to one core; its variants, the data
-and the core's matrix peak take turns, and medians are compared, so that other users of the machine disturb
-all of them alike. Linux measures best: elsewhere nothing pins the process, and CPU time is of all threads.
-Other implementations that plug-ins register as baselines, as docs/performance has them, are measured, too.
+Every (architecture, R, e) is measured in a separate process, pinned to one core. Its variants, the data and
+the core's matrix peak are measured in turns, and medians are compared, so that other users of the machine
+affect all of them alike. Linux measures best: elsewhere the process is not pinned, and CPU time covers all
+threads. Baselines that plug-ins register (docs/performance) are measured, too.
 
---device=gpu measures wall time on an accelerator instead, up to where the device says that it is done (CPU
-time means nothing there): whole training programs of a table of its own, row by row into --json. What is in
-that file is not measured again. --device=cpu runs the same programs on the CPU.
+--device=gpu measures wall time on an accelerator instead, until the device reports that it is done (CPU time
+means nothing there). It measures whole training programs of a table of its own and writes them row by row to
+--json. Rows in that file are not measured again. --device=cpu runs the same programs on the CPU.
 
-Columns: step ms: the compiled step alone, per member. /mono: over the monolithic variant. train ms: with
-data and `fit`. of peak: share of the fastest matrix product measured beside it. data: of the stream, over
-the step. fit: what `fit` adds to the bare loop. MiB: arguments, results and temporaries of the compiled
-step. x alone: a member of the population over one alone. gate units: of all modules, over monolithic (real
-work).
+Columns: step ms: the compiled step alone, per member. /mono: relative to the monolithic variant. train ms:
+with data and `fit`. of peak: share of the fastest matrix product measured alongside. data: time of the
+stream, relative to the step. fit: what `fit` adds to the bare loop. MiB: arguments, results and temporaries
+of the compiled step. x alone: time of a member in the population, relative to one alone. gate units: work of
+all modules, relative to monolithic.
 
 Examples:
     python launch/bench.py --arch=mlp --rules=2,32 --width=32
@@ -86,13 +86,13 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Measures what is not measured yet, or lists it, and prints the table."""
+    """Measure the requested programs that are not measured yet, or list them, and print the table."""
     if given.json is not None:
         check_file_writable(given.json, "--json")
     requests, common, on_device = requests_of_flags(given), how_measured(given), given.device is not None
     if given.profile is not None:
         common["profile"] = str(check_writable(given.profile, "--profile").absolute())
-    rows = Rows(given.json, anew=not on_device)  # CPU time is compared within a run
+    rows = Rows(given.json, anew=not on_device)  # CPU times are comparable only within a run
     released = [] if given.released is None else read_rows(given.released)
     left = [request for request in requests if given.profile is not None or not rows.has(request)]
     if on_device:

@@ -1,7 +1,7 @@
-"""The cells that flags speak of: flags become points of a grid, and those become cells.
+"""Turns flags into points of a grid, and the points into cells.
 
-`launch/run.py` and `launch/tune.py` take one kind of task of one size; `launch/sweep.py` takes lists, which
-are combined; both may name a study instead.
+`launch/run.py` and `launch/tune.py` take one task type of one size. `launch/sweep.py` takes lists, which are
+combined. Sweeps and tuning can name a study instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from modtf.studies.grid import Grid, Point
 from modtf.studies.load import STUDIES, load_study
 from modtf.studies.point import cell_of
 
-#: flag that chooses among a study's cells -> what it is of a cell
+#: flag that selects among a study's cells -> its value for a cell
 CHOOSES: dict[str, Callable[[Cell], Any]] = {
     "arch": lambda cell: cell.task.arch,
     "setting": lambda cell: cell.task.setting,
@@ -41,7 +41,7 @@ def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
 
 
 def _variants_by_family() -> str:
-    """Return the variants under the families that have them, and the routers that all can have."""
+    """Return the variants, each under the families that have it, and the routers that all families accept."""
     families: dict[str, list[str]] = {}
     for family in FAMILIES.values():
         defaults = default_variants(family)
@@ -54,7 +54,7 @@ def _variants_by_family() -> str:
 
 
 def define_cell_flags(values: flags.FlagValues, out: str | None = None, several: bool = False) -> None:
-    """Add the other flags of a cell; `out` is the help of --out, if the command has none."""
+    """Add the other flags of a cell. `out` is the help of --out; None if the command does not have it."""
     settings = dict.fromkeys(name for family in FAMILIES.values() for name in family.settings)
     words = "quick: minutes on two cores, not the paper's protocol. paper: as published, many hours. smoke: "
     words += "about a minute, to see that all works; its numbers mean nothing."
@@ -88,10 +88,9 @@ def define_study(values: flags.FlagValues) -> None:
 
 
 def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
-    """Return the cells that the flags ask for:
+    """Return the cells that the flags ask for, per task type: one per variant, then one per registered model.
 
-    of every kind one per variant, then one per model of the user's. An option goes to those that know it.
-    Raise `ValueError` on values that have no meaning, or none together.
+    An option goes to the variants that know it. Raise `ValueError` on invalid values or combinations.
     """
     archs = listed(given.arch or [])
     if not archs:
@@ -109,10 +108,10 @@ def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
 
 
 def _sized(point: Point) -> Point:
-    """Return a point whose evaluations are smaller where its training is shorter than the preset's; those of
-    the paper stay as published."""
+    """Return a point with smaller evaluations if its training is shorter than the preset's; the preset
+    "paper" keeps the published evaluations."""
     name, steps = point["preset"], point.get("training.steps")
-    if name == "paper" or not isinstance(steps, int) or steps < 1:  # which `cell_of` refuses
+    if name == "paper" or not isinstance(steps, int) or steps < 1:  # `cell_of` rejects these steps
         return point
     return {**point, "protocol": lambda task: preset(name, task).shortened(steps)}
 
@@ -120,7 +119,7 @@ def _sized(point: Point) -> Point:
 def cells_given(given: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
     """Return a name, the cells of --study or else of the flags, and the plug-ins that they need.
 
-    `ValueError` if no cell of a study agrees with the flags, or one would change its cells.
+    Raise `ValueError` if no cell of a study matches the flags, or a flag would change its cells.
     """
     if given.study is None:
         return "sweep", cells_of_flags(given), list(given.plugin)
@@ -133,7 +132,7 @@ def cells_given(given: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
 
 
 def choose_cells(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
-    """Return the cells of a study that agree with the flags; raise `ValueError` if none does, or a flag would
+    """Return the cells of a study that match the flags; raise `ValueError` if none does, or a flag would
     change the cells."""
     others = [name for name in (*NUMBERS, *WORDS, "learning_rate", "model", "set") if name in given]
     changed = [name for name in others if name not in CHOOSES and given[name].present]

@@ -1,4 +1,4 @@
-"""The common parts of all commands: plug-ins, `--help`, errors in one line."""
+"""The common parts of all commands: plug-ins, `--help`, and errors in one line."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ from modtf.launch.streams import open_streams
 from modtf.plugins import load_plugin
 from modtf.termination import Terminated, exit_on_sigterm
 
-#: what other programs have -> what is here
+#: flag of other programs -> hint for this one
 KNOWN_ELSEWHERE = {
     "resume": "resuming is automatic: give the same command again",
     "epochs": "training is counted in --steps",
@@ -27,8 +27,8 @@ KNOWN_ELSEWHERE = {
     "results": "did you mean --out?",
     "gpus": "devices are found; --strategy says how several are used",
 }
-WIDTH = 110  # characters of a line
-NAMES = 27  # of them for a flag and its default
+WIDTH = 110  # characters per line
+NAMES = 27  # characters for a flag and its default
 
 
 def run_command(
@@ -38,9 +38,9 @@ def run_command(
 ) -> None:
     """Load plug-ins, define and parse flags, run `main`; bad input is one line and exit status 1.
 
-    Ctrl-C ends with status 130, SIGTERM with 143; `resumes` says that the same command goes on then. Plug-ins
-    are loaded before `define_flags`, so it may list what they register. The docstring of its module and the
-    flags, in their order, are what `--help` prints. Where nobody reads what is printed, the work goes on.
+    Ctrl-C ends with status 130, SIGTERM with 143; with `resumes` the message says that the same command
+    resumes. Plug-ins are loaded before `define_flags`, so it may list what they register. `--help` prints the
+    docstring of its module and the flags, in their order. The work goes on if nobody reads the output.
     """
     hint = "; the same command resumes where it was" if resumes else ""
     name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
@@ -91,7 +91,7 @@ def _run(
 
 
 def _parsed(given: flags.FlagValues, arguments: list[str]) -> list[str]:
-    """Return the arguments that are not flags; the error on an unknown flag says what exists instead."""
+    """Return the arguments that are not flags; the error on an unknown flag suggests an existing one."""
     try:
         return given(arguments)
     except flags.IllegalFlagValueError as error:
@@ -109,7 +109,7 @@ def _parsed(given: flags.FlagValues, arguments: list[str]) -> list[str]:
 
 
 def check_no_pipe(given: flags.FlagValues) -> None:
-    """Raise `ValueError` where a flag names a pipe: opening one may block for ever."""
+    """Raise `ValueError` if a flag names a pipe: opening one may block for ever."""
     for name in given:
         value = given[name].value
         values: list[Any] = value if isinstance(value, list) else [value]
@@ -137,7 +137,7 @@ def define_plugin(values: flags.FlagValues) -> None:
 
 
 def plugins_given(arguments: Sequence[str]) -> list[str]:
-    """Return the values of --plugin, which count before the other flags are known."""
+    """Return the values of --plugin, which are needed before the other flags are known."""
     values = flags.FlagValues()
     define_plugin(values)
     values(["command", *arguments], known_only=True)
@@ -147,11 +147,11 @@ def plugins_given(arguments: Sequence[str]) -> list[str]:
 def help_of(text: str, values: flags.FlagValues, name: str, arguments: Sequence[str] = ()) -> str:
     """Return the help of a command that its user called `name`, "run.py" or "modtf run".
 
-    Options of tasks stand under their families: those of --arch among the arguments, or all.
+    Options of tasks are listed by family: for the families of --arch among the arguments, or for all.
     """
     if name.startswith("modtf "):
         text = text.replace(f"python launch/{name.removeprefix('modtf ')}.py", name)
-    by_flag = {flag: getattr(values[flag], "by_family", None) for flag in values}  # of options of tasks
+    by_flag = {flag: getattr(values[flag], "by_family", None) for flag in values}  # for options of tasks
     options = {flag: by_family for flag, by_family in by_flag.items() if by_family}
     lines = [
         text.strip(),
@@ -175,7 +175,7 @@ def _archs(arguments: Sequence[str]) -> list[str]:
 
 
 def _option_text(name: str, option: Any) -> str:
-    """Return an option of tasks with its default, its description, and what it may be."""
+    """Return an option of tasks with its default, its description, and its valid values."""
     if option.choices is not None:
         allowed = f"One of {', '.join(map(str, option.choices))}."
     else:
@@ -185,7 +185,7 @@ def _option_text(name: str, option: Any) -> str:
 
 
 def _flag_text(flag: flags.Flag[Any]) -> str:
-    """Return a flag with its default, or what it takes, and its description beside it."""
+    """Return a flag with its default, or its type, followed by its description."""
     if flag.boolean:
         shown = f"--[no]{flag.name}"
     elif flag.default in (None, [], ""):
@@ -199,7 +199,7 @@ def _flag_text(flag: flags.Flag[Any]) -> str:
 
 
 def _aligned(shown: str, words: str) -> str:
-    """Return a flag with words beside it, or below where it is long."""
+    """Return a flag followed by words on the same line, or below it if the flag is long."""
     first = f"  {shown}".ljust(NAMES) + " "
     if len(first) > NAMES + 1:
         first = f"{first.rstrip()}\n{' ' * (NAMES + 1)}"

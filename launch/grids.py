@@ -1,4 +1,4 @@
-"""Flags become points of a grid: every family, variant and registered model has the options that it knows."""
+"""Turns flags into points of a grid: every family, variant and registered model gets the options it knows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from modtf.models.routers import ROUTERS, default_variants
 from modtf.studies.grid import Grid, grid
 from modtf.studies.point import OPTIONS, PARTS, share_options
 
-#: flag of a number -> what it is of a point, and the least that it may be
+#: flag of a number -> its axis of a point, and its smallest valid value
 NUMBERS = {
     "rules": ("num_rules", 2),
     "width": ("width", 1),
@@ -22,13 +22,13 @@ NUMBERS = {
     "steps": ("training.steps", 1),
     "batch_size": ("training.batch_size", 1),
 }
-#: flag of a word -> what it is of a point
+#: flag of a word -> its axis of a point
 WORDS = {"preset": "preset", "setting": "setting", "architecture": "architecture"}
 WORDS |= {"precision": "training.precision"}
 
 
 def grids(given: flags.FlagValues, families: Sequence[Family], settings: Settings) -> Iterator[Grid]:
-    """Give the points of every family; options that --set names go to the variants that know them."""
+    """Yield the points of every family; options of --set go to the variants that know them."""
     models, variants = _models(given), _variants(given, families)
     if not models and not any(variants.values()):
         raise ValueError(f"--variant is empty; expected some of {', '.join(known_variants(families[0]))}.")
@@ -52,7 +52,7 @@ def _own_options(
     models: Sequence[str],
     settings: Settings,
 ) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
-    """Return the options of each (family, variant); raise `ValueError` on one that none of them knows."""
+    """Return the options of each (family, variant); raise `ValueError` on one that no variant knows."""
     owners = [(family, name) for family in families for name in (*variants[family.name], *models)]
     asked = {namespace: settings[namespace] for namespace in OPTIONS if settings[namespace]}
     own, known = share_options(asked, owners, given.architecture)
@@ -65,7 +65,7 @@ def _own_options(
 
 
 def _models(given: flags.FlagValues) -> list[str]:
-    """Return the registered models of --model, each once."""
+    """Return the registered models of --model, without duplicates."""
     models = list(dict.fromkeys(given.model if "model" in given else []))
     for name in models:
         if name not in MODELS:
@@ -77,14 +77,14 @@ def _models(given: flags.FlagValues) -> list[str]:
 
 
 def _task_axes(family: Family, families: Sequence[Family], settings: Settings) -> dict[str, Any]:
-    """Return a family's first setting, and options of tasks: those of other families are left out."""
+    """Return a family's first setting and its options of tasks; options of other families are left out."""
     known = {option.name for option in family.options}
     foreign = {option.name for other in families for option in other.options} - known
     return {**{k: v for k, v in settings["task"].items() if k not in foreign}, "setting": family.settings[0]}
 
 
 def _variants(given: flags.FlagValues, families: Sequence[Family]) -> dict[str, list[str]]:
-    """Family -> those of --variant that it knows, each once; all of its own by default."""
+    """Return family -> variants of --variant that it knows, without duplicates; by default all its own."""
     if given.variant is None:
         return {family.name: default_variants(family) for family in families}
     known = dict.fromkeys(name for family in families for name in known_variants(family))
@@ -95,7 +95,7 @@ def _variants(given: flags.FlagValues, families: Sequence[Family]) -> dict[str, 
 
 
 def known_variants(family: Family) -> list[str]:
-    """Return a family's variants, then the routers, each of which is one, too."""
+    """Return a family's variants, then the routers, each of which is also a variant."""
     return list(dict.fromkeys([*(variant.name for variant in family.variants), *ROUTERS]))
 
 

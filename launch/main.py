@@ -1,4 +1,4 @@
-"""The console command `modtf`: the commands of this folder, each with the flags of its own file."""
+"""The console command `modtf`, which runs the commands of this folder, each with its own flags."""
 
 import sys
 from importlib import import_module
@@ -37,7 +37,7 @@ Examples:
 
 
 def usage() -> str:
-    """One screen: the commands, and where to read on."""
+    """Return one screen of text: the commands, and examples."""
     width = max(map(len, COMMANDS))
     commands = "\n".join(f"    {name.ljust(width)}  {words}" for name, words in COMMANDS.items())
     return USAGE.format(version=__version__, commands=commands)

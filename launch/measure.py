@@ -73,7 +73,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Read, measure, print and write; raise `OSError` or `ValueError` with one line if it cannot."""
+    """Read, measure, print and write; raise `OSError` or `ValueError` with one line on a failure."""
     if not given.activations or not given.out:
         raise ValueError(
             "Give --activations=x.npz, with arrays `activations` and `labels`, and --out=DIR, where to write."
@@ -109,7 +109,7 @@ def main(given: flags.FlagValues) -> None:
 
 
 def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) -> Routing:
-    """Read a file of activations, and check that it can be measured as the flags say."""
+    """Read a file of activations, and check that it can be measured with these flags."""
     for one in given.shared:
         if not one.isdecimal():
             raise ValueError(
@@ -140,7 +140,7 @@ def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) ->
 def measured(
     routing: Routing, given: flags.FlagValues, probs: str | list[float] | None
 ) -> tuple[list[LayerMeasures], ActivationAccumulator]:
-    """Its layers, and the sums that they come from."""
+    """Return the measures of every layer, and the sums that they come from."""
     try:
         bar = partial(progress_bar, desc="tokens", total=routing.num_chunks, unit="chunk")
         sums = routing.sums(given.logits, given.top_k, bar)
@@ -157,7 +157,7 @@ def measured(
 
 
 def run_names(paths: list[str]) -> list[str]:
-    """Return the names of files: their own, or if these are equal with the folder's before."""
+    """Return the names of files; if these are not unique, each with its folder's name in front."""
     names = [Path(path).stem for path in paths]
     if len(set(names)) < len(names):
         names = [f"{Path(path).parent.name}_{Path(path).stem}" for path in paths]
@@ -167,7 +167,7 @@ def run_names(paths: list[str]) -> list[str]:
 
 
 def in_flags(text: str) -> str:
-    """Advice on an argument of `modtf.measure_activations` in the words of this command."""
+    """Return advice on an argument of `modtf.measure_activations` in terms of this command's flags."""
     for argument, flag in FLAGS.items():
         text = text.replace(argument, flag)
     return text

@@ -1,4 +1,4 @@
-"""Prepares the finite splits of `modarch_rules` ahead of time. Several of these may run at once.
+"""Prepares the finite splits of `modarch_rules` ahead of time. Several of these commands may run at once.
 
 Example:
     python launch/prepare.py --configs='mlp_*,mha_v2_regression_r8_task0' --data_dir=data
@@ -21,7 +21,7 @@ from modtf.launch.cli import Definer, run_command
 
 
 def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
-    """Return the configurations of names and patterns, each once; raise `ValueError` if there is none."""
+    """Return the configurations of names and patterns, each once; raise `ValueError` if there are none."""
     chosen: dict[str, RulesConfig] = {}
     for pattern in patterns:
         names = fnmatch.filter(CONFIGS, pattern)
@@ -36,9 +36,9 @@ def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
 
 
 def prepare(config: RulesConfig, data_dir: str | None, file_format: str) -> str:
-    """Prepare one configuration under a progress bar and say where."""
+    """Prepare one configuration under a progress bar; return its name, size and folder."""
     builder = tfds.builder("modarch_rules", config=config, data_dir=data_dir, file_format=file_format)
-    with contextlib.redirect_stdout(io.StringIO()):  # TFDS speaks of downloads
+    with contextlib.redirect_stdout(io.StringIO()):  # hides the messages of TFDS about downloads
         builder.download_and_prepare()
     return f"{config.name}  {builder.info.dataset_size}  {builder.data_dir}"
 
@@ -53,11 +53,11 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Prepare one configuration after the other."""
+    """Prepare the configurations one after the other."""
     configs = choose_configs(given.configs)
     data_dir = given.data_dir or tfds.core.constants.DATA_DIR
     if "://" not in str(data_dir):
-        check_writable(Path(os.path.expanduser(data_dir)), "--data_dir")  # of no user: a name as any
+        check_writable(Path(os.path.expanduser(data_dir)), "--data_dir")  # an unknown ~user stays
     logging.set_verbosity(logging.WARNING)
     for number, config in enumerate(configs, start=1):
         print(f"[{number}/{len(configs)}] {prepare(config, given.data_dir, given.file_format)}", flush=True)

@@ -54,7 +54,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Read the results, judge the claims, write the report or the archive, and print what was asked for."""
+    """Read the results, judge the claims, write the report or the archive, and print the requested texts."""
     folders, out = check_flags(given)
     study = read(folders, given)
     wanted = given.claims or (out and not given.figures)
@@ -78,7 +78,7 @@ def main(given: flags.FlagValues) -> None:
 
 
 def check_flags(given: flags.FlagValues) -> tuple[list[str], Path | None]:
-    """Return the folders to read, and the one to write to; raise `ValueError` on what cannot be done."""
+    """Return the folders to read, and the one to write to; raise `ValueError` on invalid flags."""
     folders = [part for item in given.results or [] for part in item.split(",") if part]
     if not folders or not (given.out or given.archive):
         raise ValueError(
@@ -99,7 +99,7 @@ def check_flags(given: flags.FlagValues) -> tuple[list[str], Path | None]:
 
 
 def read(folders: list[str], given: flags.FlagValues) -> Study:
-    """Return the results of the folders, of the protocols and variants that the flags name."""
+    """Return the results in the folders, restricted to the protocols and variants of the flags."""
     bar = partial(progress_bar, desc="cells", unit="cell")
     study = Study.read(folders, given.checkpoint, given.protocol, progress=bar)
     for place in {cell.path.parent for cell in study.cells}:

@@ -1,9 +1,9 @@
 """Trains the variants on one cell of the study and prints how they compare.
 
-Streams a task whose rules are known, trains each variant on the same members (tasks x seeds, in
-lock-step as one program), measures performance in and out of distribution, collapse and
-specialisation, and writes everything under --out. The same command resumes a killed run, and prints
-the table again at once when all is done.
+It streams a task whose rules are known, and trains each variant on the same members (tasks x seeds, in
+lock-step as one program). It measures performance in and out of distribution, collapse and specialisation,
+and writes everything under --out. Rerun the command to resume a killed run, or to print the table of a
+finished one again.
 
 Examples:
     python launch/run.py --arch=mlp
@@ -59,8 +59,8 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
-    """Return the text of `run.json` for these cells, without what tuning, in the folder `best`, found for
-    each; raise `ValueError` if the one in `out` differs."""
+    """Return the text of `run.json` for these cells, with the folder `best` of the tuning in place of its
+    results; raise `ValueError` if the file in `out` differs."""
     configuration = shared_cell(cells).to_dict()
     for name in ("variant", "router"):
         del configuration["cell"][name]  # variants may be added later
@@ -73,26 +73,26 @@ def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
 
 
 def shared_cell(cells: list[Cell]) -> Cell:
-    """Return a cell that stands for what all share: models of the user's may be added to the others later."""
+    """Return a cell with the properties that all share; registered models may be added later."""
     return next((cell for cell in cells if cell.runs not in MODELS), replace(cells[0], model={}))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The cells that the flags ask for, before anything was looked up on disk."""
+    """The cells that the flags ask for, before their state on disk is known."""
 
-    cells: list[Cell]  # one per variant; with --best as tuning found them
-    plain: list[Cell]  # as the flags alone say
+    cells: list[Cell]  # one per variant; with --best, with the tuned settings
+    plain: list[Cell]  # from the flags alone
     out: Path
-    checkpoint: str  # whose measures are printed
+    checkpoint: str  # its measures are printed
     configuration: str  # the text of `run.json`
-    label: str  # of what all cells share
+    label: str  # of the properties that all cells share
     learning_rate: str  # in words
     preset: str  # its name
 
 
 def main(given: flags.FlagValues) -> None:
-    """Resolve the cells, check them, train those that are not finished, and print the table."""
+    """Resolve the cells, check them, train the unfinished ones, and print the table."""
     asked = resolve(given)
     states = look_up(asked)
     announce(asked)
@@ -121,7 +121,7 @@ def resolve(given: flags.FlagValues) -> Asked:
 
 
 def look_up(asked: Asked) -> "dict[str, State]":
-    """Return the state of every cell by its folder; check whether those that are not finished can be run."""
+    """Return the state of every cell by its folder; check that the unfinished ones can be run."""
     from modtf.engines.state import state_of
 
     states = {cell.folder: state_of(cell, asked.out) for cell in asked.cells}
@@ -132,12 +132,12 @@ def look_up(asked: Asked) -> "dict[str, State]":
             check_size(cell)
         from modtf.datasets.families.base import check_data
 
-        check_data(asked.plain[0].task)  # missing data are the fault of no variant
+        check_data(asked.plain[0].task)  # before the variants: not their fault
     return states
 
 
 def announce(asked: Asked) -> None:
-    """Print what will be trained, and which options apply to some variants alone."""
+    """Print what will be trained, and which options apply to some variants only."""
     members, steps = len(asked.plain[0].members), asked.plain[0].protocol.training.steps
     print(
         f"{asked.label}: {len(asked.cells)} variants x {members} members, {steps:,} steps at "
@@ -151,7 +151,7 @@ def announce(asked: Asked) -> None:
 
 
 def train(asked: Asked, states: "dict[str, State]", given: flags.FlagValues) -> list[Cell]:
-    """Train the cells that are not finished, registered models first; return those that cannot be built."""
+    """Train the unfinished cells, registered models first; return those that cannot be built."""
     unfinished = _unfinished(asked.cells, states)
     if not unfinished:
         return []
@@ -165,11 +165,11 @@ def train(asked: Asked, states: "dict[str, State]", given: flags.FlagValues) -> 
     if len(left_out) == len(asked.cells):
         raise ValueError("no variant is left to run.")
     unfinished = [cell for cell in unfinished if cell not in left_out]
-    write_text(asked.out / RUN, asked.configuration)  # only now: nothing is written on bad input
+    write_text(asked.out / RUN, asked.configuration)  # after all checks: bad input writes nothing
     write_asked(unfinished, asked.out)
     for remark in filter(None, (state.remark(name) for name, state in states.items())):
         print(remark, flush=True)
-    for cell in sorted(unfinished, key=lambda cell: cell.runs not in MODELS):  # a user's model may fail
+    for cell in sorted(unfinished, key=lambda cell: cell.runs not in MODELS):  # user models may fail
         run_cell(
             cell,
             asked.out,
@@ -185,7 +185,7 @@ def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
     """Return the cells that cannot be built, and print why.
 
     Raises:
-        ValueError: where options that the user gave are wrong, or there is no other variant.
+        ValueError: if options that the user gave are wrong, or there is no other variant.
     """
     from modtf.engines.cell import check_builds
 
@@ -193,7 +193,7 @@ def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
     for cell in cells:
         chosen = cell.router or cell.model or cell.runs in MODELS
         if not chosen and cell.variant in VARIANTS:
-            continue  # nothing can be wrong with it
+            continue  # a built-in variant with its defaults is valid
         try:
             check_builds(cell)
         except ValueError as error:

@@ -1,9 +1,9 @@
 """Trains your router on frozen tasks and compares it with the reference results of the package.
 
-Version modtf-1: regression of the mlp and the rnn, eight rules, five tasks that no study draws, one seed,
-steps and learning rates that are the same for all. Only your router is trained, in minutes. It is compared in
-and out of distribution, by collapse and specialisation, with the published variants, the registered routers,
-fixed routing and the cards of other laboratories. Rerun the command to resume.
+Version modtf-1: regression of the mlp and the rnn, eight rules, five tasks that no study draws, one seed, and
+the same steps and learning rates for all. Only your router is trained, in minutes. It is compared in and out
+of distribution, by collapse and specialisation, with the published variants, the registered routers, fixed
+routing and the cards of other laboratories. Rerun the command to resume.
 
 Examples:
     python launch/scorecard.py --plugin=my_router.py --variant=my_router
@@ -65,7 +65,7 @@ def own_cells(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Train what is missing, write card, page and pictures, and print how your router compares."""
+    """Train the unfinished cells, write card, page and pictures, and print how your router compares."""
     frozen = SMOKE if given.smoke else FULL
     if given.variant is None:
         raise ValueError("Give --variant=NAME, a registered router or model; --plugin=FILE registers yours.")
@@ -90,7 +90,7 @@ def main(given: flags.FlagValues) -> None:
         if one["modtf"] != ours["modtf"]:
             warnings.append(f"{whose or 'The reference rows'}: of modtf {one['modtf']}, not {ours['modtf']}.")
     from modtf.analysis.table import tables_of
-    from modtf.experiments.modarch.scorecard.page import without_given, write_page  # with what draws
+    from modtf.experiments.modarch.scorecard.page import without_given, write_page  # with figures
 
     study = card.study_of(frozen, cards)
     page, short = write_page(study, card.name_of(ours, card.OURS), out, warnings)
@@ -99,7 +99,7 @@ def main(given: flags.FlagValues) -> None:
 
 
 def others_given(given: Sequence[str]) -> dict[str, Path]:
-    """Return the cards to compare with by name: the file's name, or its folder's if that is `CARD`."""
+    """Return the cards to compare with by name: the file's name, or that of its folder for a file `CARD`."""
     paths = [Path(part) for item in given for part in item.split(",") if part]
     named = {path.absolute().parent.name if path.name == CARD else path.stem: path for path in paths}
     if len(named) < len(paths):
@@ -108,7 +108,7 @@ def others_given(given: Sequence[str]) -> dict[str, Path]:
 
 
 def train(cells: list[Cell], out: Path, plugins: list[str]) -> tuple[list[Cell], dict[str, str]]:
-    """Trains what is not finished; returns the cells that can be built, and why others cannot."""
+    """Train the unfinished cells; return the cells that can be built, and why others cannot."""
     from modtf.engines.cell import check_builds
     from modtf.engines.local import LocalEngine
     from modtf.engines.run_study import run_study

@@ -1,5 +1,5 @@
-"""`--set NAMESPACE.NAME=VALUE`: options of families, routers and architectures, and all of a protocol; and
-`--best=FOLDER`: what tuning found."""
+"""`--set NAMESPACE.NAME=VALUE` for options of families, routers, architectures and protocols, and
+`--best=FOLDER` for the settings that tuning found."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from modtf.studies.point import NAMESPACES, PARTS
 
 ALL = ("task", *NAMESPACES)
 EXAMPLE = "--set router.temperature=2"
-SHOWN = 8  # things that tuning found, which are listed
+SHOWN = 8  # tuned settings that are listed
 
 Settings = Mapping[str, Mapping[str, list[Any]]]  # namespace -> name -> one value, or several to combine
 
@@ -31,7 +31,7 @@ def define_settings(values: flags.FlagValues) -> None:
     words += "option goes to the variants that know it."
     flags.DEFINE_multi_string("set", [], words, flag_values=values)
     for name, options in _family_options().items():
-        if name not in values:  # else --set task.NAME alone
+        if name not in values:  # otherwise only --set task.NAME sets it
             flag = _OptionFlag(flags.ArgumentParser(), None, name, None, f"Of {', '.join(options)}.")
             flag.by_family = options
             flags.DEFINE_flag(flag, values)
@@ -40,7 +40,7 @@ def define_settings(values: flags.FlagValues) -> None:
 def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
     """Parse --set and the families' own flags; with `several`, commas separate values to combine.
 
-    Raise `ValueError` on any other text, and on unknown options and fields.
+    Raise `ValueError` on a text in another form, and on unknown options and fields.
     """
     own = {name: values[name] for name in _family_options() if name in values}
     texts = [
@@ -81,10 +81,10 @@ def define_best(values: flags.FlagValues) -> None:
 
 
 def with_best(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
-    """Return the cells; with --best, use what was found for them and print it.
+    """Return the cells; with --best, apply their tuned settings and print them.
 
-    Raise `FileNotFoundError` or `ValueError` if there is no search, nothing was found, or --learning_rate
-    says otherwise.
+    Raise `FileNotFoundError` or `ValueError` if there is no search, it found nothing, or --learning_rate
+    contradicts it.
     """
     if given.best is None:
         return list(cells)
@@ -114,7 +114,7 @@ def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:
 
 
 def _field_values(namespace: str, name: str, texts: Sequence[str], text: str) -> list[Any]:
-    """Return the values of a protocol's field, of its type where that has one; the protocol checks them."""
+    """Return the values of a protocol's field, converted to its type; the protocol checks them."""
     fields = PARTS[namespace]
     check_known(namespace, [name], fields, namespace)
     kind = str(getattr(fields[name].type, "__name__", fields[name].type))  # "int", "float | None", ...
@@ -125,7 +125,7 @@ def _field_values(namespace: str, name: str, texts: Sequence[str], text: str) ->
 
 
 def _family_options() -> dict[str, dict[str, Option]]:
-    """Name of an option -> the families that have it, and what they say of it."""
+    """Return name of an option -> family -> the option as that family defines it."""
     found: dict[str, dict[str, Option]] = {}
     for family in FAMILIES.values():
         for option in family.options:

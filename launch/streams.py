@@ -1,4 +1,4 @@
-"""Standard output and standard error of a command: closed, without a reader, or on a full disk."""
+"""Makes a command's standard streams safe: closed, without a reader, or on a full disk."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from modtf.files import FULL
 
 
 class SafeStream:
-    """A text stream whose reader may leave: the rest is dropped, and the command writes its files.
+    """A text stream whose reader may leave: later output is dropped, and the command still writes its files.
 
     On a full disk the error names the stream.
     """
@@ -37,7 +37,7 @@ class SafeStream:
     def _guarded(self) -> Iterator[None]:
         try:
             yield
-        except BrokenPipeError:  # what is buffered goes nowhere, also when the interpreter ends
+        except BrokenPipeError:  # drops the buffer, even at the interpreter's end
             discard(self._stream.fileno())
         except OSError as error:
             if error.errno not in FULL:
@@ -48,12 +48,12 @@ class SafeStream:
 
 @contextmanager
 def open_streams() -> Iterator[None]:
-    """Within, `sys.stdout` and `sys.stderr` can be written, whatever a shell connected them to."""
+    """Make `sys.stdout` and `sys.stderr` writable inside, whatever the shell connected them to."""
     for handle in range(3):
         with contextlib.suppress(OSError):
             os.fstat(handle)
             continue
-        discard(handle)  # else the next file that is opened would receive what libraries print
+        discard(handle)  # otherwise the next opened file would receive the output of libraries
     before = sys.stdout, sys.stderr
     streams = [(stream or open(os.devnull, "w")) for stream in before]  # noqa: SIM115  they stay open
     sys.stdout, sys.stderr = (

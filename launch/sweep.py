@@ -1,9 +1,8 @@
-"""Runs a study: all its cells that are not finished, here, as a job of an array, or on a cluster.
+"""Runs all unfinished cells of a study: on this machine, as a job of an array, or on a cluster.
 
-A study is a short Python file (--study says which are there), or what the flags say: their lists are
-combined. Look before you start: --dry_run lists the cells and says what they will cost. A study that is
-killed, or extended, resumes when the same command is given again; several processes and machines may
-share --out.
+A study is a short Python file (--study lists the built-in ones), or a combination of the lists in the flags.
+Try --dry_run first: it lists the cells and estimates their cost. Rerun the command to resume a study that was
+killed or extended; several processes and machines may share --out.
 
 Examples:
     python launch/sweep.py --study=quick --dry_run
@@ -64,7 +63,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def define_engines(values: flags.FlagValues) -> None:
-    """Add the flags that choose the engine, and its cells."""
+    """Add the flags that choose the engine, and its share of the cells."""
     define = Definer(values)
     define.enum("engine", "local", list(ENGINES), "Who runs the cells.")
     words = "local: processes; default one per processor, or one where there is a GPU."
@@ -76,7 +75,7 @@ def define_engines(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Previews or runs the study; exit status 1 unless every cell is finished at the end."""
+    """Preview or run the study; exit with status 1 unless every cell is finished at the end."""
     name, cells, plugins = cells_given(given)
     cells = with_best(cells, given)
     if given.shard is not None:
@@ -127,7 +126,7 @@ def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.
 
 
 def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
-    """Print every cell with its models, steps, estimated cost and state, then sums."""
+    """Print every cell with its models, steps, estimated cost and state, then the sums."""
     from modtf.engines.state import state_of
     from modtf.studies.estimate import estimate
 
@@ -151,7 +150,7 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
 
 
 def _print_sum(left: "Sequence[Estimate]", workers: int | None) -> None:
-    """Print what the cells that are left cost together."""
+    """Print the total cost of the remaining cells."""
     from modtf.engines.processors import default_workers, processors
     from modtf.studies.estimate import on_accelerator
     from modtf.training.processor import processor_name
@@ -169,7 +168,7 @@ def _print_sum(left: "Sequence[Estimate]", workers: int | None) -> None:
 
 
 def _accuracy(done: "Sequence[tuple[Cell, Estimate]]", out: Path) -> str:
-    """Return how far off the estimates were for the cells that were trained."""
+    """Return how far the estimates were off for the trained cells."""
     from modtf.results.schema import RESULTS, read_values
 
     ratios = []

@@ -1,9 +1,9 @@
-"""Searches the learning rate, and the options of routers and trainers, that are best for every variant.
+"""Searches the best learning rate, and the best options of routers and trainers, for every variant.
 
-A comparison is fair where every variant has what suits it. Each trial trains a population (tasks x seeds)
-and is judged by the mean of its members on validation data, never on test data. A killed search goes on
-where it was when the same command is given again. Trials are cells, which reports and TensorBoard read as
-all others; --best=FOLDER makes launch/run.py and launch/sweep.py use what was found.
+A comparison is fair if every variant has the settings that suit it. Each trial trains a population (tasks x
+seeds) and is judged by the mean of its members on validation data, never on test data. Rerun the command to
+resume a killed search. Trials are cells, which reports and TensorBoard read like all others. --best=FOLDER
+makes launch/run.py and launch/sweep.py use the settings found.
 
 Examples:
     python launch/tune.py --arch=mlp --variant=monolithic,modular
@@ -13,9 +13,9 @@ Examples:
     python launch/tune.py --study=my_study.py --oracle=bayesian --trials=8
     python launch/run.py --arch=mlp --variant=monolithic,modular --best=runs/tuning
 
-The trials of a grid and of a random search are cells like those of a study: several at once, by the engine
-that the flags name, or a part of them, --shard=i/n. Bayesian optimisation and Hyperband are KerasTuner's, and
-choose one trial after the other.
+The trials of a grid and of a random search are cells like those of a study: the engine that the flags name
+runs several at once, or a part of them with --shard=i/n. Bayesian optimisation and Hyperband come from
+KerasTuner and choose one trial after the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 
 def main(given: flags.FlagValues) -> None:
-    """Run the searches and print their trials; exit status 1 if a trial failed."""
+    """Run the searches and print their trials; exit with status 1 if a trial failed."""
     _, cells, plugins = cells_given(given)
     out = Path(given.out or Path("runs", "tuning"))
     searches = searches_of(cells, out, given)
@@ -77,7 +77,7 @@ def main(given: flags.FlagValues) -> None:
 
 
 def searches_of(cells: Sequence[Cell], out: Path, given: flags.FlagValues) -> "list[Search]":
-    """Return one search per cell; raise `ValueError` on flags that make no sense together."""
+    """Return one search per cell; raise `ValueError` on flags that contradict each other."""
     points = check_integer("--points", given.points, 2)
     seed = check_integer("--oracle_seed", given.oracle_seed, 1)
     if given.trials is not None:
@@ -97,7 +97,7 @@ def searches_of(cells: Sequence[Cell], out: Path, given: flags.FlagValues) -> "l
 def run_trials(
     searches: "Sequence[Search]", out: Path, work: "Work", engine: "Engine", given: flags.FlagValues
 ) -> None:
-    """Run the trials that are not finished: lists of them as a study, others one after the other."""
+    """Run the unfinished trials: lists of them as a study, others one after the other."""
     from modtf.engines.run_study import run_study
     from modtf.tuning.search import begin_lists
 
@@ -119,7 +119,7 @@ def run_trials(
 
 
 def print_trials(searches: "Sequence[Search]", out: Path, given: flags.FlagValues) -> None:
-    """Print the trials of every search, and how to use what was found; raise `ValueError` if one failed."""
+    """Print the trials of every search, and how to use the result; raise `ValueError` if one failed."""
     from modtf.tuning.trials import best_trial, trials_note, trials_of, trials_table
 
     for search in searches:
@@ -136,7 +136,7 @@ def print_trials(searches: "Sequence[Search]", out: Path, given: flags.FlagValue
 
 
 def _use(given: flags.FlagValues, out: Path) -> str:
-    """Return the command that trains the variants with what was found, with the flags that it knows."""
+    """Return the command that trains the variants with the settings found, with the flags that it knows."""
     known, trains = flags.FlagValues(), sweep if given.study else run
     trains.define_flags(known)
     define_plugin(known)

@@ -114,10 +114,7 @@ def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[A
     if list(zip(arrays["data_seeds"], arrays["seeds"], strict=True)) != list(cell.members):
         raise _unread(path, "its members are not those of the config")
     for name in expected.keys() - {"steps"}:
-        sums, known = (
-            arrays[name].sum(axis=-1),
-            np.isfinite(arrays[name]).all(axis=-1),
-        )  # otherwise it diverged
+        sums, known = arrays[name].sum(axis=-1), np.isfinite(arrays[name]).all(axis=-1)  # else it diverged
         if (arrays[name] < -ROUNDED).any() or (np.abs(sums - 1)[known] > ROUNDED).any():
             raise _unread(path, f"rows of {name} are no shares whose sum is 1")
     return arrays
