@@ -81,8 +81,7 @@ class Cell:
         """Return the columns of the results that identify the cell's models.
 
         The options of the task and of the model have one column each, "search=v2" or
-        "modules=16,cell=simple". A column lists the options that differ from other models, and is "" if there
-        are none.
+        "modules=16,cell=simple". It lists those always named or not at their default; "" if there are none.
         """
         model = {"architecture": self.architecture} if self.architecture else {}
         return {
