@@ -1,4 +1,4 @@
-"""The old place of the routing report, `modtf.routing`; its names still work, with a deprecation warning."""
+"""The former name of `modtf.routing`, the routing report; it still works, with a deprecation warning."""
 
 from modtf.moved import moved_names
 

@@ -19,7 +19,7 @@ from modtf.training.arithmetic import epochs_of
 
 
 def contents(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per kind of task: what of it the results of a study hold, how many models diverged."""
+    """Return one row per task type: what the results of a study contain, and how many models diverged."""
     lost = with_kinds(diverged(results)).groupby("kind", observed=False).size()
     rows = [
         (
@@ -34,7 +34,7 @@ def contents(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def diverged(results: pd.DataFrame) -> pd.DataFrame:
-    """Models whose performance in distribution is not finite: the columns of `MEMBER` and `folder`."""
+    """Return the models whose performance in distribution is not finite: columns `MEMBER` and `folder`."""
     rows = performance_rows(results, headline=False)
     rows = rows[(rows["condition"] == IID) & ~np.isfinite(rows["value"])]
     return rows.drop_duplicates(list(MEMBER))[[*MEMBER, "folder"]].reset_index(drop=True)
@@ -85,7 +85,7 @@ def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:
 
 
 def whole_kinds(cells: Sequence[CellFolder], planned: Sequence[Cell]) -> list[CellFolder]:
-    """Return the finished cells of the task types that have at least as many as planned."""
+    """Return the finished cells of the task types that have at least as many cells as planned."""
     wanted = Counter((cell.task.arch, cell.task.setting) for cell in planned)
     finished = [((cell.cell["arch"], cell.cell["setting"]), cell) for cell in cells if cell.is_finished]
     found = Counter(kind for kind, _ in finished)

@@ -66,13 +66,13 @@ def family_label(arch: str, task_options: str = "") -> str:
 
 
 def task_of(arch: str, setting: str, task_options: str, num_rules: int) -> Task:
-    """Return a task of a task type, as results name it."""
+    """Return the task of a task type, named as in the results."""
     options = {name: value for name, (_, value) in _options(FAMILIES[arch], task_options)}
     return Task(arch, setting=setting, num_rules=num_rules, **options)
 
 
 def _options(family: Family, text: str) -> Iterator[tuple[str, tuple[Option, Any]]]:
-    """Return the options that a text names; not those that are unknown in this version."""
+    """Return the options that a text names, except those that this version does not know."""
     known = {option.name: option for option in family.options}
     for name, said in parse_options(text).items():
         option = known.get(name)
@@ -93,14 +93,14 @@ def kind_label(arch: str, setting: str, task_options: str = "") -> str:
 
 
 def with_kinds(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add `kind`, "MHA v2 regression", a category in the order of the report; rows of a study have it."""
+    """Add the category `kind`, "MHA v2 regression", in the order of the report; rows of a study have it."""
     if "kind" in frame:
         return frame
     return frame.assign(kind=categorise(frame, KIND, kind_label, in_report_order))
 
 
 def with_variants(frame: pd.DataFrame) -> pd.DataFrame:
-    """Move `variant` to a new column `router`, and name each model by its options too."""
+    """Move `variant` to a new column `router`, and add each model's options to its name."""
     names = categorise(frame, ("variant", "model_options"), variant_label, _from_least_informed)
     return frame.assign(router=frame["variant"], variant=names)
 
@@ -129,12 +129,12 @@ def categorise(
 
 
 def in_report_order(kinds: Iterable[Key]) -> list[Key]:
-    """(arch, setting, task_options), in the order of the registered families and their settings."""
+    """Return (arch, setting, task_options), in the order of the registered families and their settings."""
     archs = list(FAMILIES)
     return sorted(set(kinds), key=lambda k: (archs.index(k[0]), k[2], FAMILIES[k[0]].settings.index(k[1])))
 
 
 def _from_least_informed(models: Iterable[Key]) -> list[Key]:
-    """(variant, model_options): those of families first, each followed by itself with options."""
+    """Return (variant, model_options): those of families first, each followed by versions with options."""
     place = {name: index for index, name in enumerate(known_variants())}
     return sorted(set(models), key=lambda model: (place.get(model[0], len(place)), *model))

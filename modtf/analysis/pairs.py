@@ -142,7 +142,7 @@ def compare_pairs(
 
 
 def _effect_size(matched: pd.DataFrame, by: list[str]) -> np.ndarray:
-    """mean / standard deviation of the gain of every row; NaN for one pair or gains that are all equal."""
+    """Return mean / standard deviation of the gain of every row; NaN for one pair or equal gains."""
     keys = [matched[name] for name in by] or [pd.Series(0, matched.index)]
     groups = matched["gain"].groupby(keys, observed=True)
     return (groups.mean() / groups.std().replace(0.0, np.nan)).to_numpy(float)

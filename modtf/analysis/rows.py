@@ -1,4 +1,4 @@
-"""The rows of the results that hold performance, and those that hold module use."""
+"""The rows of the results that hold performance, and those that hold activation measures."""
 
 from collections.abc import Iterable
 

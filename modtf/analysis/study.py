@@ -1,4 +1,4 @@
-"""A study: results that may be compared with each other, and every table and figure of them."""
+"""A study: results that may be compared with each other, with all their tables and figures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,7 +76,7 @@ class Study(TrainedModels):
         return cls(load_results(finished, progress), cells=cells, **shared)  # type: ignore[arg-type]
 
     def contents(self) -> pd.DataFrame:
-        """One row per kind: its sizes, variants, numbers of models, how many diverged."""
+        """Return one row per task type: its sizes, variants, numbers of models, how many diverged."""
         return contents.contents(self.results)
 
     def summary(
@@ -119,7 +119,7 @@ class Study(TrainedModels):
         return list(FIGURES[name](self, Choice(**choice)))
 
     def figures(self, **choice: Any) -> "dict[str, list[Picture]]":
-        """All registered figures that the study holds something for."""
+        """Draw all registered figures for which the study has data."""
         from modtf.analysis.figures import FIGURES, NothingToDraw
 
         drawn = {}

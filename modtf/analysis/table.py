@@ -67,7 +67,7 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
 
 
 def _random_rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[list[str]]:
-    """One of modules picked at random; one for every M, where places or variants have several."""
+    """Return the row of random routing; one row for every M, if routed layers or variants have several."""
     shown = activation_rows(frame)
     shown = random_at_places(shown) if len(shown) else shown
     numbers = sorted(shown["num_modules"].unique())
@@ -122,7 +122,7 @@ def sizes_note(cell: Cell, checkpoint: str, usual: Protocol) -> str:
 
 
 def tables_of(results: pd.DataFrame, level: float = LEVEL) -> str:
-    """One table for every kind, R and width of the results of a study."""
+    """Return one table for every task type, R and width of the results of a study."""
     parts = []
     for (*kind, num_rules, width), frame in results.groupby(list(ONE), observed=True):
         head = f"{kind_label(*map(str, kind))}, R = {num_rules}, width {width}"
@@ -154,7 +154,7 @@ def _measured(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _header(measure: str, columns: Sequence[str]) -> list[str]:
-    """Return the names of columns; the place of a measure stands below it."""
+    """Return the column names; the routed layer of a measure is on a second line."""
     unit = f"{measure} %" if measure in PERCENT else measure.replace("_", " ")
     names = {IN: f"{unit} in", OUT: f"{unit} out", **SHORT}
     parts = (column.partition(", ") for column in columns)

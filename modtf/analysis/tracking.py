@@ -123,7 +123,7 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
 
 
 def _of_measure(models: pd.DataFrame, name: str, level: float) -> Iterator[dict[str, Any]]:
-    """Yield a row for every kind and `over`."""
+    """Yield a row for every task type and `over`."""
     turned = -1.0 if MEASURES[name].smaller_is_better else 1.0
     for kind, part in models.groupby("kind", observed=True):
         finite = part[np.isfinite(part[[name, TRUTH]].to_numpy(float)).all(axis=1)]
@@ -213,7 +213,7 @@ def judged_cells(judged: pd.DataFrame) -> dict[str, tuple[list[str], list[list[s
 
 
 def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:
-    """Return the table as text: a block for each `over`, a row per measure, a column per kind; a note."""
+    """Return the table as text: a block per `over`, a row per measure, a column per task type, a note."""
     if judged.empty:
         return "No model learned how to use several modules, or none has activation matrices."
     blocks = [f"Among {over}:\n{text_table(*table)}" for over, table in judged_cells(judged).items()]

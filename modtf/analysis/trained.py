@@ -36,7 +36,7 @@ CHOICES = (*CHECKPOINTS, POOLED)
 
 
 class TrainedModels:
-    """Results, histories and activations of models, and their parts; `Study` says what they show."""
+    """Results, histories and activations of models, and parts of them; `Study` adds tables and figures."""
 
     def __init__(
         self,
@@ -98,23 +98,23 @@ class TrainedModels:
 
     @cached_property
     def diverged(self) -> pd.DataFrame:
-        """The models whose performance is no finite number."""
+        """The models whose performance is not finite."""
         return contents.diverged(self.results)
 
     @cached_property
     def variants(self) -> list[str]:
-        """From least to most informed, those of users behind."""
+        """The variants from least to most informed, those of users last."""
         found = set(self.results["variant"].unique())
         return [name for name in self.results["variant"].cat.categories if name in found]
 
     @property
     def places(self) -> list[str]:
-        """The routed layers of models that have several; one without a name, where none has."""
+        """The routed layers, if models have several; otherwise one with the name ""."""
         return [place for place in self.results["place"].unique() if place] or [""]
 
     @property
     def kinds(self) -> list[tuple[str, ...]]:
-        """(arch, setting, task_options), in the order of the report."""
+        """The task types (arch, setting, task_options), in the order of the report."""
         found = self.results[list(KIND)].drop_duplicates()
         return in_report_order(found.itertuples(index=False, name=None))
 
@@ -140,11 +140,11 @@ class TrainedModels:
 
     @property
     def by_kind(self: Part) -> list[Part]:
-        """The parts of its kinds."""
+        """The parts of the study, one per task type."""
         return [self.of_kind(*kind) for kind in self.kinds]
 
     def of_variants(self: Part, variants: Sequence[str]) -> Part:
-        """Return the part of some variants, by the names that the study gives them."""
+        """Return the part with some variants, by their names in the study."""
         return self._part({"variant": variants})
 
     def of_families(self: Part, families: Sequence[str]) -> Part:

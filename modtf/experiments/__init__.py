@@ -1,1 +1,1 @@
-"""Experiments, one folder each: claims, figures and studies of its own. Registries below name them."""
+"""Experiments, one folder each, with claims, figures and studies. The registries of modtf list them."""

@@ -1,4 +1,4 @@
-"""Claims held against a study, kind of task by kind of task, and what a claim of one's own is made of."""
+"""Claims compared with a study, one task type at a time, and the parts of your own claims."""
 
 from etils import epy
 

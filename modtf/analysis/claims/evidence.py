@@ -1,4 +1,4 @@
-"""A number that a claim stands on: where it lies, how sure that is, and where the claim says it lies."""
+"""The numbers behind a claim: their value, their uncertainty, and the values that the claim expects."""
 
 import math
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ AGREEMENT = (-1.0, 1.0)  # the range of a rank agreement
 
 @dataclass(frozen=True)
 class Evidence:
-    """A mean over tasks (data seeds). The claim says: it is above `above`, or within +-`within` of 0."""
+    """A mean over tasks (data seeds). The claim expects it above `above`, or within +-`within` of 0."""
 
     name: str
     value: float = math.nan
@@ -52,7 +52,7 @@ class Evidence:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """low, high; NaN for one task or none."""
+        """The interval (low, high); NaN for fewer than two tasks."""
         if self.num_tasks < 2:
             return math.nan, math.nan
         deviation = self.error * math.sqrt(self.num_tasks)
@@ -69,12 +69,12 @@ class Evidence:
 
     @property
     def distance(self) -> float:
-        """Into the claimed side."""
+        """The distance from the border, positive on the claimed side."""
         return self.value - self.above if self.within is None else self.within - abs(self.value)
 
     @property
     def p_against(self) -> float:
-        """Return the probability of a number so far off the claimed side, if the claim just holds; or NaN."""
+        """Return the probability of a number this far off the claimed side if the claim just holds."""
         if not self.is_enough:
             return math.nan
         if self.error == 0.0:
@@ -90,7 +90,7 @@ class Evidence:
 
     @property
     def margin(self) -> float:
-        """`distance` in standard errors."""
+        """The `distance` in standard errors."""
         return self.distance / self.error if self.error > 0 else math.copysign(math.inf, self.distance)
 
     def tasks_needed(self, looks: int = 1) -> int | None:
@@ -177,7 +177,7 @@ def rank_agreement(first: np.ndarray, second: np.ndarray) -> float:
 def agreement_evidence(
     frame: pd.DataFrame, first: str, second: str, name: str, level: float = LEVEL
 ) -> Evidence:
-    """Mean rank agreement over units that hold at least two variants; where all agree, each is one vote."""
+    """Return the mean rank agreement over units with several variants; if all agree, each is one vote."""
     rows = []
     for key, unit in frame.groupby(RANKED, observed=True):
         if unit["variant"].nunique() > 1:

@@ -1,4 +1,4 @@
-"""From evidence to verdicts, for each kind of task."""
+"""Verdicts from evidence, for each task type."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,7 +78,7 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
 def _shifts(
     tables: Mapping[str, pd.DataFrame], found_at: Mapping[str, Found], checkpoint: str
 ) -> pd.DataFrame:
-    """Return p_shift of each claim and kind with a number that another checkpoint judges otherwise."""
+    """Return p_shift of each claim and task type with a number that another checkpoint judges differently."""
     pieces = {name: list(_named(found)) for name, found in found_at.items()}
     verdicts = {name: table["evidence_verdict"].tolist() for name, table in tables.items()}
     ours = {
@@ -103,7 +103,7 @@ def _named(found: Found) -> Iterator[tuple[tuple[str, str, str], Evidence]]:
 
 
 def _false_discoveries(judged: pd.DataFrame) -> pd.DataFrame:
-    """Over all claims and kinds together; a claim is as sure as the least sure number that it stands on."""
+    """Return q and q_by over all claims and task types; a claim is as sure as its least sure number."""
     ours = judged[judged["evidence_verdict"] != BESIDE]
     p = ours.groupby(["claim", "kind"])["p_for"].agg(lambda values: values.max(skipna=False)).dropna()
     methods = {"q": "bh", "q_by": "by"}
@@ -172,7 +172,7 @@ def _verdict(piece: Evidence, p_corrected: float) -> str:
 
 
 def combine(verdicts: Iterable[str]) -> str:
-    """Combine the verdicts of a claim: contradicted if any is, supported if all are, else what is lacking."""
+    """Combine the verdicts of a claim: contradicted if any is, supported if all are, else the missing one."""
     return min((v for v in verdicts if v != BESIDE), key=lambda verdict: ORDER.get(verdict, 3))
 
 

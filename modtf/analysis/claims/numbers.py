@@ -1,4 +1,4 @@
-"""The numbers behind evidence: differences between variants, measures of activation, trends over R."""
+"""The numbers behind evidence: differences between variants, activation measures, trends over R."""
 
 from functools import cache
 
@@ -16,13 +16,13 @@ SERIES = (*KIND, "width", "data_seed", "seed")
 
 
 def advantage(study: TrainedModels, first: str, second: str, distribution: str = IN) -> pd.DataFrame:
-    """`match_members` in one headline condition: `advantage` is by which share the first's loss is lower."""
+    """Return `match_members` in one headline condition; `advantage` is the reduction of the first's loss."""
     rows = study.performance
     return match_members(rows[rows["distribution"] == distribution], first, second)
 
 
 def gains(study: TrainedModels, measure: Measure, first: str, second: str) -> pd.DataFrame:
-    """`match_members` of a measure: `gain` is by how much the first is better."""
+    """Return `match_members` of a measure; `gain` is by how much the first is better."""
     rows = study.results
     return match_members(rows[rows["measure"] == measure.name], first, second)
 
@@ -44,7 +44,7 @@ def share_lost(measure: Measure, differences: pd.Series, num_rules: pd.Series) -
 
 @cache
 def lost(measure: Measure, num_rules: int) -> float:
-    """By how much random activation of R modules is worse than perfect, or one module for all, if that is."""
+    """Return how much worse random routing of R modules is than perfect, or one module for all if worse."""
     one = np.eye(num_rules)[np.zeros(num_rules, int)]
     found = (measure_all(matrix)[measure.name] for matrix in (uniform_activation(num_rules), one))
     return max(abs(value - (measure.perfect or 0.0)) for value in found)

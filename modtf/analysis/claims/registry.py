@@ -1,4 +1,4 @@
-"""All claims by name. A new one is a function under `@register_claim`; those of the tree are listed here."""
+"""All claims by name. A new claim is a function under `@register_claim`; claims of modtf are listed here."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Find = Callable[[Any], Iterable[Evidence]]
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A sentence to be judged. In every kind of task, all of its evidence must hold for it."""
+    """A sentence to judge. In every task type, all of its evidence must hold."""
 
     text: str
     figure: str  # the name of the figure that shows the numbers
@@ -119,7 +119,7 @@ def register_claim(
 
 
 def documented_claim(figure: str, statistic: str, **only: Any) -> Callable[[Find], Find]:
-    """`register_claim` under the function's name; its documentation is the claim."""
+    """Register a function as a claim under its own name; its docstring is the claim."""
 
     def add(find: Find) -> Find:
         text = str(find.__doc__).rstrip(".")

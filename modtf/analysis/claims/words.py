@@ -1,4 +1,4 @@
-"""Verdicts in words: the number that decided each, its unit and interval, and how sure it is."""
+"""Verdicts in words: the number that decided each verdict, its unit, interval and certainty."""
 
 import math
 
@@ -30,7 +30,7 @@ def decisive(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_words(judged: pd.DataFrame) -> pd.DataFrame:
-    """One row per claim: claim, text, figure, words ("supported in 3 of 4 kinds; undecided in ...")."""
+    """Return one row per claim: claim, text, figure, words ("supported in 3 of 4 kinds; undecided ...")."""
     claims = decisive(judged).groupby("claim", sort=False)
     rows = [(name, one["text"].iloc[0], one["figure"].iloc[0], _words(one)) for name, one in claims]
     return pd.DataFrame(rows, columns=["claim", "text", "figure", "words"])
@@ -67,7 +67,7 @@ def number_words(row: pd.Series) -> str:
 
 
 def evidence_words(row: pd.Series, level: float) -> str:
-    """Return the number that decided, its interval, what was expected, and why it did not decide."""
+    """Return the decisive number, its interval, the expected value, and why it did not decide."""
     if not math.isfinite(row["value"]):
         return row["why"]
     value, *ends = (
@@ -87,7 +87,7 @@ def evidence_words(row: pd.Series, level: float) -> str:
 
 
 def print_claims(judged: pd.DataFrame, level: float = LEVEL) -> str:
-    """Every claim with its verdict over kinds, then a line for each kind."""
+    """Return every claim with its verdict over task types, then a line for each task type."""
     lines = []
     details = decisive(judged)
     width = max((len(kind) for kind in details["kind"]), default=0)

@@ -1,4 +1,4 @@
-"""The figures of the report, behind a registry, and what draws them. Names are imported on first use."""
+"""The figures of the report, their registry and drawing functions. Names are imported on first use."""
 
 from etils import epy
 

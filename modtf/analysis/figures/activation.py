@@ -1,4 +1,4 @@
-"""Activation matrices of one member, at the end and in training; one picture per kind and routed layer."""
+"""Activation matrices of one member, final and in training; a picture per task type and routed layer."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -60,7 +60,7 @@ def changed_places(study: TrainedModels) -> list[str]:
 
 
 def _changed(activations: Activations) -> bool:
-    """Return whether the matrices of some evaluation are others than those of the first."""
+    """Return whether the matrices of some evaluation differ from those of the first."""
     history = activations.history
     return any(not np.array_equal(one, history[0], equal_nan=True) for one in history)
 
@@ -78,7 +78,7 @@ def _file_name(text: str) -> str:
 
 @register_figure("activation")
 def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture per kind and width."""
+    """Draw one picture per task type and width."""
     for kind, found in chosen_activations(study, choice):
         tables = []
         for variant, activations, member in found:
@@ -94,7 +94,7 @@ def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
 
 @register_figure("activation_evolution")
 def in_training(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture per kind and width."""
+    """Draw one picture per task type and width."""
     drawn = 0
     for kind, every in chosen_activations(study, choice):
         rules = sorted({one[1].cell["num_rules"] for one in every})

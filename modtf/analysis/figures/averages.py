@@ -1,4 +1,4 @@
-"""Rows and means for a picture, over the same for every variant, and the note on what they stand on."""
+"""Rows and means for a picture, over the same sizes for every variant, and a note on the data behind them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -117,7 +117,7 @@ def _is_random(rows: pd.DataFrame) -> pd.Series:
 
 
 def _number(rows: pd.DataFrame, by: Sequence[str], name: str) -> pd.Series:
-    """Count the values of a column among the rows that agree with each row."""
+    """Return, for each row, the number of values of a column among the rows that agree with it in `by`."""
     return rows.groupby(list(by), observed=True)[name].transform("nunique")
 
 
@@ -147,7 +147,7 @@ def means(
 def overview_and_widths(
     study: TrainedModels, rows: pd.DataFrame, *drawn: Any, overview: str | None, detail: str, column: str
 ) -> Pictures:
-    """`means` with a row for each `overview`; where it hides something, then one per width by `detail`."""
+    """Yield `means` with a row for each `overview`; if it hides something, then one per width by `detail`."""
     mark, x, name, title, *said = drawn
     averaged, pictures = rows, []
     if x and not overview:  # keep task types that were run at every x; else a line bends where one ends
@@ -179,7 +179,7 @@ def drawable(pictures: Iterable[Callable[[], Picture]]) -> Pictures:
 
 
 def note(words: Iterable[str], missing: Sequence[str] = ()) -> str:
-    """Return a sentence of `words`, and one on what is missing."""
+    """Return a sentence of `words`, and one on missing data."""
     text = "; ".join(words)
     return f"{text[0].upper()}{text[1:]}." + (f" Incomplete: {'; '.join(missing)}." if missing else "")
 
@@ -198,7 +198,7 @@ def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> 
 
 
 def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
-    """Return the widths and R shown, whether means are over them, and what out of distribution is."""
+    """Return the shown widths and R, whether means are over them, and the out-of-distribution condition."""
     said, groups = [], kept.groupby(list(point), observed=True)
     for name, word in ((name, word) for name, word in SHOWN.items() if name not in point):
         several = groups[name].nunique().max() > 1
@@ -210,7 +210,7 @@ def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
 
 
 def lacking(summary: pd.DataFrame, point: Sequence[str]) -> list[str]:
-    """Missing points, values that are not finite, unequal numbers of models, for a note."""
+    """Return the missing points, values that are not finite, and unequal numbers of models, for a note."""
     points = len(summary[list(point)].drop_duplicates()) * summary["variant"].nunique() - len(summary)
     infinite = summary["num_missing"].sum()
     unequal = (summary.groupby(list(point), observed=True)["num_models"].nunique() > 1).any()

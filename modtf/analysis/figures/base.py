@@ -1,4 +1,4 @@
-"""The input of a figure, its output, and the files of that."""
+"""The input of a figure, its output, and its files."""
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class NothingToDraw(Exception):  # noqa: N818  not an error: the report prints t
 
 
 class NotMeant(NothingToDraw):
-    """The figure is one of other families: a report says nothing of it."""
+    """The figure belongs to other families: a report omits it."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ SMALL: dict[str, Any] = {"markersize": 4.5, "capsize": 2, "elinewidth": 1.0}
 
 
 def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
-    """Mean and interval of every variant against `x`, in powers of two."""
+    """Draw mean and interval of every variant against `x`, in powers of two."""
     values = sorted(data[x].unique())
     for place, (name, look, line) in enumerate(by_variant(data, looks, x)):
         shift = 2.0 ** (SPREAD * (place - (data["variant"].nunique() - 1) / 2))
@@ -32,13 +32,13 @@ def lines(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> 
 
 
 def joined(axes: Axes, name: str, look: Look, x: pd.Series, line: pd.DataFrame, **style: Any) -> None:
-    """Means with intervals at the places `x`, and a line through them."""
+    """Draw means with intervals at the positions `x`, and a line through them."""
     drawn = {"color": look.colour, "marker": look.marker, "linestyle": look.line, "linewidth": 1.4, **SMALL}
     axes.errorbar(x, line["mean"], yerr=whiskers(line), label=name, **(drawn | style))
 
 
 def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
-    """Mean of every variant against `x`, its interval as a band."""
+    """Draw the mean of every variant against `x`, with its interval as a band."""
     for name, look, line in by_variant(data, looks, x):
         marker = look.marker if len(line) == 1 else ""
         axes.plot(
@@ -52,7 +52,7 @@ def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) ->
 
 
 def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """Draw a bar with its interval for every variant; one too low to be seen says so."""
+    """Draw a bar with its interval for every variant; a bar too low to be seen is labelled "0"."""
     for place, (name, look, line) in enumerate(by_variant(data, looks)):
         hollow = {"facecolor": "none", "edgecolor": look.colour, "linestyle": "--"}
         style: dict[str, Any] = hollow if look.line == "--" else {"color": look.colour}
@@ -75,7 +75,7 @@ def dots(
     hollow: bool = False,
     label: str = "",
 ) -> None:
-    """Points at the places `y` with their intervals, from the columns of `values`: mean, low, high."""
+    """Draw points with intervals at the heights `y`, from the columns of `values`: mean, low, high."""
     style = {"color": look.colour, "marker": look.marker, "linestyle": "", "label": label or None, **SMALL}
     inside = "white" if hollow else look.colour
     reach = whiskers(rows, *values)
@@ -99,7 +99,7 @@ def named_rows(
 
 
 def whiskers(rows: pd.DataFrame, *names: str) -> NDArray[np.float64]:
-    """Lengths `[2, N]` of the intervals below and above the means; 0 where there is none."""
+    """Return the lengths `[2, N]` of the intervals below and above the means; 0 for a missing interval."""
     mean, low, high = (rows[name].to_numpy(float) for name in names or ("mean", "low", "high"))
     return np.nan_to_num([mean - low, high - mean]).clip(min=0)
 

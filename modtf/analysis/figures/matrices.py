@@ -36,7 +36,7 @@ def heat_maps(tables: list[pd.DataFrame], *drawn: Any) -> Picture:
 
 
 def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """Rules downwards, modules to the right."""
+    """Draw a heat map: rules downwards, modules to the right."""
     values = data.pivot(index="rule", columns="module", values="probability")
     aspect: Any = "equal" if values.shape[0] == values.shape[1] else "auto"
     axes.imshow(values, COLOURS, vmin=0, vmax=1, interpolation="nearest", aspect=aspect)

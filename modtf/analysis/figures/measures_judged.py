@@ -24,7 +24,7 @@ SAID = (
 
 @register_figure(NAME)
 def draw(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture: a row for every measure, the best above, a panel for every kind of task."""
+    """Draw one picture: a row for every measure, the best above, a panel for every task type."""
     table = study.judged_measures
     if table.empty:
         raise NothingToDraw(

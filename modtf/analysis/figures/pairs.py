@@ -1,4 +1,4 @@
-"""The same task and seed with two variants: one and the next less informed, or every one and a baseline."""
+"""Paired comparisons on the same task and seed: with the next less informed variant, or with a baseline."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -33,7 +33,7 @@ LONGEST = 2.0  # the limit of an axis, as a multiple of the largest mean
 
 @register_figure("paired_comparisons")
 def draw(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture: relative advantage by kind and number of rules, a column per pair."""
+    """Draw one picture: relative advantage by task type and number of rules, a column per pair."""
     rows = performance(study.results)
     table = compare_pairs(rows, by=SCORED, over=["width"], level=study.level)
     if table.empty:
@@ -65,7 +65,7 @@ def _by_rules(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], limit: 
 
 @register_figure("against_modular")
 def against_modular(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture per kind: a row for every variant, a column for every score, panels for every R."""
+    """Draw one picture per task type: a row for every variant, a column for every score, a panel per R."""
     baseline = "modular"
     if baseline not in study.variants:
         raise NothingToDraw(f"there is no {baseline} to compare with; run it, too: --variant={baseline}")

@@ -1,4 +1,4 @@
-"""The ranking figure: the shares of the votes, overall and by kind."""
+"""The ranking figure: the shares of the votes, overall and by task type."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "n
 
 @register_figure("ranking")
 def draw(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture: bars of shares, a panel for each field of candidates and distribution."""
+    """Draw one picture: bars of shares, a panel for each field of candidates and distribution."""
     table, text = shares(study)
     size = (4.9, 0.7 + 0.24 * table["kind"].nunique())
     yield panels(_mark, table, "ranking", "Ranking", text, row="field", column="distribution", size=size)
@@ -29,7 +29,7 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
 
 @register_figure("ranking_pies")
 def ranking_pies(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture: a pie for every field of candidates and distribution."""
+    """Draw one picture: a pie for every field of candidates and distribution."""
     table, text = shares(study)
     table = table[table["kind"] == OVERALL]
     table = table.assign(panel=table["field"] + ", " + table["distribution"].astype(str))

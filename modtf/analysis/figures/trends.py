@@ -45,13 +45,13 @@ def of_several_rules(study: TrainedModels) -> pd.DataFrame:
 
 
 def has_fixed_rules(family: Family) -> bool:
-    """Return whether a family fixes the number of rules of its tasks, so that no curve runs over it."""
+    """Return whether a family fixes the number of rules of its tasks, so that R cannot be an axis."""
     return type(family).fixed_rules is not Family.fixed_rules
 
 
 @register_figure("performance_vs_width")
 def against_width(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture in, one out of distribution."""
+    """Draw one picture in and one out of distribution."""
     rows = performance(study.results)
     if rows["width"].nunique() == 1:
         more = command_line("sweep", arch=str(rows["arch"].iloc[0]), width="32,64")
@@ -63,7 +63,7 @@ def against_width(study: TrainedModels, choice: Choice) -> Pictures:
 
 @register_figure("performance_vs_seq_len")
 def against_length(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture per scale of the inputs and width."""
+    """Draw one picture per scale of the inputs and width."""
     rows = performance(study.results, headline=False)
     tested = {name: one for name, one in FAMILIES.items() if any(c.seq_len for c in one.conditions)}
     lengths = [
@@ -94,7 +94,7 @@ def against_length(study: TrainedModels, choice: Choice) -> Pictures:
 
 @register_figure("training_curves")
 def against_steps(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture averaged over all but the setting, one by family, then one per width by kind and R."""
+    """Draw one picture averaged over all but the setting, one by family, then one per width by type and R."""
     rows = performance(study.history)
     rows = rows[rows["distribution"] == IN]
     parts: list[tuple[str | None, str, str, str, pd.DataFrame]] = []
@@ -123,7 +123,7 @@ def comparable(rows: pd.DataFrame, panel: list[str]) -> pd.DataFrame:
 
 @register_figure("collapse_and_specialisation_vs_num_rules")
 def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture averaged over kinds and widths, then one per width with a row for each kind."""
+    """Draw one picture averaged over task types and widths, then one per width with a row per task type."""
     rules = study.results["num_rules"].unique()
     if len(rules) == 1:
         more = command_line("sweep", arch=str(study.results["arch"].iloc[0]), rules="2,8")
@@ -134,14 +134,14 @@ def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
 
 @register_figure("collapse_and_specialisation_bars")
 def collapse_by_variant(study: TrainedModels, choice: Choice) -> Pictures:
-    """One picture averaged over kinds, widths and R, then one per width with a row for each kind."""
+    """Draw one picture averaged over task types, widths and R, then one per width with rows per task type."""
     return _collapse(study, study.results, bars, None, "bars", "by variant")
 
 
 def _collapse(
     study: TrainedModels, results: pd.DataFrame, mark: Any, x: str | None, suffix: str, words: str
 ) -> Pictures:
-    """Draw all measures; of many routed layers each by itself, if its routing changed in training."""
+    """Draw all measures; with several routed layers, each one whose routing changed in training."""
     rows = activation(results)
     parts = [("", "", rows)]
     if rows["label"].nunique() > MOST_COLUMNS:

@@ -1,4 +1,4 @@
-"""Modularity against invariance: corruptions of images, and whether what is learned of them composes."""
+"""Modularity compared with invariance: corruptions of images, and whether learned parts compose."""
 
 #: measures of a composition: how little single corruptions change a unit, how close the composition is to one
 ELEMENTAL, COMPOSED = "invariance_elemental", "invariance_composed"

@@ -138,7 +138,7 @@ def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
 
 @register_figure("corruptions_conditions", FAMILY)
 def conditions(study: TrainedModels, choice: Choice) -> Pictures:
-    """Two pictures per kind: ordered pairs, the first corruption downwards; and all conditions by k."""
+    """Draw two pictures per task type: ordered pairs, the first corruption downwards; all conditions by k."""
     for name, part in _kinds(study):
         rows = by_condition(part)
         table, words = _averaged(rows), _said(part, rows, "mean accuracy, %")
@@ -157,7 +157,7 @@ def conditions(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 def with_colours(picture: Picture, names: Mapping[int, Any]) -> Picture:
-    """Add the colour bar of accuracies, and k above its panel: beside it stand the names of variants."""
+    """Add the colour bar of accuracies, and k above its panel, since names of variants are at its side."""
     (body,) = picture.figure.subfigs
     for axes, k in zip(body.axes, names, strict=True):
         axes.set_ylabel("")
@@ -178,7 +178,7 @@ def names_by_k(table: pd.DataFrame) -> dict[int, list[str]]:
 
 
 def _pairs(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """Single corruptions on the diagonal."""
+    """Draw the ordered pairs; single corruptions are on the diagonal."""
     found = dict(zip(data["condition"].astype(str), data["accuracy"], strict=True))
     values = [
         [found.get(name_of((a, b) if a != b else (a,)), np.nan) for b in CORRUPTIONS] for a in CORRUPTIONS
@@ -187,7 +187,7 @@ def _pairs(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
 
 
 def _all(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """Conditions of one k to the right, each with its name."""
+    """Draw the conditions of one k to the right, each with its name."""
     [names] = names_by_k(data).values()
     wide = data.assign(condition=data["condition"].astype(str)).pivot_table(
         "accuracy", "variant", "condition", observed=True

@@ -16,7 +16,7 @@ SMALLEST = 1e-6  # the smallest activation of an active unit
 
 
 class ClassActivation(keras.metrics.Metric):
-    """Sums of features [C, F] by class, how many there were [C], and the largest feature [F]."""
+    """Sums of features [C, F] by class, the number of images per class [C], and the largest feature [F]."""
 
     def __init__(self, task: Any, width: int):
         super().__init__(name="class_activation")
@@ -26,7 +26,7 @@ class ClassActivation(keras.metrics.Metric):
         self.largest = self.add_variable([width], "zeros", name="largest")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        """Classes int [B, N]; features [B, N, F]."""
+        """Add a batch: classes int [B, N]; features [B, N, F]."""
         features = ops.cast(ops.reshape(y_pred, [-1, y_pred.shape[-1]]), self.sums.dtype)
         one_hot = ops.one_hot(ops.reshape(y_true, [-1]), self.classes, dtype=features.dtype)
         self.sums.assign_add(ops.matmul(ops.transpose(one_hot), features))

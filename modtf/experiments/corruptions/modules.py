@@ -1,4 +1,4 @@
-"""Modules in a frozen network: what is compiled for a site serves the modules of all corruptions."""
+"""Modules in a frozen network. The compiled program of a site serves the modules of all corruptions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ PASS_THROUGH = ("both", "corrupted")
 
 
 class LeastLoss(keras.callbacks.Callback):
-    """Accuracies at the least validation loss of every group, in place of those after the last epoch."""
+    """The accuracies at the least validation loss of every group, not those after the last epoch."""
 
     def __init__(self, judge: Judge):
         super().__init__()
@@ -68,7 +68,7 @@ class ModulePhase(keras.Model):
 
     @property
     def losses_by_output(self) -> dict[str, Any]:
-        """All losses together."""
+        """Return all losses together."""
         return {name: loss for group in self.groups for name, loss in group.items()}
 
     def call(self, features, training=None):
@@ -84,7 +84,7 @@ class ModulePhase(keras.Model):
         return found
 
     def _answered(self, x: Any, site: int, module: Any, training: Any) -> tuple[Any, Any]:
-        """Logits [B, 2, C] and views [B, 2, F] of one site."""
+        """Return logits [B, 2, C] and views [B, 2, F] of one site."""
         after = module(x, training=training)
         pairs = [ops.reshape(h, [-1, 2, *h.shape[1:]]) for h in (x, after)]
         views = ops.stack([pairs[1][:, 0], pairs[0][:, 1]], axis=1)
@@ -94,7 +94,7 @@ class ModulePhase(keras.Model):
         return ops.reshape(logits, [-1, 2, logits.shape[-1]]), ops.reshape(views, [-1, 2, width])
 
     def start_from(self, modules: Sequence[Any]) -> None:
-        """Build new modules, one for every site, and take over their weights; what was compiled stays."""
+        """Build new modules, one for every site, and copy their weights; compiled programs stay valid."""
         for own, other in zip(self.modules, modules, strict=True):
             other.build(own.input_shape)
             copy_weights(other, own)

@@ -1,4 +1,4 @@
-"""The batches and the judge of every training stage."""
+"""The batches and the validation of every training stage."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,7 +44,7 @@ class Views:
 
     @property
     def batch_size(self) -> int:
-        """As many views in a batch, whatever their number."""
+        """Return a batch size with the same number of views, whatever the number of views per image."""
         return max(1, self.context.training.batch_size // len(self.rules or ALL[:1]))
 
     @property
@@ -65,7 +65,7 @@ class Views:
         return starting_at
 
     def validation(self) -> Batches:
-        """Read as many batches as the final evaluation reads, or as there are."""
+        """Return as many batches as the final evaluation reads, or all if there are fewer."""
         task, sizes = self.context.task, self.context.sizes
         of = DATASETS[task.dataset]
         most = min(of.classes * of.sizes[1], sizes.batches * sizes.batch_size)

@@ -196,7 +196,7 @@ def modular(
 
 
 def _given_sites(sites: Any, number: int) -> dict[str, int]:
-    """Corruption -> site; nothing where they are searched for."""
+    """Return corruption -> site; an empty mapping if the sites are to be searched."""
     if sites is None:
         return {}
     listed = [sites] * len(CORRUPTIONS) if isinstance(sites, int) else list(sites)

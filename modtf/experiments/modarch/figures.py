@@ -60,7 +60,7 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 def _table(study: TrainedModels, part: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean performance of every model, at the mean of the measure that it is drawn against."""
+    """Return the mean performance of every model, with the mean of the measure on the horizontal axis."""
     by = ["where", "variant", "model"]
     over = ["kind", "protocol", "condition", "measure"]
     means = summarise(part, by, over, level=study.level).set_index(by)
@@ -81,7 +81,7 @@ def _mark(alike: Mapping[str, Look], axes: Axes, data: pd.DataFrame, _: Mapping[
 
 
 class _PlainDigits(LogFormatter):
-    """Labels what matplotlib's own does: more where there is less than a decade."""
+    """Labels like matplotlib's own, but more of them on an axis shorter than a decade."""
 
     def __call__(self, x, pos=None):
         return f"{x:g}" if super().__call__(x, pos) else ""

@@ -1,4 +1,4 @@
-"""Models whose routing was given, by the router `clamped`: how far it is from the rules, what that costs."""
+"""Models with fixed routing, by the router `clamped`: its distance from the rules, and its cost."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Warm starts: fit the router to the rules before training, then let it go. Does it stay, and help?
+"""Warm starts: fit the router to the rules before training, then release it. Does it stay, and does it help?
 
 `--set trainer.start=oracle --set trainer.start_steps=1000` requests one. It fits all weights that routing
 depends on. None of them is held fixed afterwards.
@@ -48,7 +48,7 @@ def from_oracle(context: TrainerContext, steps: int) -> None:
 
 @STARTS.register("random")
 def from_random(context: TrainerContext, steps: int) -> None:
-    """Fit the router as long to a module drawn for every token, from which it can learn nothing."""
+    """Fit the router for as long to a random module per token, from which it can learn nothing."""
     _fit_router(context, "random", steps)
 
 
@@ -66,7 +66,7 @@ def _fit_router(context: TrainerContext, start: str, steps: int) -> None:
 
 
 def _choices(population: Population, batch_size: int, start: str, step: int) -> tf.data.Dataset:
-    """Return batches with a module for every token; random ones are the rules of another seed's stream."""
+    """Return batches with a module for every token; random modules are the rules of another seed's stream."""
     own = stream(population, batch_size, start_step=step)
     if start == "oracle":
         return own.map(lambda features, target: _chosen(features, target, features["rule"]))

@@ -1,4 +1,4 @@
-"""Accuracy against the share of combinations that training sees, and bars of libraries."""
+"""Accuracy against the share of combinations in training, and bars of libraries."""
 
 from collections.abc import Mapping
 
@@ -45,7 +45,7 @@ def accuracies(study: TrainedModels, distribution: str) -> pd.DataFrame:
 
 
 def against_combinations(study: TrainedModels, distribution: str, name: str) -> Pictures:
-    """One picture for each set of libraries of which several were run."""
+    """Draw one picture for each set of libraries of which several were run."""
     rows, drawn = accuracies(study, distribution), 0
     for part, names in SETS.items():
         some = rows[rows["variant"].isin(names)]
@@ -66,19 +66,19 @@ def against_combinations(study: TrainedModels, distribution: str, name: str) -> 
 
 @register_figure("novel_accuracy_vs_combinations", families=[FAMILY])
 def novel(study: TrainedModels, choice: Choice) -> Pictures:
-    """On combinations never seen."""
+    """Draw the accuracy on combinations never seen."""
     return against_combinations(study, OUT, "novel_accuracy_vs_combinations")
 
 
 @register_figure("iid_accuracy_vs_combinations", families=[FAMILY])
 def iid(study: TrainedModels, choice: Choice) -> Pictures:
-    """On those seen in training."""
+    """Draw the accuracy on combinations seen in training."""
     return against_combinations(study, IN, "iid_accuracy_vs_combinations")
 
 
 @register_figure("libraries_bars", families=[FAMILY])
 def libraries(study: TrainedModels, choice: Choice) -> Pictures:
-    """Every library side by side, at every number of examples."""
+    """Draw every library side by side, at every number of examples."""
     for distribution, name in ((OUT, "novel"), (IN, "iid")):
         rows = accuracies(study, distribution)
         title, said = f"Accuracy {distribution}, %", "dashed: guessing"
@@ -87,7 +87,7 @@ def libraries(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 def points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) -> None:
-    """Mean and interval of every library against the share of combinations."""
+    """Draw mean and interval of every library against the share of combinations."""
     for name, look, line in by_variant(data, looks, x):
         joined(axes, name, look, line[x], line)
     axes.set_xlabel("combinations in training, %")

@@ -42,7 +42,7 @@ def cells() -> list[Cell]:
 
 @register_study("vqa_wide")
 def wide() -> list[Cell]:
-    """Return one module for all at every place, with as many parameters as modules per group have."""
+    """Return one module for all in every layer, with as many parameters as modules per group have."""
     return (asked(["attribute"]) * grid(variant="all_all_all", width=WIDE)).cells()
 
 
@@ -60,7 +60,7 @@ def asked(questions: list[str]) -> Grid:
 
 
 def at_its_rate(cell: Cell) -> Cell:
-    """Return the cell at the learning rate of its library, if that has one."""
+    """Return the cell with the learning rate of its library, if it has its own."""
     if cell.variant not in SLOWER:
         return cell
     return replace(cell, protocol=cell.protocol.replace(learning_rate=SLOWER[cell.variant]))

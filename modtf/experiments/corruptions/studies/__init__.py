@@ -1,1 +1,1 @@
-"""The studies of the corruptions; `modtf.studies.load` knows them by name."""
+"""The studies of the corruptions; `modtf.studies.load` registers them by name."""

@@ -30,7 +30,7 @@ FIRST_SITES = (2, 2, 2, 1, 2, 2)  # the search's result for data seed 0, in the 
 
 @register_study("corruptions_quick")
 def cells() -> list[Cell]:
-    """Both contrasts of erm and modular, and the others at the one that was run."""
+    """Return both contrasts of erm and modular, and the other methods at the released code's contrast."""
     base = grid(arch="corruptions", dataset="digits", preset="quick", seeds=1, **{"training.steps": STEPS})
     both = grid(variant="erm") + grid(variant="modular", **{"trainer.search": SEARCHED / EPOCHS})
     fixed = grid(variant="modular", **{"trainer.sites": FIRST_SITES})

@@ -1,4 +1,4 @@
-"""A card: what models reached on the tasks of a version, as JSON, a line for every model."""
+"""A card: the results of models on the tasks of a version, as JSON, a line for every model."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ VERDICTS = ("better", "worse", "undecided")
 
 
 def scored(frame: pd.DataFrame) -> pd.DataFrame:
-    """With `score`, a category: "loss in", "loss out", and what tables call the measures of activation."""
+    """Add the category `score`: "loss in", "loss out", and the table names of the activation measures."""
     names = frame["distribution"].astype(object).map(LOSSES)
     names = names.fillna(frame["measure"].astype(object).map(NAMES))
     return frame.assign(score=pd.Categorical(names, [*LOSSES.values(), *NAMES.values()], ordered=True))
@@ -88,7 +88,7 @@ def places(study: Study) -> pd.DataFrame:
 
 
 def in_short(study: Study, own: str, found: pd.DataFrame, placed: pd.DataFrame) -> list[str]:
-    """Return what `differences` and `places` say about your router, in sentences."""
+    """Return the results of `differences` and `places` for your router, in sentences."""
     lines = []
     for (kind, score), rows in found.groupby(["kind", "score"], observed=True):
         if score in LOSSES.values():

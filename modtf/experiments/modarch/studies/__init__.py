@@ -1,1 +1,1 @@
-"""The studies of the paper's experiment; `modtf.studies.load` knows them by name."""
+"""The studies of the paper's experiment; `modtf.studies.load` registers them by name."""

@@ -69,7 +69,7 @@ def learned(setting: str) -> list[Cell]:
 
 
 def given(setting: str) -> list[Cell]:
-    """Perfect and useless routing of the mlp."""
+    """Return perfect and uninformative routing of the mlp."""
     doses = [("spread", 0.0, False), ("spread", 0.875, False), ("spread", 0.875, True)]
     points = [of_mlp(setting, CLAMPED[which[2]]) * grid(variant="clamped") * dose(*which) for which in doses]
     return sum(points, Grid([])).cells()
@@ -108,7 +108,7 @@ def twins() -> list[Cell]:
 
 @register_study("factors_started")
 def started() -> list[Cell]:
-    """Return some of the routers with a warm start from the rules, or from chance; mlp regression."""
+    """Return some routers with a warm start from the oracle's or from random routing; mlp regression."""
     starts = grid(**{"trainer.start": ["oracle", "random"]})
     points = [
         of_mlp("regression", TUNED[which][0]) * shared_by(*which) * grid(**TUNED[which][1]) * starts

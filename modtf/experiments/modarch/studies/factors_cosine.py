@@ -61,7 +61,7 @@ def routers() -> dict[str, Grid]:
 
 
 def under_cosine(setting: str, learning_rate: float, **changes: int) -> Grid:
-    """Return what cells of the mlp share whose learning rate falls from `learning_rate` to 0."""
+    """Return the grid of mlp cells whose learning rate falls from `learning_rate` to 0."""
     training = {"steps": STEPS, "learning_rate": learning_rate, "schedule": "cosine", "evaluations": 10}
     protocol = {f"training.{name}": value for name, value in training.items()}
     return grid(setting=setting) * base("mlp", **protocol, **changes)

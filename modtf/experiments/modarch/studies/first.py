@@ -46,7 +46,7 @@ def base(arch: str, **changes: Any) -> Grid:
 
 @register_study("first")
 def cells() -> list[Cell]:
-    """Every kind x setting x published variant."""
+    """Return every family x setting x published variant."""
     return sum(
         (
             grid(num_rules=list(rules), tasks=TASKS[arch], seeds=1)

@@ -58,7 +58,7 @@ def recurrent() -> Grid:
 
 @register_study("misrouting")
 def cells() -> list[Cell]:
-    """Every matrix, soft and hard, in both settings of the mlp; some in the rnn."""
+    """Return every matrix, weighted and sampled, in both settings of the mlp; some in the rnn."""
     doses = [dose(*which, hard) for which, drawn in DOSES.items() for hard in (False, True)[: 1 + drawn]]
     settings = grid(setting=SETTINGS)
     mlp = SHARED * base("mlp") * grid(variant="clamped") * sum(doses, Grid([])) * settings

@@ -18,7 +18,7 @@ KINDS = sum((grid(arch=arch, **options) for arch, options in PUBLISHED.items()),
 
 @register_study("paper")
 def cells() -> list[Cell]:
-    """All 800."""
+    """Return all 800 cells."""
     return (
         KINDS
         * grid(

@@ -1,4 +1,4 @@
-"""Routers side by side: all there are, on two kinds of task, 28 cells, about two core-hours.
+"""All routers side by side, on two task types, 28 cells, about two core-hours.
 
     python launch/sweep.py --study=routers --out=studies/routers
 
@@ -27,7 +27,7 @@ def routers(arch: str) -> Grid:
 
 @register_study("routers")
 def cells() -> list[Cell]:
-    """Every router on both kinds."""
+    """Return every router on both task types."""
     return sum(
         (
             grid(num_rules=8, tasks=TASKS[arch], seeds=1) * base(arch) * routers(arch)

@@ -1,4 +1,4 @@
-"""The tasks and reference rows of `modtf scorecard`: 35 cells, 40 minutes of one core; 16 for --smoke.
+"""The tasks and reference results of `modtf scorecard`: 35 cells, 40 minutes of one core; 16 for --smoke.
 
     python launch/sweep.py --study=scorecard --out=studies/scorecard  # --study=scorecard_smoke: a few steps
     python docs/scripts/draw_scorecard.py studies/scorecard studies/scorecard_smoke
@@ -49,7 +49,7 @@ AMOUNTS = (0.25, 0.5, 0.75, 0.875)  # of the curve, in the mlp only; the oracle 
 
 @dataclass(frozen=True)
 class Frozen:
-    """A version: what is trained under its name."""
+    """A version: the cells that are trained under its name."""
 
     version: str = "modtf-1"
     protocols: Mapping[str, Protocol] = field(default_factory=lambda: PROTOCOLS)
@@ -69,7 +69,7 @@ class Frozen:
         return science_hash([self.version, MEASURES, DATA, cells])
 
     def reference(self) -> list[Cell]:
-        """Return the reference cells, first those that most comparisons need."""
+        """Return the reference cells; those that most comparisons need come first."""
         cells = []
         for name in self.routers:
             for arch, protocol in self.protocols.items():
@@ -100,5 +100,5 @@ def cells() -> list[Cell]:
 
 @register_study("scorecard_smoke")
 def smoke_cells() -> list[Cell]:
-    """Return the reference cells of `--smoke`, whose numbers mean nothing."""
+    """Return the reference cells of `--smoke`, whose numbers are meaningless."""
     return SMOKE.reference()

@@ -25,7 +25,7 @@ EVALUATION = Evaluation(
 
 @register_study("testing")
 def cells() -> list[Cell]:
-    """Every family x setting x published variant, and what plug-ins add."""
+    """Return every family x setting x published variant, those of plug-ins included."""
     return [
         cell
         for arch, family in with_free_rules().items()
