@@ -29,7 +29,7 @@ def task_kinds(**given: Any) -> list[Task]:
 
 
 def is_first_of_its_data(task: Task) -> bool:
-    """Whether setting and options are the default ones, those aside that are always named."""
+    """Return whether setting and options are the defaults, except for options that are always named."""
     always = {option.name for option in task.family.options if option.always_named}
     return task.setting == task.family.settings[0] and set(task.named_options) <= always
 
@@ -63,7 +63,7 @@ def draw() -> Callable[..., list[Batch]]:
 
 @pytest.fixture
 def registered() -> Iterator[Callable[[type[Family]], str]]:
-    """registered(a subclass of Family) -> the name under which it is known until the end of the test."""
+    """registered(a subclass of Family) -> its name, which is valid until the end of the test."""
 
     def register(family: type[Family]) -> str:
         register_family("toy")(family)

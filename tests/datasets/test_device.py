@@ -1,4 +1,4 @@
-"""Batches made by a compiled program are those of the host's stream."""
+"""Batches from a compiled program equal those of the host's stream."""
 
 import functools
 
@@ -11,7 +11,7 @@ from modtf.datasets.families.base import RuleData
 from modtf.families import FAMILIES
 from modtf.task import Task
 
-STEPS, FIRST, BATCH = 10, 60, 32  # over the border of a block of 64 steps, where a family has such
+STEPS, FIRST, BATCH = 10, 60, 32  # crosses the border of a block of 64 steps, if a family has blocks
 
 
 def made_by(stream, count=STEPS, by_xla=True, **options):
@@ -22,7 +22,7 @@ def made_by(stream, count=STEPS, by_xla=True, **options):
 
 
 def assert_equal_but_for_last_bits(found, expected, setting):
-    """Targets may differ where rounding decides, between classes or between two keys."""
+    """Targets may differ if rounding decides between classes or between two keys."""
     inputs, rule, target = [*map(np.stack, zip(*expected, strict=True))]
     np.testing.assert_allclose(found[0], inputs, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(found[1], rule)
@@ -41,7 +41,7 @@ def test_training_data(any_family, draw):
 
 
 def test_test_data_under_a_condition(draw):
-    """Computed in float64, as the host's: scaled, of another length, with rules of two distributions."""
+    """Computed in float64, as on the host: scaled, with another length and two rule distributions."""
     task = Task("rnn", "classification", num_rules=3)
     options = {"seq_len": 4, "scale": 2.0, "rule_probs": [[0.2, 0.3, 0.5], [0.8, 0.1, 0.1]]}
     stream = DeviceStream(task, 7, "test", 9, **options)

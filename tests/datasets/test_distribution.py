@@ -6,11 +6,11 @@ from scipy import stats
 
 from modtf.task import SPLITS
 
-P = 1e-4  # of a false alarm, had the seed not been fixed
+P = 1e-4  # probability of a false alarm if the seed were not fixed
 
 
 def normal_and_angles(task, inputs):
-    """The numbers of `inputs` that should be N(0, 1), a column per place, and angles of unit vectors."""
+    """Return the `inputs` that should be N(0, 1), one column per position, and angles of unit vectors."""
     if dict(task.options).get("search") != "v2":
         return inputs.reshape(len(inputs), -1), None
     fields = inputs.reshape(-1, 6)

@@ -18,7 +18,7 @@ SIZES = {"train": 30, "validation": 7, "test": 23}
 
 
 class Images(RuleData):
-    """Image i is full of i; to its corners are added what it keeps, what each step draws, and the shift."""
+    """Image i is filled with i. Three corners add its stored value, its value per step, and the shift."""
 
     runs_on_device = True
 
@@ -68,7 +68,7 @@ def task(registered):
 
 
 def corners(batches):
-    """Image, what it keeps, what a step draws and the shift, of the examples of batches."""
+    """Return the image, stored value, value per step and shift of the examples of batches."""
     inputs = np.concatenate([np.reshape(inputs, [-1, 4]) for inputs, _, _ in batches])
     image = np.round(inputs[:, 3]).astype(int)
     return image, *(inputs[:, :3] - image[:, None]).T

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 FAST = settings(max_examples=25, deadline=None, derandomize=True)
-# Zeros, powers of ten down to the smallest numbers there are, and everything between.
+# Zeros, powers of ten down to the smallest float, and all values between.
 WEIGHTS = st.one_of(st.just(0.0), st.floats(0, 1), st.sampled_from([1e-320, 1e-12, 1.0]))
 
 
@@ -14,7 +14,7 @@ WEIGHTS = st.one_of(st.just(0.0), st.floats(0, 1), st.sampled_from([1e-320, 1e-1
 def distributions(draw, shape):
     weights = draw(arrays(np.float64, shape, elements=WEIGHTS))
     weights[weights.sum(axis=-1) == 0] = 1.0
-    weights /= weights.max(axis=-1, keepdims=True)  # a sum of the smallest numbers is too coarse to divide by
+    weights /= weights.max(axis=-1, keepdims=True)  # sums of denormal numbers are too coarse to divide by
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
@@ -26,7 +26,7 @@ def matrices(draw, max_size=5, square=False):
 
 
 def adaptation_by_hand(A):
-    """The definition, draw by draw; the shorter side is padded with zeros."""
+    """Compute adaptation by its definition, draw by draw; the shorter side is padded with zeros."""
     (R, M), total = np.shape(A), 0.0
     for seed in range(100):
         p = np.random.RandomState(seed).dirichlet(np.ones(R)).tolist()

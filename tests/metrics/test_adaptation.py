@@ -34,7 +34,7 @@ def test_exact_usage_and_the_distributions_themselves_give_the_default(draws):
 
 @pytest.mark.parametrize("num_rules", [2, 8, 32])
 def test_a_perfect_sampled_router_scores_exactly_zero(num_rules):
-    """Against the rules of the tokens themselves; against the nominal draws it is off by the sample."""
+    """The reference is the tokens' own rules; the nominal draws differ from them by sampling error."""
     generator = np.random.default_rng(num_rules)
     order = generator.permutation(num_rules)
     draws = rule_distributions(num_rules)

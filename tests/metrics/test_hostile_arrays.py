@@ -1,4 +1,4 @@
-"""Measures refuse what is no activation matrix, and no activations of tokens, in words of their own."""
+"""Measures reject invalid activation matrices and invalid activations of tokens with clear errors."""
 
 import inspect
 from collections.abc import Callable
@@ -98,7 +98,7 @@ def test_every_public_function_is_tried():
 @few
 @given(data=st.data())
 def test_functions(name, data):
-    """One argument makes no sense, the others do; or none does."""
+    """Either one argument is invalid, or all are."""
     function = FUNCTIONS[name]
     good = {"A": np.eye(3), "matrix": np.eye(3), "num_rules": 3, "num_draws": 2, "name": "alignment"}
     good |= {"sums": np.eye(3), "counts": np.ones(3), "usage": np.eye(3), "rule_distributions": np.eye(3)}

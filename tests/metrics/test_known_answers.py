@@ -11,7 +11,7 @@ from modtf.metrics import GROUPS, MAIN_GROUPS, measure_all, rule_distributions, 
 
 
 def hill(*shares):
-    """exp of the entropy of shares, which need not be divided by their sum."""
+    """Return exp of the entropy of shares, which are normalised first."""
     return math.exp(-sum(s / sum(shares) * math.log(s / sum(shares)) for s in shares))
 
 
@@ -43,7 +43,7 @@ CASES: dict[str, Any] = {
         [1 / 3, 1, 1 / 4, 1 / 4],
         [math.sqrt(1 / 2), 0, 2 * ROOT_2, hill(ROOT_2, 1, 1), 0, 3 / 4],
     ),
-    # Rows hold 5/8 and three times 1/8: H(m|r) in bits is 5/8 log2(8/5) + 9/8. Columns hold the same: product
+    # Rows are 5/8 and three times 1/8: H(m|r) in bits is 5/8 log2(8/5) + 9/8. Columns are the same: product
     # 12/64, squared length 28/64. Singular values 1, 1/2 (3).
     "half specialised": (
         HALF,
@@ -67,7 +67,7 @@ def test_known_answers(case, groups):
 
 
 def test_adaptation_of_one_module_for_all():
-    # q = (1, 0, 0, 0): the largest p is short by 1 - p_max, the others exceed by as much.
+    # q = (1, 0, 0, 0): the largest p is too small by 1 - p_max; the others together are too large by as much.
     largest = rule_distributions(4).max(axis=1)
     assert measure_all(ONE_FOR_ALL)["adaptation"] == pytest.approx(2 * (1 - largest).mean())
 

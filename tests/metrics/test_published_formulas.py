@@ -1,5 +1,5 @@
-"""With as many modules as rules every measure is the published one, written out here without NumPy; the
-generalisations to other numbers of modules leave it alone where nothing of substance changes."""
+"""With as many modules as rules, every measure equals the published formula, written here without NumPy. The
+generalisations to other numbers of modules keep the value where only unused modules are added."""
 
 import math
 from itertools import permutations
@@ -78,7 +78,7 @@ def test_no_router_with_too_few_modules_beats_the_bound_of_adaptation(data, num_
 
 
 def test_the_bound_of_adaptation_is_reached():
-    """By a router that sees which rules are frequent: all that the module has no place for goes to one."""
+    """A router that knows the rule frequencies reaches it, by sending the surplus to one module."""
     p = rule_distributions(4)
     ordered = np.sort(p, axis=1)[:, ::-1]
     usage = np.stack([ordered[:, 0] + ordered[:, 2:].sum(axis=1), ordered[:, 1]], axis=1)

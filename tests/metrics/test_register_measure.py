@@ -1,4 +1,4 @@
-"""A user's own measure, and what is refused."""
+"""Measures that a user registers, and invalid registrations."""
 
 import math
 from typing import Any
@@ -23,7 +23,7 @@ FACTS |= {"description": "Share of modules that no rule uses.", "axis_label": "D
 
 @pytest.fixture
 def registry(monkeypatch):
-    """A registry of its own, so that what a test registers is gone afterwards."""
+    """Use a separate registry, so that a test's registrations end with the test."""
     fresh: Registry[Measure] = Registry("measure", {"alignment": "modtf.metrics.alignment"})
     fresh.add("alignment", MEASURES["alignment"], "modtf.metrics.alignment:alignment")
     monkeypatch.setattr("modtf.metrics.registry.MEASURES", fresh)

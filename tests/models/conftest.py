@@ -21,7 +21,7 @@ from modtf.task import Task
 
 RULES = 3  # divides no width evenly
 MODULES = 5  # more than rules
-CHOICES = {"cell": CELLS}  # of the architectures' options
+CHOICES = {"cell": CELLS}  # choices of the architectures' options
 
 
 def tasks_of_every_kind(arch):
@@ -64,7 +64,7 @@ OTHERS = [name for name in ROUTERS if name not in VARIANTS]  # see routers/test_
 
 
 def one_of_each(values, names, chosen):
-    """Parameters of a test; all but those chosen are slow."""
+    """Return parameters of a test; all except the chosen ones are marked slow."""
     return [
         pytest.param(value, id=name, marks=() if chosen(value) else pytest.mark.slow)
         for value, name in zip(values, names, strict=True)
@@ -72,7 +72,7 @@ def one_of_each(values, names, chosen):
 
 
 def is_first(kind):
-    """Whether it is the first kind of its architecture."""
+    """Return whether it is the first kind of its architecture."""
     architecture = kind[1]["architecture"]
     return kind is next(one for one in KINDS if one[1]["architecture"] == architecture)
 
@@ -101,13 +101,13 @@ def variant(request):
 
 @pytest.fixture(params=OTHERS)
 def other(request):
-    """The name of every router that is not published, for tests of one small model per family."""
+    """The name of every unpublished router, for tests of one small model per family."""
     return request.param
 
 
 @pytest.fixture
 def registries():
-    """Remove a test's registrations when it ends; parts of the tree imported meanwhile stay."""
+    """Remove a test's registrations when it ends; registrations by modtf modules imported meanwhile stay."""
     with forgotten(ROUTERS, ARCHITECTURES):
         yield
 

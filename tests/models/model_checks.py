@@ -8,7 +8,7 @@ def outputs_of(model, features):
 
 
 def check_members(model, alone, features):
-    """p is a distribution, and the second member's outputs are those of the model that is it alone.
+    """Check that p is a distribution, and that the second member's outputs equal those of its own model.
 
     Returns:
         The outputs.
@@ -25,7 +25,7 @@ def check_members(model, alone, features):
 
 
 def check_stand_in(model, features, outputs):
-    """A population of the first member is the second with its state: so members take turns in training."""
+    """Check that the first member's model becomes the second with its state, as training in turn needs."""
     one = model.some_members(0, 1)
     for ours, its in zip(model.variables, one.variables, strict=True):
         its.assign(ours if ours.shape == its.shape else ours[1:2])
@@ -34,6 +34,6 @@ def check_stand_in(model, features, outputs):
 
 
 def depends_only_on_rule(model, features):
-    """Whether p stays what it is where inputs are others."""
+    """Return whether p stays the same when the inputs change."""
     other = {**features, "inputs": 3.0 * features["inputs"]}
     return np.array_equal(*(outputs_of(model, each)["activation"] for each in (features, other)))

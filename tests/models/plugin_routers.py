@@ -1,4 +1,4 @@
-"""Routers as people write them outside the tree: what the published four do not do."""
+"""Routers as users write them, with features that the four published routers do not have."""
 
 from keras import ops
 
@@ -6,7 +6,7 @@ from modtf.models import Dense, Router
 
 
 class Even(Router):
-    """Softmax of the scores; uneven use of the modules has a price."""
+    """Softmax of the scores, with a penalty on uneven use of the modules."""
 
     needs_scores = True
     penalty_name = "unevenness"
@@ -26,7 +26,7 @@ class Even(Router):
 
 
 class Prior(Router):
-    """The scores, and a preference for the module of the rule: in a recurrence it needs both at each step."""
+    """The scores plus a preference for the rule's module. A recurrence needs both at each step."""
 
     needs_scores = True
 
@@ -40,7 +40,7 @@ class Prior(Router):
 
 
 class Learned(Router):
-    """Scores weighed by weights of its own, in a recurrence, too."""
+    """Scores multiplied by the router's own weights, also in a recurrence."""
 
     needs_scores = True
 
@@ -53,7 +53,7 @@ class Learned(Router):
 
 
 class Frugal(Router):
-    """A function of the rule without weights, whose entropy has a price that none can lower."""
+    """A function of the rule without weights; its entropy penalty cannot be lowered."""
 
     depends_only_on_rule = True
     penalty_name = "entropy"

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-#: those that are not published: asked with the rule, with weights, with a price on scores, with a hard choice
-#: and noise from a key and a step that are kept
+#: Unpublished routers: with the rule, with weights, with a penalty on scores, and with a hard choice
+#: and noise from a stored key and step.
 OWN: dict[str, dict[str, float]] = {"plugin_prior": {"modules": 2}, "cosine": {}, "gumbel": {}}
 OWN["z_loss"] = {"strength": 0.5, "modules": 4}
 SCORED = ("z_loss",)  # of them, where all take minutes: every architecture hands out scores its own way
@@ -32,7 +32,7 @@ def batch(task):
 
 
 def train_all(**how):
-    """Family and variant -> the losses of some steps, and the squares of the weights after them.
+    """Return, per family and variant, the losses of some steps and the squares of the weights after them.
 
     Args:
         **how: `jit_compile` or `run_eagerly` of `model.compile`.

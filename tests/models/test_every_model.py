@@ -27,7 +27,7 @@ print("same")
 
 
 def round_trip(model, features, path):
-    """Saves and loads a model that no longer has its initial weights; compares; returns the loaded one."""
+    """Save and load a model with changed weights, compare both, and return the loaded model."""
     for variable in model.trainable_variables:
         variable.assign(variable + 0.25)
     model.save(path)
@@ -49,11 +49,11 @@ def test_a_population_and_its_members(kind, variant, random_batch, tmp_path):
         outputs = check_members(model, alone, features)
         assert set(outputs) == {"target", "activation"}
         assert outputs["target"].shape == target.shape
-    # p depends on the rule alone where that is promised; the oracle's is the rule itself
+    # p depends only on the rule if the router promises that; the oracle's p is the rule itself
     assert depends_only_on_rule(model, features) == model.router.depends_only_on_rule
     if name == "gt_modular":
         np.testing.assert_array_equal(outputs["activation"], np.eye(task.num_rules)[features["rule"]])
-    # initial weights are the same whatever the company, other for another seed; counts are of one member
+    # initial weights depend on the seed, not on the other members; counts are for one member
     first = model.some_members(0, 1)
     assert (first.num_members, first.seeds, first.num_modules) == (1, (0,), model.num_modules)
     variables = (each.trainable_variables for each in (model, alone, first))

@@ -54,7 +54,7 @@ def in_memory(text: str) -> list[Line]:
 
 
 def module_tensors(text: str, *sizes: int) -> list[Line]:
-    """The tensors in memory that hold a number for all of (batch, module, width), in any order of axes."""
+    """Return the tensors in memory with all of the axes batch, module and width, in any order."""
 
     def holds(shape: tuple[int, ...]) -> bool:
         each = all(any(axis % size == 0 for axis in shape) for size in sizes)
@@ -64,7 +64,7 @@ def module_tensors(text: str, *sizes: int) -> list[Line]:
 
 
 def product_flops(text: str) -> int:
-    """Floating-point operations of the matrix products of a program, loops counted once."""
+    """Return the floating-point operations of a program's matrix products; loops count once."""
     lines, total = lines_of(text), 0
     shapes = {(i.computation, i.name): i.shapes[0] for i in lines if i.shapes}
     for i in [i for i in lines if i.opcode == "dot"]:
@@ -79,7 +79,7 @@ def compiled(function, *arguments, stage: str = "optimized_hlo") -> str:
 
 
 def step_text(model, task: Task) -> str:
-    """Forward and backward; Adam would add compilation and touches weights alone."""
+    """Return the HLO of forward and backward pass. Adam touches only weights and would compile longer."""
     model.compile(keras.optimizers.SGD(), {"target": SettingLoss(task.setting)}, jit_compile=True)
     model.optimizer.build(model.trainable_variables)
     features, target = next(iter(stream(task, BATCH)))
@@ -113,7 +113,7 @@ def test_the_textbook_has_them_in_memory(arch: str) -> None:
 
 @pytest.mark.parametrize("variant", SOME)
 def test_recurrence_writes_tokens_in_place(variant: str) -> None:
-    """No iteration copies what is kept of all tokens."""
+    """No iteration copies the tensors that hold all tokens."""
     task = Task("rnn", num_rules=4)
     model = build(task, variant, 12)
     text = step_text(model, task)
@@ -125,7 +125,7 @@ def test_recurrence_writes_tokens_in_place(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", SOME)
 def test_flops_are_those_of_the_compiled_products(variant: str) -> None:
-    """The mlp has products alone."""
+    """The mlp has only matrix products."""
     task = Task("mlp", num_rules=4)
     model = build(task, variant, 20)
     features, _ = next(iter(stream(task, BATCH)))

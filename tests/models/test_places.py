@@ -1,4 +1,4 @@
-"""Architectures without members axis, made of Keras's layers, with routers at several places."""
+"""Architectures without a members axis, made of Keras layers, with several routed layers."""
 
 from functools import partial
 
@@ -27,7 +27,7 @@ def forget():
 
 @pytest.fixture(scope="module", autouse=True)
 def registered(forget):
-    """Images of 6 x 6, answered by two calls at one place and one call at another."""
+    """Register a model of 6 x 6 images with two calls at one routed layer and one call at another."""
 
     @modtf.register_architecture("little_images")
     class LittleImages(ModularModel):
@@ -162,7 +162,7 @@ def activation_without_an_axis(self, inputs, rule):
     ],
 )
 def test_a_wrong_assumption_about_shapes_is_one_line(wrong, words):
-    """An example that is no sequence has rules [B, 1] all the same."""
+    """Even an example that is not a sequence has rules [B, 1]."""
 
     class Mistaken(ModularModel):
         has_members_axis = False

@@ -16,7 +16,7 @@ def optimizer(population, clipnorm):
 
 
 def trained(population, variant, batches, dtype="float64", clipnorm=0.05, **options):
-    """Trains by hand, one batch after the other; returns the model."""
+    """Train by hand, batch after batch, and return the model."""
     model = build(population, variant, WIDTH, dtype=dtype, **options)
     loss, adam = SettingLoss(population.task.setting, dtype=dtype), optimizer(population, clipnorm)
     adam.build(model.trainable_variables)
@@ -35,7 +35,7 @@ def weights(model):
 
 @pytest.fixture
 def compare(random_batch):
-    """Trains a population, and its second member alone, on the same numbers."""
+    """Train a population, and its second member alone, on the same data."""
 
     def run(task, variant, tolerance=1e-9, **options):
         tasks = [task, task.replace(data_seed=3)]
@@ -51,7 +51,7 @@ def compare(random_batch):
 
 
 def test_every_kind(kind, compare):
-    """`modular`, where everything is coupled; test_every_model.py compares the outputs of every variant."""
+    """Uses `modular`, in which all parts interact; test_every_model.py compares all variants' outputs."""
     task, options = kind
     compare(task, "modular", **options)
 
@@ -66,13 +66,13 @@ def test_other_variants_and_precisions(compare):
     "variant", ["plugin_even", "plugin_learned", "switch", "z_loss", "bias_balanced", "gumbel"]
 )
 def test_a_router_of_ones_own(arch, variant, plugins, compare):
-    """With a penalty, which is each member's own; with weights, asked step by step in the rnn."""
+    """With a penalty per member, and with weights, which the rnn applies step by step."""
     compare(Task(arch, num_rules=3), variant, router={"modules": 6})
 
 
 @pytest.mark.parametrize("variant", ["plugin_even", "plugin_frugal"])
 def test_penalties_are_added_to_the_loss(arch, variant, plugins, random_batch):
-    """The mean over members, as of the loss."""
+    """The penalty is the mean over members, like the loss."""
     tasks = [Task(arch, num_rules=3, data_seed=i) for i in range(2)]
     features, _ = random_batch(tasks, batch=8)
     model = build(tasks, variant, WIDTH, [0, 1], dtype="float64")

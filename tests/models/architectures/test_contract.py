@@ -1,4 +1,4 @@
-"""The contract of an architecture: `make_layers` and `forward` are all that it takes."""
+"""The contract of an architecture: `make_layers` and `forward` are enough."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""The networks have the published sizes, and modules stand where they are told."""
+"""The networks have the published sizes, and modules are at the requested positions."""
 
 import keras
 import numpy as np
@@ -54,7 +54,7 @@ def test_modules_keep_shapes_and_have_the_published_sizes(kind, side, expected):
 
 
 def test_a_convolution_is_padded_alike_on_all_sides():
-    """Another than Keras's "same" at a stride: the published one begins two pixels outside."""
+    """Keras's "same" padding differs with a stride; the published padding begins two pixels outside."""
     network = SmallNetwork(draw, 4, 10)
     conv = network.parts()[0].layers[0]
     x = np.random.default_rng(0).standard_normal([1, 28, 28, 3]).astype(np.float32)

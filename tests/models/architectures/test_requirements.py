@@ -1,4 +1,4 @@
-"""A cell that cannot fit is refused, whichever of its sizes is too large; one that fits never is."""
+"""A cell that cannot fit in memory is rejected, whichever size is too large; one that fits is accepted."""
 
 from dataclasses import replace
 

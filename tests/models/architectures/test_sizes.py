@@ -1,4 +1,4 @@
-"""Parameter counts equal the published models', and impossible sizes are refused before anything is built."""
+"""Parameter counts equal the published ones; impossible sizes are rejected before anything is built."""
 
 import pytest
 

@@ -86,7 +86,7 @@ def test_models_are_as_large_as_their_library_says(question, name):
     "choice", [[1, 1, 0, 3] * 3, [0, 1, 2, 3] * 3, [2] * 12, [3, 3, 0, 3, 0, 0, 3, 0, 0, 3, 3, 0]]
 )
 def test_hard_routing_is_the_mixture_with_one_module(choice, kernels):
-    """Values and gradients, also where modules are not chosen, or do not take turns as they mostly do."""
+    """Values and gradients agree, even if modules are not chosen, or examples are not in the usual order."""
     generator = np.random.default_rng(0)
     x = tf.constant(generator.normal(size=[12, 5, 5, 2]), tf.float32)
     scales = tf.constant(generator.normal(size=[12, 3]), tf.float32)
@@ -136,7 +136,7 @@ def test_slices_answer_as_sorted_examples_do(question):
 
 @pytest.mark.parametrize("kernels", ["cpu", "accelerator"])
 def test_batch_normalisation_counts_a_modules_own_examples(kernels):
-    """A module that nothing asks keeps its moving averages; another's are those of its examples alone."""
+    """An unused module keeps its moving averages; a used module's averages cover only its examples."""
     model = library("attribute", "group_all_group_bn")
     layer = model.banks["encoder"][0][1]
     features, _ = batch("attribute", 21)
@@ -151,7 +151,7 @@ def test_batch_normalisation_counts_a_modules_own_examples(kernels):
 
 
 def plain(weights, x, name):
-    """A 3 x 3 convolution of one module, by hand."""
+    """Compute a 3 x 3 convolution of one module by hand."""
     return tf.nn.conv2d(x, weights[f"{name}_kernel"][0], 1, "SAME") + weights[f"{name}_bias"][0]
 
 
@@ -238,7 +238,7 @@ def test_a_router_may_have_other_numbers_of_modules():
         for modules in (3, 4, 6)
     ]
     assert models[2](batch("attribute")[0])["activation_encoder"].shape[-1] == 6
-    assert {len(model.trainable_variables) for model in models} == {25}  # none of modules that nothing calls
+    assert {len(model.trainable_variables) for model in models} == {25}  # none for modules without calls
     three, four, six = (model.num_parameters for model in models)
     assert six - four == 2 * (four - three) > 0
 

@@ -1,4 +1,4 @@
-"""Which form of a kernel is traced, and that whole models are the same in both."""
+"""The form of a kernel that is traced, and equality of whole models in both forms."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_an_unknown_form_is_refused_and_changes_nothing():
 
 @pytest.mark.parametrize("arch", ["mha", "rnn"])
 def test_a_model_is_the_same_in_both_forms(arch, random_batch):
-    """Modules that score themselves, and heads that are wide enough for sums in pieces."""
+    """Covers modules that score themselves, and heads that are wide enough for sums in pieces."""
     tasks = [modtf.Task(arch, num_rules=2)] * 2
     model = modtf.build(tasks, "modular", 18, [0, 1], dtype="float64")
     features, _ = random_batch(tasks, batch=16, seq_len=3)

@@ -1,4 +1,4 @@
-"""TensorFlow keeps nothing of written-out gradients after training."""
+"""TensorFlow keeps no reference to custom gradients after training."""
 
 import gc
 import weakref

@@ -23,7 +23,7 @@ def draw(*shape, seed=0):
 
 
 def compare(kernel, plain, arguments):
-    """Both give the same tensors, and the same gradients of all arguments."""
+    """Check that both functions give the same tensors, and the same gradients of all arguments."""
     found = []
     for function in (kernel, plain):
         with tf.GradientTape() as tape:
@@ -37,14 +37,14 @@ def compare(kernel, plain, arguments):
 
 @pytest.fixture(params=KERNELS)
 def every_form(request):
-    """The form for a core, and that for an accelerator."""
+    """The forms for a CPU core and for an accelerator."""
     with use_kernels(request.param):
         yield request.param
 
 
 @pytest.mark.parametrize(("width", "tokens"), [(2, 3), (17, 3), (34, 3), (2, 17), (3, 20)])
 def test_attend(width, tokens, every_form):
-    """Heads and tokens summed in one piece and in several."""
+    """Heads and tokens are summed in one piece and in several."""
     compare(attend, textbook.attend, [draw(2, width, tokens, 4, seed=seed) for seed in range(3)])
 
 
@@ -89,7 +89,7 @@ def test_mixture(every_form):
 
 
 def by_rule(rule, scores):
-    """A router without a written gradient, that reads the rule and the scores."""
+    """A router without a custom gradient that reads the rule and the scores."""
     return tf.nn.softmax(tf.tanh(scores) * tf.reduce_sum(rule[:, 1:], axis=1, keepdims=True), axis=1)
 
 
@@ -115,7 +115,7 @@ def test_scan(cell, modules, scored, every_form):
         return textbook.scan(CELLS[cell], layout, by_rule, *given)
 
     arguments = [draw(tokens, members, inputs, batch), routing, score, *kernels]
-    if scored:  # rules are data: the scan gives them no gradient
+    if scored:  # the scan gives rules no gradient, because they are data
         tokens_given, rules_given, *weights = arguments
         compare(
             lambda x, *rest: Scan(CELLS[cell], layout, by_rule)(x, rules_given, *rest),
@@ -128,7 +128,7 @@ def test_scan(cell, modules, scored, every_form):
 
 @pytest.mark.parametrize("function", [textbook.softmax, softmax])
 def test_vector_jacobian(function):
-    """Also of a function that has written out its own gradient, and in a compiled loop."""
+    """Also for a function with a custom gradient, and in a compiled loop."""
     x, upstream = draw(2, 20, 5), draw(2, 20, 5, seed=1)
     with tf.GradientTape() as tape:
         tape.watch(x)

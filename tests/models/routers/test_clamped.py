@@ -1,4 +1,4 @@
-"""Fixed routing: known measures of its matrices, and what is drawn from them."""
+"""Fixed routing: known measures of its matrices, and modules sampled from them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The contract of a router, its errors, and its options: given, refused, recorded."""
+"""The contract of a router: its errors, and its options (passed, rejected, recorded)."""
 
 import numpy as np
 import plugin_routers
@@ -94,7 +94,7 @@ def test_an_option_without_a_default(registries):
 
 
 def test_options_that_are_passed_on(registries):
-    """`**options` are those of the class it is derived from."""
+    """`**options` are passed on to the base class."""
 
     @register_router("hotter")
     class Hotter(plugin_routers.Even):
@@ -133,7 +133,7 @@ def test_a_wrong_shape_is_refused(arch, modules, registries, random_batch):
         model(random_batch([task] * 2)[0])
 
 
-#: what is wrong with p [P, M, T], made from the scores -> what is said at the first call
+#: fault in p [P, M, T], made from the scores -> error message at the first call
 UNSOUND = {
     "the sum 1: take a softmax over axis 1": lambda scores: ops.sigmoid(scores),
     "between nan and nan": lambda scores: ops.log(ops.softmax(scores, axis=1) - 2),

@@ -1,4 +1,4 @@
-"""The routers that are not published: one small model of each family, and what each of them promises.
+"""The unpublished routers: one small model of each family, and the properties that each router promises.
 
 Values and gradients are compared in tests/models/test_textbook.py.
 """
@@ -27,7 +27,7 @@ def router(name, **options):
 
 
 def route(name, scores=SCORES, **options):
-    """Its p, by these scores."""
+    """Return the router's p for these scores."""
     rule = np.eye(RULES)[np.zeros([len(scores), scores.shape[2]], int)].transpose([0, 2, 1])
     return keras.ops.convert_to_numpy(router(name, **options).route(rule, rule, tf.constant(scores)))
 
@@ -38,7 +38,7 @@ def softmax(x):
 
 
 def test_a_model_of_each_family(arch, other, random_batch):
-    """Its p, a member alone, its initial weights and its budget."""
+    """Checks p, a member alone, the initial weights and the budget."""
     task = Task(arch, num_rules=RULES)
     if ROUTERS[other].sees_batch and arch == "rnn":
         with pytest.raises(ValueError, match="lets modules choose among all tokens of a batch"):
@@ -59,7 +59,7 @@ def test_a_model_of_each_family(arch, other, random_batch):
 
 
 def test_the_published_ones_are_the_default(plugins):
-    """And what a plug-in adds: whoever gives it wants to see it."""
+    """Routers that a plug-in adds are shown, too."""
     assert list(ROUTERS)[: len(VARIANTS)] == list(VARIANTS)
     found = default_variants()
     assert found[: len(VARIANTS)] == list(VARIANTS)
@@ -79,7 +79,7 @@ def test_temperature():
 
 
 def test_top_k():
-    """The weights of those chosen have the proportions of the softmax."""
+    """The weights of the chosen modules are proportional to the softmax."""
     p = route("top_k", k=2)
     assert np.all((p > 0).sum(axis=1) == 2)
     least = SCORES.argmin(axis=1)[:, None] == np.arange(RULES)[:, None]
@@ -94,7 +94,7 @@ def test_uniform():
 
 
 def test_cosine():
-    """However large the scores are, the logits are cosines; and a token without scores is no error."""
+    """The logits are cosines for scores of any size. All-zero scores are no error."""
     np.testing.assert_allclose(route("cosine", SCORES), route("cosine", 100 * SCORES), rtol=1e-9)
     logits = np.log(route("cosine", temperature=1.0))
     spread = logits.max(axis=1) - logits.min(axis=1)
@@ -103,7 +103,7 @@ def test_cosine():
 
 
 def test_switch():
-    """p is exactly one-hot, the scores' gradient that of the softmax; the price has the paper's gradient."""
+    """p is one-hot; the scores have the softmax's gradient; the penalty has the paper's gradient."""
     switch, scores = router("switch", strength=2.0), tf.Variable(SCORES)
     weights = np.random.default_rng(1).standard_normal(SCORES.shape)
     with tf.GradientTape(persistent=True) as tape:
@@ -139,7 +139,7 @@ def test_annealed():
 
 @pytest.mark.parametrize(("name", "options"), [("bias_balanced", {}), ("balanced", {"balance": "bias"})])
 def test_balanced_by_a_bias(name, options):
-    """The bias moves against the load, and chooses; it does not weigh."""
+    """The bias moves against the load. It affects the choice, but not the weights."""
     balanced, scores = router(name, k=1, rate=0.25, **options), tf.constant(SCORES)
     p = balanced.route(SCORES, None, scores)
     np.testing.assert_array_equal(p, np.eye(RULES)[SCORES.argmax(axis=1)].transpose([0, 2, 1]))
@@ -163,7 +163,7 @@ def test_balanced_by_a_bias(name, options):
     ],
 )
 def test_balanced_is_other_routers(name, options, other):
-    """Their p; for every k the scores' gradient is that of the softmax."""
+    """p equals the other routers' p; for every k the scores' gradient is that of the softmax."""
     np.testing.assert_allclose(route("balanced", **other), route(name, **options), atol=1e-12)
     balanced, scores = router("balanced", **other), tf.Variable(SCORES)
     weights = np.random.default_rng(1).standard_normal(SCORES.shape)
@@ -176,7 +176,7 @@ def test_balanced_is_other_routers(name, options, other):
 
 
 def test_balanced_by_sequence():
-    """Three examples of two tokens: each has a price of its own, their mean is paid."""
+    """Three examples of two tokens each have their own penalty; the loss gets the mean."""
     given = router("balanced", balance="auxiliary", strength=2.0, scope="sequence")
     shares = softmax(SCORES)
     with given.during(True, 3):
@@ -186,7 +186,7 @@ def test_balanced_by_sequence():
 
 
 def test_gumbel():
-    """In training it draws from the softmax; the gradient is that of the softmax of the noisy scores."""
+    """In training it samples from the softmax; the gradient is that of the softmax of the noisy scores."""
     drawing, count = router("gumbel", temperature=0.5), 4000
     logits = np.log([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])[:, :, None]
     noise = np.asarray(drawing.extra_input(np.zeros([2, RULES, count]), True))
@@ -207,13 +207,13 @@ def test_gumbel():
 
 
 def test_expert_choice():
-    """Every module takes equally many tokens; p are the shares of those that took the token."""
+    """Every module takes equally many tokens; p holds the shares of the modules that took the token."""
     shares, p = softmax(SCORES), route("expert_choice", capacity=1.0)
     taken = np.zeros(SCORES.shape, bool)
     for member in range(2):
         for module in range(RULES):
             taken[member, module, np.argsort(shares[member, module])[-2:]] = True
-    taken |= ~taken.any(axis=1, keepdims=True)  # whom nobody took
+    taken |= ~taken.any(axis=1, keepdims=True)  # tokens that no module took
     kept = np.where(taken, shares, 0)
     np.testing.assert_allclose(p, kept / kept.sum(axis=1, keepdims=True), rtol=1e-12)
     np.testing.assert_allclose(route("expert_choice", capacity=3.0), shares, rtol=1e-12)
