@@ -81,9 +81,9 @@ def run_cell(
         these; a registered model leaves its weights, `last.weights.h5` and `best.weights.h5`.
 
     Raises:
-        ValueError: if the folder cannot be written, a variant or option is unknown, the width is too small
-            for the modules, the cell cannot fit into memory, a registered model fails, or another process
-            works on the cell.
+        ValueError: if the folder cannot be written, or another process works on the cell; if a variant or
+            option is unknown, or the width is too small for the modules; if the cell cannot fit into
+            memory, or a registered model fails.
 
     Example:
         >>> folder = modtf.run_cell(Cell(Task(), 32, "modular", ((0, 0),)), "runs/first")

@@ -1,1 +1,1 @@
-"""Measuring trained models: performance under every condition, activation, and what follows from it."""
+"""Measures trained models: performance under every condition, activation, and derived measures."""

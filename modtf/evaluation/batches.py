@@ -30,7 +30,7 @@ LARGEST_KEPT = 1 << 24  # bytes of a batch; a waiting iterator holds a few batch
 def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
     """Return where the data of a family are made: "host" or "device".
 
-    "auto" is the device on an accelerator, which no host can feed fast enough, and the host on a CPU, where
+    "auto" is the device on an accelerator, which no host can feed fast enough. It is the host on a CPU, where
     numbers are made several times faster outside XLA. `why_not` names another obstacle to the device.
     """
     check_choice("data", name, PLACES)

@@ -19,7 +19,7 @@ def accelerators() -> list[str]:
 
 
 def provenance(precision: str) -> dict[str, Any]:
-    """Return what may change the last digits of results, JSON-able. `precision` is of matrix products."""
+    """Return what may change the last digits of results, JSON-able; `precision` is of matrix products."""
     import keras
     import numpy as np
     import tensorflow as tf

@@ -16,11 +16,15 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
         name: "mirrored": every device takes a part of every batch. "members": every device trains some
             members without communication, which suits small models. "auto": one device; with several GPUs
             "members", if there is a member for each, else "mirrored".
-        batch_size: for "mirrored" it must be divisible by the number of devices.
+        batch_size: examples per member and step; for "mirrored" a multiple of the number of devices.
+        num_members: members of the population.
 
     Returns:
         A `tf.distribute.MirroredStrategy`; a tuple of device names over which `modtf.run_cell` splits the
         members; or None for the default device.
+
+    Raises:
+        ValueError: if the name is unknown, or the batch size is not such a multiple.
     """
     check_choice("strategy", name, STRATEGIES)
     gpus = tf.config.list_logical_devices("GPU")

@@ -48,8 +48,8 @@ class CheckpointCallback(keras.callbacks.Callback):
 
     It stores callbacks that have `state()` and `load_state(state)`; see `modtf.training.checkpoint_file`.
     (`keras.callbacks.BackupAndRestore` writes weights and epoch separately: a kill between the two resumes
-    with the wrong data.) `epochs` counts finished epochs, and `begun` the finished steps of the next one. It
-    is more than 0 if `save_begun` wrote the checkpoint.
+    with the wrong data.) `epochs` counts finished epochs. `begun` counts the finished steps of the next one:
+    more than 0 if `save_begun` wrote the checkpoint.
     """
 
     def __init__(
