@@ -109,8 +109,8 @@ class TrainerContext:
             loss: of the output "target", or a dict by output; the loss of the setting by default.
             measured: whether `context.model` is measured while this stage trains it. The last stage must be
                 measured, unless `measure` follows.
-            judge: returns a number to minimise. It chooses the checkpoint "best" of a measured stage (default:
-                the performance), and the weights that another stage ends with (default: the last).
+            judge: returns a number to minimise. It selects the checkpoint "best" in a measured stage (by
+                default the performance), and the final weights of another stage (by default the last).
             callbacks: more callbacks for this stage only; the checkpoint stores those with `state()` and
                 `load_state(state)`.
 
