@@ -17,7 +17,7 @@ BATCH = 256
 
 
 def measure(make: Callable[[], Iterable[Any]], examples_each: int, seconds: float) -> tuple[float, float]:
-    """Read for about `seconds` of CPU time; return examples per CPU second and per second on the clock."""
+    """Read for about `seconds` of CPU time; return examples per second of CPU time and of wall-clock time."""
     elements: Iterator[Any] = iter(make())
     next(elements)  # the first element includes the setup
     cpu, wall, count = time.process_time(), time.perf_counter(), 0

@@ -1,4 +1,4 @@
-"""For the API page: what our docstrings call "Example" is the section that griffe calls "Examples"."""
+"""Adapt docstrings to griffe for the API page: our section "Example" is its "Examples"."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ import griffe
 
 
 class Examples(griffe.Extension):
-    """Renames the section while docstrings are read."""
+    """An extension that renames the section while docstrings are read."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:

@@ -27,7 +27,7 @@ COMPOSED = ("CO_GB", "GB_CO", "GB_IM", "IM_GB", "R90_SW", "SW_R90", "IM_SW_CO")
 
 
 def read() -> modtf.Study:
-    """All trained models."""
+    """Return all trained models."""
     return modtf.Study.read(DOCS / "study" / "corruptions.zip")
 
 

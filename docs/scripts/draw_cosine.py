@@ -119,7 +119,7 @@ def schedules(part: modtf.Study, constant: modtf.Study) -> str:
 
 
 def _ratio(first: pd.DataFrame, second: pd.DataFrame, level: float) -> tuple[str, float]:
-    """Return the geometric mean of the ratios with its interval, and p that it is 1, of two sides."""
+    """Return the geometric mean of the ratios with its interval, and the two-sided p that it is 1."""
     both = first[["data_seed", "value"]].merge(second[["data_seed", "value"]], on="data_seed")
     logs = both.assign(log=np.log(both["value_x"] / both["value_y"]))
     if first["folder"].iloc[0] == second["folder"].iloc[0]:

@@ -34,7 +34,7 @@ RULES, WRONG = "by the rules", "a tenth wrong"
 
 
 def read() -> modtf.Study:
-    """All models of the kinds that were run whole."""
+    """Return all models of the task types that were run completely."""
     cells = find_cells(DOCS / "study" / "misrouting.zip")
     return modtf.Study.read(whole_kinds(cells, load_study("misrouting").cells))
 

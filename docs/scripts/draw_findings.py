@@ -41,7 +41,7 @@ def read() -> Studies:
 
 
 def knowing_the_rule(studies: Studies) -> str:
-    """Return what the oracle saves against learned routing."""
+    """Return how much the oracle saves compared with learned routing."""
     parts = _by_kind(studies.first)
     ratios = {kind: _against(parts[kind].performance, "gt_modular", "modular") for kind in (MLP, RNN)}
     models = [_models(parts[kind], "gt_modular", "modular") for kind in (MLP, RNN)]
@@ -57,7 +57,7 @@ and {models[1]}.
 
 
 def networks_seldom_find_the_rules(studies: Studies) -> str:
-    """Return the alignment of learned routing beside that of random routing."""
+    """Return the alignment of learned routing, compared with random routing."""
     parts = _by_kind(studies.first)
     found = {
         (kind, variant): _mean(parts[kind], variant, "alignment")
@@ -79,7 +79,7 @@ module per rule and random routing has {1 - 1 / NUM_RULES:.3f}. A router that se
 
 
 def sampling_costs_weighting_forgives(studies: Studies) -> str:
-    """Return the prices of half of the weight, and of a tenth of the tokens, on wrong modules."""
+    """Return the cost of half of the weight, and of a tenth of the tokens, on wrong modules."""
     part = _by_kind(studies.misrouting)[MLP]
     half, tenth = (_price(part, *which) for which in (("spread", 0.5, False), ("spread", 0.1, True)))
     return f"""\
@@ -115,7 +115,7 @@ loss of perfect routing. Modules trained by the rules, and then asked with a ten
 
 
 def alignment_and_price(studies: Studies) -> str:
-    """Return two matrices of equal alignment, and how alignment ranks those that routers reach."""
+    """Return two matrices of equal alignment, and how well alignment ranks the final matrices of routers."""
     part = _by_kind(studies.misrouting)[MLP]
     spread, block = (
         _price(part, *which, where=OUT) for which in (("spread", 0.5, False), ("block", 2, False))
@@ -134,7 +134,7 @@ Spearman's correlation within a task lies between {least} and {most} in distribu
 
 
 def balance_is_not_specialisation(studies: Studies) -> str:
-    """Return the load and the alignment of random routing beside those of a collapsing router."""
+    """Return the load and the alignment of random routing, compared with a collapsing router."""
     table = studies.factors.judged_measures
     same = (table["measure"] == "load_variation") & (table["over"] == BY_RULES)
     rows = table[same].set_index("kind").loc[[MLP, RNN]].itertuples()

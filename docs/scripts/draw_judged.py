@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[1]
 
 
 def read() -> modtf.Study:
-    """All models of the study."""
+    """Return all models of the study."""
     return modtf.Study.read(DOCS / "study" / "factors.zip")
 
 

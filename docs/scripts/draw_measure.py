@@ -33,7 +33,7 @@ def routed(documents: Ints, domains: Ints, depth: float, seed: int) -> tuple[Int
 
 
 def smallest(num_documents: int, length: int, num_labels: int = 8) -> float:
-    """Return the adjusted mutual information that a router needs to be beyond chance, in the median."""
+    """Return the median adjusted mutual information that a router needs to be beyond chance."""
     documents = np.repeat(np.arange(num_documents), length)
     labels = documents % num_labels
     found = []

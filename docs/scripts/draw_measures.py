@@ -20,7 +20,7 @@ Matrices = dict[str, np.ndarray]
 
 
 def one_each(modules: list[int], num_modules: int) -> np.ndarray:
-    """Return the matrix [R, M] that sends rule r to module `modules[r]` alone."""
+    """Return the matrix [R, M] that sends rule r to module `modules[r]` only."""
     return np.eye(num_modules)[modules]
 
 

@@ -35,13 +35,13 @@ CLAIMS = [*(f"{name}_{way}" for name in APART for way in WAYS.values()), "sample
 
 
 def read() -> modtf.Study:
-    """All models of the kinds that were run whole."""
+    """Return all models of the task types that were run completely."""
     cells = find_cells(DOCS / "study" / "misrouting.zip")
     return modtf.Study.read(whole_kinds(cells, load_study("misrouting").cells))
 
 
 def costs(part: modtf.Study) -> str:
-    """Return the price of every fixed routing, as a multiple of perfect routing's, in Markdown."""
+    """Return the cost of every fixed routing, as a multiple of perfect routing, in Markdown."""
     doses, rows = with_doses(part), []
     where = [doses[doses["distribution"] == name] for name in (IN, OUT)]
     perfect = [each[(each["matrix"] == "spread") & (each["amount"] == 0)] for each in where]
@@ -63,7 +63,7 @@ def costs(part: modtf.Study) -> str:
 
 
 def halved(study: modtf.Study) -> str:
-    """Return the loss or error of half the modules as a multiple of that of all, in Markdown."""
+    """Return the loss or error of half the modules as a multiple of all modules, in Markdown."""
     rows = []
     for part in study.by_kind:
         doses, (arch, setting) = with_doses(part), part.kinds[0][:2]
@@ -81,7 +81,7 @@ def halved(study: modtf.Study) -> str:
 
 
 def verdicts(study: modtf.Study) -> str:
-    """Return every claim with its verdict, and the number nearest to the other side, in Markdown."""
+    """Return every claim with its verdict, and the number nearest to the border, in Markdown."""
     rows = [
         [row.text, row.kind, row.verdict, row.evidence, _number(row), letters(row)]
         for _, row in decisive(study.claims(CLAIMS)).iterrows()

@@ -25,7 +25,7 @@ RANKING = ("alignment", "effective_rank")
 
 
 def read() -> modtf.Study:
-    """All models of the study."""
+    """Return all models of the study."""
     return modtf.Study.read(DOCS / "study" / "factors.zip")
 
 
@@ -71,7 +71,7 @@ def _agreement(prices: pd.DataFrame, name: str, level: float) -> str:
 
 
 def by_rate(studies: Mapping[str, modtf.Study]) -> str:
-    """Return the price of routing that says nothing, by how it was trained, in Markdown."""
+    """Return the cost of uninformative routing, by its training, in Markdown."""
     rows = []
     for how, study in studies.items():
         for part in study.by_kind:

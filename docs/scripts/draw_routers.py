@@ -49,7 +49,7 @@ SCOPES = [("top-1, penalty a sequence", "top-1, penalty")]
 
 
 def read() -> modtf.Study:
-    """All models of the kinds run whole; perfect and uniform routing of the rnn are of `misrouting`."""
+    """Return all models of complete task types; those of fixed routing in the rnn are from `misrouting`."""
     trained = whole_kinds(find_cells(DOCS / "study" / "factors.zip"), load_study("factors").cells)
     given = [cell for cell in find_cells(MISROUTING) if cell.cell["arch"] == "rnn"]
     return modtf.Study.read([*trained, *filter(_stands_for_itself, given)])
@@ -128,7 +128,7 @@ def effects(part: modtf.Study) -> str:
 
 
 def prices(part: modtf.Study) -> str:
-    """Return the price of a router's matrix, by its paired runs, and the rest of its cost, in Markdown."""
+    """Return the cost of a router's matrix, by its paired runs, and the rest of its cost, in Markdown."""
     performance = performance_rows(named(part.results))
     where = [performance[performance["distribution"] == name] for name in (IN, OUT)]
     rows = []
@@ -207,7 +207,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Write a picture for every task type: routers and paired runs beside fixed routing."""
+    """Draw a picture for every task type: routers and paired runs, compared with fixed routing."""
     kinds = {part.kinds[0][:2] for part in study.by_kind}
     given = find_cells(MISROUTING)
     given = [cell for cell in given if (cell.cell["arch"], cell.cell["setting"]) in kinds]

@@ -23,7 +23,7 @@ NAME = f"my_router ({card.OURS})"
 
 
 def read() -> modtf.Study:
-    """Read the example plug-in's router beside the reference results."""
+    """Read the example plug-in's router alongside the reference results."""
     return card.study_of(FULL, {"": card.reference(FULL), card.OURS: card.read_card(CARD, FULL, card.OURS)})
 
 

@@ -44,7 +44,7 @@ LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**", DEPENDS: "
 
 
 def read() -> modtf.Study:
-    """All trained models of the study."""
+    """Return all trained models of the study."""
     return modtf.Study.read(RESULTS)
 
 
@@ -64,7 +64,7 @@ def verdicts(study: modtf.Study) -> str:
 
 
 def judge(study: modtf.Study) -> pd.DataFrame:
-    """Return the decisive numbers of all claims, without attention at R = 8, which has hardly learned."""
+    """Return the decisive numbers of all claims, without attention at R = 8, which hardly learned."""
     learned = [cell for cell in study.cells if not _hardly_learned(cell)]
     return decisive(modtf.Study.read(learned).claims())
 
@@ -74,7 +74,7 @@ def _hardly_learned(cell: CellFolder) -> bool:
 
 
 def counts(study: modtf.Study) -> str:
-    """Return how many verdicts there are, and how many supports survive a correction, in Markdown."""
+    """Return the number of each verdict, and how many supports survive a correction, in Markdown."""
     judged = judge(study)
     number = judged["verdict"].value_counts()
     supports = judged[judged["verdict"] == SUPPORTED]
@@ -95,7 +95,7 @@ def _word(row: Any) -> str:
 
 
 def costs(study: modtf.Study) -> str:
-    """Return what was run of each task type, and the cost of one more task, in Markdown."""
+    """Return the runs of each task type, and the cost of one more task, in Markdown."""
     seconds = with_kinds(study.results[study.results["measure"] == "seconds"])
     rows = []
     for kind, part in seconds.groupby("kind", observed=True):

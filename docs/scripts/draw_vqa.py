@@ -31,17 +31,17 @@ ANSWERS = ("no", "yes")
 
 
 def read() -> modtf.Study:
-    """All trained models."""
+    """Return all trained models."""
     return modtf.Study.read(DOCS / "study" / "vqa.zip")
 
 
 def asked(part: modtf.Study) -> str:
-    """Its question."""
+    """Return its question."""
     return str(part.cells[0].definition.task.question)
 
 
 def by_width(part: modtf.Study) -> pd.DataFrame:
-    """Return the performance, with the width in the names of wider models, as libraries of their own."""
+    """Return the performance, with the width in the names of wider models, as separate libraries."""
     rows = part.performance
     width = rows["width"].min()
     wider = np.where(rows["width"] > width, ", width " + rows["width"].astype(str), "")
@@ -60,7 +60,7 @@ def compared(study: modtf.Study) -> pd.DataFrame:
 
 
 def errors(study: modtf.Study) -> str:
-    """Errors of every library, how much less than the reference's on the same tasks, and what lacks."""
+    """Return the errors of every library, the reduction from the reference on the same tasks, and gaps."""
     parts, rows, found = {asked(part): part for part in study.by_kind}, [], compared(study)
     for question in QUESTIONS:
         finished = list(by_width(parts[question])["variant"].unique()) if question in parts else []
@@ -77,7 +77,7 @@ def errors(study: modtf.Study) -> str:
 
 
 def order(name: str) -> tuple[int, str]:
-    """Return a key that sorts libraries as the family has them, wider ones behind."""
+    """Return a key that sorts libraries in the order of the family, wider ones last."""
     return (LIBRARIES.index(name) if name in LIBRARIES else len(LIBRARIES)), name
 
 
@@ -101,7 +101,7 @@ def of_library(part: modtf.Study, name: str, gains: pd.DataFrame) -> list[str]:
 
 
 def found_by_routers(study: modtf.Study) -> list[str]:
-    """Is the router's matrix nearer to the groups of sub-tasks than chance? In Markdown, where it was run."""
+    """Return whether the router's matrix is nearer to the sub-task groups than chance, in Markdown."""
     rows = []
     for part in study.by_kind:
         tasks, groups = routed(part)
@@ -123,7 +123,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Write the picture of the libraries; lines over rounds would be points, as all were run with two."""
+    """Write the picture of the libraries. All were run with two rounds, so there are no lines over rounds."""
     return write_pngs({"vqa_libraries": study.figure("libraries_bars")[0]}, folder)
 
 
@@ -143,7 +143,7 @@ def samples(path: Path) -> None:
 
 
 def show(axes: Axes, image: np.ndarray, text: str) -> None:
-    """One picture, or two side by side."""
+    """Show one picture, or two side by side."""
     if image.ndim == 4:
         image = np.concatenate([image[0], np.ones([28, 2, 3]), image[1]], axis=1)
     axes.imshow(image.clip(0, 1))

@@ -1,4 +1,4 @@
-"""For the site: notebooks, kept without outputs, are pages of it; links to a notebook lead there."""
+"""Make the site's pages from notebooks, which are kept without outputs, and redirect links to them."""
 
 import json
 import re

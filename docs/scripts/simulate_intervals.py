@@ -28,7 +28,7 @@ SHAPES = {
 
 
 def percentile(values, rng, resamples):
-    """Percentiles of resampled means: tasks drawn anew, then seeds within each."""
+    """Return percentiles of resampled means: tasks are resampled, then seeds within each."""
     studies, tasks, seeds = values.shape
     drawn = rng.integers(tasks, size=(resamples, tasks))
     weights = np.zeros((resamples, tasks * seeds))
@@ -45,7 +45,7 @@ def student_t(values, rng, resamples):
 
 
 def bootstrap_t(values, rng, resamples):
-    """Seeds averaged, then the resampled t over tasks; a resample of one task alone has none."""
+    """Return the bootstrap-t interval of seed means over tasks; resamples of one single task have no t."""
     tasks = values.mean(axis=2)
     count = tasks.shape[1]
     drawn, bounds = rng.integers(count, size=(resamples, count)), []
@@ -59,7 +59,7 @@ def bootstrap_t(values, rng, resamples):
 
 
 def rates(num_studies, resamples):
-    """One row of: shape, tasks, method, coverage, false_support (shares of the studies)."""
+    """Return one row of: shape, tasks, method, coverage, false_support (shares of the studies)."""
     for shape, draw in SHAPES.items():
         for tasks in (3, 5, 10):
             rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ SO = len(RULES)  # the index of the new corruption
 
 
 class Solarised(Corruptions):
-    """The corruption: images [G, H, W, C] in 0..255, in tf.data."""
+    """The corruption of images [G, H, W, C] in 0..255, in tf.data."""
 
     more = (lambda ops, x: ops.where(x < 128.0, x, 255.0 - x),)
 
@@ -52,7 +52,7 @@ class SolarisedFamily(CorruptionsFamily):
 
 @modtf.register_architecture("shallow")
 class Shallow(ModularModel):
-    """The network: what Keras calls `features` is what invariance is measured of."""
+    """The network. Invariance is measured on the layer that Keras calls `features`."""
 
     has_members_axis, compiled_by_xla = False, False
 

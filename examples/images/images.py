@@ -27,7 +27,7 @@ QUESTIONS = ("which", "which_next")
 
 
 class Glyphs(RuleData):
-    """Example i shows glyph i, by absolute number: a finite set, every epoch in another order."""
+    """Example i shows glyph i, by absolute number: a finite set, in a new order every epoch."""
 
     def num_examples(self, split):
         return EXAMPLES if split == "train" else None
@@ -60,7 +60,7 @@ class Glyphs(RuleData):
 
 
 def harder(group, values):
-    """Conditions of a group; all options are numbers of one type, so all share one program."""
+    """Yield the conditions of a group; all options are numbers of one type, so they share one program."""
     usual = {"noise": 30.0, "contrast": 1.0, "shift": 0.0}
     for n, value in enumerate(values):
         options = {name: np.float32({**usual, group: value}[name]) for name in usual}
@@ -116,7 +116,7 @@ class GlyphFamily(modtf.Family):
 
 @modtf.register_architecture("glyph_network")
 class GlyphNetwork(ModularModel):
-    """Layers of Keras: members train one after the other, and on a CPU without XLA."""
+    """A network of Keras layers. Members train one after the other, and CPUs do not use XLA."""
 
     has_members_axis, compiled_by_xla = False, False
 
@@ -130,7 +130,7 @@ class GlyphNetwork(ModularModel):
         self.answers = keras.layers.Dense(CLASSES * last.num_modules)
 
     def mixed(self, proposals, rule, place, seen):
-        """sum_m p_m y_m of proposals [B, ..., M y], and p [B, 1, M]."""
+        """Return sum_m p_m y_m of proposals [B, ..., M y], and p [B, 1, M]."""
         scores = self.scores[place == "answer"](ops.concatenate([seen, ops.one_hot(rule[:, 0], 6)], axis=1))
         p = self.route(rule, None, lambda: scores[:, None], place)
         modules = p.shape[-1]
@@ -156,7 +156,7 @@ class GlyphNetwork(ModularModel):
 
 
 def teach_then_let_go(context, pace=3.0):
-    """Two stages: half of the steps at `pace` times the rate, then the others."""
+    """Train in two stages: half of the steps at `pace` times the rate, then the rest."""
     half = context.training.steps // 2
     fast = replace(context.training, learning_rate=pace * context.training.learning_rate)
     context.fit("taught", context.model, None, half, training=fast, measured=False)

@@ -21,7 +21,7 @@ FOLLOWS = torch.randperm(RULES * WORDS, generator=torch.Generator().manual_seed(
 
 
 def text(documents: int, seed: int) -> torch.Tensor:
-    """Documents `[documents, LENGTH]`: what follows a word is what its rule says, but for one in ten."""
+    """Return documents `[documents, LENGTH]`: the rule of a token sets the next one, with probability 0.9."""
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(RULES * WORDS, [documents, LENGTH], generator=generator)
     free = torch.rand([documents, LENGTH], generator=generator) < 0.1

@@ -14,14 +14,14 @@ Parameters = dict[str, jax.Array]
 
 
 def batch(key: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return inputs, the number of their task, targets."""
+    """Return inputs, the index of their task, targets."""
     first, second = jax.random.split(key)
     x, task = jax.random.normal(first, (BATCH, WIDTH)), jax.random.randint(second, (BATCH,), 0, TASKS)
     return x, task, (truth[task] * x).sum(-1)
 
 
 def gates(parameters: Parameters, task: jax.Array) -> jax.Array:
-    """Return the gates `[tokens, experts]`; the router sees the task alone."""
+    """Return the gates `[tokens, experts]`; the router sees only the task."""
     return jax.nn.softmax(parameters["router"][task])
 
 

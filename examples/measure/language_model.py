@@ -26,7 +26,7 @@ DOMAINS = {
 
 
 class Mixture(keras.layers.Layer):
-    """Every expert is a small network; their outputs are added up by the gates, `[tokens, experts]`."""
+    """A mixture of small networks; the gates `[tokens, experts]` weight their outputs."""
 
     def build(self, shape):
         self.router = keras.layers.Dense(EXPERTS, activation="softmax")

@@ -1,4 +1,4 @@
-"""A simulated router of eight experts: five have a label each, two share one, one is hardly used."""
+"""A simulated router of eight experts: five have one label each, two share a label, one is hardly used."""
 
 import numpy as np
 

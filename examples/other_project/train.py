@@ -1,4 +1,4 @@
-"""Trains a plain Keras model on the data of modtf."""
+"""Train a plain Keras model on the data of modtf."""
 
 import argparse
 
@@ -10,7 +10,7 @@ import modtf  # registers "modarch_rules" with tfds
 
 
 def build_model(num_rules: int) -> keras.Model:
-    """y = (row of a table, looked up by the rule) . inputs"""
+    """Return a model of y = (row of a table, looked up by the rule) . inputs."""
     inputs = keras.Input([2], name="inputs")
     rule = keras.Input([], dtype="int64", name="rule")
     row = keras.layers.Embedding(num_rules, 2, name="table")(rule)

@@ -1,4 +1,4 @@
-"""A mixture of experts of one's own, in plain Keras: `modtf run --plugin=my_model.py --model=my_model`."""
+"""Your own mixture of experts, in plain Keras: `modtf run --plugin=my_model.py --model=my_model`."""
 
 import keras
 
@@ -6,7 +6,7 @@ import modtf
 
 
 class MixtureOfExperts(keras.Model):
-    """A gate that sees token and rule, and M experts, whatever the number of rules."""
+    """A gate that sees token and rule, and M experts for any number of rules."""
 
     def __init__(self, num_rules, experts, hidden):
         super().__init__()
@@ -32,7 +32,7 @@ def my_model(task, width, seed, experts=6):
 
 @modtf.register_model("my_baseline")
 def my_baseline(task, width, seed):
-    """No modules: performance alone."""
+    """Build a model without modules: it has performance only."""
     inputs = keras.Input([*[None][: task.is_sequence], task.token_width], name="inputs")
     rule = keras.Input([None][: task.is_sequence], dtype="int32", name="rule")
     one_hot = keras.layers.Embedding(task.num_rules, task.num_rules)(rule)

@@ -16,12 +16,12 @@ from modtf.experiments.corruptions.accuracy import SIZES, by_parts, ceiling, cha
 from modtf.results.schema import KIND
 
 METHODS = ("erm", "contrastive", "modular")
-LITTLE = 3.5  # points between erm and contrastive
+LITTLE = 3.5  # points: a small difference between erm and contrastive
 NEAR_CHANCE, NEAR_CEILING = 2.0, 4.0  # points
 NO_CORRELATION = 0.3
 LITTLE_INVARIANCE = 0.1
 LOWEST = "severity=lowest"
-SEVERAL = 2  # corruptions, from which there is a composition
+SEVERAL = 2  # the smallest number of corruptions in a composition
 
 Found = Iterator[Evidence]
 

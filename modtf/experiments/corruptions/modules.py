@@ -94,7 +94,7 @@ class ModulePhase(keras.Model):
         return ops.reshape(logits, [-1, 2, logits.shape[-1]]), ops.reshape(views, [-1, 2, width])
 
     def start_from(self, modules: Sequence[Any]) -> None:
-        """Build new modules, one for every site, and copy their weights; compiled programs stay valid."""
+        """Build new modules, one for every site, and copy their weights into the compiled modules."""
         for own, other in zip(self.modules, modules, strict=True):
             other.build(own.input_shape)
             copy_weights(other, own)

@@ -44,7 +44,7 @@ class Views:
 
     @property
     def batch_size(self) -> int:
-        """Return a batch size with the same number of views, whatever the number of views per image."""
+        """The images in a batch: the number of views stays the same for any number of views per image."""
         return max(1, self.context.training.batch_size // len(self.rules or ALL[:1]))
 
     @property

@@ -21,11 +21,11 @@ from modtf.analysis.trained import TrainedModels
 from modtf.experiments.vqa import FAMILY, MAIN, PUBLISHED_EXAMPLES, number
 from modtf.metrics import MEASURES
 
-LEARNED = 10.0  # % of error in distribution: more, and nothing is said of other combinations
+LEARNED = 10.0  # % error in distribution; above it, other combinations are not judged
 NOT_LEARNED = f"accuracy in distribution is below {100 - LEARNED:g}%"
-CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points: ours
+CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points, chosen by modtf
 SEED = ["data_seed", "seed"]
-MODULAR = ("group_all_all", "group_group_group", "sub_sub_sub")  # the main ones whose encoder is
+MODULAR = ("group_all_all", "group_group_group", "sub_sub_sub")  # the main libraries with a modular encoder
 Found = Iterator[Evidence]
 
 
@@ -36,7 +36,7 @@ Models = Sequence[NDArray[Any]]  # matrices [R, M] of a task's models
 class Chance:
     """A measure of a router against groups, beside what groups dealt to other sub-tasks reach."""
 
-    tasks: NDArray[np.float64]  # of each [T]
+    tasks: NDArray[np.float64]  # the value of each task [T]
     permuted: NDArray[np.float64]  # [permutations, T]
 
     @property
@@ -173,7 +173,7 @@ def encoders_per_sub_task_beat_one(study: TrainedModels) -> Found:
 def classifiers_gain_nothing(study: TrainedModels) -> Found:
     """modular classifiers gain less than 2 points over one for all."""
     for name in ("all_all_group", "all_all_sub"):
-        # the gain of the one classifier is above -2: that of the others is below 2
+        # one classifier gains more than -2: the others gain less than 2
         yield from over(study, "all_all_all", name, above=-SMALL)
 
 
@@ -230,7 +230,7 @@ def the_router_finds_groups(study: TrainedModels) -> Found:
     tasks, groups = routed(study)
     if tasks:
         measure = MEASURES["alignment"].function
-        assert measure is not None  # it is one of matrices
+        assert measure is not None  # it is a measure of matrices
         found = against_chance(list(tasks.values()), groups, measure, permutations=100)
         gain = found.permuted.mean(axis=0) - found.tasks
         frame = pd.DataFrame({"data_seed": list(tasks), "gain": gain})

@@ -5,8 +5,8 @@ from functools import partial
 from modtf.analysis.claims.registry import documented_claim
 from modtf.cell import VARIANTS
 
-LEARNED = ("modular", "modular_op")  # that could collapse or fail to specialise
+LEARNED = ("modular", "modular_op")  # variants that can collapse or fail to specialise
 MODULAR = (*LEARNED, "gt_modular")
-#: what two variants of one model share
+#: columns that two variants of a pair share
 KEY = ["arch", "setting", "task_options", "num_rules", "width", "data_seed", "seed"]
 claim = partial(documented_claim, variants=VARIANTS)

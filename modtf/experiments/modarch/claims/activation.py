@@ -20,7 +20,7 @@ from modtf.experiments.modarch.claims import KEY, LEARNED, claim
 from modtf.metrics import Measure
 
 BARS, BY_RULES = (f"collapse_and_specialisation_{name}" for name in ("bars", "vs_num_rules"))
-SMALL_SHARE = 0.5  # marginally better: by less than this share of what gt_modular is better by
+SMALL_SHARE = 0.5  # marginally better: by less than this share of gt_modular's gain
 
 Found = Iterator[Evidence]
 

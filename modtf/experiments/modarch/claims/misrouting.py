@@ -12,9 +12,9 @@ from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.given import GIVEN, WAYS, Dose, saved, trends, with_doses
 
-MARGIN = 0.15  # of the loss or error: ten tasks of the mlp resolve some 11 to 14%
-NARROWER = {"rnn": 0.05}  # where ten tasks resolve more: 3 to 4%
-#: rules that share modules evenly: how many, and as many modules for them
+MARGIN = 0.15  # of the loss or error: ten tasks of the mlp resolve about 11 to 14%
+NARROWER = {"rnn": 0.05}  # ten tasks resolve 3 to 4%
+#: blocks: the number of rules that share as many modules evenly
 EVENLY = {2: ("block", 2), 4: ("block", 4), 8: ("spread", 0.875)}
 REDUCTION = "relative reduction of the loss or error"
 

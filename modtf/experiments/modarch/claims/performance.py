@@ -16,7 +16,7 @@ from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.claims import KEY, MODULAR, claim
 
-NEGLIGIBLE = 0.1  # of the loss or error: less is no difference that a reader would act on
+NEGLIGIBLE = 0.1  # of the loss or error: a smaller difference has no practical use
 SMALL_SHARE = 0.5  # a small margin: less than this share of gt_modular's
 FEW_RULES = 4
 RELATIVE = "relative reduction of the loss or error"
