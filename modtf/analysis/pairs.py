@@ -82,12 +82,12 @@ def mean_ratios(pairs: pd.DataFrame, by: Sequence[str] = (), level: float = LEVE
     """Return the geometric mean of first / second, with its interval over tasks.
 
     Args:
-        pairs: with `value_first` and `value_second`, as `match_members` gives them.
+        pairs: the table of `match_members`, with `value_first` and `value_second`.
         by: columns; each combination of their values becomes a row.
         level: of the interval.
 
     Returns:
-        The columns of `by`, then what `summarise` gives. Pairs without a finite logarithm are left out, and
+        The columns of `by`, then those of `summarise`. Pairs without a finite logarithm are left out and
         counted in num_missing.
     """
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -52,10 +52,10 @@ def listing(values: Sequence | pd.Series) -> str:
 
 
 def interval_words(found: Mapping[str, Any] | pd.Series, level: float, of: str = "") -> str:
-    """Return the interval of a mean in brackets, and how many tasks it is over; `of` stands first.
+    """Return the interval of a mean and its number of tasks in brackets, with `of` as the first word.
 
     Args:
-        found: with low, high and num_tasks, as `summarise` gives them.
+        found: low, high and num_tasks, for example a row of `summarise`.
 
     Example:
         >>> interval_words({"low": 0.24, "high": 0.31, "num_tasks": 5}, 0.95)
@@ -69,7 +69,7 @@ def interval_words(found: Mapping[str, Any] | pd.Series, level: float, of: str =
 
 
 def short_number(value: float) -> str:
-    """Return a number with two digits behind the point, a small one with two digits.
+    """Return a number with two decimals, or with two significant digits if it is small.
 
     Example:
         >>> short_number(1.234), short_number(0.01234)

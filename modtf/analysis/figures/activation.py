@@ -66,7 +66,7 @@ def _changed(activations: Activations) -> bool:
 
 
 def shown(found: Found) -> str:
-    """Return a text that says which models are shown."""
+    """Return a text that names the shown models."""
     members = {(int(a.data_seeds[member]), int(a.seeds[member])) for _, a, member in found}
     said = " and ".join(f"task {task}, seed {seed}" for task, seed in sorted(members))
     return f"One model per matrix: {said}; width {found[0][1].cell['width']}. Rows: rules; columns: modules"

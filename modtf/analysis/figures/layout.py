@@ -109,7 +109,7 @@ def _values(key: pd.Series) -> list[Any]:
 
 
 def _wrapped(column: str | None, value: object, characters: float) -> str:
-    """Return a label in lines, its parts with commas for colons; a number says of what.
+    """Return a label in lines. Commas replace colons, and a number gets the name of its column.
 
     Example:
         >>> _wrapped("where", "regression: in distribution: Loss", 40)

@@ -51,7 +51,7 @@ class Chance:
 
         Exact: every task has permutations of its own, and sub-tasks as they are count as one.
         """
-        as_small = self.permuted.mean(axis=1) <= self.tasks.mean() + 1e-9  # equal ones differ by rounding
+        as_small = self.permuted.mean(axis=1) <= self.tasks.mean() + 1e-9  # equal means differ by rounding
         return float((1 + as_small.sum()) / (1 + len(as_small)))
 
 
@@ -64,10 +64,10 @@ def against_chance(
     """Return a measure of matrices whose rows are averaged by group, and the same with permuted rows.
 
     Args:
-        tasks: of each the matrices of its models, rows p(module | sub-task).
-        groups: of each sub-task, from 0 [R].
-        measure: of a matrix [groups, M]; smaller is better.
-        permutations: of each task; its models share them.
+        tasks: the matrices of each task's models, rows p(module | sub-task).
+        groups: the group of each sub-task, from 0 [R].
+        measure: function of a matrix [groups, M]; smaller is better.
+        permutations: their number per task; the models of a task share them.
 
     Example:
         >>> from modtf.metrics import alignment
