@@ -66,7 +66,7 @@ def found_in(out: Path) -> dict[str, object]:
 
 @cache
 def undisturbed(out: Path) -> dict[str, list[Any]]:
-    """`read` of what is never damaged."""
+    """Return `read` of undamaged cells."""
     return read(out)
 
 

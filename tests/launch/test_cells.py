@@ -1,4 +1,4 @@
-"""From flags to cells: where --set, lists and the families' own flags arrive, and what they refuse."""
+"""From flags to cells: the effect of --set, lists and the families' own flags, and their errors."""
 
 import pytest
 from flag_values import given

@@ -226,7 +226,7 @@ def test_what_is_no_array_is_one_line(name, words, tmp_path):
 
 
 def test_what_claims_more_than_there_is(tmp_path, monkeypatch):
-    """An archive whose header says 10^11 numbers, and one that unpacks to a thousand times its size."""
+    """Covers a header with 10^11 numbers, and an archive that unpacks to a thousand times its size."""
     header, labels = io.BytesIO(), io.BytesIO()
     np.lib.format.write_array_header_1_0(
         header, {"descr": "<f8", "fortran_order": False, "shape": (10**11, 10)}

@@ -32,7 +32,7 @@ def test_the_command(study_folder, tmp_path):
 
 
 def test_variants_can_be_chosen(tmp_path, capsys):
-    """Whatever their options."""
+    """Their options do not matter."""
     variants = ["modular", ("modular", {"modules": 4}), "gt_modular"]
     folder = simulate(tmp_path / "study", variants=variants, **SMALL)
     place = (f"--results={folder}", f"--out={tmp_path / 'out'}")

@@ -89,7 +89,7 @@ def test_a_router_that_is_refused_does_not_stop_the_others(tmp_path, monkeypatch
 
 
 def test_again_it_prints_the_same_table_at_once(finished):
-    """As a module this time; without TensorFlow, which takes seconds to import."""
+    """Runs as a module, without TensorFlow, which takes seconds to import."""
     out, printed, _ = finished
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     result = run(*SMALL, f"--out={out}", script=("-X", "importtime", "-m", "modtf.launch.run"))

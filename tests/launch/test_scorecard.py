@@ -61,7 +61,7 @@ def test_a_kind_that_refuses_your_router_is_left_out(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_whole_command(tmp_path):
-    """And once more, where all is trained."""
+    """The command runs twice; the second time everything is trained already."""
     out = tmp_path / "ours"
     arguments = [f"--plugin={PLUGIN}", "--variant=my_router", "--smoke", f"--out={out}"]
     said = processes.command("scorecard", *arguments)

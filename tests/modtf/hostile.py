@@ -1,4 +1,4 @@
-"""Values that nobody should give, and what must come of them: a clear error of modtf's own, or a result."""
+"""Invalid values for tests. The outcome must be a clear error from modtf, or a result."""
 
 import os
 import traceback
@@ -27,7 +27,7 @@ few = settings(
 
 
 class Stranger:
-    """Nothing that anybody knows."""
+    """An object of an unknown type."""
 
     def __repr__(self) -> str:
         return "Stranger()"
@@ -53,7 +53,7 @@ anything = one_thing | st.recursive(
 
 @st.composite
 def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
-    """The bytes of a file that was cut short, or of which some were changed; or as they were."""
+    """Return the bytes of a file: truncated, partly changed, or unchanged."""
     content = bytearray(whole)
     if draw(st.booleans()):
         del content[draw(st.integers(0, len(content) - 1)) :]
@@ -64,16 +64,16 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
 
 
 class BeginsError(Exception):
-    """The work has begun: everything was in order."""
+    """Raised when the work begins: all arguments were valid."""
 
 
 def begin(*_: Any, **__: Any) -> None:
-    """In the place of the work."""
+    """Replace the work in a test."""
     raise BeginsError
 
 
 def survives(call: Callable[[], Any], *names: str) -> Any:
-    """The result; None after an error that modtf itself raised, which names one of `names`.
+    """Return the result, or None after an error from modtf that names one of `names`.
 
     Any other error, and one from the depths of a library, is a failure of the test.
     """

@@ -29,7 +29,7 @@ CONDITION: dict[str, Any] = {"name": "heavy", "label": "x 3"}
 
 @pytest.fixture(autouse=True)
 def forget():
-    """Whatever a test registers or imports is gone after it."""
+    """Remove a test's registrations and imports after the test."""
     modules = set(sys.modules)
     with forgotten(*REGISTER.values()):
         yield
@@ -99,7 +99,7 @@ def test_load_plugin(location):
 
 
 def test_every_public_name_is_tried_somewhere():
-    """Where: a new name is added here, and to one of these tests."""
+    """Add a new public name here, and to one of these tests."""
     tried = {
         "test_hostile_values": "Task Training Evaluation Protocol Cell Population",
         "test_hostile_declarations": f"{' '.join(REGISTER)} Option Condition Family load_plugin",

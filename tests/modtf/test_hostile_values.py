@@ -29,7 +29,7 @@ def test_task(name, value, arch):
         assert hash(task) == hash(task.replace())
 
 
-#: what takes values by name -> it, and whose fields they are
+#: name -> the function that takes the values, and the class that has the fields
 TAKES: dict[str, Any] = {
     "training": (lambda **given: Training(**{"steps": 10, **given}), Training),
     "evaluation": (lambda **given: Evaluation(**given).smaller(10), Evaluation),

@@ -1,4 +1,4 @@
-"""Files of users that register: what they add is found, what is wrong with them is said."""
+"""Plug-in files of users: their additions are found, and their faults are reported."""
 
 import sys
 
@@ -36,7 +36,7 @@ class Coins(modtf.Family):
 
 @pytest.fixture(autouse=True)
 def forget():
-    """Whatever a test registers or imports is gone after it."""
+    """Remove a test's registrations and imports after the test."""
     modules = set(sys.modules)
     with forgotten(FAMILIES):
         yield

@@ -1,4 +1,4 @@
-"""Bars on terminals alone."""
+"""Progress bars appear only on terminals."""
 
 import io
 import sys

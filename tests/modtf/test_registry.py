@@ -1,4 +1,4 @@
-"""Names become code on first use, everybody registers in the same way, and errors say what is known."""
+"""Names are imported on first use, all registries work alike, and errors list the known names."""
 
 import sys
 

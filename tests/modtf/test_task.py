@@ -1,4 +1,4 @@
-"""The vocabulary: what a task is, and what it refuses."""
+"""Tasks: their fields, and the values that they reject."""
 
 import contextlib
 import json

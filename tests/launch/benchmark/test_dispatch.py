@@ -1,4 +1,4 @@
-"""Rows that outlive a kill, cells that break their process, and a time that is kept; nothing is measured."""
+"""Rows survive a kill, cells may break their process, and a time limit holds; nothing is measured."""
 
 import json
 import subprocess

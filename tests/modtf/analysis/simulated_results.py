@@ -34,7 +34,7 @@ class World:
             "gt_modular": lambda x: 0.19 + 0.005 * x,
         }
     )
-    collapse: dict[str, Curve] = field(  # which share of the rules is served by the wrong module
+    collapse: dict[str, Curve] = field(  # share of the rules that go to a wrong module
         default_factory=lambda: {
             "modular": lambda x: 0.15 + 0.18 * x,
             "modular_op": lambda x: 0.05 + 0.10 * x,
@@ -42,8 +42,8 @@ class World:
         }
     )
     blur: float = 0.1  # of the activation of collapsing variants, 0..1
-    speed: dict[str, float] = field(default_factory=dict)  # of learning; 6 where a variant is not named
-    noise: float = 0.05  # standard deviation of log loss between seeds; between tasks it is thrice that
+    speed: dict[str, float] = field(default_factory=dict)  # of learning; 6 for variants that are not named
+    noise: float = 0.05  # standard deviation of log loss between seeds; three times this between tasks
     diverged: tuple[tuple[str, int, int], ...] = ()  # (variant, data_seed, seed) whose losses are NaN
 
 

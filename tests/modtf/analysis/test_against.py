@@ -14,7 +14,7 @@ OTHERS = ["monolithic", "modular (modules=3)", "gt_modular", "switch"]
 
 
 def test_a_difference_is_that_of_the_same_task_and_seed(routers):
-    """Differences by plain pandas, their interval and p by SciPy."""
+    """Plain pandas gives the differences; SciPy gives their interval and p."""
     table = against(routers.results).set_index(["variant", "num_rules", "measure", "condition"])
     key = ["data_seed", "seed", "width"]
     for measure in ("loss", "alignment"):

@@ -1,4 +1,4 @@
-"""Claims in simulated worlds where each is true, false, or cannot be told."""
+"""Claims in simulated worlds in which each is true, false, or undecidable."""
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ FEW = ["monolithic_comparable_at_few_rules", "no_advantage_at_few_rules"]
 
 
 def study(out, **changes):
-    """Judged at one checkpoint, which is a quarter of the work, unless asked for all."""
+    """Judge claims at one checkpoint, which takes a quarter of the time, unless all are requested."""
     sizes = {"data_seeds": range(6), "seeds": range(3), "checkpoints": ["tail"]}
     return study_of(out, **(sizes | changes))
 
@@ -106,7 +106,7 @@ def test_claims_that_fail_are_contradicted(tmp_path):
 
 
 def test_a_verdict_differs_between_checkpoints_where_the_shift_is_sure(tmp_path):
-    """The best weights of `modular_op` are as much worse as it is better at the other checkpoints."""
+    """At `best`, `modular_op` is worse by as much as it is better at the other checkpoints."""
     simulate(
         tmp_path, settings=["regression"], num_evaluations=1, data_seeds=range(6), world=World(noise=0.01)
     )

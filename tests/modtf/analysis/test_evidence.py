@@ -63,7 +63,7 @@ def test_tasks_needed_would_decide():
 
 
 def test_equal_votes_of_few_tasks_prove_nothing():
-    """Three tasks of one cell that agree: one chance in four if the votes were coins."""
+    """Three coin flips agree with probability 1/4, so three agreeing tasks prove nothing."""
 
     def share(tasks, votes=1):
         rows = [{"data_seed": t, "num_rules": r, "vote": 1.0} for t in range(tasks) for r in range(votes)]
@@ -77,7 +77,7 @@ def test_equal_votes_of_few_tasks_prove_nothing():
 
 
 def test_tasks_that_would_decide_are_those_of_the_side_that_the_number_lies_on():
-    """On the claimed side they support; on the other they contradict, which is corrected for all looks."""
+    """They support on the claimed side and contradict on the other, corrected for all looks."""
     kinds = [("mlp", setting, "") for setting in ("regression", "classification")]
     right, wrong = Evidence("right", 0.1, 0.1, 5, 5), Evidence("wrong", -0.1, 0.1, 5, 5)
     claim = Claim(text="", figure="", statistic="", evidence=lambda study: iter(()))
@@ -91,7 +91,7 @@ def test_tasks_that_would_decide_are_those_of_the_side_that_the_number_lies_on()
 
 
 def test_false_discoveries_are_counted_over_the_whole_table():
-    """By hand: p of three claims, each by its least sure number; BY is 1 + 1/2 + 1/3 times BH."""
+    """By hand: p of three claims, each with its largest p; BY is 1 + 1/2 + 1/3 times BH."""
     p_for = [("a", 0.01), ("a", 0.001), ("b", 0.04), ("c", 0.02), ("d", np.nan), ("d", 0.001), ("a", 0.9)]
     table = pd.DataFrame(p_for, columns=["claim", "p_for"])
     table = table.assign(kind="k", evidence_verdict=[*["supported"] * 6, "beside"])

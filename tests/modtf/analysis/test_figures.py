@@ -24,7 +24,7 @@ SHARED = [name for name, module in MODULES.items() if module.startswith("analysi
 
 @pytest.fixture(scope="module")
 def partial(tmp_path_factory):
-    """One task and seed here, two tasks there, variants missing, a width that only one kind has."""
+    """An uneven study: different numbers of tasks, missing variants, a width of only one task type."""
     out = tmp_path_factory.mktemp("partial")
     study_of(out, rules=(2, 8), variants=["modular", "gt_modular"], **FEW)
     study_of(out, settings=["classification"], rules=[8], widths=[64], variants=["modular"], **FEW)
@@ -47,7 +47,7 @@ def drawn(whole):
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Pictures without panels, for what is in their tables and notes."""
+    """Return pictures without panels, for tests of their tables and notes."""
 
     def blank(mark, table, name, title, note, *parts, **named):
         return Picture(name, title, note, Figure(), table)
@@ -59,7 +59,7 @@ def undrawn(monkeypatch):
 
 
 def test_names_that_are_given_out_are_no_modules():
-    """A module of the same name would stand in its place once it is imported."""
+    """A module of the same name would replace the public name once it is imported."""
     for module in set(MODULES.values()):
         import_module(f"modtf.{module}")
     assert not [name for name in NAMES if isinstance(getattr(figures, name), ModuleType)]
@@ -115,7 +115,7 @@ def test_variants_of_no_common_size_and_one_model_are_a_figure_or_a_reason(name,
 
 
 def test_no_width_is_left_out_and_variants_of_one_kind_alone_cost_no_figure(tmp_path, undrawn):
-    """An option of one kind here, at one width, and a router of another there."""
+    """One task type has an option at one width; another has a router."""
     shared = {"rules": [4], **FEW}
     study_of(tmp_path, widths=[32], variants=["modular", "gt_modular", ("modular", {"modules": 3})], **shared)
     rnn: dict = {"kinds": [("rnn", {})], "widths": [16, 64]}
@@ -196,7 +196,7 @@ def test_measures_are_drawn_by_place(foreign):
 
 
 def test_kinds_trained_in_different_ways_are_averaged_in_the_overview(whole, undrawn):
-    """As published: an mlp trains for 100,000 steps, the others for 500,000."""
+    """In the published protocol an mlp trains for 100,000 steps, the others for 500,000."""
     results = whole.results.drop(columns="router")
     apart = Study(results.assign(protocol=results["arch"].astype(str)))
     name = "collapse_and_specialisation_vs_num_rules"
@@ -291,7 +291,7 @@ def test_nothing_is_cut_and_panels_do_not_overlap(foreign):
 
 @pytest.mark.slow
 def test_a_mean_over_kinds_does_not_change_them_along_its_line(tmp_path, undrawn):
-    """mlp at R = 2, 8, 32, mha at 2, 8: averaged lines are those of mlp alone; without such a kind, none."""
+    """mlp has R = 2, 8, 32, mha 2, 8: lines average only mlp, and are missing without a full task type."""
     few, name = {"data_seeds": range(2)}, "collapse_and_specialisation_vs_num_rules"
     study_of(tmp_path, rules=(2, 8, 32), **few)
     both = study_of(tmp_path, kinds=[("mha", {"search": "v1"})], rules=(2, 8), **few)

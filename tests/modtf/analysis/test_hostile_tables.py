@@ -1,4 +1,4 @@
-"""Tables and studies refuse what makes no sense, in words of their own."""
+"""Tables and studies reject invalid arguments with clear errors."""
 
 import contextlib
 

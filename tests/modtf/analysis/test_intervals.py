@@ -1,4 +1,4 @@
-"""Intervals over tasks, by hand and by SciPy, and how often they are right, by simulation."""
+"""Intervals over tasks, by hand and by SciPy, and their coverage, by simulation."""
 
 import runpy
 

@@ -1,4 +1,4 @@
-"""Measures judged: against scipy, where the answer is known, and how often an interval is right."""
+"""Judged measures: comparison with SciPy, known answers, and coverage of intervals."""
 
 import re
 
@@ -67,7 +67,7 @@ def test_the_rank_correlation_is_scipys(first, data):
 )
 @pytest.mark.parametrize("over", [ALL, BY_RULES])
 def test_known_answers(measure, function, expected, verdict, over):
-    """A measure that is alignment itself, its negative, another scale of it, a constant."""
+    """The measures are alignment itself, its negative, a rescaled form, and a constant."""
     found = row(models({measure: function}), measure, over)
     assert found.verdict == verdict
     if expected is not None:
@@ -78,7 +78,7 @@ def test_known_answers(measure, function, expected, verdict, over):
 
 
 def test_routers_and_tasks_are_resampled():
-    """Against scipy's correlations in a plain loop over samples, of means over seeds within a task."""
+    """Compares with SciPy's correlations of means over seeds, in a plain loop over samples."""
     frame = models({"routing_entropy": lambda a, R, rng: a + rng.normal(0, 0.3, len(a))})
     means = frame.groupby(["data_seed", "variant", "num_rules"])[["alignment", "routing_entropy"]].mean()
     rng, tasks = np.random.default_rng(1), [means.loc[task] for task in range(5)]
@@ -107,7 +107,7 @@ def test_few_routers_have_no_interval():
 
 
 def test_what_r_does_to_both_is_told_from_what_routers_do():
-    """A number that is R and nothing else."""
+    """The measure equals R."""
     frame = models({
         "collapse_worst": lambda a, R, rng: R + rng.uniform(size=len(R)),
         "alignment": lambda a, R, rng: R / 10 + rng.uniform(0, 0.01, len(R)),

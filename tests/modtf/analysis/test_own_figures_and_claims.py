@@ -1,4 +1,4 @@
-"""Figures and claims of a user, registered beside ours."""
+"""Figures and claims that a user registers."""
 
 from dataclasses import replace
 
@@ -57,7 +57,7 @@ def test_what_cannot_be_called_with_a_study_and_a_choice_is_refused():
 
 
 def test_a_claim_on_a_variant_of_a_user_is_judged(registered, routers):
-    """Beside those of the paper, with the very helpers that these are made of."""
+    """It uses the same helpers as the claims of the paper."""
     shared = {"figure": "paired_comparisons", "statistic": "relative reduction of the loss"}
     names = ["gt_modular", "modular (modules=3)"]
 

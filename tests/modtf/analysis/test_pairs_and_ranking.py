@@ -67,7 +67,7 @@ def test_all_comparisons_of_a_table_are_one_family_of_tests():
 
 
 def test_any_two_variants_are_a_pair():
-    """Neighbours of those that are there; where the family knows fewer than two, each and the first."""
+    """Neighbouring variants form pairs; if the family knows fewer than two, each pairs with the first."""
     losses = TWO["modular"]
     for names, pairs in {
         ("gt_modular", "monolithic"): [("gt_modular", "monolithic")],

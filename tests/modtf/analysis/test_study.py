@@ -65,7 +65,7 @@ def test_two_protocols_are_not_mixed(tmp_path):
 
 
 def test_variants_may_have_learning_rates_of_their_own(tmp_path):
-    """As tuning finds them; but no variant may have two."""
+    """Tuning finds one rate per variant; no variant may have two."""
     rates = {"monolithic": 1e-4, "modular": 2e-4, "modular_op": 4e-4, "gt_modular": 8e-4}
     for variant, rate in rates.items():
         simulate(tmp_path, variants=[variant], training=replace(TRAINING, learning_rate=rate), **SMALL)
@@ -123,7 +123,7 @@ def test_no_finished_cell_is_said(tmp_path):
 
 
 def test_only_what_was_asked_for_is_missing(tmp_path):
-    """Not what another width, number of tasks or option would have been."""
+    """Other widths, numbers of tasks or options do not count as missing."""
     members = ((0, 0), (1, 0), (2, 0))
     write_cell(tmp_path, Cell(Task(), 32, "modular", members), num_evaluations=1)
     write_cell(tmp_path, Cell(Task(), 32, "gt_modular", ((0, 0),)), num_evaluations=1)

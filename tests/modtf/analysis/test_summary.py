@@ -1,4 +1,4 @@
-"""Means of tables, which rows they are of, and what a reader calls them."""
+"""Means of tables, the rows they cover, and their labels."""
 
 import numpy as np
 import pandas as pd

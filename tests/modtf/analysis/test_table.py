@@ -97,7 +97,7 @@ def test_small_losses_have_more_digits_and_a_column_without_rows_is_a_dash(tmp_p
 
 
 def test_modules_picked_at_random_have_a_row_for_every_number_of_them(tmp_path):
-    """At a place with R rules and M modules alignment is 1 - 1/M, whatever R."""
+    """In a routed layer with M modules, random routing has alignment 1 - 1/M for any R."""
     frame = one_cell(tmp_path, kinds=[("mlp", {})])
     kept = frame[(frame["measure"] == "alignment") & frame["variant"].isin(["modular", "gt_modular"])]
     errors = frame[(frame["measure"] == "loss") & frame["variant"].isin(["modular", "gt_modular"])]

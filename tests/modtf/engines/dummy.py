@@ -52,13 +52,13 @@ slow_steps, slowest_steps = partial(steps, seconds=0.005), partial(steps, second
 
 
 def fail(step):
-    """As a cell that cannot be trained does."""
+    """Fail like a cell that cannot be trained."""
     if step == 2:
         raise ValueError("this cell\ncannot be trained")
 
 
 def kill(step):
-    """As the system does to a process that takes too much memory."""
+    """Kill the process, as the system does if it uses too much memory."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -73,12 +73,12 @@ def dying(cell, out, report):
 
 
 def dying_once(cell, out, report):
-    """Every process dies at the third step of the cell of width 6; whoever resumes it has passed that."""
+    """The process dies at the third step of the cell of width 6; a resumed cell does not die again."""
     return steps(cell, out, report, at=lambda step: cell.width == 6 and step == 3 and kill(step))
 
 
 def printing(cell, out, report):
-    """Says, past Python, how many threads it is allowed."""
+    """Print the allowed number of threads, bypassing Python's stdout."""
     os.write(1, f"{os.environ['TF_NUM_INTRAOP_THREADS']} threads\n".encode())
     return steps(cell, out, report)
 

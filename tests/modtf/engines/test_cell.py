@@ -84,7 +84,7 @@ def test_saved_models_score_what_the_table_says(folder, small_cell):
 
 @pytest.mark.slow
 def test_a_tail_reads_new_data_at_every_evaluation(small_cell, tmp_path):
-    """Together as many as the last evaluation: of weights that do not change they find the same."""
+    """Together they read as much as the last evaluation, and agree with it for constant weights."""
     sizes = Evaluation(
         batches=20, batch_size=16, tokens=25_600, activation_batch_size=160, draws=5, tokens_per_draw=160
     )
@@ -103,7 +103,7 @@ def test_a_tail_reads_new_data_at_every_evaluation(small_cell, tmp_path):
 
 @pytest.mark.slow
 def test_the_tail_is_the_mean_over_the_last_evaluations(folder, small_cell):
-    """The last half of four, each on a tenth of the data: trained again, and measured by hand after each."""
+    """Covers the last two of four, each on a tenth of the data. The reference is a second training."""
     sizes, training = small_cell.protocol.evaluation.smaller(10, None), small_cell.protocol.training
     population, found = small_cell.population, []
     model = modtf.build(population, small_cell.variant, small_cell.width)
@@ -176,7 +176,7 @@ def test_a_finished_cell_is_left_alone(folder, small_cell):
 
 @pytest.mark.slow
 def test_a_kill_after_training_costs_no_training(tmp_path, monkeypatch):
-    """The checkpoint is there until the results are."""
+    """The checkpoint exists until the results are written."""
     sizes = Evaluation(batches=1, tokens=160, draws=5, tokens_per_draw=16, batch_size=16)
     protocol = Protocol(Training(steps=2, evaluations=1), sizes)
     cell = Cell(Task(num_rules=2), 4, "gt_modular", ((0, 0),), protocol)

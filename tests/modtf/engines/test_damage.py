@@ -1,4 +1,4 @@
-"""Finished cells whose files are flipped, cut, removed or swapped: nothing wrong is read, and all is named.
+"""Finished cells with changed, cut, removed or swapped files: no wrong number is read; all damage is named.
 
 `MODTF_FUZZ=1000` tries a thousand damages in place of five of every kind of file.
 """
@@ -40,7 +40,7 @@ def finished(tmp_path_factory):
 
 
 def numbers(out):
-    """Everything that is read of every cell."""
+    """Return all numbers that are read from every cell."""
     found = {
         str(name): [frame.to_csv(index=False)]
         for name, frame in load_results(out).groupby("folder", observed=True)
@@ -54,7 +54,7 @@ def numbers(out):
 
 
 def damage(chance, path, other):
-    """Changes a file, or swaps it with another cell's; says how."""
+    """Change a file, or swap it with another cell's; return a description."""
     how, content = chance.choice(["flipped", "cut off", "emptied", "removed", "swapped"]), path.read_bytes()
     if how == "swapped":
         path.write_bytes(other.read_bytes())
@@ -101,7 +101,7 @@ def test_no_damage_is_wrong_silently(finished, tmp_path, name):
 
 
 def test_a_folder_under_another_name_is_refused(small_cell, finished, tmp_path):
-    """Renamed or copied: neither reused, nor resumed, nor overwritten, nor counted."""
+    """A renamed or copied folder is not reused, resumed, overwritten or counted."""
     source = next(finished.iterdir())
     for what in ("config.json", "*"):  # not begun yet, and finished
         out = tmp_path / what.replace("*", "all")
@@ -153,14 +153,14 @@ def _replace_value(text, measure, value):
 
 
 def forget_manifest(folder):
-    """As if its cell had been run before there were any."""
+    """Remove the manifest, as in a folder of a version without manifests."""
     (folder / MANIFEST).unlink()
     (folder / "config.json").write_text(json.dumps(Cell.from_dict(read_config(folder)).to_dict()))
 
 
 @pytest.mark.parametrize("words", OTHER)
 def test_without_a_manifest_the_schema_is_checked(words, finished, tmp_path):
-    """As in folders and archives of older versions."""
+    """Folders and archives of older versions have no manifest."""
     (folder,) = find_cells(finished)[:1]
     shutil.copytree(folder.path, tmp_path / "cell")
     forget_manifest(tmp_path / "cell")

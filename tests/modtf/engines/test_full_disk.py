@@ -1,4 +1,4 @@
-"""A disk that is full in the middle of a study: a small one is mounted, which takes a superuser."""
+"""A disk that fills up during a study. The test mounts a small disk, which needs a superuser."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ def small_disk(tmp_path):
 
 @pytest.mark.parametrize("room", [0, 5_000, 60_000])
 def test_the_study_stops_and_goes_on_when_there_is_room(small_disk, cells, work, room):
-    """Wherever it is full: at the first lock, in a checkpoint, or in the results."""
+    """The disk is full at the first lock, in a checkpoint, or in the results."""
     ballast, out = small_disk / "ballast", small_disk / "out"
     out.mkdir()
     with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):

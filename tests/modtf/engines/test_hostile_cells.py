@@ -1,4 +1,4 @@
-"""A cell that makes no sense is not begun; one whose files were changed is read as what it is."""
+"""Invalid cells are not started; cells with changed files are recognised."""
 
 import inspect
 import json
@@ -19,7 +19,7 @@ from modtf.results.schema import CONFIG, ERROR, HISTORY, RESULTS
 @few
 @given(value=anything)
 def test_run_cell(small_cell, tmp_path_factory, name, value):
-    """Up to where its training would begin; nothing is written where it does not."""
+    """Runs until training would begin. Nothing is written if it does not begin."""
     out = tmp_path_factory.mktemp("out")
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(out)

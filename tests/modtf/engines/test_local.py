@@ -85,7 +85,7 @@ def test_closing_it_early_leaves_cells_in_order_and_no_process(cells, work, tmp_
 
 @pytest.mark.slow
 def test_two_studies_in_one_folder_share_the_work(start, tmp_path):
-    """They start at the same time and finish at the same time; every cell is done by one of them."""
+    """They start and finish at the same time; each cell is done by one of them."""
     drivers = [start(DRIVE, tmp_path / "out", "slow_steps", 1, 20, 6) for _ in range(2)]
     ends = [driver.communicate(timeout=100)[0].splitlines()[-1] for driver in drivers]
     assert [driver.returncode for driver in drivers] == [0, 0]
@@ -98,7 +98,7 @@ def test_two_studies_in_one_folder_share_the_work(start, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_driver_that_is_killed(kind, start, tmp_path, eventually):
-    """Its workers end, and the next run does what is left, and nothing twice."""
+    """Its workers end. The next run does the remaining work, and nothing twice."""
     driver = start(DRIVE, tmp_path / "out", "slow_steps", 2, 100, 4)
     eventually(lambda: list((tmp_path / "out").glob("*/checkpoint.npz")))
     workers = children(driver.pid)

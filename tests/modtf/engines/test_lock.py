@@ -1,4 +1,4 @@
-"""One at a time, and where locks do not hold. Processes that die and are stopped: `test_work.py`."""
+"""Locks admit one process at a time; locks that do not hold. For processes that die see `test_work.py`."""
 
 import errno
 import fcntl

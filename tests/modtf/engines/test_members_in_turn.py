@@ -1,4 +1,4 @@
-"""A registered model: members one after the other, resumed after a kill, and everything a wrong one does."""
+"""A registered model: members train in turn, resume after a kill, and invalid models are rejected."""
 
 import random
 import shutil
@@ -23,7 +23,7 @@ CLOCK = ("seconds", "members_times_steps_per_second")
 
 
 class Little(keras.Model):
-    """Two modules; its outputs, and what is wrong with them, are given."""
+    """A model with two modules; a test sets its outputs and their fault."""
 
     def __init__(self, outputs=lambda target, activation: {"target": target, "activation": activation}):
         super().__init__()
@@ -160,7 +160,7 @@ def test_a_function_that_fails_or_returns_no_model():
 
 
 def test_a_model_of_one_length_of_sequences():
-    """A model that would fail after training is refused before."""
+    """A model that would fail after training is rejected before it."""
 
     @register_model("fixed")
     def fixed(task, width, seed):

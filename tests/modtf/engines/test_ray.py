@@ -21,7 +21,7 @@ NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}  # byt
 
 
 def listening():
-    """Addresses, in the system's hexadecimal, and ports that somebody listens on here."""
+    """Return the addresses (hexadecimal, as in /proc) and ports with a listener on this machine."""
     lines = [
         line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()
     ]
@@ -79,7 +79,7 @@ def test_a_cell_that_kills_its_workers_has_failed(run, on_ray, cells):
 
 
 def test_a_node_that_dies_in_the_middle_loses_nothing(run, on_ray, cluster, tmp_path):
-    """The last of all tests here: afterwards the cluster has one node."""
+    """This test runs last, because afterwards the cluster has one node."""
     (made, second), over = cluster, threading.Event()
 
     def kill():

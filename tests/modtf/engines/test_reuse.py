@@ -1,4 +1,4 @@
-"""A cell that goes on with another one's compiled model ends as if it had its own."""
+"""A cell that reuses another cell's compiled model ends with the same numbers."""
 
 import gc
 from collections import OrderedDict
@@ -32,7 +32,7 @@ def nothing_kept(monkeypatch):
 
 
 def ends(cell, out):
-    """All numbers that a cell leaves, but for times."""
+    """Return all numbers that a cell writes, except times."""
     folder = run_cell(cell, out, verbose=False)
     results = load_results(str(folder))
     results = results[~results["measure"].str.contains("second")]
@@ -57,7 +57,7 @@ def test_the_same_numbers_as_alone(tmp_path):
 
 @pytest.fixture
 def traces(monkeypatch):
-    """How often a model's `call` has run: TensorFlow calls it once for every program that it traces."""
+    """Count the runs of a model's `call`: TensorFlow calls it once per traced program."""
     counted, call = [0], ARCHITECTURES["mlp"].call
 
     def count(self, *arguments, **options):

@@ -1,4 +1,4 @@
-"""A study: what is run, what is said of it, and its bar, whose time left one slow moment does not upset."""
+"""A study: the cells that run, the messages, and the progress bar's estimate of the time left."""
 
 import sys
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_what_was_asked_for_is_known_before_anything_is_run(run, cells, tmp_path
 
 
 def test_a_folder_that_is_there_is_not_given_what_was_asked_for(cells, tmp_path):
-    """Somebody began it, whose config is missing."""
+    """Another process began the folder; its config is missing."""
     (tmp_path / cells[0].folder).mkdir()
     write_asked(cells, tmp_path)
     assert [(tmp_path / cell.folder / "config.json").exists() for cell in cells] == [False, True, True, True]
@@ -79,7 +79,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def pair():
-    """An mlp, and attention, whose examples have ten tokens: 1,000 steps of two members each."""
+    """An mlp and an attention cell (ten tokens per example): 1,000 steps of two members each."""
     options = {"num_rules": 2, "width": 32, "members": ((0, 0), (0, 1)), "training.steps": 1000}
     return grid(arch=["mlp", "mha"], variant="modular", **options).cells()
 

@@ -56,7 +56,7 @@ def test_a_killed_cell_goes_on_to_the_same_results(variant, tmp_path):
 
 
 def test_a_model_that_diverges_is_counted(tmp_path):
-    """At a rate without measure; the other libraries' rows are not touched by it."""
+    """The learning rate is far too large; the other libraries' rows do not change."""
     cell = cell_of("all_all_all")
     wild = replace(cell.protocol.training, learning_rate=1e30)
     modtf.run_cell(replace(cell, protocol=replace(cell.protocol, training=wild)), tmp_path)

@@ -1,4 +1,4 @@
-"""One cell, whatever happens to it: finished once, resumed, failed, damaged, or held by another process."""
+"""One cell in every state: finished once, resumed, failed, damaged, or held by another process."""
 
 import errno
 import json
@@ -31,7 +31,7 @@ refuse = Mock(side_effect=AssertionError("nothing should have run"))
 
 
 def test_a_cell_is_finished_once_and_goes_on_where_it_was(cells, work, tmp_path):
-    """Left in the open by an interrupted process, or by `launch/run.py`."""
+    """An interrupted process, or `launch/run.py`, left it unfinished."""
     folder = tmp_path / "out" / cells[0].folder
     folder.mkdir(parents=True)
     (folder / "checkpoint.npz").write_text("15")

@@ -1,4 +1,4 @@
-"""`modtf.evaluate`: names, splits, seeds, what it refuses."""
+"""`modtf.evaluate`: names, splits, seeds, and errors."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ MEASURES = {measure.name for measure in activation_measures()}
 
 
 def built(*args, **options):
-    """A model that XLA does not compile: that takes seconds."""
+    """A model without XLA compilation, which would take seconds."""
     model = build(*args, **options)
     model.compile(jit_compile=False)
     return model

@@ -1,4 +1,4 @@
-"""`modtf.evaluate` of whatever a model returns: a clear error, or what NumPy finds."""
+"""`modtf.evaluate` of arbitrary model outputs: a clear error, or the same numbers as NumPy."""
 
 import inspect
 
@@ -22,7 +22,7 @@ MEASURES = {measure.name for measure in activation_measures()}
 
 
 class Says(keras.Model):
-    """Returns what a function of (features) does."""
+    """A model that returns the result of a function of the features."""
 
     def __init__(self, function):
         super().__init__()
@@ -80,7 +80,7 @@ def is_right(returned):
 @few
 @given(returned=outputs)
 def test_outputs(returned):
-    """The evaluation itself is left out: what passes on two examples is what a model must return."""
+    """The evaluation itself is skipped: only valid outputs pass the check on two examples."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Evaluator, "run", lambda self: self)
         patched.setattr(Evaluator, "member", lambda self, i: "passed", raising=False)

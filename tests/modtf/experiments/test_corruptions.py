@@ -44,7 +44,7 @@ def test_the_released_formula_cell_by_cell():
 
 
 def test_invariance_of_what_a_probe_saw():
-    """Units of other scales and one that never answers change nothing; classes that never came count 0."""
+    """Rescaled units and a dead unit change nothing; classes without examples count 0."""
     rng, task, states = np.random.default_rng(0), Task("corruptions"), {}
     for name, means in zip(("id", "co", "gb", "co_gb"), GRID, strict=True):
         probe = ClassActivation(task, 3)

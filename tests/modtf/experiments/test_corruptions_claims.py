@@ -1,4 +1,4 @@
-"""Claims about corruptions in results that were made up."""
+"""Claims about corruptions on simulated results."""
 
 import numpy as np
 import pandas as pd

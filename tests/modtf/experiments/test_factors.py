@@ -1,4 +1,4 @@
-"""The studies of routers that differ in one thing: who is compared with whom."""
+"""The studies of routers that differ in one factor: the pairs that are compared."""
 
 import runpy
 from pathlib import Path

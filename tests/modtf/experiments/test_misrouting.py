@@ -1,4 +1,4 @@
-"""The figure of what misrouting costs, on simulated results."""
+"""The figure of the cost of misrouting, on simulated results."""
 
 from itertools import product
 

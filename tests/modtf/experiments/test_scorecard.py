@@ -55,7 +55,7 @@ def study_with(reference, own):
 
 @pytest.mark.parametrize(("frozen", "golden"), [(FULL, "438bfe98e8561735"), (SMOKE, "001ba0945788dee7")])
 def test_the_tasks_are_frozen(frozen, golden):
-    """A change here is another version, with another name and other reference rows."""
+    """A change here needs a new version, with a new name and new reference results."""
     assert frozen.hash == golden
 
 

@@ -1,4 +1,4 @@
-"""Training from a given start: what the router is fitted to, and that it is then let go."""
+"""Warm start: the router is fitted to the start, and trains freely afterwards."""
 
 import numpy as np
 import pytest

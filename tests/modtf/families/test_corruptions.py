@@ -1,4 +1,4 @@
-"""The 167 conditions, and what the family says."""
+"""The 167 conditions, and the family's description."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Results as one file: the same numbers, and nothing is unpacked that does not belong there."""
+"""Results as one file: the numbers are the same, and foreign files are not unpacked."""
 
 import shutil
 import zipfile

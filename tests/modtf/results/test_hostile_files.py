@@ -1,4 +1,4 @@
-"""Results that are cut off, changed or from elsewhere are refused by their file's name, or read right."""
+"""Truncated, changed or foreign results are rejected with the file's name, or read correctly."""
 
 import json
 import shutil
@@ -57,7 +57,7 @@ def test_changed_bytes(one_cell, name, reader, data):
 
 @pytest.fixture
 def empty_folder(tmp_path, monkeypatch):
-    """Nothing lies where a relative path may lead."""
+    """Work in an empty folder, so that a relative path finds no file."""
     deep = tmp_path / "a" / "b" / "c"
     deep.mkdir(parents=True)
     monkeypatch.chdir(deep)

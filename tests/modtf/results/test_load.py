@@ -104,7 +104,7 @@ def test_options_are_columns(tmp_path):
 
 
 def test_the_name_of_a_folder_does_not_matter_but_what_a_study_keeps_for_itself_is_not_loaded(tmp_path):
-    """A damaged result that was set aside, and the same cell, run again; and one that is not finished."""
+    """Covers a damaged result that was set aside, its rerun, and an unfinished cell."""
     folder = one_cell(tmp_path / "a" / "b")
     before = load_results(tmp_path)
     folder.rename(tmp_path / "renamed")

@@ -26,7 +26,7 @@ def draw_tokens(A, num_tokens, seed, label_probs=LABEL_PROBS):
 
 
 def draw_documents(A, num_documents, length, seed, label_probs=LABEL_PROBS):
-    """Documents of one label each, whose tokens share a taste: gates `[T, M]`, labels and documents `[T]`."""
+    """Draw documents of one label with module preferences: gates `[T, M]`, labels and documents `[T]`."""
     generator = np.random.default_rng(seed)
     labels = generator.choice(len(A), size=num_documents, p=label_probs)
     tastes = generator.gamma(np.maximum(3.0 * A[labels], 1e-9))
@@ -36,7 +36,7 @@ def draw_documents(A, num_documents, length, seed, label_probs=LABEL_PROBS):
 
 
 def soften(gates, seed, layers=1):
-    """The same gates, half of them spread at random: `[layers, T, M]`."""
+    """Return the same gates with half of the mass spread at random: `[layers, T, M]`."""
     generator = np.random.default_rng(seed)
     noise = generator.dirichlet(np.ones(gates.shape[1]), size=(layers, len(gates)))
     return 0.5 * gates + 0.5 * noise

@@ -1,4 +1,4 @@
-"""Small files as real writers make them, all of the same routing, and that routing."""
+"""Small files in the layout of each format's writer, all with the same routing."""
 
 import base64
 import io
@@ -69,7 +69,7 @@ def vllm_objects(_):
 
 
 def vllm_split(folder):
-    """Prompt and completion apart, as versions before 0.22 return them."""
+    """Return prompt and completion separately, as versions before 0.22 do."""
     responses = [vllm_response(e, t) for e, _, t in documents()]
     for response, (experts, *_) in zip(responses, documents(), strict=True):
         response["prompt_routed_experts"] = experts[:6].tolist()
@@ -91,7 +91,7 @@ PHYSICAL = np.stack([np.random.default_rng(n).permutation([*range(EXPERTS), 0]) 
 
 
 def physical(layer, experts):
-    """The physical experts of logical ones; of two copies the first."""
+    """Map logical experts to physical ones; of two copies take the first."""
     return np.array([int(np.flatnonzero(PHYSICAL[layer] == e)[0]) for e in experts.ravel()]).reshape(
         experts.shape
     )
@@ -164,7 +164,7 @@ def verl(folder):
 
 
 def router_logits(_):
-    """A model's output with the batch that it came from; two layers of padding to tell apart."""
+    """Return a model's output with its batch, which has padding."""
     length = max(SIZES)
     logits = np.zeros((LAYERS, len(SIZES), length, EXPERTS), np.float32)
     mask, ids = np.zeros((len(SIZES), length), int), np.zeros((len(SIZES), length), int)

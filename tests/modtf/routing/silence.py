@@ -1,4 +1,4 @@
-"""Whether a changed file is measured as something else than it was, without a word."""
+"""Check whether a changed file is measured differently without any warning."""
 
 import warnings
 from dataclasses import replace
@@ -25,7 +25,7 @@ def load(thing, **names):
 
 
 def is_silent(thing, **names):
-    """Whether it is measured as something else than it was, without a word."""
+    """Return whether the file is measured differently without any warning."""
     try:
         found, said = load(thing, **names)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The algebra: what products, chains and filters give, and what they refuse."""
+"""The algebra of grids: products, chains, filters, and their errors."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The callbacks alone: what was found, best weights per member, the tail, the progress bar."""
+"""The callbacks alone: results, best weights per member, the tail, the progress bar."""
 
 import sys
 

@@ -130,7 +130,7 @@ def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys):
     evaluator = Evaluator(model, POPULATION, small_sizes.smaller(1), "validation")
 
     def run(path, before=None, evaluating=None):
-        """All that training gives, up to where it is interrupted."""
+        """Return all results of a training up to the interruption."""
         for variable, value in zip(model.variables, initial, strict=True):
             variable.assign(value)
         evaluation = Interrupted(evaluator, evaluating)

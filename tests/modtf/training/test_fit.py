@@ -1,4 +1,4 @@
-"""`modtf.train`: it learns, evaluates beside the training, compiles once, and takes anybody's model."""
+"""`modtf.train`: it learns, evaluates during training, compiles once, and accepts users' models."""
 
 from types import SimpleNamespace
 from typing import Any

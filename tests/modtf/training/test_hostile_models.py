@@ -1,4 +1,4 @@
-"""Streams, models and training refuse what makes no sense, as do readers of damaged models; no code runs."""
+"""Streams, models, training and readers of damaged models reject invalid input; no code runs."""
 
 import contextlib
 import inspect

@@ -1,4 +1,4 @@
-"""A trainer's stages: what they do, and that one killed anywhere ends with the same numbers."""
+"""A trainer's stages, and equal numbers after a kill at any point."""
 
 import json
 from dataclasses import replace

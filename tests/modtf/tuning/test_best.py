@@ -1,4 +1,4 @@
-"""Which cells get what was found, and what is said where nothing was."""
+"""The cells that get tuned values, and the message if there are none."""
 
 from dataclasses import replace
 

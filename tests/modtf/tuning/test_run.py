@@ -1,4 +1,4 @@
-"""How trials are chosen, and what becomes of those that diverge, fail, or are left behind."""
+"""The choice of trials, and the handling of trials that diverge, fail, or are abandoned."""
 
 import math
 import os
@@ -60,7 +60,7 @@ def test_random_trials_are_new_ones_and_a_larger_limit_goes_on(tune):
 
 
 def test_what_is_drawn_at_random_is_what_keras_tuner_drew():
-    """So that searches of its RandomSearchOracle go on; these were taken from it."""
+    """Searches of its RandomSearchOracle can be resumed; the expected values come from it."""
     search = search_of("1e-5:1e-2:log", "random")
     assert [list(one.values()) for one in search.list_settings(3)] == [[5.883e-05], [2.719e-05], [9.041e-05]]
     axes = {"learning_rate": "0.001:0.002", "router.k": "2,4,8", "model.hidden": "8:16"}

@@ -1,4 +1,4 @@
-"""Changes of whole files, logits and counts: each is refused, warned of, or harmless, and never silent."""
+"""Changes of whole files, logits and counts: each is rejected, warned about, or harmless, never silent."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""Files that are damaged or mean nothing: one line that says what is wrong, and nothing is guessed."""
+"""Damaged or meaningless files: one line says what is wrong, and nothing is guessed."""
 
 import json
 import os

@@ -9,7 +9,7 @@ import modtf
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.reading import Counted, Sent
 
-GIVEN = {"sglang": {"top_k": writers.K}}  # what a format does not say
+GIVEN = {"sglang": {"top_k": writers.K}}  # arguments that a format does not store
 BY_TOKEN = {
     "vllm": "vllm", "vllm_objects": "vllm", "vllm_split": "vllm", "sglang": "sglang", "verl": "verl",
     "sglang_recorder": "sglang_recorder", "transformer_lens": "transformer_lens", "flame": "flame",
@@ -123,7 +123,7 @@ def test_copies_of_ranks(tmp_path):
 
 
 def test_generated_tokens_have_no_documents(tmp_path):
-    """A pass that decodes holds a token of each request, and does not say which."""
+    """A decoding pass holds one token of each request, without the request's name."""
     dump = torch.load(writers.sglang_recorder(tmp_path), weights_only=True)
     dump["records"][1]["forward_mode"] = 2
     with pytest.warns(UserWarning, match="There are no documents"):

@@ -1,4 +1,4 @@
-"""300 changes of experts in valid files: each is refused, warned of, or harmless, and never silent."""
+"""300 changes of experts in valid files: each is rejected, warned about, or harmless, never silent."""
 
 import format_writers as writers
 import numpy as np

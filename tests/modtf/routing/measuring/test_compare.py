@@ -1,4 +1,4 @@
-"""Two routers and the same tokens: paired differences, and experts matched, where the answer is known."""
+"""Two routers on the same tokens: paired differences and matched experts, with known answers."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_the_same_router_with_experts_in_another_order():
 
 
 def test_differences_are_those_of_the_measures_and_intervals_leave_out_documents_of_both():
-    """Against measures of what is left of both, group by group, put together by hand."""
+    """The reference recomputes the measures without each group, by hand."""
     (one, labels, documents), (other, *_) = routed(0), routed(1)
     (found,) = compare_activations({"a": one, "b": other}, labels, documents=documents)
     (a,), (b,) = (measure_activations(gates, labels, documents=documents) for gates in (one, other))
@@ -71,7 +71,7 @@ def test_differences_are_those_of_the_measures_and_intervals_leave_out_documents
 
 @pytest.mark.slow
 def test_intervals_hold_the_truth_and_are_narrower_than_unpaired_ones():
-    """Both routers follow the taste of documents, the second less: the difference is known from many."""
+    """Both routers follow document preferences, the second less; many documents give the true difference."""
     hits, paired, apart = 0, [], []
     truth = np.mean([difference(1000 + seed, 800)[0].value for seed in range(5)])
     for seed in range(20):

@@ -1,4 +1,4 @@
-"""Routers that know nothing of labels lie inside the band of chance in 95% of draws, however labels come."""
+"""Routers independent of labels are inside the chance interval in 95% of draws, for any order of labels."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ NAME = "adjusted_mutual_information"
 
 
 def draw(setting, seed):
-    """Return experts, labels, documents and spans of tokens: each document and each run has its own taste."""
+    """Return experts, labels, documents and spans; each document and run has its own expert preferences."""
     generator = np.random.default_rng(seed)
     documents, labels, lengths = [], [], []
     for number in range(40):
@@ -46,7 +46,7 @@ def draw(setting, seed):
 
 
 def inside(setting, number, monkeypatch):
-    """Return the share of routers inside the band, and that of those above it."""
+    """Return the share of routers inside the chance interval, and the share above it."""
     if setting.startswith("limit, "):
         monkeypatch.setattr("modtf.routing.measuring.accumulator.KEPT", 0)
     hits = []
@@ -75,6 +75,6 @@ def test_the_band_holds_routers_that_know_nothing(setting, monkeypatch):
      "limit, documents", "limit, turns", "limit, blocks", "limit, tokens"],
 )  # fmt: skip
 def test_the_band_holds_95_in_100(setting, monkeypatch):
-    """The limit is meant for thousands of documents; of 40 its band is rather too wide."""
+    """The limit is meant for thousands of documents; with 40 its interval is somewhat too wide."""
     share, above = inside(setting, 1000, monkeypatch)
     assert 0.93 <= share <= (0.99 if setting.startswith("limit") else 0.97), (share, above)

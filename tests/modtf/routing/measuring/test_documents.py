@@ -36,7 +36,7 @@ def information(sums):
 
 
 def by_hand(gates, labels, documents, permutations, seed=0):
-    """Labels permuted as the documents say, run by run."""
+    """Permute labels by documents and runs, by hand."""
     generator, found = np.random.default_rng(seed), []
     of = [np.flatnonzero(documents == number) for number in np.unique(documents)]
     one = [tokens for tokens in of if len(set(labels[tokens])) == 1]
@@ -57,7 +57,7 @@ def of_one_label(seed, tokens=600):
 
 
 def of_several(seed, tokens=600):
-    """Documents prefer labels; labels within them are what modules know."""
+    """Draw documents with preferred labels; modules depend on the labels within documents."""
     generator = np.random.default_rng(seed)
     documents = np.repeat(np.arange(tokens // 12), 12)
     taste = generator.dirichlet(2 * LABEL_PROBS, size=tokens // 12)
@@ -120,7 +120,7 @@ def test_the_limit_holds_where_cells_have_few_tokens(top_k):
     [(8, 2**22), (200, 0), *(pytest.param(n, 2**22, marks=pytest.mark.slow) for n in (32, 200))],
 )
 def test_the_band_of_chance_holds_documents_that_know_nothing(num_documents, kept):
-    """95% of 200: fewer than 178 would come up once in a thousand times. Of tokens half does."""
+    """95% of 200: fewer than 178 has probability 0.001. If tokens are permuted, only half are inside."""
     hits = np.zeros(2)
     for seed in range(200):
         gates, _, documents = draw_documents(INDEPENDENT, num_documents, 20, seed)
@@ -136,7 +136,7 @@ def test_the_band_of_chance_holds_documents_that_know_nothing(num_documents, kep
 
 
 def test_adjusted_information_of_documents_that_know_nothing_is_zero():
-    """On average; the uncorrected one never is, and with tokens for documents the adjusted one is not."""
+    """It is 0 on average. Without correction, or with tokens as documents, it is not."""
     found: dict[str, list[float]] = {"documents": [], "tokens": []}
     options: Any = {"permutations": 20, "num_groups": 3, "groups": ["specialisation"]}
     for seed in range(30):
@@ -190,7 +190,7 @@ def test_documents_may_be_mixed_but_should_not_come_back():
 
 
 def test_excess_beyond_chance():
-    """For a router that knows labels, special modules exceed the excess under permuted labels."""
+    """If a router depends on labels, specialised modules exceed the excess under permuted labels."""
     for A, some in ((SPECIALISED, True), (INDEPENDENT, False)):
         gates, labels, documents = draw_documents(A, 300, 10, seed=0)
         (layer,) = measure_activations(gates, labels, documents=documents)

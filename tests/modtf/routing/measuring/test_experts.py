@@ -1,4 +1,4 @@
-"""Experts of every token say what gates of all of them say."""
+"""Experts of every token give the same measures as gates of all experts."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_without_weights_all_weigh_the_same(routing):
 
 
 def test_what_a_bias_chose_weighs_what_its_score_says():
-    """As routing without an auxiliary loss does: sigmoid scores, chosen by score and bias."""
+    """Routing without an auxiliary loss chooses by score and bias, and weighs by sigmoid scores."""
     scores = np.array([[0.9, 0.6, 0.3]])
     chosen = np.argsort(-(scores + np.eye(3)[2]), axis=1)[:, :2]
     mass, _ = Experts(chosen, 3, scores).layers[0].read(slice(None))
@@ -86,7 +86,7 @@ def test_dropped_choices(routing):
 
 
 def test_a_choice_of_weight_0_is_no_choice():
-    """As capacities and masks leave them."""
+    """Capacities and masks produce such choices."""
     _, hard = Experts([[0, 1], [2, 1]], 3, [[0.7, 0.0], [0.0, 0.0]]).layers[0].read(slice(None))
     np.testing.assert_array_equal(hard.weights, [[1, 0], [0, 0]])
     _, hard = Gates(np.array([[0.0, 1.0, 0.0]]), False, 2).read(slice(None))

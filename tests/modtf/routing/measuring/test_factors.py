@@ -40,7 +40,7 @@ def test_either_or_is_told_by_both_and_by_none_alone():
 
 
 def test_what_another_factor_explains_is_not_beyond_it():
-    """Domains use tokens of their own; experts know tokens: domain tells much alone, nothing beyond."""
+    """Domains have separate tokens and experts follow tokens: domain carries information only alone."""
     token = 10 * FACTORS["domain"] + GENERATOR.integers(10, size=TOKENS)
     factors = {"token": token, "position": FACTORS["position"], "domain": FACTORS["domain"]}
     rows = found((token % 20 // 5)[:, np.newaxis], factors=factors)
@@ -60,7 +60,7 @@ def test_two_choices_of_a_token_tell_as_much_as_one():
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_what_is_random_tells_nothing(seed):
-    """Two thousand tokens, 160 of them different in 32 strata: the plain information is far above 0."""
+    """With 2,000 tokens, 160 different ones in 32 strata, the uncorrected information is far above 0."""
     generator = np.random.default_rng(seed)
     factors = {"token": generator.integers(160, size=2000), "position": generator.integers(32, size=2000)}
     for row in found(generator.integers(8, size=(2000, 1)), 8, factors, None).values():
@@ -69,7 +69,7 @@ def test_what_is_random_tells_nothing(seed):
 
 
 def test_documents_of_a_taste_do_not_make_domains_look_known():
-    """Ten documents, each with experts of its own, domains dealt to them at random: noise, not knowledge."""
+    """Ten documents have their own experts and random domains, so the domain carries no information."""
     inside: list[bool] = []
     outside: list[bool] = []
     for seed in range(20):

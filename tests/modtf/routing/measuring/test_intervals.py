@@ -1,4 +1,4 @@
-"""The intervals hold what they promise, on routers whose measures are known."""
+"""Coverage of the intervals, on routers with known measures."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ def measure_smooth(matrices, probs):
 
 
 def coverage(draw, num_samples):
-    """How often the interval of each measure holds the truth, given the labels that occurred."""
+    """Return how often the interval of each measure holds the true value, for fixed labels."""
     hits = []
     for seed in range(num_samples):
         accumulator = ActivationAccumulator()
@@ -40,7 +40,7 @@ def test_independent_tokens():
 
 
 def test_tokens_of_a_document_are_alike():
-    """Taken for independent, the same tokens have intervals that miss the truth half of the time."""
+    """If the tokens are treated as independent, intervals miss the true value half of the time."""
     found = coverage(lambda seed: draw_documents(SPECIALISED, 400, 20, seed), 100)
     assert min(found.values()) >= 86 / 100, found
 
@@ -61,7 +61,7 @@ def width(gates, labels, **options):
 
 
 def test_without_documents_tokens_would_be_taken_as_independent():
-    """The documents' interval is wider than one that ignores them, by what documents are alike."""
+    """The interval with documents is wider than one that ignores them."""
     made = draw_documents(SPECIALISED, 300, 20, seed=0)
     order = np.random.default_rng(0).permutation(len(made[1]))  # no document has neighbouring tokens any more
     gates, labels, documents = (array[order] for array in made)

@@ -1,4 +1,4 @@
-"""Modules with too few tokens are named, and what they show by chance is said."""
+"""Modules with too few tokens are named, with the values to expect by chance."""
 
 from itertools import product
 
@@ -11,7 +11,7 @@ from modtf.routing.measuring import measure_activations
 
 @pytest.fixture(scope="module")
 def layer():
-    """Four labels that modules know nothing of; module 3 is hardly used, module 4 never."""
+    """Modules are independent of four labels; module 3 is hardly used, module 4 never."""
     generator = np.random.default_rng(0)
     labels = generator.integers(4, size=4000)
     modules = generator.choice(5, size=4000, p=[0.4, 0.4, 0.1985, 0.0015, 0])

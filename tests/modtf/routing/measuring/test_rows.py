@@ -1,4 +1,4 @@
-"""Tokens without labels, and rows that are no routing: placeholders, probabilities said to be logits."""
+"""Tokens without labels, and invalid rows: placeholders, probabilities passed as logits."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_without_labels_there_is_what_needs_none(labels):
 
 
 def test_a_placeholder_layer_is_left_out_and_named():
-    """As vLLM fills the places of dense layers with zeros, and buffers that were never written."""
+    """vLLM writes zeros for dense layers and for buffers that were never filled."""
     experts = np.stack([np.zeros((300, 2), int), np.random.default_rng(0).permuted(
         np.tile(np.arange(4), (300, 1)), axis=1)[:, :2]])  # fmt: skip
     labels = np.arange(300) % 3
@@ -82,7 +82,7 @@ def test_labels_of_documents():
 
 
 def test_counts_of_documents_say_what_tokens_do():
-    """All measures and their null need sums over documents alone."""
+    """All measures and chance levels need only sums over documents."""
     generator = np.random.default_rng(0)
     documents, of_document = np.arange(900) // 30, np.arange(30) % 3
     experts = generator.permuted(np.tile(np.arange(5), (2, 900, 1)), axis=2)[..., :2]

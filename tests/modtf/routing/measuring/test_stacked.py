@@ -1,4 +1,4 @@
-"""Measures of many matrices at once are the registered measures, one by one."""
+"""Measures of many matrices at once equal the registered measures of each matrix."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The recording of a Hugging Face model is what the model did."""
+"""The recording of a Hugging Face model equals the model's routing."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def read(folder):
 
 
 def test_experts_and_weights_are_those_of_the_routers(model, tmp_path):
-    """Once as they were handed to the experts, once as the routers put them out."""
+    """Reads them from the experts' inputs and from the routers' outputs."""
     ours = read(modtf.collect(model, batches(), tmp_path / "ours"))
     theirs = read(modtf.collect(model, batches(size=3), tmp_path / "theirs", routers="*.gate"))
     kept = MASK.numpy().astype(bool)
@@ -100,7 +100,7 @@ def test_the_model_is_left_as_it_was(tmp_path):
 
 
 class Tiny(torch.nn.Module):
-    """A mixture of one's own: a linear router whose output is logits."""
+    """A user's mixture of experts: a linear router that returns logits."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The experts that are written equal a recomputation from what each router was given, in every family."""
+"""The recorded experts equal a recomputation from the routers' inputs, in every family."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def num_experts(router, block):
 
 
 def choose(rule, router, block, x, ids, layer):
-    """The experts `[T, k]` of a router whose input was x, in our own words."""
+    """Recompute the experts `[T, k]` of a router from its input x."""
     x = x.detach().float().reshape(-1, x.shape[-1])
     size = num_experts(router, block)
     weight = next(one for one in router.parameters() if one.ndim == 2 and len(one) >= size).float()

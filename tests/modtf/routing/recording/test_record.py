@@ -64,7 +64,7 @@ def test_prefill_and_decoding_are_one_pass_over_all_tokens(tmp_path):
 
 
 def test_a_training_loop_is_recorded_once_a_step(tmp_path):
-    """Not what activation checkpointing runs once more."""
+    """The recomputation of activation checkpointing is not recorded."""
     model = make("Olmoe").train()
     model.activation_checkpointing_enable()
     with modtf.record(model) as recorder:

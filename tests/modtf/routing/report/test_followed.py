@@ -78,7 +78,7 @@ def test_labels_of_another_file_are_a_factor(arrays, tmp_path):
 
 
 def test_names_are_those_of_the_labels_that_they_stand_beside(arrays, tmp_path):
-    """Domains have names; positions, or labels of another file, are not called by these."""
+    """Names of domains are not used for positions or for labels of another file."""
     domains = ("code", "law", "news", "verse")
     np.savez(tmp_path / "x.npz", **arrays, label_names=np.array(domains))
     np.save(tmp_path / "y.npy", arrays["positions"])
