@@ -34,9 +34,9 @@ CHOOSES: dict[str, Callable[[Cell], Any]] = {
 
 def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
     """Add --arch and --variant; with `several`, --arch takes a list and has no default."""
-    words = "Family of tasks, and the network made for it."
+    words = "The family of tasks, with its network."
     _define(values, "arch", words, list(FAMILIES), several, next(iter(FAMILIES)))
-    words = f"Variants, separated by commas; default those with a *. {_variants_by_family()}"
+    words = f"Variants, separated by commas. The default is those with a *. {_variants_by_family()}"
     flags.DEFINE_list("variant", None, words, flag_values=values)
 
 
@@ -57,7 +57,7 @@ def define_cell_flags(values: flags.FlagValues, out: str | None = None, several:
     """Add the other flags of a cell. `out` is the help of --out; None if the command does not have it."""
     settings = dict.fromkeys(name for family in FAMILIES.values() for name in family.settings)
     words = "quick: minutes on two cores, not the paper's protocol. paper: as published, many hours. smoke: "
-    words += "about a minute, to see that all works; its numbers mean nothing."
+    words += "about a minute, a test of the whole path; its numbers mean nothing."
     _define(values, "preset", words, list(PRESETS), default="quick")
     if out is not None:
         flags.DEFINE_string("out", None, out, flag_values=values)
@@ -69,14 +69,16 @@ def define_cell_flags(values: flags.FlagValues, out: str | None = None, several:
     _define(values, "setting", "What is predicted; default the family's first.", list(settings), several)
     flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
     _define(values, "batch_size", "Examples per member and step.")
-    words = "Of matrix products; tf32, mixed_bfloat16: faster and coarser, on devices that have them."
+    words = "The precision of matrix products; tf32 and mixed_bfloat16 are faster and coarser."
     _define(values, "precision", words, PRECISIONS)
     _define(values, "architecture", "Another network than the one made for the family.", list(ARCHITECTURES))
 
 
 def define_models(values: flags.FlagValues) -> None:
     """Add --model."""
-    words = "Registered keras.Models of your own to stand beside them, separated by commas; see --plugin."
+    words = (
+        "Your own registered Keras models to train beside the variants, separated by commas; see --plugin."
+    )
     flags.DEFINE_list("model", [], words, flag_values=values)
 
 

@@ -11,10 +11,10 @@ from modtf.version import __version__
 COMMANDS = {
     "run": "train the variants on one cell and print how they compare",
     "sweep": "run a study: many cells, resumable, on one machine or many",
-    "tune": "search the learning rate and the router's options that are best for every variant",
+    "tune": "search the best learning rate and router options of every variant",
     "report": "turn results into figures, tables, one page and verdicts on the paper's claims",
-    "scorecard": "train a router of yours on frozen tasks, beside rows that are shipped",
-    "measure": "say what the modules of any mixture of experts specialise in, from its activations",
+    "scorecard": "train your router on frozen tasks and compare it with reference results",
+    "measure": "measure what the modules of any mixture of experts specialise in, from its routing",
     "bench": "measure what a training step costs",
     "prepare": "write the finite splits of the data ahead of time",
 }

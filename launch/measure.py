@@ -52,24 +52,26 @@ def define_flags(values: flags.FlagValues) -> None:
         "Modules that a token is sent to: only their gates count. Formats that do not say k need it.",
     )
     define.bool("logits", False, "Activations are the router's logits, before the softmax.")
-    words = f"How often labels occur where it matters: {OBSERVED}, as among the tokens; {UNIFORM}; or one "
+    words = f"The probabilities of labels: {OBSERVED}, as among the tokens; {UNIFORM}; or one "
     define.string("label_probs", OBSERVED, f"{words}number for each, with commas between.")
-    define.string("array", "activations", "Name of the array of gates, [tokens, M] or [layers, tokens, M].")
-    words = "In place of gates: name of the array of the experts of each token, [tokens, k] or [layers, "
-    define.string("experts", None, f"{words}tokens, k]; -1 for one that was dropped.")
-    words = "With experts: name of the array of what they weigh, or of the scores of all."
+    define.string(
+        "array", "activations", "The name of the array of gates, [tokens, M] or [layers, tokens, M]."
+    )
+    words = "Instead of gates: the name of the array of each token's experts, [tokens, k] or [layers, "
+    define.string("experts", None, f"{words}tokens, k]; -1 for a dropped choice.")
+    words = "With experts: the name of the array of their weights, or of the scores of all experts."
     define.string("weights", None, words)
-    define.integer("num_experts", None, "With experts: how many there are.")
-    define.list("shared", [], "With experts: those that every token goes to; left out.")
-    words = "Name of the array of labels, integers from 0 or names; or an .npy file."
+    define.integer("num_experts", None, "With experts: their number.")
+    define.list("shared", [], "With experts: shared experts, which every token goes to. They are left out.")
+    words = "The name of the array of labels (integers from 0, or names), or an .npy file."
     define.string("labels", "labels", words)
-    words = "The same of the document of each token: labels are permuted over these."
+    words = "The same for the document of each token. Labels are permuted over documents."
     define.string("documents", None, words)
-    define.string("label_names", None, "The same of names of labels, in the order of their numbers.")
-    define.string("layer_names", None, "The same of names of layers.")
+    define.string("label_names", None, "The same for the names of labels, in the order of their numbers.")
+    define.string("layer_names", None, "The same for the names of layers.")
     define.integer("permutations", NUM_PERMUTATIONS, "Permutations for the chance level; 0 for none.")
-    define.float("confidence", 0.95, "Of the intervals.")
-    define.integer("seed", 0, "Of the permutations.")
+    define.float("confidence", 0.95, "The confidence level of intervals.")
+    define.integer("seed", 0, "The seed of the permutations.")
 
 
 def main(given: flags.FlagValues) -> None:

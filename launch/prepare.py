@@ -46,7 +46,7 @@ def prepare(config: RulesConfig, data_dir: str | None, file_format: str) -> str:
 def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
-    define.list("configs", [], "Names of tasks, or patterns over the published: 'mlp_*'.")
+    define.list("configs", [], "Names of tasks, or patterns over the published ones: 'mlp_*'.")
     define.string("data_dir", None, "Where to write; default TFDS_DATA_DIR or ~/tensorflow_datasets.")
     words = "array_record allows random access with tfds.data_source; tfrecord serves tfds.load."
     define.enum("file_format", "tfrecord", ["tfrecord", "array_record"], words)

@@ -29,7 +29,7 @@ from modtf.results.archive import check_archive_name, write_archive
 def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
-    words = "A folder that training wrote, or an archive of one; repeat it or separate several by commas."
+    words = "A folder of results, or an archive of one. Repeat it or separate several by commas."
     define.multi_string("results", None, words)
     define.string("out", None, "The folder to write report.html, figures/ and tables/ to.")
     words = (
@@ -37,20 +37,22 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     define.string("archive", None, words)
     define.bool("claims", False, "Print the verdict on every claim of the paper.")
-    words = "Print which measures of the activation track specialisation, and which do not."
+    words = "Print which measures track specialisation, and which do not."
     define.bool("measures", False, words)
     words = "; ".join(f"{name}: {meant}" for name, meant in CHECKPOINT_WORDS.items())
-    define.enum("checkpoint", None, CHOICES, f"{words}. Default that of the family: tail.")
+    define.enum("checkpoint", None, CHOICES, f"{words}. The default is the family's: tail.")
     define.list("protocol", [], "Keep cells of these protocols only.")
     define.list("variant", [], "Keep these variants only, whatever their options; default all.")
-    words = "Draw these only, and judge claims only with --claims; of "
+    words = "Draw only these figures, and judge claims only with --claims: "
     define.list("figures", [], f"{words}{', '.join(FIGURES)}.")
-    define.list("vector", [], f"Write figures in these formats, too, of {', '.join(VECTOR)}.")
-    define.integer("data_seed", None, "Task whose activation matrices are drawn; default the first.")
-    define.integer("seed", None, "Seed of the model whose activation matrices are drawn; default the first.")
-    words = "Number of rules whose activation is drawn over training; default the middle one."
+    define.list("vector", [], f"Write figures in these formats too: {', '.join(VECTOR)}.")
+    define.integer("data_seed", None, "The task whose activation matrices are drawn; the first by default.")
+    define.integer(
+        "seed", None, "The seed of the model whose activation matrices are drawn; the first by default."
+    )
+    words = "The number of rules for activation over training; the middle one by default."
     define.integer("rules", None, words)
-    define.integer("width", None, "Width whose activation matrices are drawn; default every one.")
+    define.integer("width", None, "The width whose activation matrices are drawn; all by default.")
 
 
 def main(given: flags.FlagValues) -> None:

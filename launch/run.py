@@ -46,15 +46,19 @@ def define_flags(values: flags.FlagValues) -> None:
     define_models(values)
     define_best(values)
     define = Definer(values)
-    words = "Whose measures are printed: tail, the mean of ten last evaluations, last or best; all are "
-    define.string("checkpoint", None, f"{words}written. Default the family's, mostly tail.")
+    words = "The checkpoint to print: tail, the mean of the last ten evaluations, last or best. All are "
+    define.string("checkpoint", None, f"{words}written. The default is the family's, usually tail.")
     words = "mirrored: all local GPUs share every batch. members: each trains some of the members. auto: one "
     define.enum("strategy", "auto", STRATEGIES, f"{words}device, unless there are several GPUs.")
     words = (
         "Where data are made: device, by the compiled program; auto: so on an accelerator, else on the host."
     )
     define.enum("data", "auto", PLACES, words)
-    define.bool("wait", False, "Wait for another process that works on a cell; else end, and name it.")
+    define.bool(
+        "wait",
+        False,
+        "Wait for another process that works on a cell. Without it, the command ends and names that process.",
+    )
     define_settings(values)
 
 

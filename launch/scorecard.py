@@ -38,12 +38,14 @@ def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
     define.string("variant", None, "Your router: a registered router or model; see --plugin.")
-    words = "router.NAME=VALUE or model.NAME=VALUE: an option of your router. Repeatable; all else is frozen."
+    words = "router.NAME=VALUE or model.NAME=VALUE: an option of your router. Repeatable; the rest is frozen."
     define.multi_string("set", [], words)
-    words = "A few steps only, in a minute, to try the whole path. Its cards compare only with each other."
+    words = (
+        "Train a few steps, in about a minute, to try the whole path. Its cards compare only with each other."
+    )
     define.bool("smoke", False, words)
     define.string("out", None, "Folder to write to; default runs/VERSION_VARIANT, with the options.")
-    words = "Cards of others (scorecard.json) to compare with; repeatable, or separated by commas."
+    words = "Other cards (scorecard.json) to compare with. Repeat it or separate them by commas."
     define.multi_string("compare", [], words)
 
 

@@ -76,7 +76,7 @@ def says_learning_rate(given: flags.FlagValues) -> bool:
 
 def define_best(values: flags.FlagValues) -> None:
     """Add --best."""
-    words = "Folder of launch/tune.py: every variant has the learning rate and options found there for it."
+    words = "A folder of modtf tune: every variant uses the learning rate and options that were found for it."
     flags.DEFINE_string("best", None, words, flag_values=values)
 
 

@@ -53,7 +53,7 @@ def define_flags(values: flags.FlagValues) -> None:
     define = Definer(values)
     define_study(values)
     define.string("out", None, "Folder to write to; default runs/STUDY.")
-    define.bool("dry_run", False, "List the cells and estimate what they cost; run nothing.")
+    define.bool("dry_run", False, "List the cells and estimate their cost; run nothing.")
     define_engines(values)
     define_best(values)
     define_kind_flags(values, several=True)
@@ -65,13 +65,13 @@ def define_flags(values: flags.FlagValues) -> None:
 def define_engines(values: flags.FlagValues) -> None:
     """Add the flags that choose the engine, and its share of the cells."""
     define = Definer(values)
-    define.enum("engine", "local", list(ENGINES), "Who runs the cells.")
+    define.enum("engine", "local", list(ENGINES), "The engine that runs the cells.")
     words = "local: processes; default one per processor, or one where there is a GPU."
     define.integer("workers", None, words)
-    define.float("cpus_per_cell", 1.0, "ray: processors that a cell asks for.")
-    define.float("gpus_per_cell", 0.0, "ray: GPUs that a cell asks for; 0.5 lets two share one.")
+    define.float("cpus_per_cell", 1.0, "ray: processors per cell.")
+    define.float("gpus_per_cell", 0.0, "ray: GPUs per cell; with 0.5 two cells share one.")
     define.string("shard", None, "i/n: every n-th cell from the i-th (from 0), for job arrays.")
-    define.bool("retry_failed", False, "Run cells again that failed before.")
+    define.bool("retry_failed", False, "Run failed cells again.")
 
 
 def main(given: flags.FlagValues) -> None:

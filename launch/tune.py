@@ -52,14 +52,14 @@ def define_flags(values: flags.FlagValues) -> None:
     words += "router's option goes to the variants that know it; what a router says can be tuned is tuned "
     words += "anyway, unless --set fixes it."
     define.multi_string("space", [], words)
-    words = "KerasTuner's word for how to choose what to try; not the variant gt_modular."
+    words = "How trials are chosen (KerasTuner's word; it is not the variant gt_modular)."
     define.enum("oracle", "grid", list(ORACLES), words)
-    words = "At most so many for every variant; default for random and bayesian 10, for the others what they "
-    define.integer("trials", None, f"{words}take.")
-    define.integer("points", 5, "grid: how many values of a range.")
+    words = "The most trials of every variant. Default: 10 for random and bayesian, else what they "
+    define.integer("trials", None, f"{words}need.")
+    define.integer("points", 5, "grid: the number of values of a range.")
     define_cell_flags(values, "Folder to write to; default runs/tuning. Searches may share one.")
     define_engines(values)
-    define.integer("oracle_seed", 1, "Of what is drawn at random; at least 1.")
+    define.integer("oracle_seed", 1, "The seed of random choices; at least 1.")
     define_settings(values)
 
 
