@@ -3,18 +3,18 @@
     python tests/launch/kill_loop.py --kills=200 --damages=300 --disks=20 --seed=1
     python tests/launch/kill_loop.py --kills=20 --commands=sweep --arch=rnn --engine=local
 
-A trial is one of: SIGKILL, SIGTERM or SIGINT of a command at a random moment, or SIGKILL of one of its
-workers, after which the same command resumes; a disk that is full at a random byte (a small one is mounted,
-which takes a superuser), and then is not; one file of a finished or an unfinished cell with bytes flipped,
-cut off, emptied, removed, or swapped with another cell's. After half of the kills a file is damaged, too.
-What is finished is started once more, and must stay as it is.
+There are three kinds of trials. A kill sends SIGKILL, SIGTERM or SIGINT to a command at a random moment, or
+SIGKILL to one of its workers; then the same command resumes. A full disk fills at a random byte, and then has
+room again (a small one is mounted, which needs a superuser). A damage flips bytes of one file of a cell, cuts,
+empties or removes it, or swaps it with another cell's. Half of the kills also damage a file. A finished
+command is started once more, and must change nothing.
 
-Counted are, of all trials: lost, a number that an undisturbed run has and this one lacks without saying so;
-wrong, one that differs in any bit; twice, a cell trained again that was finished; tracebacks. Exit status 1
-unless all are 0. Counts are kept in --kept, if it is given, and the next call goes on from them.
+The counts over all trials are: lost, numbers of an undisturbed run that are missing without a message; wrong,
+numbers that differ in any bit; twice, finished cells that were trained again; and tracebacks. The exit status
+is 1 unless all are 0. With --kept the counts are kept, and the next call adds to them.
 
-The commands run in forks of one process that has imported TensorFlow, with XLA's programs kept: so that
-kills fall on what they do, and not on their start.
+The commands run in forks of one process that has imported TensorFlow, and XLA's programs are kept. So kills
+hit the work of the commands, rather than their start.
 """
 
 import argparse
@@ -53,7 +53,7 @@ class Loop:
         self.calm: dict[str, dict[str, object]] = {}
         self.lasted: dict[str, float] = {}
         self.problems: list[str] = []
-        self.unfinished: list[Path] = []  # what some kills left
+        self.unfinished: list[Path] = []  # cells that kills left unfinished
 
     def begin(self, command: str, out: Path) -> int:
         """The command in a fork; returns the process id."""
@@ -143,7 +143,7 @@ def kills(loop: Loop, command: str, chance: random.Random) -> None:
                 shutil.copytree(one := left_there.pop(), loop.unfinished[-1] / one.name)
             files = [p for p in sorted(out.glob("*/*.*")) if p.is_file() and p.suffix != ".keras"]
             if files and chance.random() < 0.5:
-                is_whole, found = False, found or -how  # what had just ended is started again, too
+                is_whole, found = False, found or -how  # a command that just ended starts again, too
                 loop.counts[f"between kills: {damage(chance, chance.choice(files), files)}"] += 1
         elif left:  # programs are compiled by now, and the machine may be less busy
             loop.lasted[command] = min(lasts, time.monotonic() - begun)

@@ -29,7 +29,7 @@ class Line(NamedTuple):
     computation: str
     name: str
     opcode: str
-    shapes: list[tuple[int, ...]]  # of its results
+    shapes: list[tuple[int, ...]]  # shapes of the results
     text: str
 
 

@@ -111,7 +111,7 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        (tmp_path / ".writing-another-machine-x").mkdir()  # of which nothing is known
+        (tmp_path / ".writing-another-machine-x").mkdir()  # an unknown machine
         write_text(tmp_path / "a", "")
         assert len(list(tmp_path.glob(".writing-*"))) == 3
         process.send_signal(signal.SIGKILL)
@@ -119,7 +119,7 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_
         assert sorted(tmp_path.glob(".writing-*")) == sorted(
             [folder, tmp_path / ".writing-another-machine-x"]
         )
-        remove_unfinished(tmp_path)  # by whoever holds the folder's lock
+        remove_unfinished(tmp_path)  # called with the folder's lock held
         assert not list(tmp_path.glob(".writing-*"))
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 

@@ -35,7 +35,7 @@ class Document:
 
 def as_array(values: Any) -> NDArray[Any]:
     """Return a tensor of any precision, an array or nested lists as an array."""
-    if hasattr(values, "detach"):  # of PyTorch
+    if hasattr(values, "detach"):  # a PyTorch tensor
         values = values.detach().cpu()
         values = (values.float() if values.is_floating_point() else values).numpy()
     return np.asarray(values)

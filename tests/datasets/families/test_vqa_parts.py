@@ -68,7 +68,7 @@ def test_combinations_are_the_published_ones(seed, sizes):
 )
 def test_two_data_seeds_have_the_published_shares_of_combinations(question, shares):
     found = [np.mean([len(find_combinations(question, r, s)[0]) for s in (0, 1)]) / 4.5 for r in ROUNDS]
-    np.testing.assert_allclose(found, shares, atol=0.051)  # what a plot's ticks say
+    np.testing.assert_allclose(found, shares, atol=0.051)  # read from the ticks of a plot
 
 
 def test_combinations_that_leave_a_question_open_are_others():

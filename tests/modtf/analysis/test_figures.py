@@ -291,7 +291,7 @@ def test_nothing_is_cut_and_panels_do_not_overlap(foreign):
 
 @pytest.mark.slow
 def test_a_mean_over_kinds_does_not_change_them_along_its_line(tmp_path, undrawn):
-    """mlp has R = 2, 8, 32, mha 2, 8: lines average only mlp, and are missing without a full task type."""
+    """Lines average only task types with every R: mlp has R = 2, 8, 32, mha only 2, 8."""
     few, name = {"data_seeds": range(2)}, "collapse_and_specialisation_vs_num_rules"
     study_of(tmp_path, rules=(2, 8, 32), **few)
     both = study_of(tmp_path, kinds=[("mha", {"search": "v1"})], rules=(2, 8), **few)

@@ -125,7 +125,7 @@ class Interrupting(keras.callbacks.Callback):
 
 @pytest.mark.slow
 def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys):
-    model = build(POPULATION, "gumbel", 4)  # whose noise follows a step that it keeps
+    model = build(POPULATION, "gumbel", 4)  # its noise follows a step that it stores
     initial = [variable.numpy() for variable in model.variables]
     evaluator = Evaluator(model, POPULATION, small_sizes.smaller(1), "validation")
 
