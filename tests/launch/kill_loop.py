@@ -5,7 +5,7 @@
 
 There are three kinds of trials. A kill sends SIGKILL, SIGTERM or SIGINT to a command at a random moment, or
 SIGKILL to one of its workers; then the same command resumes. A full disk fills at a random byte, and then has
-room again (a small one is mounted, which needs a superuser). A damage flips bytes of one file of a cell, cuts,
+room again (a small one is mounted, which needs a superuser). A damage flips bytes of one cell file, cuts,
 empties or removes it, or swaps it with another cell's. Half of the kills also damage a file. A finished
 command is started once more, and must change nothing.
 
