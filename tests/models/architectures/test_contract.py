@@ -14,7 +14,7 @@ WIDTH = 5
 
 def test_the_example_of_the_documentation_works(arch, variant, documented, random_batch, tmp_path):
     """For every family and router; a member's numbers, its saved copy's, and its arithmetic."""
-    plain = documented(ModularModel, "from modtf.models import", "What it can read")["Plain"]
+    plain = documented(ModularModel, "from modtf.models import", "It can read these")["Plain"]
     task, (name, router) = Task(arch, num_rules=3), variant
     model = build([task] * 2, name, WIDTH, [0, 1], architecture="plain", router=router, hidden=7)
     assert type(model) is plain
