@@ -10,6 +10,7 @@ from modtf.analysis.rows import IN, OUT, random_baseline
 from modtf.analysis.text import in_a_row, interval_words, listing, plural, short_number
 from modtf.analysis.trained import TrainedModels
 from modtf.families import FAMILIES
+from modtf.metrics import MEASURES
 from modtf.results.schema import KIND
 
 ALIGNMENT, MOST = "alignment", 5  # sentences
@@ -110,6 +111,8 @@ def _alignment_words(study: TrainedModels, variant: str) -> str:
     found = found[np.isfinite(found["mean"])]
     if found.empty:
         return ""
+    low, high = MEASURES[ALIGNMENT].range
+    found = found.assign(low=found["low"].clip(low, high), high=found["high"].clip(low, high))
     degrees = [_degree(mean / least) for mean, least in zip(found["mean"], found["chance"], strict=True)]
     counts = [f"{words} in {number}" for words, number in pd.Series(degrees).value_counts(sort=False).items()]
     several = f"{in_a_row(counts)} of {plural(len(found), 'task type')}"
