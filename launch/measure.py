@@ -20,12 +20,15 @@ from modtf.checks import check_number
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
 from modtf.progress import progress_bar
-from modtf.routing import FORMATS, Routing, report_text, write_routing_report
+from modtf.routing import ANALYSES, FORMATS, Routing, report_text, write_routing_report
+from modtf.routing.analyses.registry import FEWEST, chosen_analyses
+from modtf.routing.analyses.run import run_analyses
 from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 from modtf.routing.measuring.choices import layers_of
 from modtf.routing.measuring.compare import Run, compare_runs
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
 from modtf.routing.reading import Sent
+from modtf.routing.report.analysed import analysed_sections
 from modtf.routing.report.compared import check_same_tokens, write_comparison
 from modtf.routing.report.followed import followed_sections
 
@@ -69,6 +72,8 @@ def define_flags(values: flags.FlagValues) -> None:
     define.string("documents", None, words)
     define.string("label_names", None, "The same for the names of labels, in the order of their numbers.")
     define.string("layer_names", None, "The same for the names of layers.")
+    words = f"The analyses to run, with commas between: {', '.join(ANALYSES)}; or "
+    define.list("analyses", ["all"], f"{words}all, or none.")
     define.integer("permutations", NUM_PERMUTATIONS, "Permutations for the chance level; 0 for none.")
     define.float("confidence", 0.95, "The confidence level of intervals.")
     define.integer("seed", 0, "The seed of the permutations.")
@@ -83,6 +88,7 @@ def main(given: flags.FlagValues) -> None:
     out = check_writable(given.out, "--out")
     probs = label_probs(given.label_probs)
     check_number("--confidence", given.confidence, 0.5, 0.9999)
+    wanted = chosen_analyses(given.analyses[0] if len(given.analyses) == 1 else given.analyses)
     names = run_names(given.activations)
     routings = [read(path, given, probs) for path in given.activations]
     for path, routing in zip(given.activations, routings, strict=True):
@@ -101,6 +107,11 @@ def main(given: flags.FlagValues) -> None:
         folder = out / name if len(given.activations) > 1 else out
         bar = partial(progress_bar, desc="what they follow", unit="layer")
         more = followed_sections(routing, folder, given.logits, given.top_k, given.seed, bar)
+        analyses = run_analyses(
+            routing, wanted, partial(progress_bar, unit="layer"), from_logits=given.logits, top_k=given.top_k,
+            permutations=min(given.permutations, FEWEST), confidence=given.confidence, seed=given.seed,
+        )  # fmt: skip
+        more += analysed_sections(analyses, folder, routing.names)
         print(f"Wrote {write_routing_report(layers, folder, routing.names, more=more)}")
         if len(routings) > 1:
             runs.append(Run(name, sums, layers, layers_of(routing.whole(), given.logits, given.top_k)))

@@ -3,6 +3,9 @@
 from etils import epy
 
 with epy.lazy_api_imports(globals()):
+    from modtf.routing.analyses.registry import ANALYSES as ANALYSES
+    from modtf.routing.analyses.registry import Analysed as Analysed
+    from modtf.routing.analyses.registry import Analysis as Analysis
     from modtf.routing.formats.registry import FORMATS as FORMATS
     from modtf.routing.measuring import Experts as Experts
     from modtf.routing.names import Names as Names

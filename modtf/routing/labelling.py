@@ -12,6 +12,7 @@ from modtf.routing.measuring.checks import Ints, check_labels
 from modtf.routing.reading import Counted, Sent
 
 TOKEN = "tokens"
+PREDICTED = "predicted_tokens"
 FREQUENT = 999  # each of this many most frequent tokens gets its own label
 FACTORS = (("token", TOKEN), ("position", "positions"), ("label", "labels"))
 
@@ -89,6 +90,13 @@ def factors_of(arrays: Arrays, num_tokens: int, documents: Classes | None) -> di
         for factor, name in FACTORS
         if name in arrays
     }
+
+
+def predicted_of(arrays: Arrays, num_tokens: int) -> Ints | None:
+    """Return the ids of predicted tokens `[tokens]`, or None if the file has none."""
+    if PREDICTED not in arrays:
+        return None
+    return numbered(arrays[PREDICTED], num_tokens, PREDICTED, None).numbers
 
 
 def frequent_tokens(tokens: Classes, words: Sequence[str] | None) -> Classes:

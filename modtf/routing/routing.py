@@ -29,6 +29,7 @@ class Routing:
         names: the names of labels and layers.
         factors: the arrays `[tokens]` that the file has for "token", "position" and "label".
         words: the texts of tokens, indexed by token id, or None.
+        predicted: the id of the token that the model predicted at every token `[tokens]`, or None.
 
     Example:
         >>> routing = modtf.read_routing("x.npz")  # doctest: +SKIP
@@ -42,6 +43,7 @@ class Routing:
     names: Names
     factors: Mapping[str, Ints]
     words: tuple[str, ...] | None = None
+    predicted: Ints | None = None
 
     @classmethod
     def read(
@@ -97,6 +99,7 @@ class Routing:
             ),
             factors,
             labelling.as_names(arrays.get("token_names")),
+            labelling.predicted_of(arrays, num_tokens),
         )
 
     def whole(self) -> NDArray[Any] | Experts:

@@ -119,7 +119,7 @@ def test_the_options_reach_the_measures(arrays, tmp_path):
     )  # fmt: skip
     measure(
         f"--activations={path}", f"--out={tmp_path}", "--logits", "--top_k=2", "--label_probs=0.5,0.25,0.25",
-        "--confidence=0.8", "--seed=3",
+        "--confidence=0.8", "--seed=3", "--analyses=none",
     )  # fmt: skip
     expected = modtf.measure_activations(
         arrays["logits"], arrays["labels"], documents=np.arange(TOKENS) // 10, from_logits=True, top_k=2,

@@ -108,8 +108,6 @@ def jackknife(
     `[groups, R, M]`, over `counts` tokens, `[groups, R]`. The centre is the value minus its estimated bias.
     Both are NaN for fewer than two groups, or if the value is NaN for all tokens or without some group.
     """
-    from scipy.special import stdtrit  # slow to import
-
     used = counts.sum(axis=1) > 0
     sums, counts = sums[used], counts[used]
     all_sums, all_counts = sums.sum(axis=0), counts.sum(axis=0)
@@ -124,13 +122,28 @@ def jackknife(
     if num_groups < 2:
         return dict.fromkeys(names, (np.nan, np.nan))
     both = np.stack(list(values.values()), axis=1)
-    value, left_out = both[0], both[1:]
-    inverse_share = (all_counts.sum() / counts.sum(axis=1))[:, np.newaxis]
+    value, left_out, sizes = both[0], both[1:], counts.sum(axis=1)
+    inverse_share = (all_counts.sum() / sizes)[:, np.newaxis]
     centre = num_groups * value - ((1.0 - 1.0 / inverse_share) * left_out).sum(axis=0)
-    pseudo = inverse_share * value - (inverse_share - 1.0) * left_out
-    variance = ((pseudo - centre) ** 2 / (inverse_share - 1.0)).mean(axis=0)
-    half = stdtrit(num_groups - 1, (1.0 + confidence) / 2.0) * np.sqrt(variance)
+    half = jackknife_spread(value, left_out, sizes, confidence)
     return {name: (float(c), float(h)) for name, c, h in zip(names, centre, half, strict=True)}
+
+
+def jackknife_spread(value: Array, left_out: Array, sizes: Array | Ints, confidence: float) -> Array:
+    """Return the half-width of an interval for each value `[K]`, from the values without each group `[G, K]`.
+
+    `sizes` `[G]` are the numbers of tokens in the groups. NaN for fewer than two groups.
+    """
+    from scipy.special import stdtrit  # slow to import
+
+    num_groups = len(left_out)
+    if num_groups < 2:
+        return np.full(np.shape(value), np.nan)
+    inverse_share = (sizes.sum() / sizes)[:, np.newaxis]
+    pseudo = inverse_share * value - (inverse_share - 1.0) * left_out
+    centre = num_groups * value - ((1.0 - 1.0 / inverse_share) * left_out).sum(axis=0)
+    variance = ((pseudo - centre) ** 2 / (inverse_share - 1.0)).mean(axis=0)
+    return np.asarray(stdtrit(num_groups - 1, (1.0 + confidence) / 2.0) * np.sqrt(variance))
 
 
 def _rounds(most: int) -> tuple[Ints, Ints]:

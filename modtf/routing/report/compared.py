@@ -10,10 +10,11 @@ import pandas as pd
 from modtf.analysis.figures.base import Picture
 from modtf.analysis.report import page
 from modtf.files import write_table, write_text
+from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring.compare import SHARED, Compared, Run
 from modtf.routing.names import Names
 from modtf.routing.report.tables import ADJUSTED
-from modtf.routing.report.write import GREY, over_layers, shown
+from modtf.routing.report.write import shown
 from modtf.routing.routing import Routing
 
 COMPARED = "comparison.html"

@@ -10,12 +10,13 @@ from modtf.analysis.figures.base import Picture
 from modtf.analysis.report import page
 from modtf.files import write_table
 from modtf.metrics.distributions import Array
+from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import Factor, measure_factors
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.choices import Layer, choices_of, layers_of, whole_documents
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.names import Names
-from modtf.routing.report.write import GREY, over_layers, shown
+from modtf.routing.report.write import shown
 from modtf.routing.routing import Routing
 
 FOLLOWS = (

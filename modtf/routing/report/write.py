@@ -8,19 +8,17 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
 from modtf.analysis.figures.base import Picture, png_of
-from modtf.analysis.figures.layout import STYLE
 from modtf.analysis.figures.matrices import COLOURS
 from modtf.analysis.report import page
 from modtf.analysis.report.glossary import measures_section
 from modtf.analysis.text import plural
 from modtf.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS
+from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import LayerMeasures, View
 from modtf.routing.names import Names
 from modtf.routing.report import tables
@@ -56,7 +54,6 @@ MOST_LABELS = 64  # that a matrix has room for
 LETTERS = 24  # of a label's name
 GAP = 4  # modules between two matrices
 COLOUR = {"mass": "#0072B2", "hard": "#D55E00"}
-GREY = "#999999"  # chance
 
 
 def write_routing_report(
@@ -193,32 +190,6 @@ def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
     figure.colorbar(image, ax=axes, fraction=0.03)
     table = pd.DataFrame(bits, words, [names.layer(layer.layer) for layer in layers])
     return Picture("labels", "Labels", "Bits beyond chance, by hard assignment.", figure, table)
-
-
-def over_layers(
-    layers: Sequence[int], names: Names, titles: Sequence[str], letters: int = 45, height: float = 3.2,
-    sharey: bool = False,
-) -> tuple[Figure, Sequence[Axes]]:  # fmt: skip
-    """A figure of panels side by side, with layers below."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9.0, height), dpi=100, layout="constrained")
-        panels = figure.subplots(1, len(titles), squeeze=False, sharey=sharey)[0]
-    for axes, title in zip(panels, titles, strict=True):
-        axes.set_title(title, size=9.5)
-        label_layers(axes, layers, names, letters)
-    return figure, panels
-
-
-def label_layers(axes: Axes, layers: Sequence[int], names: Names, letters: int = 45) -> None:
-    """Ticks for layers: the parts of their names that differ, of as many as these letters have room for."""
-    words = [names.layer(number) for number in layers]
-    parts = [word.split(".") for word in words]
-    if len(parts) > 1 and len(set(map(len, parts))) == 1:  # model.layers.0.mlp
-        differ = [column for column in zip(*parts, strict=True) if len(set(column)) > 1]
-        words = [".".join(some) for some in zip(*differ, strict=True)]
-    step = -(-sum(len(word) + 1 for word in words) // letters)
-    axes.set_xticks(range(0, len(layers), step), words[::step])
-    axes.set_xlabel("layer")
 
 
 def shown_labels(layer: LayerMeasures) -> NDArray[np.intp]:

@@ -14,11 +14,11 @@ from PIL import Image
 
 import modtf
 from modtf.routing import Names, report_text, write_routing_report
+from modtf.routing.drawing import label_layers
 from modtf.routing.report.tables import layer_table, special_modules, summary_table, warning_lines
 from modtf.routing.report.write import (
     draw_labels,
     draw_layers,
-    label_layers,
     pixels,
     short,
     shown_labels,

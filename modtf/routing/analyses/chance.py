@@ -1,0 +1,96 @@
+"""Intervals over documents, and routers that know nothing: the helpers of all analyses."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from modtf.metrics.distributions import Array
+from modtf.routing.analyses.choices import Choices
+from modtf.routing.measuring.accumulator import KEPT, MOST_UNITS, SLICE
+from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.documents import Documents
+from modtf.routing.measuring.estimates import jackknife_spread, mean_and_range
+from modtf.routing.measuring.gates import Tokens
+from modtf.routing.measuring.units import Units
+
+Values = Mapping[Any, float]  # measure, or (measure, item) -> value
+
+
+def rows_of(
+    layer: int,
+    value: Values,
+    without: Sequence[Values] = (),
+    sizes: Sequence[float] = (),
+    chance: Sequence[Values] = (),
+    confidence: float = 0.95,
+) -> list[dict[str, Any]]:
+    """Return a row of `Analysed.table` for each measure of a layer.
+
+    Args:
+        layer: the layer's number in the file.
+        value: measure, or (measure, item) -> the value of all rows.
+        without: the same without each group of documents, for the interval.
+        sizes: the number of rows in each of these groups.
+        chance: the same for each router that knows nothing.
+        confidence: of the interval.
+    """
+    keys = list(value)
+    whole = np.array([value[key] for key in keys], float)
+    left_out = np.array([[one[key] for key in keys] for one in without]).reshape(len(without), len(keys))
+    half = jackknife_spread(whole, left_out, np.asarray(sizes, float), confidence)
+    by_chance = mean_and_range(
+        np.array([[one[key] for key in keys] for one in chance]).reshape(-1, len(keys))
+    )
+    found = []
+    for index, key in enumerate(keys):
+        measure, item = key if isinstance(key, tuple) else (key, "")
+        low, high = whole[index] - half[index], whole[index] + half[index]
+        chances = zip(("chance", "chance_low", "chance_high"), by_chance[:, index].tolist(), strict=True)
+        row = {
+            "layer": layer,
+            "measure": measure,
+            "item": item,
+            "value": whole[index],
+            "low": low,
+            "high": high,
+        }
+        found.append(row | dict(chances))
+    return found
+
+
+def groups_left_out(data: Choices) -> Iterator[tuple[Any, int]]:
+    """Return for each group of documents which rows remain without it, and the group's number of rows."""
+    sizes = np.bincount(data.groups)
+    for group in np.flatnonzero(sizes) if np.count_nonzero(sizes) > 1 else ():
+        yield data.groups != group, int(sizes[group])
+
+
+def permuted_within(documents: Ints, generator: np.random.Generator) -> Ints:
+    """Return an order of rows that permutes them within their documents, which are sorted from 0."""
+    return np.argsort(documents + generator.random(len(documents)), kind="stable")
+
+
+def permuted_label_counts(data: Choices, place: int, permutations: int, seed: int) -> Array:
+    """Return the counts of experts under permuted labels `[permutations, R, E]`, for the labels that occur.
+
+    Documents of one label exchange it as a whole. In a document with several labels, runs of one label
+    exchange labels. The same seed gives the same permutations in all layers.
+    """
+    assert data.labels is not None
+    labels = np.unique(data.labels)
+    kept = Documents(data.num_experts, min(KEPT // data.num_experts, MOST_UNITS), num_views=1)
+    kept.make_room(int(labels[-1]) + 1)
+    if data.sums is not None:
+        kept.add_whole(data.sums[np.newaxis, :, place].astype(np.float64), data.labels)
+    else:
+        assert data.experts is not None
+        last = None
+        for start in range(0, len(data.documents), SLICE):
+            part = slice(start, start + SLICE)
+            units = Units(data.documents[part], data.labels[part], None, last)
+            last, experts = units.last, data.experts[place, part].astype(np.int64)
+            sent = (experts >= 0).astype(np.float64)
+            kept.add([Tokens(sent, np.maximum(experts, 0), data.num_experts)], units)
+        kept.close()
+    return kept.permuted(labels, permutations, seed)[0]

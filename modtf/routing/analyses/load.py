@@ -1,0 +1,162 @@
+"""Load: how evenly a layer's experts are used, overall and within each document."""
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.text import plural
+from modtf.metrics.distributions import Array
+from modtf.routing.analyses.chance import groups_left_out, rows_of
+from modtf.routing.analyses.choices import Choices
+from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
+from modtf.routing.analyses.sentences import spread_of
+from modtf.routing.drawing import draw_measures
+from modtf.routing.measuring.checks import Ints
+
+DOCUMENT, OVERALL = "document_max_violation", "max_violation"
+MOST_CELLS = 2**22  # documents times experts that are counted at a time
+EXACT = 2**11  # tokens up to which the balanced router is simulated token by token
+
+
+@register_analysis("load")
+class Load(Analysis):
+    """Utilisation, dead experts, maximum violation and coefficient of variation of the load.
+
+    With the load n_i of expert i, the number of tokens that chose it, the maximum violation (MaxVio) is
+    max_i n_i / mean_i n_i - 1. The coefficient of variation is the standard deviation of n_i divided by its
+    mean. A dead expert has n_i = 0. `document_max_violation` is the mean of MaxVio over documents, which is
+    what a batch of one document would see.
+
+    The chance level of the first four is a balanced router, under which each token chooses k different
+    experts at random. That of `document_max_violation` is a router that ignores documents: the tokens are
+    dealt to documents at random, with the load as it is.
+    """
+
+    title = "Load"
+    about = "Shows how evenly experts are used, and whether each document uses them as evenly as all do."
+    definition = (
+        "MaxVio is the largest load of an expert divided by the mean load, minus 1; the coefficient of "
+        "variation is the standard deviation of loads divided by their mean; a dead expert got no token."
+    )
+    source = (
+        "MaxVio: Wang, Gao, Zhao, Sun and Dai (2024), 'Auxiliary-Loss-Free Load Balancing Strategy for "
+        "Mixture-of-Experts', arXiv:2408.15664. Coefficient of variation: Shazeer et al. (2017), "
+        "'Outrageously Large Neural Networks', arXiv:1701.06538."
+    )
+    null = (
+        "Every token chooses k different experts at random; for documents, tokens are dealt to documents at "
+        "random."
+    )
+    panels: ClassVar = ((OVERALL, DOCUMENT), ("load_variation",), ("dead_experts",))
+
+    def analyse(self, data: Choices, options: Options) -> Analysed:
+        """Return the load measures of every layer."""
+        rows, balanced = [], {}
+        for place in options.progress(range(len(data.layers))):
+            generator = np.random.default_rng(options.seed)
+            per_group = data.counts(place, data.groups, int(data.groups.max()) + 1)
+            counts, groups = per_group.sum(axis=0), list(groups_left_out(data))
+            choices = int(counts.sum())
+            if choices not in balanced:
+                draws = balanced_loads(choices, data.top_k or 1, len(counts), options.permutations, generator)
+                balanced[choices] = [measures_of(draw) for draw in draws]
+            without = [measures_of(counts - per_group[group]) for group in np.unique(data.groups)]
+            rows += rows_of(
+                data.layers[place], measures_of(counts), without[: len(groups)],
+                [size for _, size in groups], balanced[choices], options.confidence,
+            )  # fmt: skip
+            rows += document_rows(data, place, generator, options)
+            rows += rows_of(
+                data.layers[place], {("load", i): n / max(choices, 1) for i, n in enumerate(counts)}
+            )
+        table = pd.DataFrame(rows)
+        picture = draw_measures("load", self.title, table[table["item"] == ""], self.panels, data.names)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+
+
+def measures_of(counts: Array) -> dict[str, float]:
+    """Return the measures of one layer from the counts of its experts `[E]`."""
+    mean = max(float(counts.mean()), 1e-300)
+    dead = int((counts <= 0).sum())
+    return {
+        "utilisation": 1.0 - dead / len(counts),
+        "dead_experts": float(dead),
+        OVERALL: float(counts.max()) / mean - 1.0,
+        "load_variation": float(counts.std()) / mean,
+    }
+
+
+def balanced_loads(
+    choices: int, top_k: int, num_experts: int, draws: int, generator: np.random.Generator
+) -> Array:
+    """Return the counts of experts `[draws, E]` if every token chooses k different experts at random.
+
+    For many tokens these are drawn from a multinomial distribution, whose deviations are scaled to the
+    variance of choices without replacement.
+    """
+    tokens = max(choices // top_k, 1)
+    if tokens > EXACT:
+        counts = generator.multinomial(choices, np.full(num_experts, 1.0 / num_experts), size=draws)
+        mean, scale = choices / num_experts, np.sqrt((num_experts - top_k) / max(num_experts - 1, 1))
+        return np.where(counts == 0, 0.0, np.maximum(mean + scale * (counts - mean), 1e-9))
+    found = np.zeros((draws, num_experts))
+    for draw in found:
+        picked = generator.random((tokens, num_experts)).argpartition(min(top_k, num_experts - 1), axis=1)
+        draw += np.bincount(picked[:, :top_k].ravel(), minlength=num_experts)
+    return found
+
+
+def document_rows(
+    data: Choices, place: int, generator: np.random.Generator, options: Options
+) -> list[dict[str, object]]:
+    """Return the row of the mean maximum violation of documents, which needs at least two documents."""
+    number = min(data.num_documents, max(MOST_CELLS // data.num_experts, 2))
+    if number < 2:
+        return []
+    rows = data.documents < number
+    documents = np.where(rows, data.documents, number)
+    counts = data.counts(place, documents, number + 1)[:number]
+    sizes = counts.sum(axis=1)
+    violation = violations(counts)
+    took = np.flatnonzero(sizes > 0)
+    value = {DOCUMENT: float(violation[took].mean())}
+    without = [
+        {DOCUMENT: (violation[took].sum() - v) / max(len(took) - 1, 1)} for v in violation[took].tolist()
+    ]
+    chance = []
+    for _ in range(options.permutations):
+        if data.sums is None:
+            dealt = documents.copy()
+            dealt[rows] = generator.permutation(dealt[rows])
+            drawn: Array | Ints = data.counts(place, dealt, number + 1)[:number]
+        else:
+            drawn = generator.multinomial(sizes.astype(np.int64), counts.sum(axis=0) / sizes.sum())
+        chance.append({DOCUMENT: float(violations(drawn)[took].mean())})
+    return rows_of(
+        data.layers[place], value, without, np.ones(len(without)).tolist(), chance, options.confidence
+    )
+
+
+def violations(counts: Array | Ints) -> Array:
+    """Return the maximum violation of each row of counts `[D, E]`."""
+    return np.asarray(counts.max(axis=1) * counts.shape[1] / np.maximum(counts.sum(axis=1), 1.0) - 1.0)
+
+
+def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
+    """Return what the load shows, in sentences."""
+    found = []
+    dead = table[(table["measure"] == "dead_experts") & (table["value"] > table["chance_high"].fillna(0))]
+    worst = dead.sort_values("value", ascending=False, kind="stable").head(3)
+    for layer, number in zip(worst["layer"], worst["value"], strict=True):
+        verb = "is" if number == 1 else "are"
+        found.append(
+            f"{plural(int(number), 'expert')} of layer {data.names.layer(layer)} {verb} dead: no token chose "
+            f"{'it' if number == 1 else 'them'}."
+        )
+    if dead.empty:
+        found.append("No layer has more dead experts than a balanced router would have.")
+    found.append(f"The busiest expert of a layer: maximum violation {spread_of(table, OVERALL)}.")
+    if (table["measure"] == DOCUMENT).any():
+        found.append(f"Within documents the maximum violation is {spread_of(table, DOCUMENT)}.")
+    return found

@@ -1,0 +1,122 @@
+"""Analyses of routing by name. Each one is a file of this folder, or of a user."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from modtf.analysis.figures.base import Picture
+from modtf.checks import check_attributes, check_integer, check_number
+from modtf.registry import Registry
+from modtf.routing.analyses.choices import Choices
+from modtf.routing.measuring.summarise import MOST_PERMUTATIONS, Progress
+
+TEXTS = ("title", "about", "definition", "source", "null")
+FEWEST = 39  # permutations whose smallest and largest value enclose 95% of further ones
+COLUMNS = ("layer", "measure", "item", "value", "low", "high", "chance", "chance_low", "chance_high")
+#: a fact that an analysis can need -> what to say if a file lacks it
+NEEDS = {
+    "tokens": "needs the choices of single tokens; this file holds counts",
+    "documents": "needs at least two documents; give an array `documents`",
+    "labels": "needs labels (domains) of at least two kinds; give an array `labels`",
+    "token_ids": "needs the ids of tokens; give an array `tokens`",
+    "predicted_ids": "needs the ids of predicted tokens; give an array `predicted_tokens`",
+    "several_choices": "needs at least two experts per token; this router chooses one",
+    "ranks": "needs the weights of choices, which say what the first choice is; give an array `weights`",
+    "against": "needs the routing of the same tokens by another checkpoint; give it as `against`",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of an analysis. Without permutations there is no chance level."""
+
+    permutations: int = FEWEST
+    confidence: float = 0.95
+    seed: int = 0
+    progress: Progress = iter
+
+    def __post_init__(self) -> None:
+        check_integer("permutations", self.permutations, 0, MOST_PERMUTATIONS)
+        check_number("confidence", self.confidence, 0.5, 0.9999)
+        check_integer("seed", self.seed, 0)
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """The result of an analysis.
+
+    Attributes:
+        table: a row per layer, measure and item (a label, an expert; empty for the whole layer), with the
+            columns of `COLUMNS`. Unknown numbers are NaN.
+        sentences: what was found, in plain sentences with numbers, the most important one first.
+        pictures: figures, of which the first shows the result.
+        notes: what a reader has to know, such as a sample or an assumption.
+    """
+
+    table: pd.DataFrame
+    sentences: tuple[str, ...]
+    pictures: tuple[Picture, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+class Analysis:
+    """An analysis of routing. Register a subclass by `@modtf.register_analysis(name)`.
+
+    Attributes:
+        title: the name that the field uses.
+        about: one sentence that says what it shows.
+        definition: the published definition, in words.
+        source: the reference of the definition.
+        null: the router that the chance level belongs to.
+        needs: names of facts without which it cannot be computed, from `NEEDS`.
+    """
+
+    title: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    definition: ClassVar[str] = ""
+    source: ClassVar[str] = ""
+    null: ClassVar[str] = ""
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def missing(self, data: Choices) -> str | None:
+        """Return one line that says why the analysis cannot be computed from `data`, or None if it can."""
+        return next((NEEDS[need] for need in self.needs if not data.has(need)), None)
+
+    def analyse(self, data: Choices, options: Options) -> Analysed:
+        """Return what the analysis finds."""
+        raise NotImplementedError
+
+
+def _check(name: str, thing: Any) -> None:
+    if not (isinstance(thing, type) and issubclass(thing, Analysis)):
+        raise ValueError(
+            f"The analysis {name!r} is {thing!r}; expected a subclass of modtf.routing.Analysis."
+        )
+    check_attributes(f"The analysis {name!r}", thing, **dict.fromkeys(TEXTS, str))
+    if empty := [name for name in TEXTS if not getattr(thing, name)]:
+        raise ValueError(f"The analysis {name!r} has no {empty[0]}; expected a sentence.")
+    if unknown := [need for need in thing.needs if need not in NEEDS]:
+        raise ValueError(f"The analysis {name!r} needs {unknown[0]!r}; expected some of {', '.join(NEEDS)}.")
+
+
+#: in the order of the report
+ANALYSES: Registry[type[Analysis]] = Registry(
+    "analysis",
+    {name: f"modtf.routing.analyses.{name}" for name in ("load",)},
+    _check,
+)
+register_analysis = ANALYSES.register
+
+
+def chosen_analyses(names: Iterable[str] | str | None) -> list[str]:
+    """Return the names of analyses: all for None or "all", none for "none"; an error for an unknown name."""
+    if names is None or names == "all":
+        return list(ANALYSES)
+    if names == "none":
+        return []
+    some = [names] if isinstance(names, str) else list(names)
+    for name in some:
+        ANALYSES[name]  # raises an error for an unknown name
+    return list(dict.fromkeys(some))

@@ -1,0 +1,33 @@
+"""Parts of sentences about layers, for what analyses found."""
+
+import pandas as pd
+
+from modtf.routing.names import Names
+
+
+def spread_of(table: pd.DataFrame, measure: str) -> str:
+    """Return the range of a measure over layers, and that of its chance level."""
+    part = table[(table["measure"] == measure) & (table["item"] == "")]
+    chance = part[["chance_low", "chance_high"]].dropna()
+    text = number_range(part["value"].min(), part["value"].max())
+    if chance.empty:
+        return text
+    return f"{text}, chance {number_range(chance['chance_low'].min(), chance['chance_high'].max())}"
+
+
+def number_range(low: float, high: float) -> str:
+    """Return "0.02 to 0.37", or one number if both are the same in two digits."""
+    ends = [f"{one:.0f}" if abs(one) >= 100 else f"{one:z.2f}" for one in (low, high)]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def layers_text(layers: list[int], names: Names) -> str:
+    """Return "layer 3", "layers 12 to 28" or "layers 1, 4 and 9"; names of layers instead of numbers."""
+    words = [names.layer(layer) for layer in layers]
+    if len(words) == 1:
+        return f"layer {words[0]}"
+    if len(words) > 2 and layers == list(range(layers[0], layers[-1] + 1)):
+        return f"layers {words[0]} to {words[-1]}"
+    if len(words) > 6:
+        return f"{len(words)} layers from {words[0]} to {words[-1]}"
+    return f"layers {', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,39 @@
+"""Sections of the report on analyses, with their tables and figures."""
+
+from pathlib import Path
+
+from modtf.analysis.report import page
+from modtf.files import write_table
+from modtf.routing.analyses import ANALYSES, Analysed, Analyses
+from modtf.routing.names import Names
+from modtf.routing.report.write import shown
+
+FOLDER = "analyses"  # of their tables and figures
+READ = (
+    "Open an analysis to see its figure, its definition and its numbers. Chance is the value of a router "
+    "that knows nothing; each analysis says which one. 95% of such routers lie between the chance limits."
+)
+
+
+def analysed_sections(analyses: Analyses, out: Path, names: Names) -> list[page.Section]:
+    """Write NAME.csv and the figures of each analysis to `out`/analyses; return a section of folds."""
+    folds = [_fold(name, found, out, names) for name, found in analyses.found.items()]
+    missing = [f"{ANALYSES[name].title}: {why}." for name, why in analyses.missing.items()]
+    if not folds and not missing:
+        return []
+    left_out = [page.Fold("Analyses that this file is too small for", [page.Text(text) for text in missing])]
+    return [page.Section("Analyses", [READ], content=[*folds, *left_out[: len(missing)]])]
+
+
+def _fold(name: str, found: Analysed, out: Path, names: Names) -> page.Fold:
+    analysis, table = ANALYSES[name], found.table
+    if names.layers is not None:
+        table = table.assign(layer_name=table["layer"].map(names.layer))
+    file = f"{FOLDER}/{name}.csv"
+    write_table(out / file, table)
+    images = [shown(picture, out / FOLDER, file) for picture in found.pictures]
+    texts = [analysis.about, *found.sentences, *found.notes]
+    words = [f"Definition: {analysis.definition}", f"Chance: {analysis.null}", f"Source: {analysis.source}"]
+    numbers = page.Table(table[table["item"] == ""].drop(columns="item"), file)
+    parts = [*map(page.Text, texts), *images, *[page.Text(word, small=True) for word in words], numbers]
+    return page.Fold(f"{analysis.title}. {found.sentences[0]}", parts)
