@@ -94,8 +94,8 @@ def test_registration_refuses_what_is_incomplete():
         modtf.register_analysis("mine")(type("Mine", (Analysis,), texts | {"source": ""}))
     with pytest.raises(ValueError, match=f"needs 'tea'; expected some of {next(iter(NEEDS))}"):
         modtf.register_analysis("mine")(type("Mine", (Analysis,), texts | {"needs": ("tea",)}))
-    with pytest.raises(ValueError, match=r"Unknown analysis: 'laod'.*Did you mean"):
-        modtf.analyse_routing(ignorant(0), "laod")
+    with pytest.raises(ValueError, match=r"Unknown analysis: 'loads'.*Did you mean"):
+        modtf.analyse_routing(ignorant(0), "loads")
 
 
 def test_options_are_checked():
