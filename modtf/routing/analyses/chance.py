@@ -1,6 +1,6 @@
 """Intervals over documents, and routers that know nothing: the helpers of all analyses."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ def rows_of(
     sizes: Sequence[float] = (),
     chance: Sequence[Values] = (),
     confidence: float = 0.95,
+    band: Callable[[Array], Any] = mean_and_range,
 ) -> list[dict[str, Any]]:
     """Return a row of `Analysed.table` for each measure of a layer.
 
@@ -34,14 +35,13 @@ def rows_of(
         sizes: the number of rows in each of these groups.
         chance: the same for each router that knows nothing.
         confidence: of the interval.
+        band: returns the mean and 95% interval of the values by chance.
     """
     keys = list(value)
     whole = np.array([value[key] for key in keys], float)
     left_out = np.array([[one[key] for key in keys] for one in without]).reshape(len(without), len(keys))
     half = jackknife_spread(whole, left_out, np.asarray(sizes, float), confidence)
-    by_chance = mean_and_range(
-        np.array([[one[key] for key in keys] for one in chance]).reshape(-1, len(keys))
-    )
+    by_chance = band(np.array([[one[key] for key in keys] for one in chance]).reshape(-1, len(keys)))
     found = []
     for index, key in enumerate(keys):
         measure, item = key if isinstance(key, tuple) else (key, "")

@@ -104,7 +104,18 @@ def _check(name: str, thing: Any) -> None:
 #: in the order of the report
 ANALYSES: Registry[type[Analysis]] = Registry(
     "analysis",
-    {name: f"modtf.routing.analyses.{name}" for name in ("load",)},
+    {
+        name: f"modtf.routing.analyses.{name}"
+        for name in (
+            "load",
+            "saturation",
+            "coactivation",
+            "repetition",
+            "consistency",
+            "cache",
+            "dependence",
+        )
+    },
     _check,
 )
 register_analysis = ANALYSES.register

@@ -31,3 +31,25 @@ def layers_text(layers: list[int], names: Names) -> str:
     if len(words) > 6:
         return f"{len(words)} layers from {words[0]} to {words[-1]}"
     return f"layers {', '.join(words[:-1])} and {words[-1]}"
+
+
+def above_chance(table: pd.DataFrame, measure: str) -> list[int]:
+    """Return the layers in which a measure is above its chance band; none if no more than by chance.
+
+    One in 40 layers is above its band by chance. Of n layers, fewer than the 97.5% quantile of a binomial
+    distribution with probability 1/40 say nothing.
+    """
+    from scipy.stats import binom  # slow to import
+
+    part = table[(table["measure"] == measure) & (table["item"] == "") & table["chance_high"].notna()]
+    above = part[part["value"] > part["chance_high"]]["layer"].tolist()
+    return above if len(above) > binom.ppf(0.975, len(part), 0.025) else []
+
+
+def above_text(table: pd.DataFrame, measure: str, names: Names, what: str) -> str:
+    """Return "In layers 3 to 9 ...", "In no more layers than by chance ...", or "" without a chance level."""
+    if not table[table["measure"] == measure]["chance"].notna().any():
+        return ""
+    above = above_chance(table, measure)
+    where = layers_text(above, names) if above else "no more layers than by chance"
+    return f"In {where} {what}."

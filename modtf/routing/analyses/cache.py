@@ -1,0 +1,187 @@
+"""Cache simulation: how many experts would be found in a cache of a given size."""
+
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from modtf.analysis.figures.base import Picture
+from modtf.analysis.figures.layout import STYLE
+from modtf.routing.analyses.chance import permuted_within, rows_of
+from modtf.routing.analyses.choices import Choices
+from modtf.routing.analyses.permuting import few_and_range, ratios, sample
+from modtf.routing.analyses.registry import COLUMNS, Analysed, Analysis, Options, register_analysis
+from modtf.routing.drawing import COLOURS, GREY
+
+LRU, LFU = "lru_hit_rate", "lfu_hit_rate"
+POLICIES = {LRU: "least recently used", LFU: "least frequently used"}
+SHUFFLED = "shuffled"
+WORK = 2**28  # comparisons of one policy and size, which limit the tokens
+MOST_TOKENS = 2**13  # so that the priorities below fit into 32 bits
+MOST_DRAWS = 9
+SIZES = (1, 2, 4, 8)  # of caches, in experts per token
+PROTECTED = 2**30  # the experts of the current token stay in the cache
+
+
+@register_analysis("cache")
+class Cache(Analysis):
+    """Hit rate of a cache of experts in each layer, against the number of experts that fit.
+
+    The tokens run in order, document after document. An expert of a token is a hit if it is in the cache
+    before the token. Then all experts of the token are loaded, and others leave until the cache has its size:
+    the least recently used (LRU), or the least frequently used so far (LFU, with the least recently used
+    first among equals). The cache starts empty and stays filled between documents.
+
+    The chance level permutes the tokens within each document: a router without locality beyond what a
+    document's load gives. The rows of item "shuffled" permute tokens over all documents: what the overall
+    loads give alone.
+    """
+
+    title = "Expert cache"
+    about = "Shows how many experts would be found in a cache, such as the memory of an accelerator."
+    definition = (
+        "The share of chosen experts that are in the cache before the token, for caches that evict the least "
+        "recently used (LRU) or the least frequently used expert (LFU)."
+    )
+    source = (
+        "Cache policies as in Eliseev and Mazur (2023), 'Fast Inference of Mixture-of-Experts Language "
+        "Models with Offloading', arXiv:2312.17238, and Liang et al. (2025), arXiv:2505.16056."
+    )
+    null = "The tokens of each document are permuted."
+    needs = ("tokens",)
+
+    def analyse(self, data: Choices, options: Options) -> Analysed:
+        """Return the hit rates of every layer by policy and size."""
+        data, stacked = simulated_tokens(data, options)
+        sizes = [stacked.shape[2] * size for size in SIZES]
+        parts: dict[tuple[int, int], dict[Any, Any]] = {}
+        for size in options.progress([size for size in sizes if size < data.num_experts]):
+            for policy in POLICIES:
+                found = hits(stacked, data.num_experts, size, frequent=policy == LFU)
+                for row, some in enumerate(found):
+                    draw, place = divmod(row, len(data.layers))
+                    parts.setdefault((draw, place), {})[f"{policy}_{size}"] = some
+        rows: list[dict[str, Any]] = []
+        for place in range(len(data.layers) if parts else 0):
+            rows += hit_rows(data, place, parts, options)
+        if not rows:
+            note = f"All caches of {sizes[0]} or more experts hold all {data.num_experts} experts."
+            return Analysed(pd.DataFrame(columns=COLUMNS), (note,), (), data.notes)
+        table = pd.DataFrame(rows)
+        return Analysed(table, tuple(sentences(table)), (draw_cache(table),), data.notes)
+
+
+def simulated_tokens(data: Choices, options: Options) -> tuple[Choices, NDArray[Any]]:
+    """Return a sample of the choices, and choices `[draws * layers, T, k]` to simulate.
+
+    The draws are: the tokens in order, permuted over all documents, and permuted within documents.
+    """
+    draws = min(options.permutations, MOST_DRAWS)
+    work = (draws + 2) * len(data.layers) * (data.num_experts + 1)
+    data = sample(data, min(max(WORK // work, 256), MOST_TOKENS), options.seed)
+    assert data.experts is not None
+    generator = np.random.default_rng(options.seed)
+    orders = [np.arange(len(data.documents)), generator.permutation(len(data.documents))]
+    orders += [permuted_within(data.documents, generator) for _ in range(draws)]
+    return data, np.concatenate([data.experts[:, order] for order in orders])
+
+
+def hit_rows(
+    data: Choices, place: int, parts: dict[tuple[int, int], dict[Any, Any]], options: Options
+) -> list[dict[str, Any]]:
+    """Return the rows of a layer, from the hits of every token `[T]` by draw and place, policy and size."""
+    assert data.experts is not None
+    chosen = (data.experts[place] >= 0).sum(axis=1)
+    whole = {key: (some, chosen) for key, some in parts[0, place].items()}
+    value, without, sizes = ratios(whole, data.groups)
+    draws = range(2, max(draw for draw, _ in parts) + 1)
+    total = max(int(chosen.sum()), 1)
+    chance = [{key: some.sum() / total for key, some in parts[draw, place].items()} for draw in draws]
+    layer = data.layers[place]
+    shuffled = {(measure, SHUFFLED): some.sum() / total for measure, some in parts[1, place].items()}
+    rows = rows_of(layer, value, without, sizes, chance, options.confidence, few_and_range)
+    return rows + rows_of(layer, shuffled)
+
+
+def hits(
+    experts: NDArray[Any], number: int, size: int, frequent: bool = False, ahead: int | None = None
+) -> NDArray[np.int64]:
+    """Return how many experts of each token are in a cache `[R, T]`, for R independent runs.
+
+    Args:
+        experts: the choices of every run `[R, T, k]`; -1 for a dropped choice.
+        number: E.
+        size: experts that fit into the cache, at least k and less than E.
+        frequent: evict the least frequently used expert so far, not the least recently used.
+        ahead: evict the expert that the next `ahead` tokens use least.
+    """
+    runs, num_tokens, width = experts.shape
+    chosen = np.where(experts < 0, number, experts).astype(np.intp)  # column E takes dropped choices
+    run = np.arange(runs)[:, np.newaxis]
+    scale = num_tokens * width + 1  # one use more counts for more than being more recent
+    score, recent = (np.zeros((runs, number + 1), np.int32) for _ in range(2))
+    inside = np.zeros((runs, number + 1), bool)
+    found = np.zeros((runs, num_tokens), np.int64)
+    for token in range(min(ahead or 0, num_tokens)):
+        score[run, chosen[:, token]] += scale
+    for token in range(num_tokens):
+        now = chosen[:, token]
+        found[:, token] = inside[run, now].sum(axis=1)
+        newest = np.arange((token + 1) * width, token * width, -1, dtype=np.int32)
+        gain = scale * (int(frequent) - int(ahead is not None))
+        score[run, now] += newest - recent[run, now] + gain
+        recent[run, now] = newest
+        if ahead is not None and token + ahead < num_tokens:
+            score[run, chosen[:, token + ahead]] += scale
+        inside[run, now] = True
+        priority = np.where(inside, score, -1)
+        priority[run, now] += PROTECTED
+        priority[:, number] = -1
+        least = np.partition(priority, number + 1 - size, axis=1)[:, number + 1 - size, np.newaxis]
+        np.greater_equal(priority, np.maximum(least, 0), out=inside)
+    return found
+
+
+def draw_cache(table: pd.DataFrame) -> Picture:
+    """Draw the hit rate against the cache size: mean over layers, least and largest layer, and chance."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 3.2), dpi=100, layout="constrained")
+        panels = figure.subplots(1, 2, sharey=True)
+    policy = table["measure"].str.rsplit("_", n=1)
+    some = table.assign(policy=policy.str[0], size=policy.str[1].astype(int))
+    for axes, (name, title), colour in zip(panels, POLICIES.items(), COLOURS, strict=False):
+        mine = some[some["policy"] == name]
+        part, rest = (mine[mine["item"] == item].groupby("size") for item in ("", SHUFFLED))
+        mean = part[["value", "chance"]].mean()
+        axes.plot(mean.index, mean["value"], "o-", ms=4, color=colour, label="in order")
+        axes.fill_between(
+            mean.index, part["value"].min(), part["value"].max(), color=colour, alpha=0.15, lw=0
+        )
+        axes.plot(mean.index, mean["chance"], "s--", ms=3, color=GREY, label="permuted within documents")
+        axes.plot(mean.index, rest["value"].mean(), ":", color="black", label="permuted over all documents")
+        axes.set_title(f"Evict the {title} expert", size=9.5)
+        axes.set_xlabel("experts in the cache of a layer")
+        axes.set_xticks(mean.index)
+        axes.set_ylim(0, 1.02)
+    panels[0].set_ylabel("hit rate")
+    panels[0].legend(frameon=False, fontsize=8)
+    note = "Means over layers. The coloured bands hold all layers."
+    return Picture("cache", "Hit rate of a cache of experts", note, figure, table)
+
+
+def sentences(table: pd.DataFrame) -> list[str]:
+    """Return what was found about the second smallest cache."""
+    sizes = sorted({int(measure.rsplit("_", 1)[1]) for measure in table["measure"]})
+    size, found = sizes[min(1, len(sizes) - 1)], []
+    for policy, words in POLICIES.items():
+        part = table[table["measure"] == f"{policy}_{size}"]
+        rest = part[part["item"] == SHUFFLED]["value"].mean()
+        mean = part[part["item"] == ""][["value", "chance"]].mean()
+        text = f"A cache of {size} experts that evicts the {words} one hits {mean['value']:.0%} of choices"
+        if not np.isnan(mean["chance"]):
+            text += f", {mean['chance']:.0%} if tokens are permuted within documents"
+        found.append(f"{text}, {rest:.0%} if they are permuted over all documents.")
+    return found

@@ -1,0 +1,171 @@
+"""Co-activation: experts that the same tokens choose together."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from modtf.routing.analyses.chance import groups_left_out, rows_of
+from modtf.routing.analyses.choices import Choices
+from modtf.routing.analyses.permuting import few_and_range, sample
+from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
+from modtf.routing.analyses.sentences import above_chance, above_text, spread_of
+from modtf.routing.drawing import draw_measures
+from modtf.routing.measuring.checks import Ints
+
+PARTNER, PAIR = "top_partner_share", "coactivation"
+MOST_TOKENS = 2**13
+MOST_DRAWS = 9  # of matrices with the same loads
+MIXING, BETWEEN = 6, 2  # swaps per choice before the first draw, and between draws
+PAIRS = 5  # pairs of a layer that are listed
+
+
+@register_analysis("coactivation")
+class Coactivation(Analysis):
+    """How often two experts are chosen by the same token, over all pairs of a token's experts.
+
+    The co-activation of experts i and j is N_ij / N_i: the share of the tokens of expert i that also choose
+    expert j. `top_partner_share` is its largest value over j, averaged over experts weighted by their load:
+    the share of choices whose expert's most frequent partner is chosen, too. A maximum over many pairs is
+    large for any router, so it is compared with chance. `coactivation` lists the pairs of experts that differ
+    most from chance, item "i+j".
+
+    The chance level is simulated: tokens and experts form a matrix of zeros and ones, whose rows have k ones
+    and whose columns have the loads of experts. All matrices with these sums are equally likely, as if every
+    token chose k different experts independently of each other at these loads. The matrices come from random
+    swaps: two tokens exchange an expert if neither has the other's already.
+    """
+
+    title = "Expert co-activation"
+    about = (
+        "Shows whether experts work in fixed groups: pairs that tokens choose together more than by chance."
+    )
+    definition = (
+        "N_ij / N_i, the share of the tokens of expert i that also choose expert j; the largest value over "
+        "j, averaged over experts weighted by load."
+    )
+    source = "Muennighoff et al. (2024), 'OLMoE: Open Mixture-of-Experts Language Models', arXiv:2409.02060."
+    null = (
+        "Every token chooses k different experts independently, at the same loads (all such matrices alike)."
+    )
+    needs = ("tokens", "several_choices")
+
+    def analyse(self, data: Choices, options: Options) -> Analysed:
+        """Return the co-activation of every layer."""
+        data = sample(data, MOST_TOKENS, options.seed)
+        assert data.experts is not None
+        draws = min(options.permutations, MOST_DRAWS)
+        rows: list[dict[str, Any]] = []
+        for place in options.progress(range(len(data.layers))):
+            generator = np.random.default_rng(options.seed)
+            experts, number = data.experts[place], data.num_experts
+            groups = list(groups_left_out(data))
+            whole = pairs(experts, number)
+            without = [{PARTNER: partner_share(whole - pairs(experts[~rest], number))} for rest, _ in groups]
+            drawn = [pairs(some, number) for some in same_loads(experts, number, draws, generator)]
+            chance = [{PARTNER: partner_share(one)} for one in drawn]
+            layer = data.layers[place]
+            rows += rows_of(
+                layer, {PARTNER: partner_share(whole)}, without, [size for _, size in groups], chance,
+                options.confidence, few_and_range,
+            )  # fmt: skip
+            rows += pair_rows(layer, whole, np.array(drawn).reshape(-1, number, number))
+        table = pd.DataFrame(rows)
+        of_layers = table[table["item"] == ""]
+        picture = draw_measures("coactivation", self.title, of_layers, [(PARTNER,)], data.names)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+
+
+def pairs(experts: NDArray[Any], number: int) -> Ints:
+    """Return how many tokens chose both experts of each pair `[E, E]`, from choices `[T, k]`.
+
+    The diagonal holds the loads of experts.
+    """
+    counts = np.zeros(number * number, np.int64)
+    for step in range(1, experts.shape[1]):
+        one, other = experts[:, step:].ravel(), experts[:, :-step].ravel()
+        both = (one >= 0) & (other >= 0)
+        key = one.astype(np.int32) * number + other
+        counts += np.bincount(key if both.all() else key[both], minlength=number * number)
+    matrix = counts.reshape(number, number)
+    loads = np.bincount(experts[experts >= 0], minlength=number)
+    return np.asarray(matrix + matrix.T + np.diag(loads))
+
+
+def partner_share(together: Ints) -> float:
+    """Return the share of choices whose expert's most frequent partner is chosen by the same token.
+
+    Args:
+        together: `[E, E]`, tokens that chose both experts; on the diagonal those that chose one.
+    """
+    loads = np.diag(together)
+    partner = (together - np.diag(loads)).max(axis=1)
+    total = loads.sum()
+    return float(partner.sum() / total) if total else float("nan")
+
+
+def same_loads(
+    experts: NDArray[Any], number: int, draws: int, generator: np.random.Generator
+) -> list[NDArray[Any]]:
+    """Return choices `[T, k]` with the same loads and numbers of choices per token, otherwise at random.
+
+    A step pairs all tokens at random. Each pair exchanges one expert of either token, unless one of them has
+    the other's already. The steps do not change loads, and all results are equally likely in the long run.
+    """
+    now, num_tokens, width = experts.copy(), len(experts), experts.shape[1]
+    half = num_tokens // 2
+    if not half:
+        return [now.copy() for _ in range(draws)]
+    found = []
+    places = np.arange(half)
+    for draw in range(draws):
+        for _ in range(width * (BETWEEN if draw else MIXING)):
+            order = generator.permutation(num_tokens)
+            a, b = order[:half], order[half : 2 * half]
+            i, j = generator.integers(width, size=(2, half))
+            rows_a, rows_b = now[a], now[b]
+            x, y = rows_a[places, i], rows_b[places, j]
+            clash = (rows_a == y[:, np.newaxis]).any(axis=1) | (rows_b == x[:, np.newaxis]).any(axis=1)
+            swap = ~clash & (x >= 0) & (y >= 0)
+            now[a[swap], i[swap]], now[b[swap], j[swap]] = y[swap], x[swap]
+        found.append(now.copy())
+    return found
+
+
+def pair_rows(layer: int, together: Ints, drawn: NDArray[Any]) -> list[dict[str, Any]]:
+    """Return rows of the pairs that differ most from chance, in standard deviations of a Poisson count."""
+    if not len(drawn):
+        return []
+    loads = np.diag(together)
+    expected = drawn.mean(axis=0)
+    excess = np.triu((together - expected) / np.sqrt(expected + 1.0), 1)
+    best = np.argsort(-excess, axis=None, kind="stable")[:PAIRS]
+    rows = []
+    for i, j in zip(*np.unravel_index(best, excess.shape), strict=True):
+        if excess[i, j] > 0:
+            most = max(min(int(loads[i]), int(loads[j])), 1)
+            of_both = np.append(drawn[:, i, j], together[i, j]) / most
+            chance = few_and_range(of_both[:-1])
+            rows.append(
+                {"layer": layer, "measure": PAIR, "item": f"{i}+{j}", "value": of_both[-1],
+                 "low": np.nan, "high": np.nan, "chance": chance[0], "chance_low": chance[1],
+                 "chance_high": chance[2]}
+            )  # fmt: skip
+    return rows
+
+
+def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
+    """Return what was found about co-activation."""
+    text = "Share of choices with the most frequent partner of their expert"
+    found = [f"{text}: {spread_of(table, PARTNER)}."]
+    more = "experts go together with one partner more than independent choices do"
+    found += filter(None, [above_text(table, PARTNER, data.names, more)])
+    pair = table[(table["measure"] == PAIR) & table["layer"].isin(above_chance(table, PARTNER))]
+    if len(pair):
+        best = pair.loc[(pair["value"] - pair["chance"]).idxmax()]
+        found.append(
+            f"Experts {best['item'].replace('+', ' and ')} of layer {data.names.layer(best['layer'])} go "
+            f"together in {best['value']:.0%} of the less used one's tokens, by chance {best['chance']:.0%}."
+        )
+    return found

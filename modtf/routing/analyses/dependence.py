@@ -1,0 +1,126 @@
+"""Cross-layer dependence: what a layer's choice says about the choice of the next layer."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from modtf.metrics.distributions import Array
+from modtf.routing.analyses.chance import groups_left_out, permuted_within, rows_of
+from modtf.routing.analyses.choices import Choices
+from modtf.routing.analyses.permuting import sample
+from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
+from modtf.routing.analyses.sentences import above_text, spread_of
+from modtf.routing.drawing import draw_measures
+from modtf.routing.measuring.checks import Ints
+
+BITS, ADJUSTED = "mutual_information", "adjusted_mutual_information"
+MOST_TOKENS = 2**15
+
+
+@register_analysis("dependence")
+class Dependence(Analysis):
+    """Mutual information between the first choices of a layer and of the next layer.
+
+    Numbers of experts mean nothing across layers, so an overlap of numbers is no measure of dependence.
+    Mutual information does not change if experts are renumbered. Estimated from tokens it is too large,
+    by about (E - 1)^2 / (2 tokens) nats. The mean E under permuted tokens estimates this bias:
+    `adjusted_mutual_information` is (I - E) / (H - E), where H is the smaller entropy of the two choices.
+    0 is no dependence, 1 means that one choice determines the other.
+
+    The chance level permutes the choices of the next layer within each document. So a document's topic,
+    which both layers may follow, does not count as dependence between layers.
+    """
+
+    title = "Cross-layer dependence"
+    about = "Shows how much the expert of one layer says about the expert of the next layer."
+    definition = (
+        "The mutual information of the first choices of consecutive layers, in bits; adjusted: minus its "
+        "mean under permuted tokens, divided by the most that is possible beyond it."
+    )
+    source = (
+        "Correction for chance: Vinh, Epps and Bailey (2010), 'Information Theoretic Measures for "
+        "Clusterings Comparison', Journal of Machine Learning Research 11."
+    )
+    null = "The next layer's choices are permuted among the tokens of each document."
+    needs = ("tokens", "ranks")
+
+    def missing(self, data: Choices) -> str | None:
+        """Return why the analysis cannot be computed; it needs two layers, too."""
+        return super().missing(data) or (
+            "needs at least two layers; this file has one" if len(data.layers) < 2 else None
+        )
+
+    def analyse(self, data: Choices, options: Options) -> Analysed:
+        """Return the dependence between every layer and the next."""
+        data = sample(data, MOST_TOKENS, options.seed)
+        assert data.experts is not None
+        generator = np.random.default_rng(options.seed)
+        orders = [permuted_within(data.documents, generator) for _ in range(options.permutations)]
+        rows: list[dict[str, Any]] = []
+        for place in options.progress(range(len(data.layers) - 1)):
+            first, after = (data.experts[one, :, 0].astype(np.int64) for one in (place, place + 1))
+            rows += dependence_rows(data, place, first, after, orders, options)
+        table = pd.DataFrame(rows)
+        picture = draw_measures("dependence", self.title, table, [(ADJUSTED,), (BITS,)], data.names)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+
+
+def dependence_rows(
+    data: Choices, place: int, first: Ints, after: Ints, orders: list[Ints], options: Options
+) -> list[dict[str, Any]]:
+    """Return the rows of a layer and the next one, from their first choices `[T]`."""
+    number = data.num_experts
+    log = xlog2x(len(first))
+    by_chance = np.array([information(joint(first, after[order], number), log)[0] for order in orders])
+    expected = float(by_chance.mean()) if len(by_chance) else np.nan
+    whole = joint(first, after, number)
+    value, most = information(whole, log)
+    scale = most - expected if most > expected else np.nan
+
+    def values(bits: float) -> dict[str, float]:
+        found = {BITS: bits}
+        return found | {ADJUSTED: (bits - expected) / scale} if len(orders) else found
+
+    groups = list(groups_left_out(data))
+    without = [
+        values(information(whole - joint(first[~rest], after[~rest], number), log)[0]) for rest, _ in groups
+    ]
+    chance = [values(float(bits)) for bits in by_chance]
+    return rows_of(
+        data.layers[place], values(value), without, [size for _, size in groups], chance, options.confidence
+    )
+
+
+def joint(first: Ints, after: Ints, number: int) -> Ints:
+    """Return how many tokens have each pair of choices `[E, E]`; dropped tokens do not count."""
+    taken = (first >= 0) & (after >= 0)
+    key = first * number + after
+    counts = np.bincount(key if taken.all() else key[taken], minlength=number * number)
+    return counts.reshape(number, number)
+
+
+def xlog2x(most: int) -> Array:
+    """Return n log2 n for n from 0 to `most`."""
+    n = np.arange(most + 1, dtype=np.float64)
+    return n * np.log2(np.maximum(n, 1.0))
+
+
+def information(counts: Ints, log: Array) -> tuple[float, float]:
+    """Return the mutual information of rows and columns in bits, and the smaller of their entropies."""
+    total = int(counts.sum())
+    if not total:
+        return np.nan, np.nan
+    ends = [log[counts.sum(axis=axis)].sum() for axis in (0, 1)]
+    entropies = [(log[total] - end) / total for end in ends]
+    both = (log[total] - log[counts].sum()) / total
+    return float(sum(entropies) - both), float(min(entropies))
+
+
+def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
+    """Return what was found about dependence."""
+    measure = ADJUSTED if ADJUSTED in set(table["measure"]) else BITS
+    what = "Adjusted mutual information" if measure == ADJUSTED else "Mutual information (bits)"
+    found = [f"{what} of the first choices of a layer and the next: {spread_of(table, measure)}."]
+    more = "the choice says something about the next layer's choice, beyond the document"
+    return [*found, *filter(None, [above_text(table, measure, data.names, more)])]
