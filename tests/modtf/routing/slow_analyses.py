@@ -63,7 +63,10 @@ def srp(experts, documents, number, length):
 
 def cached(experts, size, policy, ahead=0):
     """Return the hits of every token for a cache that is a list; `policy` is "lru", "lfu" or "ahead"."""
-    inside, used, last, found = [], Counter(), {}, []
+    inside: list[int] = []
+    used: Counter[int] = Counter()
+    last: dict[int, tuple[int, int]] = {}
+    found = []
     for time, token in enumerate(experts):
         now = taken(token)
         found.append(sum(expert in inside for expert in now))
@@ -72,8 +75,8 @@ def cached(experts, size, policy, ahead=0):
             last[expert] = (time, -rank)
         future = Counter(e for later in experts[time + 1 : time + 1 + ahead] for e in taken(later))
         worth = {"lru": Counter(), "lfu": used, "ahead": future}[policy]
-        rest = [expert for expert in inside if expert not in now]
-        rest = sorted(rest, key=lambda e, worth=worth: (worth[e], last[e]), reverse=True)
+        kept = {expert: (worth[expert], last[expert]) for expert in inside if expert not in now}
+        rest = sorted(kept, key=kept.__getitem__, reverse=True)
         inside = now + rest[: size - len(now)]
     return found
 

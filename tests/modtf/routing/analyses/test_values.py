@@ -172,6 +172,7 @@ def test_samples_are_whole_documents():
     assert len(kept) <= 80
     assert all((kept == one).sum() == (one == DOCUMENTS).sum() for one in set(kept))
     assert (some.experts == data.experts[:, some.token_ids]).all()
+    assert some.against is not None
     assert (some.against.experts == data.against.experts[:, some.token_ids]).all()
     assert some.notes[-1].startswith(f"{len(kept)} of 150 tokens are used")
     assert len(sample(data, 2, seed=0).documents) == 2
