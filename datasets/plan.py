@@ -57,7 +57,7 @@ class StreamPlan:
         if condition is not None:
             if (scale, seq_len, options) != (1.0, None, None):
                 raise ValueError(f"condition={condition!r} says scale, seq_len and options; leave them out.")
-            said = family.condition(condition)
+            said = task.condition(condition)
             scale, seq_len, options = said.scale, said.seq_len, said.options
         check_integer("batch_size", batch_size, 1)
         if not is_number(scale) or not 0.0 < scale <= LARGEST_SCALE:

@@ -23,6 +23,8 @@ class Condition:
             whose arrays have the same names, shapes and types share one pipeline and one program.
         group: one of `Family.groups`; the results have a row with the group's mean.
         while_training: whether it is also measured during training, as "iid" always is.
+        of_option: the option of tasks without which it has no meaning; tasks that set the option are measured
+            under it by default. Used in `Family.more_conditions`.
 
     Raises:
         ValueError: if the name cannot be part of a file's name, or another value is invalid.
@@ -40,6 +42,7 @@ class Condition:
     options: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False)
     group: str | None = field(default=None, kw_only=True)
     while_training: bool = field(default=False, kw_only=True)
+    of_option: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_name("a condition", self.name)
@@ -53,8 +56,9 @@ class Condition:
             isinstance(self.options, Mapping) and all(isinstance(name, str) for name in self.options)
         ):
             raise ValueError(f"options={self.options!r} is not valid; expected values by name.")
-        if self.group is not None:
-            check_name("a group of conditions", self.group)
+        for kind, name in (("a group of conditions", self.group), ("an option", self.of_option)):
+            if name is not None:
+                check_name(kind, name)
 
     def stream_options(self) -> dict[str, Any]:
         """Return the condition as keyword arguments of `modtf.stream`."""

@@ -2,67 +2,19 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from modtf.checks import check_attributes, check_choice, check_integer, check_name, check_number, is_number
+from modtf.checks import check_attributes, check_choice, check_integer
 from modtf.condition import IID, Condition
 from modtf.observed import Place, Probe
+from modtf.option import Option as Option
 from modtf.settings import SETTINGS
 from modtf.variants import PUBLISHED, Variant
 
 if TYPE_CHECKING:
     from modtf.protocol import Preset
     from modtf.task import Task
-
-
-@dataclass(frozen=True)
-class Option:
-    """A choice that a family leaves to its tasks, in addition to setting, rules and data seed.
-
-    It has either `choices`, or the bounds `low` and `high` of a number.
-    """
-
-    name: str
-    default: Any
-    description: str  # for --help
-    choices: tuple[Any, ...] | None = None
-    low: float = 0.0
-    high: float = float("inf")
-    #: whether the option always enters the task's name and random numbers, or only if it is not the default.
-    #: In the latter case a family may gain an option without changing its old tasks
-    always_named: bool = False
-    #: whether the option enters the random numbers. False: tasks that differ in it alone have the same
-    #: examples and initial weights, so that they can be compared in pairs
-    keyed: bool = True
-
-    def __post_init__(self) -> None:
-        check_name("an option", self.name)
-        check_attributes(f"The option {self.name!r}", self, description=str, always_named=bool, keyed=bool)
-        said, choices = f"The option {self.name!r} has", self.choices
-        several = isinstance(choices, tuple | list) and bool(choices)
-        if choices is not None and not (several and all(isinstance(c, str) or is_number(c) for c in choices)):
-            raise ValueError(f"{said} choices={choices!r}; expected several texts or numbers, or None.")
-        if not is_number(self.low) or not is_number(self.high) or not self.low < self.high:
-            raise ValueError(f"{said} low={self.low!r} and high={self.high!r}; expected numbers, low < high.")
-        try:
-            self.check(self.default)
-        except ValueError as error:
-            raise ValueError(f"{said} a default that it does not allow: {error}") from error
-
-    def check(self, value: Any) -> Any:
-        """Return the value. Raise `ValueError` unless it is allowed."""
-        if self.choices is None:
-            return check_number(self.name, value, self.low, self.high)
-        check_choice(self.name, value, self.choices)
-        return next(choice for choice in self.choices if choice == value)  # not an equal NumPy number
-
-    def show(self, value: Any) -> str:
-        """Return the value as a task's name shows it: "v2", "noise0.1"."""
-        if isinstance(value, str):
-            return value
-        short = f"{value:g}"
-        return self.name + (short if float(short) == value else repr(value))
 
 
 class Family:
@@ -88,6 +40,8 @@ class Family:
     target_by_token: ClassVar[bool] = True  # or one target per example
     conditions: ClassVar[tuple[Condition, ...]]  # the first is that of training
     groups: ClassVar[tuple[str, ...]] = ()  # of conditions, in order; the group's mean has its name
+    #: conditions that are measured on request, or by default for tasks with the option that they name
+    more_conditions: ClassVar[tuple[Condition, ...]] = ()
     #: the out-of-distribution condition, or group of conditions, that tables and figures show first
     headline: ClassVar[str]
     #: setting -> performance measure, "loss" or "error", if it is not the setting's own
@@ -136,6 +90,10 @@ class Family:
     def check(self, task: "Task") -> None:
         """Raise `ValueError` if a combination of options is invalid."""
 
+    def rule_probs(self, task: "Task") -> tuple[float, ...] | None:
+        """Return the rules' frequencies in training [R]; None if all rules are equally frequent."""
+        return None
+
     def check_model(self, task: "Task", options: Mapping[str, Any]) -> None:
         """Raise `ValueError` if the family's architecture cannot have these options on this task."""
 
@@ -176,8 +134,15 @@ class Family:
 
     def condition(self, name: str) -> Condition:
         """Return the condition of a name. Raise `ValueError` if there is none."""
-        check_choice("condition", name, self.condition_names)
-        return next(condition for condition in self.conditions if condition.name == name)
+        known = {condition.name: condition for condition in (*self.conditions, *self.more_conditions)}
+        check_choice("condition", name, known)
+        return known[name]
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The names of all conditions and groups, in the order of tables."""
+        more = (condition.name for condition in self.more_conditions)
+        return (*self.condition_names, *self.groups, *more)
 
     @property
     def condition_names(self) -> tuple[str, ...]:
@@ -212,9 +177,12 @@ class Family:
 def _check_kinds(name: str, family: Family) -> None:
     """Raise `ValueError` if an attribute has another type than its readers expect."""
     kinds = {"conditions": Condition, "options": Option, "settings": str, "variants": Variant}
+    kinds["more_conditions"] = Condition
     for attribute, kind in kinds.items():
         values = getattr(family, attribute)
-        several = isinstance(values, tuple | list) and (bool(values) or attribute == "options")
+        several = isinstance(values, tuple | list) and (
+            bool(values) or attribute in ("options", "more_conditions")
+        )
         if not several or not all(isinstance(value, kind) for value in values):
             raise ValueError(
                 f"The family {name!r} has {attribute}={values!r}; expected a tuple of {kind.__name__}."
@@ -258,7 +226,8 @@ def check_family(name: str, family: Any) -> None:
 
 def _check_conditions(name: str, family: Family) -> None:
     """Raise `ValueError` if conditions, groups and headline do not fit together."""
-    names = (*family.condition_names, *family.groups)
+    more = tuple(condition.name for condition in family.more_conditions)
+    names = (*family.condition_names, *family.groups, *more)
     if names[0] != IID or family.headline not in names:
         raise ValueError(
             f"The conditions of the family {name!r} must begin with {IID!r} and hold its headline "

@@ -47,7 +47,7 @@ def cell_bytes(cell: Cell, parameters: int, copies: int = HELD) -> dict[str, int
     It has `copies` numbers for each parameter of a member (0 if unknown), and one batch at a time.
     """
     training, evaluation, family = cell.protocol.training, cell.protocol.evaluation, cell.task.family
-    lengths = [family.condition(name).seq_len for name in evaluation.names(family)]
+    lengths = [family.condition(name).seq_len for name in evaluation.names(cell.task)]
     batches = [(evaluation.batch_size, length) for length in lengths]
     batches += [(training.batch_size, None), (evaluation.activation_batch_size, None)]
     members, layer = len(cell.members), cell.width if parameters else 0

@@ -1,5 +1,6 @@
 """The protocol, which says how a cell is trained and evaluated."""
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -7,7 +8,6 @@ from modtf.checks import check_choice, check_integer, check_names, check_number,
 from modtf.condition import IID
 
 if TYPE_CHECKING:
-    from modtf.family import Family
     from modtf.task import Task
 
 
@@ -102,9 +102,21 @@ class Evaluation:
         if self.conditions is not None:
             object.__setattr__(self, "conditions", check_names("conditions", self.conditions))
 
-    def names(self, family: "Family") -> tuple[str, ...]:
-        """Return the conditions of a family besides "iid"; by default all."""
-        return tuple(family.condition_names) if self.conditions is None else self.conditions
+    def names(self, task: "Task") -> tuple[str, ...]:
+        """Return the conditions of a task besides "iid". By default they are all of its family's, and those
+        that belong to an option that the task sets."""
+        if self.conditions is not None:
+            return self.conditions
+        more = (c.name for c in task.family.more_conditions if c.of_option in task.named_options)
+        return (*task.family.condition_names, *more)
+
+    def tokens_of(self, task: "Task") -> int:
+        """Return the tokens for the activation matrix of a task.
+
+        If rules are unequally frequent, there are more: the rarest rule has as many as if all were equal.
+        """
+        probs = task.family.rule_probs(task)
+        return self.tokens if probs is None else math.ceil(self.tokens / (min(probs) * len(probs)))
 
     def smaller(self, factor: float, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
         """Return an evaluation for use during training.

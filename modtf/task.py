@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modtf.checks import check_choice, check_integer
+from modtf.condition import Condition
 from modtf.families import FAMILIES, Family
 from modtf.observed import Place
 from modtf.settings import SETTINGS
@@ -112,6 +113,16 @@ class Task:
         """Return whether an example is a sequence of tokens or a single token."""
         return self.family.is_sequence
 
+    def condition(self, name: str) -> Condition:
+        """Return the condition of a name. Raise `ValueError` if the task cannot be tested under it."""
+        found = self.family.condition(name)
+        if found.of_option is not None and found.of_option not in self.named_options:
+            raise ValueError(
+                f"condition={name!r} has a meaning only if {found.of_option} is set, and {self.name} has its "
+                f"default. Set {found.of_option}, or leave the condition out."
+            )
+        return found
+
     @property
     def token_width(self) -> int:
         """F, the numbers per token in `inputs`."""
@@ -184,7 +195,9 @@ class Task:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict; `Task(**task.to_dict())` is the task again."""
-        return {**{name: getattr(self, name) for name in FIELDS}, **dict(self.options)}
+        later = {option.name: option.default for option in self.family.options if option.later}
+        options = {name: value for name, value in self.options if later.get(name, ...) != value}
+        return {**{name: getattr(self, name) for name in FIELDS}, **options}
 
     def identity(self) -> dict[str, Any]:
         """Return the scientific definition of the task, which enters every random number.

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from modtf.datasets import philox
-from modtf.datasets.random import choose_rule, standard_normal
+from modtf.datasets.families import variations
+from modtf.datasets.random import standard_normal
 from modtf.families import Family
 from modtf.registry import resolve
 from modtf.settings import SETTINGS
@@ -127,7 +128,13 @@ class RuleData(ABC):
         return self.ops.reshape(normal, [-1, *self.task.example_shapes(num_tokens)["inputs"]])
 
     def examples(
-        self, index: Any, uniforms: Uniforms, parameters: Parameters, *, scale: Any = None
+        self,
+        index: Any,
+        uniforms: Uniforms,
+        parameters: Parameters,
+        *,
+        scale: Any = None,
+        zipf: float | None = None,
     ) -> tuple[Any, Any, Any]:
         """Make G examples of one task.
 
@@ -138,13 +145,14 @@ class RuleData(ABC):
             parameters: those of one task, and the `bank`, as tensors.
             scale: factor on the inputs; None for 1. A method that overrides this one may have other arguments
                 in its place: the keyword arguments are the `options` of conditions. Arrays come as tensors.
+            zipf: in place of the task's option, see `modtf.families.varied`.
 
         Returns:
             Inputs, rules (integers from 0) and targets, with the shapes of `Task.example_shapes`.
         """
         ops, num_tokens = self.ops, uniforms.rule.shape[1]
         shapes, kind = self.task.example_shapes(num_tokens), type(self).__name__
-        rule, inputs = self.rules(uniforms), self.inputs(uniforms.inputs, num_tokens)
+        rule, inputs = self.rules(uniforms, zipf), self.inputs(uniforms.inputs, num_tokens)
         check_shape(f"{kind}.inputs", inputs, [rule.shape[0], *shapes["inputs"]])
         if scale is not None:
             inputs = inputs * ops.cast(scale, inputs.dtype)
@@ -153,9 +161,9 @@ class RuleData(ABC):
         check_shape(f"{kind}.outputs", outputs, [rule.shape[0], *shapes["target"]])
         return inputs, rule, SETTINGS[self.task.setting].target(outputs)
 
-    def rules(self, uniforms: Uniforms) -> Any:
-        """Return rules int32 [G, (N,)], independent of everything else, with the stream's probabilities."""
-        rule = choose_rule(self.ops, uniforms.rule, self.num_rules, uniforms.limits)
+    def rules(self, uniforms: Uniforms, zipf: float | None = None) -> Any:
+        """Return rules int32 [G, (N,)], with the stream's probabilities or those of the task."""
+        rule = variations.rules(self, uniforms, zipf)
         return rule if self.task.is_sequence else rule[:, 0]
 
     def num_examples(self, split: str) -> int | None:

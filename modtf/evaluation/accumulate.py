@@ -35,7 +35,8 @@ class Outputs(keras.Model):
 
 class Accumulator:
     """Feeds batches through a model into metrics by name, compiled once per form of batches. Each metric
-    receives its outputs, `parts`, and what its attribute `reads` names: "target", "rule" or "activation"."""
+    receives its outputs, `parts`, and what its attribute `reads` names: "target", "rule", "activation" or
+    several of them."""
 
     def __init__(
         self,
@@ -71,8 +72,9 @@ class Accumulator:
             features, given = element if make is None else make(element)
             known = {"rule": features["rule"], **given}
             for name, found in outputs(features, training=False).items():
-                metric = self.metrics[name]
-                metric.update_state(known[getattr(metric, "reads", "target")], *found)
+                reads = getattr(self.metrics[name], "reads", "target")
+                read = known[reads] if isinstance(reads, str) else tuple(known[one] for one in reads)
+                self.metrics[name].update_state(read, *found)
 
         if keras.backend.backend() != "tensorflow":
 
@@ -99,7 +101,10 @@ def _state(metric: keras.metrics.Metric) -> dict[str, np.ndarray]:
 
 
 class PerformanceSums(keras.metrics.Metric):
-    """Sums of loss and, if the setting defines one, error per member."""
+    """Sums of loss and, if the setting defines one, error per member; also by rule if rules are unequally
+    frequent."""
+
+    reads: ClassVar[tuple[str, ...]] = ("target", "rule")
 
     def __init__(self, population: Population):
         super().__init__(name="performance")
@@ -109,14 +114,35 @@ class PerformanceSums(keras.metrics.Metric):
         members = [len(population)]
         self.sums = {name: self.add_variable(members, "zeros", name=name) for name in self.measures}
         self.batches = self.add_variable([], "zeros", name="batches")
+        self.num_rules = population.task.num_rules
+        if population.family.rule_probs(population.task) is not None:
+            by_rule, zeros = [*members, self.num_rules], "zeros"
+            self.by_rule = {
+                name: self.add_variable(by_rule, zeros, name=f"{name}_by_rule") for name in self.sums
+            }
+            self.tokens = self.add_variable(by_rule, zeros, name="tokens_by_rule")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, target_and_rule, y_pred, sample_weight=None):
+        y_true, rule = target_and_rule
         y_pred = ops.cast(y_pred, self.batches.dtype)  # a user's model may compute in half precision
         for name, total in self.sums.items():
             values = self.measures[name](y_true, y_pred)
             others = [axis for axis in range(len(values.shape)) if not (self.has_axis and axis == 1)]
             total.assign_add(ops.reshape(ops.mean(values, axis=others), [-1]))
+            if hasattr(self, "tokens"):
+                self.by_rule[name].assign_add(self._sum_by_rule(values, rule))
+        if hasattr(self, "tokens"):
+            self.tokens.assign_add(self._sum_by_rule(ops.ones_like(rule), rule))
         self.batches.assign_add(1.0)
+
+    def _sum_by_rule(self, values, rule):
+        """Return the sums of values [B, (P,) (N,) ...] over the tokens of each rule, [P, R]."""
+        while len(values.shape) > len(rule.shape):
+            values = ops.mean(values, axis=-1)
+        one_hot = ops.one_hot(rule, self.num_rules, dtype=self.tokens.dtype)
+        sums = ops.cast(values, self.tokens.dtype)[..., None] * one_hot
+        others = [axis for axis in range(len(rule.shape)) if not (self.has_axis and axis == 1)]
+        return ops.reshape(ops.sum(sums, axis=others), [-1, self.num_rules])
 
 
 class ActivationSums(keras.metrics.Metric):

@@ -13,7 +13,7 @@ from modtf.condition import IID
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
 from modtf.evaluation.outputs import failures_explained, find_outputs
-from modtf.evaluation.scores import Rows, Scores, measure_members, rates
+from modtf.evaluation.scores import Rows, Scores, by_frequency, measure_members, performance_rows, rates
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
 from modtf.observed import Probe, at_place
@@ -103,6 +103,7 @@ class Evaluator:
             or (router is not None and router.depends_only_on_rule)
         )
         self.draws = 1 if self.exact_usage else evaluation.draws
+        self.rule_probs = family.rule_probs(task)
         self.probes = [probe for probe in family.probes(task) if probe.output in found]
         performance = {"target": PerformanceSums(self.population)}
         probed = {_key(probe): resolve(probe.accumulator)(task, found[probe.output]) for probe in self.probes}
@@ -143,8 +144,8 @@ class Evaluator:
 
     def _set_data(self, evaluation: Evaluation, split: str) -> None:
         check_choice("split", split, SPLITS)
-        family = self.population.family
-        self.conditions = [family.condition(name) for name in dict.fromkeys([IID, *evaluation.names(family)])]
+        task = self.population.task
+        self.conditions = [task.condition(name) for name in dict.fromkeys([IID, *evaluation.names(task)])]
         self.evaluation, self.split = evaluation, split
 
     @property
@@ -180,10 +181,9 @@ class Evaluator:
             states |= {condition.name: state for state, condition in zip(read, conditions, strict=True)}
         rows: Rows = {}
         for condition in self.conditions:
-            sums = dict(states[condition.name]["target"])
-            batches = float(sums.pop("batches"))
-            for measure, total in sums.items():
-                rows[measure, condition.name, ""] = (100.0 if measure == "error" else 1.0) * total / batches
+            rows |= performance_rows(states[condition.name]["target"], condition.name)
+        if self.rule_probs is not None:
+            rows |= by_frequency(states[IID]["target"], self.rule_probs)
         for group in self.population.family.groups:
             names = [c.name for c in self.population.family.conditions if c.group == group]
             if set(names) <= set(states):
@@ -203,11 +203,13 @@ class Evaluator:
             matrices = {place: np.ones(shape) for place in self.num_modules}
         else:
             iid = [self.population.family.condition(IID)]
-            (state,) = self._read(self._of_activation, "activation", self._steps(self.evaluation.tokens), iid)
+            steps = self._steps(self.evaluation.tokens_of(self.population.task))
+            (state,) = self._read(self._of_activation, "activation", steps, iid)
             matrices = {p: rates(s["by_rule"], s["rules_of_draw"].sum(axis=1)) for p, s in state.items()}
         for place, matrix in matrices.items():
             sampled = self._usage() if place == "" and not self.exact_usage else {}
-            rows |= {(m, IID, place): values for m, values in measure_members(matrix, **sampled).items()}
+            found = measure_members(matrix, rule_probs=None if place else self.rule_probs, **sampled)
+            rows |= {(m, IID, place): values for m, values in found.items()}
             if place in self.penalties:
                 penalty = state[place]["penalty"] / float(state[place]["batches"])
                 rows[self.penalties[place], IID, place] = penalty

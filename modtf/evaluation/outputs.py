@@ -50,8 +50,8 @@ def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
 def check_conditions(model: keras.Model, population: Population, evaluation: Evaluation) -> None:
     """Raise `ValueError` if a user's model lacks a required output under a condition of evaluation, such as
     sequences of another length."""
-    family = population.family
-    for condition, *_ in alike([family.condition(name) for name in evaluation.names(family)]):
+    task = population.task
+    for condition, *_ in alike([task.condition(name) for name in evaluation.names(task)]):
         try:
             _check_outputs(model, population, **condition.stream_options())
         except Exception as error:

@@ -7,8 +7,10 @@ import numpy as np
 
 from modtf import metrics
 from modtf.condition import IID
+from modtf.families.varied import rare_rules
 from modtf.observed import at_place
 
+MEASURES_OF_PERFORMANCE = ("loss", "error")
 Rows = dict[tuple[str, str, str], np.ndarray]  # (measure, condition, place): values [P]
 
 
@@ -72,7 +74,11 @@ def rates(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def measure_members(
-    activation: np.ndarray, *, groups: Iterable[str] | None = None, **sampled: np.ndarray
+    activation: np.ndarray,
+    *,
+    groups: Iterable[str] | None = None,
+    rule_probs: Sequence[float] | None = None,
+    **sampled: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Return `metrics.measure_population`, with NaN for diverged members."""
     matrices = {"A": activation, **sampled}
@@ -81,5 +87,28 @@ def measure_members(
         name: np.where(finite[:, None, None], matrix, 1 / matrix.shape[-1])
         for name, matrix in matrices.items()
     }
-    found = metrics.measure_population(**even, groups=groups)
+    found = metrics.measure_population(**even, rule_probs=rule_probs, groups=groups)
     return {name: np.where(finite, values, np.nan) for name, values in found.items()}
+
+
+def performance_rows(sums: Mapping[str, np.ndarray], condition: str) -> Rows:
+    """Return loss and error under a condition, from the variables of `PerformanceSums`."""
+    measures = [name for name in MEASURES_OF_PERFORMANCE if name in sums]
+    return {(m, condition, ""): _in_unit(m, sums[m] / float(sums["batches"])) for m in measures}
+
+
+def by_frequency(sums: Mapping[str, np.ndarray], rule_probs: Sequence[float]) -> Rows:
+    """Return loss and error of tokens with frequent and with rare rules, as the conditions "frequent" and
+    "rare". A rule is rare if its frequency is below an equal share, 1/R."""
+    rare, rows = np.array(rare_rules(rule_probs)), Rows()
+    for name, chosen in (("frequent", ~rare), ("rare", rare)):
+        tokens = sums["tokens_by_rule"][:, chosen].sum(axis=1)
+        for measure in (m for m in MEASURES_OF_PERFORMANCE if m in sums):
+            total = sums[f"{measure}_by_rule"][:, chosen].sum(axis=1)
+            with np.errstate(invalid="ignore"):  # no token of a group: NaN
+                rows[measure, name, ""] = _in_unit(measure, total / tokens)
+    return rows
+
+
+def _in_unit(measure: str, values: np.ndarray) -> np.ndarray:
+    return values * (100.0 if measure == "error" else 1.0)

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from modtf.families import Family, Option, published_conditions, register_family
+from modtf.families import Option, published_conditions, register_family
 from modtf.families.presets import published_preset, quick_preset
+from modtf.families.varied import VariedFamily
 from modtf.protocol import Preset
 
 if TYPE_CHECKING:
@@ -13,16 +14,17 @@ KEY_WIDTH = {"v1": 1, "v2": 2}  # scalar keys; unit vectors in the plane
 
 
 @register_family("mha")
-class MHA(Family):
+class MHA(VariedFamily):
     title = "MHA"
     data = "modtf.datasets.families.mha:Lookup"
     architecture = "mha"
     options = (
         Option("search", "v1", "how tokens search: v1 by scalar keys, v2 by unit vectors in the plane",
                choices=tuple(KEY_WIDTH), always_named=True),
+        *VariedFamily.options,
     )  # fmt: skip
     min_tokens = 2  # a token searches another one
-    conditions = published_conditions(Family.training_length, (3, 5, 10, 20, 30))
+    conditions = published_conditions(VariedFamily.training_length, (3, 5, 10, 20, 30))
     headline = "len30_scale2"
 
     def token_width(self, task: "Task") -> int:

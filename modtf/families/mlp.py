@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from modtf.families import Family, published_conditions, register_family
+from modtf.families import published_conditions, register_family
 from modtf.families.presets import published_preset, quick_preset
+from modtf.families.varied import VariedFamily
 from modtf.protocol import Preset
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @register_family("mlp")
-class MLP(Family):
+class MLP(VariedFamily):
     title = "MLP"
     data = "modtf.datasets.families.mlp:Affine"
     architecture = "mlp"

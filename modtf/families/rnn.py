@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from modtf.families import Family, Option, published_conditions, register_family
+from modtf.families import Option, published_conditions, register_family
 from modtf.families.presets import published_preset, quick_preset
+from modtf.families.varied import VariedFamily
 from modtf.protocol import Preset
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ CLIPNORM = 1.0
 
 
 @register_family("rnn")
-class RNN(Family):
+class RNN(VariedFamily):
     title = "RNN"
     data = "modtf.datasets.families.rnn:LinearDynamics"
     architecture = "rnn"
@@ -25,8 +26,9 @@ class RNN(Family):
             "what is predicted: output, y_n; state, the whole hidden state s_n (regression alone)",
             choices=("output", "state"),
         ),
+        *VariedFamily.options,
     )
-    conditions = published_conditions(Family.training_length, (3, 5, 10, 20, 30))
+    conditions = published_conditions(VariedFamily.training_length, (3, 5, 10, 20, 30))
     headline = "len30_scale2"
 
     def token_width(self, task: "Task") -> int:
@@ -36,6 +38,7 @@ class RNN(Family):
         return WIDTH if task.target == "state" else None
 
     def check(self, task: "Task") -> None:
+        super().check(task)
         if task.target == "state" and task.setting != "regression":
             raise ValueError(
                 f"target='state' has a meaning in regression alone, received setting={task.setting!r}. "

@@ -125,6 +125,7 @@ class Activations:
     place: str = ""  # "" for a model with a single routed layer
     rule_names: tuple[str, ...] | None = None  # names of the rows for readers
     tail: NDArray[np.float64] | None = None  # [E, P, R, M]; None if the history ends with them
+    rule_probs: tuple[float, ...] | None = None  # the rules' frequencies [R]; None if all are equal
 
     def index(self, data_seed: int, seed: int) -> int | None:
         """Return the position of a member; None if the cell does not have it."""
@@ -148,7 +149,8 @@ class Activations:
     ) -> dict[str, NDArray[np.float64]]:
         """Return measure -> values `[P]` of some groups: the mean over a checkpoint's evaluations."""
         matrices = self.evaluations(checkpoint)
-        found = measure_members(matrices.reshape(-1, *matrices.shape[2:]), groups=groups)
+        every = matrices.reshape(-1, *matrices.shape[2:])
+        found = measure_members(every, groups=groups, rule_probs=self.rule_probs)
         return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in found.items()}
 
     def at(self, checkpoint: str) -> NDArray[np.float64]:
@@ -178,7 +180,10 @@ def load_activations(directory: Source, place: str = "", **where: Any) -> list[A
             known = cell.definition.task.places.get(place)
             arrays = {} if known is None else read_matrices(cell.path, cell.definition, known)
             if known and arrays:
-                wanted.append(Activations(cell.cell, **arrays, place=place, rule_names=known.rule_names))
+                task = cell.definition.task
+                more = {"rule_names": known.rule_names, "place": place}
+                more["rule_probs"] = None if place else task.family.rule_probs(task)
+                wanted.append(Activations(cell.cell, **arrays, **more))
     return wanted
 
 
@@ -216,7 +221,7 @@ def _described(
 def _in_order(name: str, values: pd.Categorical) -> pd.Categorical:
     """Return the categories in the order of tables and figures; unknown ones follow, sorted."""
     settings = (setting for family in FAMILIES.values() for setting in family.settings)
-    conditions = (c for family in FAMILIES.values() for c in (*family.condition_names, *family.groups))
+    conditions = (c for family in FAMILIES.values() for c in family.all_names)
     orders: dict[str, Iterable[str]] = {
         "arch": FAMILIES,
         "setting": settings,

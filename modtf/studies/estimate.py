@@ -174,6 +174,6 @@ def _to_measure(cells: Sequence[Cell], parameters: Callable[[Cell], int]) -> Cel
 def _tokens_read(cell: Cell, sizes: Evaluation) -> int:
     family = cell.task.family
     usual = family.num_tokens(cell.task)
-    lengths = [family.condition(name).seq_len or usual for name in sizes.names(family)]
+    lengths = [family.condition(name).seq_len or usual for name in sizes.names(cell.task)]
     adaptation = sizes.draws * sizes.tokens_per_draw if family.is_sequence else 0  # else from A
-    return sizes.batches * sizes.batch_size * sum(lengths) + sizes.tokens + adaptation
+    return sizes.batches * sizes.batch_size * sum(lengths) + sizes.tokens_of(cell.task) + adaptation

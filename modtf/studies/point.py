@@ -131,7 +131,7 @@ def _protocol(task: Task, given: Any, changes: Mapping[str, Mapping[str, Any]]) 
             check_choice(f"{part} field", name, known)
     parts = {part: replace(getattr(given, part), **changes[part]) for part in PARTS}
     for name in changes["evaluation"].get("conditions") or ():
-        task.family.condition(name)
+        task.condition(name)
     return Protocol(**parts)
 
 

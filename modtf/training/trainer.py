@@ -179,7 +179,7 @@ class TrainerContext:
             condition, place: names that the family defines.
         """
         check_name("a measure", measure)
-        condition = self.population.family.condition(condition).name
+        condition = self.task.condition(condition).name
         self.rows[measure, condition, place] = np.broadcast_to(np.asarray(value, float), len(self.population))
 
 

@@ -168,7 +168,7 @@ UNKNOWN = {
     "temperature=2": rf"expected NAMESPACE.NAME=VALUE with a namespace of {', '.join(ALL)}",
     "routers.temperature=2": "expected NAMESPACE.NAME=VALUE",
     "router.=2": "expected NAMESPACE.NAME=VALUE",
-    "task.num_rules=4": r"task\.num_rules is not known. The options of the families: search, target",
+    "task.num_rules=4": r"task\.num_rules is not known. The options of the families: zipf, search, target",
     "task.search=v2": "search='v2' has no meaning for arch='mlp', whose options are: none",
     "router.heat=2": r"router\.heat is not known. The options of monolithic and modular and .*: modules",
     "model.cell=lstm": r"--set model\.cell is not known. The options of the architecture 'mlp': none",

@@ -1,6 +1,7 @@
 """Matrices small enough to work out by hand, one table for all measures."""
 
 import math
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -87,3 +88,22 @@ def test_unequal_rules():
 
 def test_alignment_weights_rules_by_their_probability():
     assert measure_all([[1, 0], [1, 0]], rule_probs=[0.9, 0.1])["alignment"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("probs", [[0.25] * 4, [0.4, 0.3, 0.2, 0.1], [0.48, 0.24, 0.16, 0.12]])
+def test_perfect_and_random_routing_of_unequal_rules(probs):
+    """Perfect routing loads modules as rules occur; random routing has the same values whatever p(r)."""
+    perfect = measure_all(np.eye(4)[[2, 0, 3, 1]], rule_probs=probs)
+    shortfall = sum(max(0, 1 / 4 - p) for p in probs) * 4 / 3
+    expected = {"collapse_avg": shortfall, "collapse_worst": 1 - 4 * min(probs)}
+    expected |= dict.fromkeys(("alignment", "inverse_mutual_information", "adaptation"), 0)
+    assert perfect == pytest.approx(expected, abs=1e-12)
+    random = measure_all(UNIFORM, rule_probs=probs)
+    expected = {**measure_all(UNIFORM), "adaptation": random["adaptation"]}
+    assert random == pytest.approx(expected, abs=1e-12)
+    order, A = np.arange(4), HALF[[1, 1, 2, 3]]
+    best = min(
+        sum(p * (1 - row[m]) for p, row, m in zip(probs, A, match, strict=True))
+        for match in permutations(order)
+    )
+    assert measure_all(A, rule_probs=probs)["alignment"] == pytest.approx(best)
