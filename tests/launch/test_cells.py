@@ -169,7 +169,7 @@ UNKNOWN = {
     "routers.temperature=2": "expected NAMESPACE.NAME=VALUE",
     "router.=2": "expected NAMESPACE.NAME=VALUE",
     "task.num_rules=4": r"task\.num_rules is not known. The options of the families: zipf, search, target",
-    "task.search=v2": "search='v2' has no meaning for arch='mlp', whose options are: none",
+    "task.search=v2": "search='v2' has no meaning for arch='mlp', whose options are: zipf",
     "router.heat=2": r"router\.heat is not known. The options of monolithic and modular and .*: modules",
     "model.cell=lstm": r"--set model\.cell is not known. The options of the architecture 'mlp': none",
     "training.speed=2": r"--set training\.speed is not known. The options of training: steps, learning",
