@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from modtf.condition import Condition
 from modtf.family import Family
@@ -37,7 +37,7 @@ def rare_rules(rule_probs: Sequence[float]) -> list[bool]:
 class VariedFamily(Family):
     """A rule-based family with these options."""
 
-    options = (
+    options: ClassVar[tuple[Option, ...]] = (
         Option("zipf", 0.0, "exponent of Zipf's law, p(r) ~ 1/(r+1)^zipf, of rules' frequencies; 0: equal",
                high=4.0, later=True, keyed=False),
     )  # fmt: skip

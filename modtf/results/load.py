@@ -1,7 +1,7 @@
 """Reads the tables of many cells into one pandas DataFrame, and their activation matrices."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -181,9 +181,9 @@ def load_activations(directory: Source, place: str = "", **where: Any) -> list[A
             arrays = {} if known is None else read_matrices(cell.path, cell.definition, known)
             if known and arrays:
                 task = cell.definition.task
-                more = {"rule_names": known.rule_names, "place": place}
-                more["rule_probs"] = None if place else task.family.rule_probs(task)
-                wanted.append(Activations(cell.cell, **arrays, **more))
+                probs = None if place else task.family.rule_probs(task)
+                found = Activations(cell.cell, **arrays, place=place, rule_names=known.rule_names)
+                wanted.append(replace(found, rule_probs=probs))
     return wanted
 
 
