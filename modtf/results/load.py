@@ -1,7 +1,7 @@
 """Reads the tables of many cells into one pandas DataFrame, and their activation matrices."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -182,8 +182,10 @@ def load_activations(directory: Source, place: str = "", **where: Any) -> list[A
             if known and arrays:
                 task = cell.definition.task
                 probs = None if place else task.family.rule_probs(task)
-                found = Activations(cell.cell, **arrays, place=place, rule_names=known.rule_names)
-                wanted.append(replace(found, rule_probs=probs))
+                names = known.rule_names
+                wanted.append(
+                    Activations(cell.cell, **arrays, place=place, rule_names=names, rule_probs=probs)
+                )
     return wanted
 
 
