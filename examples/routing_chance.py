@@ -1,0 +1,205 @@
+"""Routers that know nothing of the text, and what they score on published measures of specialisation.
+
+`routing_claims.py` sets these scores beside the published numbers. Every function simulates one router and
+returns its score. An even router chooses all experts equally often. A router with loads prefers some
+experts, whatever the token is: `spread` is the standard deviation of these preferences in log-odds. Neither
+knows the token, its neighbours or its label.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Array, Ints = NDArray[np.float64], NDArray[np.int64]
+Random = np.random.Generator
+
+
+def choose(random: Random, tokens: int, experts: int, k: int, preferred: Array | float = 0.0) -> Ints:
+    """Return the k experts `[tokens, k]` that the router chooses, best first."""
+    return np.argsort(-(preferred + random.gumbel(size=(tokens, experts))), axis=1)[:, :k]
+
+
+def most_used(random: Random, counts: Array | Ints, size: int) -> set[int]:
+    """Return the `size` experts with the largest counts; ties are broken at random."""
+    return set(np.argsort(-(counts + 0.5 * random.random(len(counts))))[:size].tolist())
+
+
+def jaccard(sets: list[set[int]]) -> float:
+    """Return the mean Jaccard similarity of all pairs of sets."""
+    return float(np.mean([len(a & b) / len(a | b) for i, a in enumerate(sets) for b in sets[:i]]))
+
+
+def beta_loads(random: Random, mean: float, deviation: float, size: int) -> Array:
+    """Return the share of tokens that activate an expert, for `size` experts."""
+    total = mean * (1 - mean) / deviation**2 - 1
+    return random.beta(mean * total, (1 - mean) * total, size=size)
+
+
+def repeats(
+    random: Random, experts: int, k: int, first: int, spread: float = 0.0, tokens: int = 20_000
+) -> float:
+    """Return the share of tokens that share one of their `first` choices with the next token."""
+    chosen = choose(random, tokens, experts, k, spread * random.normal(size=experts))[:, :first]
+    return float((chosen[1:, :, np.newaxis] == chosen[:-1, np.newaxis]).any(axis=(1, 2)).mean())
+
+
+def kept(random: Random, experts: int, k: int, spread: float = 0.0, tokens: int = 2_000) -> float:
+    """Return the share of a token's experts that another token also has, which any guess by loads finds."""
+    preferred = spread * random.normal(size=experts)
+    one, two = (choose(random, tokens, experts, k, preferred) for _ in range(2))
+    return float((one[:, :, np.newaxis] == two[:, np.newaxis]).any(axis=2).mean())
+
+
+def segment_f1(random: Random, mean: float, deviation: float, length: int = 16) -> float:
+    """Return segment routing best performance (SRP) for loads with this mean and standard deviation.
+
+    The best segment router predicts an expert for the whole segment if at least `a` of the segment's tokens
+    activate it. SRP is the F1 score at the best `a`.
+    """
+    active = random.binomial(length, beta_loads(random, mean, deviation, size=50_000))
+    segments = np.bincount(active, minlength=length + 1)
+    hits = np.cumsum((segments * np.arange(length + 1))[::-1])[::-1]
+    predicted = length * np.cumsum(segments[::-1])[::-1]
+    return float((2 * hits / (predicted + hits[0])).max())
+
+
+def committee(
+    random: Random, experts: int, size: int, gini: float, domains: int, prompts: int, layers: int
+) -> float:
+    """Return the similarity of the most used experts of several domains, as the mean over layers.
+
+    Every prompt counts for one expert. `gini` is the inequality of the loads: 0 for an even router.
+    """
+    found = []
+    for _ in range(layers):
+        loads = np.exp(np.sqrt(2) * stats.norm.ppf((1 + gini) / 2) * random.normal(size=experts))
+        counts = random.multinomial(prompts, loads / loads.sum(), size=domains)
+        found.append(jaccard([most_used(random, count, size) for count in counts]))
+    return float(np.mean(found))
+
+
+def largest(random: Random, experts: int, size: int, prompts: int) -> float:
+    """Return the share of prompts that the `size` most used experts of an even router take."""
+    counts = random.multinomial(prompts, np.full(experts, 1 / experts))
+    return float(np.sort(counts)[-size:].sum() / prompts)
+
+
+def slots(random: Random, deviation: float, size: int, domains: int, tokens: int) -> float:
+    """Return the similarity of the most used of 16 x 64 experts of several domains, top-8."""
+    loads = beta_loads(random, 8 / 64, deviation, size=16 * 64)
+    return jaccard([most_used(random, random.binomial(tokens, loads), size) for _ in range(domains)])
+
+
+def accuracy(random: Random, experts: int, k: int) -> float:
+    """Return the accuracy, over all experts, of predicting that no expert is active."""
+    del random
+    return 1 - k / experts
+
+
+def cached(random: Random, experts: int, k: int, size: int, tokens: int = 1_000) -> float:
+    """Return the hit rate of a cache of `size` experts that drops the least recently used."""
+    cache: list[int] = []
+    hits = 0
+    for row in choose(random, tokens, experts, k).tolist():
+        hits += len(set(row) & set(cache))
+        cache = (row + [expert for expert in cache if expert not in row])[:size]
+    return hits / (tokens * k)
+
+
+def guessed(random: Random, labels: int, samples: int) -> float:
+    """Return the accuracy of guessing balanced labels."""
+    truth = np.arange(samples) % labels
+    return float((random.integers(labels, size=samples) == truth).mean())
+
+
+def rate_change(random: Random, share: float, prompts: int) -> float:
+    """Return the difference of two rates over `prompts` prompts whose true rates are equal."""
+    one, two = random.binomial(prompts, share, size=2)
+    return float(one - two) / prompts
+
+
+def rarely_used(random: Random, experts: int, k: int, tokens: int, below: float, layers: int) -> float:
+    """Return the share of experts that fewer than `below` of the tokens activate."""
+    return float((random.binomial(tokens, k / experts, size=layers * experts) < below * tokens).mean())
+
+
+def exclusive(random: Random, tokens: tuple[int, ...], domain: int, layers: int) -> float:
+    """Return the share of experts, of 256 in each layer, that only this domain uses, top-8."""
+    found = 0
+    for _ in range(layers):
+        used = [set(choose(random, number, 256, 8).ravel().tolist()) for number in tokens]
+        found += len(used[domain].difference(*(used[:domain] + used[domain + 1 :])))
+    return found / (layers * 256)
+
+
+def prefetched(random: Random, prompts: tuple[int, ...], any_of: bool, spread: float) -> float:
+    """Return how well the 4 experts that other prompts use most predict the experts of a prompt.
+
+    `any_of`: the share of prompts that use at least one of the four; otherwise the share of the four that
+    are used.
+    """
+    found = []
+    for _ in range(12):  # layers
+        loads = spread * random.normal(size=32)
+        guess = most_used(random, np.bincount(choose(random, 50, 32, 4, loads).ravel(), minlength=32), 4)
+        used = [set(choose(random, tokens, 32, 4, loads).ravel().tolist()) for tokens in prompts]
+        found += [bool(guess & experts) if any_of else len(guess & experts) / 4 for experts in used]
+    return float(np.mean(found))
+
+
+def aligned(random: Random, layers: int, tokens: int) -> float:
+    """Return the mean correlation of experts of neighbouring layers that are matched by correlation.
+
+    The best pairs are matched first, as long as their weights correlate above 0.3 over the tokens.
+    """
+    return float(np.mean([_matched(step) for step in _correlations(random, layers, tokens)]))
+
+
+def paths(random: Random, layers: int, tokens: int) -> float:
+    """Return the share of experts of layer 0 whose path of best matches covers 30% of the layers."""
+    steps = list(_correlations(random, layers, tokens))
+    long = 0
+    for place in range(32):
+        covered = 1
+        for step in steps:
+            value, place = step[place].max(), int(step[place].argmax())
+            if value < 0.3:
+                break
+            covered += 1
+        long += covered >= 0.3 * layers
+    return long / 32
+
+
+def _correlations(random: Random, layers: int, tokens: int) -> list[Array]:
+    weights = np.zeros((layers, tokens, 32))
+    for layer in weights:
+        mixed = random.dirichlet(np.ones(4), size=tokens)
+        np.put_along_axis(layer, choose(random, tokens, 32, 4), mixed, axis=1)
+    centred = weights - weights.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(centred, axis=1, keepdims=True)
+    unit = np.divide(centred, norms, out=np.zeros_like(centred), where=norms > 1e-10)
+    return [one.T @ two for one, two in pairwise(unit)]
+
+
+def _matched(similarity: Array) -> float:
+    left, found = similarity.copy(), []
+    while left.max() > 0.3:
+        row, column = np.unravel_index(left.argmax(), left.shape)
+        found.append(left[row, column])
+        left[row], left[:, column] = -1, -1
+    return float(np.mean(found)) if found else 0.0
+
+
+def overlap(random: Random, experts: int, spread: float, pairs: int, layers: int = 1) -> float:
+    """Return the overlap of the 3 most used experts of two prompts of 17 and 19 tokens, mean over pairs.
+
+    With several `layers` it is the smallest of their means.
+    """
+    means = []
+    for _ in range(layers):
+        loads = np.exp(spread * random.normal(size=(pairs, experts)))
+        counts = [[random.multinomial(tokens, row / row.sum()) for tokens in (17, 19)] for row in loads]
+        means.append(np.mean([jaccard([most_used(random, c, 3) for c in pair]) for pair in counts]))
+    return float(min(means))

@@ -1,0 +1,130 @@
+"""The claims of docs/routing_claims.md: simulated routers score what chance gives, and the page says so."""
+
+import re
+import sys
+from functools import partial
+from types import ModuleType
+
+import numpy as np
+import pytest
+from processes import ROOT
+from scipy import stats
+
+sys.path.insert(0, str(ROOT / "examples"))
+
+import routing_chance
+import routing_claims
+import routing_public
+
+PAGE = (ROOT / "docs" / "routing_claims.md").read_text("utf-8")
+
+
+def mean(draw: partial, draws: int = 40) -> float:
+    random = np.random.default_rng(0)
+    return float(np.mean([draw(random) for _ in range(draws)]))
+
+
+def best_f1(share: float, length: int) -> float:
+    """Return the best F1 score of an even router, from the binomial distribution."""
+    active = np.arange(length + 1)
+    segments = stats.binom.pmf(active, length, share)
+    total = length * share
+    return max(
+        2 * (segments * active)[least:].sum() / (length * segments[least:].sum() + total) for least in active
+    )
+
+
+@pytest.mark.parametrize(
+    ("draw", "expected"),
+    [
+        (partial(routing_chance.repeats, experts=8, k=2, first=1, tokens=3_000), 1 / 8),
+        (partial(routing_chance.repeats, experts=8, k=2, first=2, tokens=3_000), 1 - 15 / 28),
+        (partial(routing_chance.kept, experts=32, k=4), 4 / 32),
+        (partial(routing_chance.cached, experts=16, k=2, size=4, tokens=300), 4 / 16),
+        (partial(routing_chance.guessed, labels=4, samples=80), 1 / 4),
+        (partial(routing_chance.segment_f1, mean=1 / 8, deviation=1e-4), best_f1(1 / 8, 16)),
+        (partial(routing_chance.rarely_used, experts=8, k=1, tokens=20, below=0.01, layers=9), (7 / 8) ** 20),
+        (partial(routing_chance.prefetched, prompts=(5,), any_of=False, spread=0.0), 1 - (28 / 32) ** 5),
+        (partial(routing_chance.rate_change, share=0.24, prompts=100), 0.0),
+        (partial(routing_chance.largest, experts=8, size=8, prompts=50), 1.0),
+        (partial(routing_chance.committee, experts=8, size=8, gini=0.5, domains=3, prompts=9, layers=1), 1.0),
+        (partial(routing_chance.exclusive, tokens=(1, 1), domain=0, layers=50), 8 * (1 - 8 / 256) / 256),
+    ],
+    ids=lambda value: value.func.__name__ if isinstance(value, partial) else "",
+)  # fmt: skip
+def test_routers_score_what_chance_gives(draw: partial, expected: float) -> None:
+    assert mean(draw) == pytest.approx(expected, abs=0.02 if expected != 0.0 else 0.03)
+
+
+def test_five_tokens_align_any_experts() -> None:
+    assert mean(partial(routing_chance.aligned, layers=3, tokens=5), 5) > 0.9
+    assert mean(partial(routing_chance.aligned, layers=3, tokens=200), 5) < 0.5  # few are matched at all
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "missing", "expected"),
+    [
+        (0.9, 1, "", "survives"),
+        (0.5, 1, "", "partly survives"),
+        (0.35, 1, "", "does not survive"),
+        (0.1, -1, "", "survives"),
+        (0.35, 0, "", "survives"),
+        (0.5, 0, "", "does not survive"),
+        (0.9, 1, "the loads", "cannot be told"),
+    ],
+)
+def test_rule(value: float, sign: int, missing: str, expected: str) -> None:
+    claim = routing_claims.Claim("2401.04088", "a share", value, lambda random: 0.3, sign, missing)
+    assert routing_claims.verdict(claim, routing_claims.Chance(0.3, 0.2, 0.4)) == expected
+
+
+def rows_of(text: str) -> dict[str, str]:
+    return {row.split(" | ")[0][2:]: row for row in re.findall(r"^\| \w+ \| .*$", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["srp_qwen3", "srp_mixtral", "moe_beyond_accuracy", "signatures", "praxis_committee", "safety"],
+        pytest.param(list(routing_claims.CLAIMS), marks=pytest.mark.slow),
+    ],
+    ids=["cheap", "all"],
+)
+def test_page_has_the_numbers_of_the_script(names: list[str]) -> None:
+    written, printed = rows_of(PAGE), rows_of(routing_claims.markdown(routing_claims.table(names)))
+    assert {name: written.get(name) for name in names} == {name: printed[name] for name in names}
+    assert set(routing_claims.CLAIMS) <= set(written)
+
+
+def test_unknown_claims_are_refused(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, flags, message in (
+        (routing_claims, ["--claim=nothing"], "--claim=nothing: expected names among mixtral_first"),
+        (routing_public, [], "expected --jlens=FOLDER or --gemma=FOLDER"),
+    ):
+        refused(module, flags, message, capsys, monkeypatch)
+
+
+def refused(module: ModuleType, flags: list[str], message: str, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["script", *flags])
+    with pytest.raises(SystemExit):
+        module.main()
+    assert message in capsys.readouterr().err
+
+
+def test_public_measures_know_what_a_router_knows() -> None:
+    """Eight prompts of two domains: experts follow the domain, or the document, or nothing."""
+    random = np.random.default_rng(0)
+    labels, documents = np.arange(8) % 2, np.repeat(np.arange(8), 40)
+    by_domain = np.stack([8 * labels[documents] + offset for offset in range(8)], axis=1)[np.newaxis]
+    counts = np.stack([routing_public.one_hot(by_domain, 16)[:, documents == d].sum(1) for d in range(8)])
+    found = routing_public.domains(counts, labels)
+    assert found["accuracy of the nearest domain of a prompt"] == 1
+    assert found["overlap of the experts that domains use"] == 0
+    assert found["experts that one domain alone uses: second domain"] == 8
+    assert routing_public.locality(by_domain, documents)["segment routing best performance"] == 1
+    order = routing_public.shuffled(random, documents, within=True)
+    assert (documents[order] == documents).all()
+    blind = routing_chance.choose(random, len(documents), 256, 8)[np.newaxis]
+    near = routing_public.locality(blind, documents)
+    assert near["experts shared with the token before"] == pytest.approx(8 / 256, abs=0.02)
+    assert near["segment routing best performance"] == pytest.approx(best_f1(8 / 256, 16), abs=0.03)
