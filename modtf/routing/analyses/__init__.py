@@ -1,7 +1,7 @@
 """Analyses of routing in the field's terms, each with a chance level and an interval over documents."""
 
 from modtf.routing.analyses.choices import Choices as Choices
-from modtf.routing.analyses.choices import read_choices as read_choices
+from modtf.routing.analyses.reading import read_choices as read_choices
 from modtf.routing.analyses.registry import ANALYSES as ANALYSES
 from modtf.routing.analyses.registry import Analysed as Analysed
 from modtf.routing.analyses.registry import Analysis as Analysis

@@ -25,6 +25,7 @@ def rows_of(
     chance: Sequence[Values] = (),
     confidence: float = 0.95,
     band: Callable[[Array], Any] = mean_and_range,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> list[dict[str, Any]]:
     """Return a row of `Analysed.table` for each measure of a layer.
 
@@ -36,6 +37,7 @@ def rows_of(
         chance: the same for each router that knows nothing.
         confidence: of the interval.
         band: returns the mean and 95% interval of the values by chance.
+        bounds: the smallest and the largest possible value, at which intervals end.
     """
     keys = list(value)
     whole = np.array([value[key] for key in keys], float)
@@ -45,7 +47,7 @@ def rows_of(
     found = []
     for index, key in enumerate(keys):
         measure, item = key if isinstance(key, tuple) else (key, "")
-        low, high = whole[index] - half[index], whole[index] + half[index]
+        low, high = max(whole[index] - half[index], bounds[0]), min(whole[index] + half[index], bounds[1])
         chances = zip(("chance", "chance_low", "chance_high"), by_chance[:, index].tolist(), strict=True)
         row = {
             "layer": layer,

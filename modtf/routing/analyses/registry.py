@@ -108,12 +108,15 @@ ANALYSES: Registry[type[Analysis]] = Registry(
         name: f"modtf.routing.analyses.{name}"
         for name in (
             "load",
-            "saturation",
+            "domain_specialisation",
+            "vocabulary_specialisation",
+            "standing_committee",
             "coactivation",
             "repetition",
             "consistency",
             "cache",
             "dependence",
+            "saturation",
         )
     },
     _check,

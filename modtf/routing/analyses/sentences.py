@@ -16,9 +16,15 @@ def spread_of(table: pd.DataFrame, measure: str) -> str:
 
 
 def number_range(low: float, high: float) -> str:
-    """Return "0.02 to 0.37", or one number if both are the same in two digits."""
-    ends = [f"{one:.0f}" if abs(one) >= 100 else f"{one:z.2f}" for one in (low, high)]
+    """Return "0.02 to 0.37", or one number if both look the same."""
+    ends = [number(one) for one in (low, high)]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def number(value: float) -> str:
+    """Return a number with two or three digits."""
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2 if abs(value) >= 0.0995 else 3
+    return f"{value:z.{digits}f}" if value else "0"
 
 
 def layers_text(layers: list[int], names: Names) -> str:
@@ -53,3 +59,32 @@ def above_text(table: pd.DataFrame, measure: str, names: Names, what: str) -> st
     above = above_chance(table, measure)
     where = layers_text(above, names) if above else "no more layers than by chance"
     return f"In {where} {what}."
+
+
+def percent(value: float) -> str:
+    """Return "37%" or "0.4%"."""
+    return f"{value:.1%}" if abs(value) < 0.0995 else f"{value:.0%}"
+
+
+def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names) -> str:
+    """Return a sentence on the layers above chance, such as "Layers 12 to 28 <what>: ... up to 0.37, ...".
+
+    The band of chance is widened for the number of layers (Bonferroni, with normal tails).
+    """
+    from scipy.special import ndtri  # slow to import
+
+    part = table[(table["measure"] == measure) & (table["item"] == "")].astype({"value": float})
+    title = measure.replace("_", " ")
+    if part["chance_high"].isna().all():
+        return f"The {title} of layers is {spread_of(table, measure)}."
+    wider = ndtri(0.025 / len(part)) / ndtri(0.025)
+    above = part[part["value"] > part["chance"] + wider * (part["chance_high"] - part["chance"])]
+    if above.empty:
+        among = f" after a correction for {len(part)} layers" if len(part) > 1 else ""
+        return f"No layer is above chance{among}: {title} {spread_of(table, measure)}."
+    layers = above["layer"].astype(int).tolist()
+    words = layers_text(layers, names)
+    words = "All layers" if len(layers) == len(part) > 1 else words[0].upper() + words[1:]
+    verb = what if len(layers) > 1 else what.replace(" ", "s ", 1)
+    chance = number_range(part["chance_low"].min(), part["chance_high"].max())
+    return f"{words} {verb}: {title} up to {number(above['value'].max())}, chance {chance}."

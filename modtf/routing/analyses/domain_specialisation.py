@@ -1,0 +1,120 @@
+"""Domain specialisation: how differently the tokens of domains (labels) are routed."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from modtf.metrics.distributions import Array
+from modtf.routing.analyses.chance import permuted_label_counts, rows_of
+from modtf.routing.analyses.choices import Choices
+from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
+from modtf.routing.analyses.sentences import beyond_chance, percent, spread_of
+from modtf.routing.drawing import draw_measures
+
+LEAST = 10  # tokens of a domain, or it is left out
+DISTANCE, LARGEST, SPECIALISED = "domain_distance", "largest_share", "specialised_experts"
+
+
+@register_analysis("domain_specialisation")
+class DomainSpecialisation(Analysis):
+    """The share of a domain's tokens that choose each expert, beyond permuted domains.
+
+    OLMoE defines the domain specialisation of expert i and domain d as N_id / N_d: the number of tokens of
+    d for which i is among the k chosen experts, divided by the number of tokens of d. Three numbers sum up
+    these shares. `largest_share` is the largest of them. `domain_distance` is half the sum over experts of
+    |p(i | d) - p(i)|, averaged over domains, where p(i | d) = N_id / (k N_d): the share of a domain's choices
+    that would have to change for it to be routed like all tokens. `specialised_experts` counts the experts
+    with a domain whose share is beyond chance after a correction for the number of experts and domains. It
+    has no interval.
+
+    The chance level permutes domains over documents. Domains with fewer than 10 tokens are left out.
+    """
+
+    title = "Domain specialisation"
+    about = "Shows how much the routing of a token depends on the domain (label) of its text."
+    definition = (
+        "The share of a domain's tokens for which an expert is among the k chosen ones; `domain_distance` is "
+        "the share of a domain's choices that would have to change for it to be routed like all tokens."
+    )
+    source = "Muennighoff et al. (2024), 'OLMoE: Open Mixture-of-Experts Language Models', arXiv:2409.02060."
+    null = "Domains are permuted over documents (over runs, where a document has several domains)."
+    needs = ("labels",)
+    panels: ClassVar = ((DISTANCE,), (LARGEST,), (SPECIALISED,))
+
+    def analyse(self, data: Choices, options: Options) -> Analysed:
+        """Return the domain specialisation of every layer, and the distance of every domain."""
+        assert data.labels is not None
+        labels, cell = np.unique(data.labels, return_inverse=True)
+        num_groups, width = int(data.groups.max()) + 1, len(labels)
+        rows: list[dict[str, Any]] = []
+        for place in options.progress(range(len(data.layers))):
+            counts = data.counts(place, data.groups * width + cell, num_groups * width)
+            per_group = counts.reshape(num_groups, width, data.num_experts)
+            whole = per_group.sum(axis=0)
+            kept = whole.sum(axis=1) >= LEAST * (data.top_k or 1)
+            if kept.sum() < 2:
+                continue
+            drawn = permuted_label_counts(data, place, options.permutations, options.seed)[:, kept]
+            names = [data.label_name(label) for label in labels[kept].tolist()]
+            rest = np.maximum(whole - per_group, 0.0)[:, kept]
+            statistic = Statistic(drawn, data.top_k or 1, names)
+            rows += rows_of(
+                data.layers[place], statistic(whole[kept]), [statistic(one) for one in rest],
+                per_group.sum(axis=(1, 2)).tolist(), [statistic(one) for one in drawn], options.confidence,
+                bounds=(0, 1),
+            )  # fmt: skip
+        table = pd.DataFrame(rows)
+        if table.empty:
+            return nothing(self, data)
+        table.loc[table["measure"] == SPECIALISED, ["low", "high"]] = np.nan
+        layers = table[table["item"] == ""]
+        picture = draw_measures("domain_specialisation", self.title, layers, self.panels, data.names)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+
+
+class Statistic:
+    """The measures of one layer from its counts `[domains, E]`, given the counts under permuted domains."""
+
+    def __init__(self, drawn: Array, top_k: int, names: list[str]):
+        self.top_k, self.names = top_k, names
+        shares = drawn / np.maximum(drawn.sum(axis=2, keepdims=True), 1.0)
+        self.centre = self.limit = None
+        if len(drawn) > 1:
+            self.centre, spread = shares.mean(axis=0), shares.std(axis=0)
+            self.spread = np.where(spread > 0, spread, np.inf)
+            largest = ((shares - self.centre) / self.spread).max(axis=(1, 2))
+            self.limit = float(np.quantile(largest, 0.95, method="higher"))
+
+    def __call__(self, counts: Array) -> dict[Any, float]:
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+        everywhere = counts.sum(axis=0) / max(float(counts.sum()), 1.0)
+        distances = np.abs(shares - everywhere).sum(axis=1) / 2
+        found: dict[Any, float] = {
+            DISTANCE: float(distances.mean()), LARGEST: min(float(shares.max()) * self.top_k, 1.0)
+        }  # fmt: skip
+        if self.limit is not None:
+            beyond = (shares - self.centre) / self.spread > self.limit
+            found[SPECIALISED] = float(beyond.any(axis=0).sum())
+        return found | {(DISTANCE, name): float(d) for name, d in zip(self.names, distances, strict=True)}
+
+
+def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
+    """Return what the domains show, in sentences."""
+    found = [beyond_chance(table, DISTANCE, "route domains differently", data.names)]
+    domains = table[(table["measure"] == DISTANCE) & (table["item"] != "")]
+    best = domains.loc[domains["value"].idxmax()]
+    layer = data.names.layer(int(best["layer"]))
+    found.append(
+        f"The domain routed most differently is {best['item']} in layer {layer}: "
+        f"{percent(best['value'])} of its choices would have to change, chance {percent(best['chance'])}."
+    )
+    found.append(f"The largest share of a domain's tokens at one expert is {spread_of(table, LARGEST)}.")
+    return found
+
+
+def nothing(analysis: Analysis, data: Choices) -> Analysed:
+    """Return an empty result: too few tokens."""
+    columns = ["layer", "measure", "item", "value", "low", "high", "chance", "chance_low", "chance_high"]
+    text = f"{analysis.title}: fewer than two domains have at least {LEAST} tokens."
+    return Analysed(pd.DataFrame(columns=columns), (text,), (), data.notes)

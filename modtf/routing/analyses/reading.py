@@ -1,0 +1,191 @@
+"""Read the choices of tokens from a routing, for all analyses."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modtf.routing.analyses.choices import Choices
+from modtf.routing.labelling import Classes, frequent_tokens
+from modtf.routing.measuring.accumulator import SLICE
+from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.choices import Layer, layers_of
+from modtf.routing.measuring.experts import NONE, ChosenExperts
+from modtf.routing.measuring.summarise import Progress
+from modtf.routing.measuring.watch import Watch, left_out
+from modtf.routing.names import Names
+from modtf.routing.reading import Counted, Sent
+from modtf.routing.routing import CHUNK, Routing
+
+MOST_CHOICES = 2**26  # limit on the choices in memory: 128 MiB for fewer than 2^15 experts
+STRETCHES = 64  # stretches of tokens that stand for documents if a file has neither documents nor labels
+SHORT = 8  # runs of a label that are shorter on average do not stand for documents
+
+
+def read_choices(
+    routing: Routing,
+    *,
+    from_logits: bool = False,
+    top_k: int | None = None,
+    seed: int = 0,
+    against: Routing | None = None,
+    progress: Progress = iter,
+) -> Choices:
+    """Return the choices of a routing.
+
+    If there are more than 2^26 choices, whole documents are drawn at random until these would be exceeded.
+
+    Args:
+        routing: from `modtf.read_routing`.
+        from_logits, top_k: as for `modtf.measure_activations`.
+        seed: the seed of the drawn documents.
+        against: the same tokens as another checkpoint routed them.
+        progress: wraps the chunks of tokens while they are read.
+
+    Raises:
+        ValueError: if activations are invalid, or `against` has other tokens.
+    """
+    other = None
+    if against is not None:
+        if against.num_tokens != routing.num_tokens or not against.has_tokens or not routing.has_tokens:
+            raise ValueError(
+                f"against has {against.num_tokens} tokens and routing has {routing.num_tokens}; expected the "
+                "same tokens in the same order, and no counts."
+            )
+        other = read_choices(against, from_logits=from_logits, top_k=top_k, seed=seed)
+    if isinstance(routing.activations, Counted):
+        return _of_counts(routing, routing.activations, top_k)
+    documents, known, notes = _documents(routing)
+    order, drawn = _sampled(documents, _width(routing, top_k), seed)
+    if drawn:
+        notes.append(drawn)
+    experts, ranked, watches = _read(routing, order, from_logits, top_k, progress)
+    skipped = left_out(watches)
+    kept = [number for number in range(len(watches)) if number not in skipped]
+    factors = {name: values[order] for name, values in routing.factors.items()}
+    labels = None if _are_tokens(routing) or routing.labels is None else routing.labels[order]
+    return Choices(
+        layers=tuple(kept),
+        num_experts=_num_experts(routing),
+        top_k=experts.shape[2],
+        experts=experts[kept] if skipped else experts,
+        sums=None,
+        documents=np.unique(documents[order], return_inverse=True)[1],
+        has_documents=known,
+        labels=labels,
+        token_ids=factors.get("token"),
+        predicted_ids=None if routing.predicted is None else routing.predicted[order],
+        ranked=ranked,
+        names=routing.names if labels is not None else Names(None, routing.names.layers),
+        words=routing.words,
+        notes=tuple(notes),
+        against=other,
+    )
+
+
+def _of_counts(routing: Routing, counted: Counted, top_k: int | None) -> Choices:
+    sums = counted.counts
+    return Choices(
+        layers=tuple(range(sums.shape[1])),
+        num_experts=sums.shape[2],
+        top_k=top_k or counted.top_k,
+        experts=None,
+        sums=sums,
+        documents=np.arange(len(sums)),
+        has_documents=True,
+        labels=routing.labels,
+        names=routing.names,
+    )
+
+
+def _documents(routing: Routing) -> tuple[Ints, bool, list[str]]:
+    """Return the document of every token, numbered by first occurrence, whether it is known, and notes."""
+    ids, number = routing.documents, routing.num_tokens
+    notes: list[str] = []
+    if ids is not None:
+        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        return rank[inverse], True, notes
+    if routing.labels is not None and not _are_tokens(routing):
+        runs = np.cumsum(np.diff(routing.labels, prepend=routing.labels[0]) != 0)
+        if (runs[-1] + 1) * SHORT <= number:
+            notes.append("There are no documents. Runs of tokens of one label stand for them.")
+            return runs, False, notes
+    stretches = np.arange(number) * min(STRETCHES, number) // number
+    notes.append(
+        f"There are no documents. {stretches[-1] + 1} stretches of consecutive tokens stand for them."
+    )
+    return stretches, False, notes
+
+
+def _are_tokens(routing: Routing) -> bool:
+    """Return whether the labels are the token ids, which stand in where a file has no labels."""
+    if routing.labels is None or "token" not in routing.factors:
+        return False
+    return np.array_equal(
+        frequent_tokens(Classes(routing.factors["token"], None), None).numbers, routing.labels
+    )
+
+
+def _num_experts(routing: Routing) -> int:
+    shared = routing.activations.shared if isinstance(routing.activations, Sent) else ()
+    return routing.activations.shape[2] - len(set(shared))
+
+
+def _width(routing: Routing, top_k: int | None) -> int:
+    """Return the number of choices of a token in all layers."""
+    found = routing.activations
+    if isinstance(found, Sent):
+        return found.shape[0] * (found.experts.shape[2] - len(set(found.shared)))
+    return found.shape[0] * (top_k or 1)
+
+
+def _sampled(documents: Ints, width: int, seed: int) -> tuple[Ints, str]:
+    """Return the tokens of documents that fit, sorted by document, and a note if these are not all."""
+    order = np.argsort(documents, kind="stable")
+    if len(documents) * width <= MOST_CHOICES:
+        return order, ""
+    sizes = np.bincount(documents)
+    shuffled = np.random.default_rng(seed).permutation(len(sizes))
+    fits = max(int((sizes[shuffled].cumsum() * width <= MOST_CHOICES).sum()), 1)
+    kept = np.zeros(len(sizes), bool)
+    kept[shuffled[:fits]] = True
+    order = order[kept[documents[order]]]
+    return order, f"{len(order)} of {len(documents)} tokens are used, from {fits} documents drawn at random."
+
+
+def _read(
+    routing: Routing, order: Ints, from_logits: bool, top_k: int | None, progress: Progress
+) -> tuple[NDArray[Any], bool, list[Watch]]:
+    """Return the choices of the tokens in `order`, whether they are ranked, and observations of layers."""
+    num_layers, number = routing.activations.shape[0], _num_experts(routing)
+    width = _width(routing, top_k) // num_layers
+    experts = np.empty((num_layers, len(order), width), np.int16 if number < 2**15 else np.int32)
+    target = np.full(routing.num_tokens, -1)
+    target[order] = np.arange(len(order))
+    watches, ranked = [Watch(layer) for layer in range(num_layers)], False
+    for index, (chunk, *_) in enumerate(progress(routing.chunks())):
+        for place, layer in enumerate(layers_of(chunk, from_logits, top_k)):
+            ranked = not isinstance(layer, ChosenExperts) or layer.weights is not None
+            for start in range(0, len(layer), SLICE):
+                first = index * CHUNK + start
+                to = target[first : first + min(SLICE, len(layer) - start)]
+                some = np.flatnonzero(to >= 0) + start
+                if len(some):
+                    watches[place].add(layer, some, first)
+                    experts[place, to[to >= 0]] = ordered_choices(layer, some, first)[:, :width]
+    return experts, ranked, watches
+
+
+def ordered_choices(layer: Layer, some: Ints, first_token: int = 0) -> Ints:
+    """Return the experts of tokens `[N, k]`, the largest weight first; dropped choices are -1 and last."""
+    mass, hard = layer.read(some, first_token)
+    assert hard.modules is not None  # hard assignment always has them
+    sent = hard.weights > 0
+    experts = np.where(sent, hard.modules, NONE)
+    if experts.shape[1] == 1:
+        return experts
+    weights = mass.weights if mass.modules is not None else hard.weights
+    order = np.argsort(np.where(sent, -weights, 1.0), axis=1, kind="stable")
+    return np.take_along_axis(experts, order, axis=1)

@@ -1,0 +1,112 @@
+"""Standing committee: experts that take part in nearly everything, whatever the domain."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from modtf.metrics.distributions import Array
+from modtf.routing.analyses.chance import rows_of
+from modtf.routing.analyses.choices import Choices
+from modtf.routing.analyses.domain_specialisation import LEAST, nothing
+from modtf.routing.analyses.load import balanced_loads
+from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
+from modtf.routing.analyses.sentences import beyond_chance, spread_of
+from modtf.routing.drawing import draw_measures
+
+NEARLY_ALL = 0.9  # share of a domain's tokens
+ALWAYS, SHARE, OVERLAP = "always_on_experts", "committee_share", "committee_overlap"
+
+
+@register_analysis("standing_committee")
+class StandingCommittee(Analysis):
+    """The experts that serve every domain, and how much of the routing they take.
+
+    `always_on_experts` counts the experts that at least 90% of the tokens of every domain choose. The
+    committee of a layer are the k experts whose smallest share over domains is largest. `committee_share`
+    is the part of a domain's choices that they take, in the domain where it is smallest.
+    `committee_overlap` is how many of the k most frequent experts of one domain are those of another, as a
+    share of k, averaged over pairs of domains.
+
+    The chance level is a balanced router, under which each token chooses k different experts at random. A
+    router that ignores domains and loads experts unevenly has a committee: read this beside the load.
+    """
+
+    title = "Standing committee"
+    about = "Shows whether the same few experts serve every domain."
+    definition = (
+        "The k experts that every domain uses, and the least share of a domain's choices that they take; "
+        "an always-on expert is chosen by at least 90% of the tokens of every domain."
+    )
+    source = (
+        "The idea of a domain-invariant committee: 'The Illusion of Specialization: Unveiling the "
+        "Domain-Invariant Standing Committee in Mixture-of-Experts Models' (2026), arXiv:2601.03425. The "
+        "three numbers are defined here."
+    )
+    null = "Every token chooses k different experts at random, whatever its domain."
+    needs = ("labels",)
+    panels: ClassVar = ((SHARE,), (OVERLAP,), (ALWAYS,))
+
+    def analyse(self, data: Choices, options: Options) -> Analysed:
+        """Return the committee of every layer."""
+        assert data.labels is not None
+        labels, cell = np.unique(data.labels, return_inverse=True)
+        num_groups, width, top_k = int(data.groups.max()) + 1, len(labels), data.top_k or 1
+        rows: list[dict[str, Any]] = []
+        balanced: dict[tuple[int, ...], list[dict[str, float]]] = {}
+        for place in options.progress(range(len(data.layers))):
+            counts = data.counts(place, data.groups * width + cell, num_groups * width)
+            per_group = counts.reshape(num_groups, width, data.num_experts)
+            whole = per_group.sum(axis=0)
+            kept = whole.sum(axis=1) >= LEAST * top_k
+            if kept.sum() < 2:
+                continue
+            sizes = tuple(whole[kept].sum(axis=1).astype(int).tolist())
+            if sizes not in balanced:
+                generator = np.random.default_rng(options.seed)
+                drawn = [
+                    balanced_loads(size, top_k, data.num_experts, options.permutations, generator)
+                    for size in sizes
+                ]
+                balanced[sizes] = [committee(one, top_k) for one in np.stack(drawn, axis=1)]
+            rows += rows_of(
+                data.layers[place], committee(whole[kept], top_k),
+                [committee(one, top_k) for one in (whole - per_group)[:, kept]],
+                per_group.sum(axis=(1, 2)).tolist(), balanced[sizes], options.confidence, bounds=(0, np.inf),
+            )  # fmt: skip
+        table = pd.DataFrame(rows)
+        if table.empty:
+            return nothing(self, data)
+        picture = draw_measures("standing_committee", self.title, table, self.panels, data.names)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+
+
+def committee(counts: Array, top_k: int) -> dict[str, float]:
+    """Return the measures of a layer from the counts of its experts in each domain `[domains, E]`."""
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    least = shares.min(axis=0)
+    members = np.argsort(-least, kind="stable")[:top_k]
+    often = np.zeros_like(shares)
+    np.put_along_axis(often, np.argsort(-shares, axis=1, kind="stable")[:, :top_k], 1.0, axis=1)
+    together = (often @ often.T) / top_k
+    number = len(shares)
+    return {
+        ALWAYS: float((least * top_k >= NEARLY_ALL).sum()),
+        SHARE: float(shares[:, members].sum(axis=1).min()),
+        OVERLAP: float((together.sum() - np.trace(together)) / (number * (number - 1))),
+    }
+
+
+def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
+    """Return what the committee does, in sentences."""
+    always = table[(table["measure"] == ALWAYS) & (table["value"] > 0)]
+    count = (
+        f"{int(always['value'].sum())} in {len(always)} of {len(data.layers)} layers"
+        if len(always)
+        else "none"
+    )
+    return [
+        beyond_chance(table, SHARE, "send much of every domain to the same experts", data.names),
+        f"The most frequent experts of two domains overlap by {spread_of(table, OVERLAP)}.",
+        f"Experts that at least 90% of the tokens of every domain choose: {count}.",
+    ]

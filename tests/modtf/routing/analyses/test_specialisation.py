@@ -1,0 +1,116 @@
+"""Values of analyses against loops over tokens, and against routers whose values are known."""
+
+from collections import Counter, defaultdict
+from itertools import chain
+
+import numpy as np
+import pytest
+from ignorant_routers import ignorant
+
+import modtf
+
+
+def value(found, measure, layer=0, item="", column="value"):
+    table = found.table
+    rows = table[(table["measure"] == measure) & (table["layer"] == layer) & (table["item"] == item)]
+    return float(rows[column].iloc[0])
+
+
+def loop_over_tokens(ids, experts, least=1):
+    """Return OLMoE's average as a loop: the largest expert's share of each id, averaged over ids."""
+    chosen = defaultdict(list)
+    for one, some in zip(ids.tolist(), experts.tolist(), strict=True):
+        chosen[one].append([expert for expert in some if expert >= 0])
+    shares = [
+        max(Counter(chain(*lists)).values(), default=0) / len(lists)
+        for lists in chosen.values()
+        if len(lists) >= least
+    ]
+    return np.mean(shares)
+
+
+def test_vocabulary_specialisation_is_that_of_a_loop():
+    arrays = ignorant(3)
+    arrays["experts"][0, ::7, 1] = -1  # dropped choices
+    (found,) = modtf.analyse_routing(arrays, "vocabulary_specialisation", permutations=2).found.values()
+    ids, experts, documents = arrays["tokens"], arrays["experts"][0], arrays["documents"]
+    follows = np.flatnonzero(np.diff(documents) == 0)
+    for name, of, some in (
+        ("first_choice_input", ids, experts[:, :1]),
+        ("any_choice_input", ids, experts),
+        ("first_choice_next", ids[follows + 1], experts[follows, :1]),
+        ("first_choice_predicted", arrays["predicted_tokens"], experts[:, :1]),
+    ):
+        assert value(found, name) == pytest.approx(loop_over_tokens(of, some))
+        assert value(found, f"{name}_frequent") == pytest.approx(loop_over_tokens(of, some, 10))
+
+
+def test_a_random_router_scores_high_on_the_published_average():
+    """With 64 experts a uniform share is 1.6%, but ids that occur once count as 100%."""
+    generator = np.random.default_rng(0)
+    arrays = {
+        "experts": generator.integers(64, size=(4000, 1)), "num_experts": 64,
+        "documents": np.arange(4000) // 100, "tokens": generator.zipf(1.4, size=4000) % 50_000,
+    }  # fmt: skip
+    found = modtf.analyse_routing(arrays, "vocabulary_specialisation").found["vocabulary_specialisation"]
+    name = "first_choice_input"
+    assert value(found, name) > 0.5
+    assert (
+        value(found, name, column="chance_low")
+        <= value(found, name)
+        <= value(found, name, column="chance_high")
+    )
+    assert abs(value(found, f"{name}_frequent_excess")) < 0.02
+
+
+def test_a_router_by_token_id_is_found():
+    arrays = ignorant(0)
+    arrays["experts"][1, :, 0] = arrays["tokens"] % 8
+    arrays["experts"][1, :, 1] = (arrays["tokens"] + 1) % 8
+    found = modtf.analyse_routing(arrays, "vocabulary_specialisation").found["vocabulary_specialisation"]
+    assert value(found, "first_choice_input_frequent", layer=1) == 1.0
+    assert value(found, "first_choice_input_frequent_excess", layer=1) > 0.5
+    assert found.sentences[0].startswith("Layer 1 sends tokens of one id to the same expert:")
+
+
+def test_domain_specialisation_of_a_router_by_domain():
+    arrays = ignorant(0)
+    arrays["experts"][1] = 2 * arrays["labels"][:, np.newaxis] + np.arange(2)
+    (found,) = modtf.analyse_routing(arrays, "domain_specialisation").found.values()
+    assert value(found, "domain_distance", layer=1) == pytest.approx(0.75)  # 3 of 4 choices go elsewhere
+    assert value(found, "domain_distance", layer=1, item="law") == pytest.approx(0.75)
+    assert value(found, "largest_share", layer=1) == 1.0
+    assert value(found, "specialised_experts", layer=1) == 8
+    assert found.sentences[0].startswith(
+        "Layer 1 routes domains differently: domain distance up to 0.75, chance"
+    )
+    counts = np.bincount(arrays["experts"][0][arrays["labels"] == 2].ravel(), minlength=8)
+    everywhere = np.bincount(arrays["experts"][0].ravel(), minlength=8)
+    distance = np.abs(counts / counts.sum() - everywhere / everywhere.sum()).sum() / 2
+    assert value(found, "domain_distance", item="news") == pytest.approx(distance)
+
+
+def test_load_of_a_collapsed_and_of_an_even_layer():
+    arrays = ignorant(0)
+    arrays["experts"][0] = [2, 3]
+    arrays["experts"][0, 0] = [3, 2]  # a layer with equal rows is a placeholder
+    arrays["experts"][1] = (np.arange(1200)[:, np.newaxis] * 2 + np.arange(2)) % 8
+    (found,) = modtf.analyse_routing(arrays, "load").found.values()
+    expected = {"utilisation": (0.25, 1.0), "dead_experts": (6, 0), "max_violation": (3, 0)}
+    expected |= {"load_variation": (np.sqrt(3), 0), "document_max_violation": (3, 8 / 7.5 - 1)}
+    for measure, values in expected.items():
+        for layer in (0, 1):
+            assert value(found, measure, layer) == pytest.approx(values[layer]), (measure, layer)
+    assert value(found, "load", item=2) == 0.5
+    assert found.sentences[0] == "6 experts of layer 0 are dead: no token chose them."
+
+
+def test_the_committee_of_a_router_with_two_experts_for_all():
+    arrays = ignorant(0)
+    arrays["experts"][1] = [5, 6]
+    arrays["experts"][1, :4] = [0, 1]
+    (found,) = modtf.analyse_routing(arrays, "standing_committee").found.values()
+    assert value(found, "always_on_experts", layer=1) == 2
+    assert value(found, "committee_share", layer=1) == pytest.approx(1 - 4 / 300)
+    assert value(found, "committee_overlap", layer=1) == 1.0
+    assert found.sentences[-1].endswith("of every domain choose: 2 in 1 of 2 layers.")
