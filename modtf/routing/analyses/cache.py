@@ -83,7 +83,7 @@ def simulated_tokens(data: Choices, options: Options) -> tuple[Choices, NDArray[
     work = (draws + 2) * len(data.layers) * (data.num_experts + 1)
     data = sample(data, min(max(WORK // work, 256), MOST_TOKENS), options.seed)
     assert data.experts is not None
-    generator = np.random.default_rng(options.seed)
+    generator = options.generator()
     orders = [np.arange(len(data.documents)), generator.permutation(len(data.documents))]
     orders += [permuted_within(data.documents, generator) for _ in range(draws)]
     return data, np.concatenate([data.experts[:, order] for order in orders])

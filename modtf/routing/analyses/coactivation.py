@@ -58,7 +58,7 @@ class Coactivation(Analysis):
         draws = min(options.permutations, MOST_DRAWS)
         rows: list[dict[str, Any]] = []
         for place in options.progress(range(len(data.layers))):
-            generator = np.random.default_rng(options.seed)
+            generator = options.generator()
             experts, number = data.experts[place], data.num_experts
             groups = list(groups_left_out(data))
             whole = pairs(experts, number)

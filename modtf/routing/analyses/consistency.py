@@ -70,7 +70,7 @@ class Consistency(Analysis):
 def srp_rows(data: Choices, options: Options) -> list[dict[str, Any]]:
     """Return the rows of SRP."""
     assert data.experts is not None
-    generator = np.random.default_rng(options.seed)
+    generator = options.generator()
     draws = min(options.permutations, MOST_DRAWS)
     orders = [permuted_within(data.documents, generator) for _ in range(draws)]
     cut = {length: segments(data.documents, length) for length in LENGTHS}

@@ -55,7 +55,7 @@ class Dependence(Analysis):
         """Return the dependence between every layer and the next."""
         data = sample(data, MOST_TOKENS, options.seed)
         assert data.experts is not None
-        generator = np.random.default_rng(options.seed)
+        generator = options.generator()
         orders = [permuted_within(data.documents, generator) for _ in range(options.permutations)]
         rows: list[dict[str, Any]] = []
         for place in options.progress(range(len(data.layers) - 1)):

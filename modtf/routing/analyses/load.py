@@ -54,7 +54,7 @@ class Load(Analysis):
         """Return the load measures of every layer."""
         rows, balanced = [], {}
         for place in options.progress(range(len(data.layers))):
-            generator = np.random.default_rng(options.seed)
+            generator = options.generator()
             per_group = data.counts(place, data.groups, int(data.groups.max()) + 1)
             counts, groups = per_group.sum(axis=0), list(groups_left_out(data))
             choices = int(counts.sum())

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from modtf.analysis.figures.base import Picture
@@ -13,6 +14,7 @@ from modtf.routing.analyses.choices import Choices
 from modtf.routing.measuring.summarise import MOST_PERMUTATIONS, Progress
 
 TEXTS = ("title", "about", "definition", "source", "null")
+STREAM = 50  # of the random numbers of analyses
 FEWEST = 39  # permutations whose smallest and largest value enclose 95% of further ones
 COLUMNS = ("layer", "measure", "item", "value", "low", "high", "chance", "chance_low", "chance_high")
 #: a fact that an analysis can need -> what to say if a file lacks it
@@ -41,6 +43,10 @@ class Options:
         check_integer("permutations", self.permutations, 0, MOST_PERMUTATIONS)
         check_number("confidence", self.confidence, 0.5, 0.9999)
         check_integer("seed", self.seed, 0)
+
+    def generator(self) -> np.random.Generator:
+        """Return random numbers that differ from those of a router simulated with the same seed."""
+        return np.random.default_rng([self.seed, STREAM])
 
 
 @dataclass(frozen=True)

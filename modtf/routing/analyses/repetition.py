@@ -48,7 +48,7 @@ class Repetition(Analysis):
         data = sample(data, MOST_TOKENS, options.seed)
         assert data.experts is not None
         documents = data.documents
-        generator = np.random.default_rng(options.seed)
+        generator = options.generator()
         orders = [permuted_within(documents, generator) for _ in range(options.permutations)]
         same, groups = np.diff(documents) == 0, data.groups[1:]
         rows: list[dict[str, Any]] = []

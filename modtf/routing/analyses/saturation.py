@@ -62,7 +62,7 @@ class Saturation(Analysis):
         assert data.experts is not None
         assert data.against is not None
         assert data.against.experts is not None
-        generator = np.random.default_rng(options.seed)
+        generator = options.generator()
         orders = [paired(data.documents, generator) for _ in range(options.permutations)]
         ranked = data.top_k is not None and data.top_k > 1 and data.ranked and data.against.ranked
         rows: list[dict[str, Any]] = []

@@ -63,7 +63,7 @@ class StandingCommittee(Analysis):
                 continue
             sizes = tuple(whole[kept].sum(axis=1).astype(int).tolist())
             if sizes not in balanced:
-                generator = np.random.default_rng(options.seed)
+                generator = options.generator()
                 drawn = [
                     balanced_loads(size, top_k, data.num_experts, options.permutations, generator)
                     for size in sizes

@@ -78,7 +78,7 @@ class Kind:
         rank[order] = np.arange(len(order))
         self.ids, self.cell = ids[order], rank[cell]
         self.frequent = int((counts >= FREQUENT).sum())
-        generator, documents = np.random.default_rng(options.seed), data.documents[rows]
+        generator, documents = options.generator(), data.documents[rows]
         self.drawn = [self.cell[permuted_within(documents, generator)] for _ in range(options.permutations)]
 
     def measure(
@@ -101,7 +101,8 @@ class Kind:
         groups = [(kept[self.rows], size) for kept, size in groups_left_out(data)]
         rows = rows_of(
             layer, means(whole), [means(shares(self.cell, kept)) for kept, _ in groups],
-            [size for _, size in groups], [means(one) for one in by_chance], options.confidence, bounds=(0, 1),
+            [size for _, size in groups], [means(one) for one in by_chance], options.confidence,
+            bounds=(0, 1),
         )  # fmt: skip
         if options.permutations:
             rows += [excess(row) for row in rows]
