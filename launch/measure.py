@@ -20,7 +20,7 @@ from modtf.checks import check_number
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
 from modtf.progress import progress_bar
-from modtf.routing import ANALYSES, FORMATS, Routing, report_text, write_routing_report
+from modtf.routing import ANALYSES, FORMATS, Analysed, Routing, report_text, write_routing_report
 from modtf.routing.analyses.registry import FEWEST, chosen_analyses
 from modtf.routing.analyses.run import run_analyses
 from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
@@ -33,6 +33,7 @@ from modtf.routing.report.compared import check_same_tokens, write_comparison
 from modtf.routing.report.followed import followed_sections
 
 OBSERVED, UNIFORM = "observed", "uniform"
+SATURATION = "saturation"  # of the last file
 FLAGS = {
     "say from_logits=True": "give --logits",
     "Give documents=...": "Give an array `documents`, or --documents=NAME",
@@ -45,7 +46,9 @@ def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
     words = "A file or folder with routing, of any format that docs/measure.md lists. Repeat it to compare "
-    define.multi_string("activations", None, f"{words}models by the same tokens.")
+    define.multi_string(
+        "activations", None, f"{words}models by the same tokens; the last is the last checkpoint."
+    )
     words = "The format of the files; by default their content decides. One of "
     define.string("format", None, f"{words}{', '.join(FORMATS)}.")
     define.string("out", None, "The folder to write measures.html, its tables and pictures to.")
@@ -101,16 +104,21 @@ def main(given: flags.FlagValues) -> None:
             )
         check_same_tokens(routing, routings[0], path, given.activations[0])
     runs: list[Run] = []
+    saturated: dict[str, Analysed] = {}
     for name, routing in zip(names, routings, strict=True):
         layers, sums = measured(routing, given, probs)
         print(report_text(layers, routing.names))
         folder = out / name if len(given.activations) > 1 else out
         bar = partial(progress_bar, desc="what they follow", unit="layer")
         more = followed_sections(routing, folder, given.logits, given.top_k, given.seed, bar)
+        against = None if routing is routings[-1] else routings[-1]
         analyses = run_analyses(
-            routing, wanted, partial(progress_bar, unit="layer"), from_logits=given.logits, top_k=given.top_k,
-            permutations=min(given.permutations, FEWEST), confidence=given.confidence, seed=given.seed,
+            routing, wanted, partial(progress_bar, unit="layer"), against=against,
+            from_logits=given.logits, top_k=given.top_k, permutations=min(given.permutations, FEWEST),
+            confidence=given.confidence, seed=given.seed,
         )  # fmt: skip
+        if SATURATION in analyses.found:
+            saturated[name] = analyses.found[SATURATION]
         more += analysed_sections(analyses, folder, routing.names)
         print(f"Wrote {write_routing_report(layers, folder, routing.names, more=more)}")
         if len(routings) > 1:
@@ -118,7 +126,7 @@ def main(given: flags.FlagValues) -> None:
     if runs:
         bar = partial(progress_bar, desc="compared", unit="layer")
         compared = compare_runs(runs, routings[0].documents, probs, given.confidence, given.seed, bar)
-        print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names)}")
+        print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names, saturated)}")
 
 
 def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) -> Routing:

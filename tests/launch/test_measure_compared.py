@@ -31,14 +31,17 @@ def run(tmp_path, files, *flags):
     for path, arrays in zip(paths, files.values(), strict=True):
         np.savez(path, **arrays)
     flags = (*(f"--activations={path}" for path in paths), f"--out={tmp_path / 'out'}", *flags)
-    measure.main(given(measure, "--permutations=20", *flags))
+    measure.main(given(measure, "--permutations=20", "--analyses=saturation", *flags))
     return tmp_path / "out"
 
 
 def test_a_page_of_each_and_one_of_both(files, tmp_path):
     out = run(tmp_path, files)
     names = {path.name for path in out.iterdir()}
-    assert names == {"comparison.html", "comparison.csv", "experts.csv", "comparison.png", "early", "late"}
+    assert names == {
+        "comparison.html", "comparison.csv", "experts.csv", "comparison.png", "saturation.csv",
+        "saturation.png", "early", "late",
+    }  # fmt: skip
     text = (out / "comparison.html").read_text()
     for name in files:
         assert (out / name / "measures.html").exists()
@@ -56,6 +59,12 @@ def test_a_page_of_each_and_one_of_both(files, tmp_path):
     expected = compare_activations(runs, early["labels"], documents=late["documents"])
     shared = table["value"].xs("shared_routing", level="measure")
     assert shared.tolist() == [one.shared.value for one in expected]
+    saturated = pd.read_csv(out / "saturation.csv").set_index(["run", "layer"])["value"]
+    both = zip(early["experts"], late["experts"], strict=True)
+    agree = [(a[:, :, np.newaxis] == b[:, np.newaxis]).any(axis=2).mean() for a, b in both]
+    assert saturated["early"].tolist() == pytest.approx(agree)
+    assert set(saturated.index.get_level_values("run")) == {"early"}
+    assert "the last of the files" in text
     matched = pd.read_csv(out / "experts.csv")
     assert matched["matched"].tolist() == [number for one in expected for number in one.experts]
 

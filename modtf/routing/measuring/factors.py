@@ -13,7 +13,7 @@ from modtf.routing.measuring.checks import Ints, Numbers
 from modtf.routing.measuring.choices import check_compared, choices_of, layers_of, whole_documents
 from modtf.routing.measuring.experts import Experts
 from modtf.routing.measuring.summarise import Progress
-from modtf.routing.measuring.watch import Watch, left_out
+from modtf.routing.measuring.watch import measured_layers
 
 MOST_PERMUTATIONS = 1_000
 SATURATED = 0.9  # if permuted factors reach this share of the possible information, tokens are too few
@@ -101,11 +101,7 @@ def measure_factors(
         pairs = (column, nothing, within), (others, nothing, alone), (column, others, within)
         asked.append([_Question(*pair, permutations, generator) for pair in pairs])
     found = []
-    watches = [Watch(number) for number in range(len(layers))]
-    for watch, layer in zip(watches, layers, strict=True):
-        watch.add(layer, some, 0)
-    skipped = left_out(watches)
-    for place in progress([number for number in range(len(layers)) if number not in skipped]):
+    for place in progress(measured_layers(layers, some)):
         layer = layers[place]
         sent = choices_of(layer, some)
         for name, questions in zip(factors, asked, strict=True):

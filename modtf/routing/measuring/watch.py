@@ -80,6 +80,15 @@ def left_out(watches: Sequence[Watch]) -> list[int]:
     return []
 
 
+def measured_layers(layers: Sequence[Layer], some: Ints) -> list[int]:
+    """Return the numbers of the layers that are no placeholders, judged by the tokens `some`."""
+    watches = [Watch(number) for number in range(len(layers))]
+    for watch, layer in zip(watches, layers, strict=True):
+        watch.add(layer, some, 0)
+    skipped = left_out(watches)
+    return [number for number in range(len(layers)) if number not in skipped]
+
+
 def warnings_of(watches: Sequence[Watch]) -> Iterator[str]:
     """Return warnings about the rows, for the reader."""
     same = [watch.number for watch in watches if watch.alike and watch.num_tokens > 1]

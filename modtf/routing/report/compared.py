@@ -1,6 +1,6 @@
 """The page on several models, or checkpoints of one, that routed the same tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -10,6 +10,7 @@ import pandas as pd
 from modtf.analysis.figures.base import Picture
 from modtf.analysis.report import page
 from modtf.files import write_table, write_text
+from modtf.routing.analyses.registry import Analysed
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring.compare import SHARED, Compared, Run
 from modtf.routing.names import Names
@@ -18,6 +19,7 @@ from modtf.routing.report.write import shown
 from modtf.routing.routing import Routing
 
 COMPARED = "comparison.html"
+ROUTER_SATURATION = "router_saturation"
 READ = (
     "Each model is compared with the first. Differences are paired: their intervals leave out the same "
     "documents of both models."
@@ -25,6 +27,10 @@ READ = (
 MATCHED = (
     "The figure shows hard assignment. Experts of two models share no names, so they are matched one to one "
     "such that as many choices of tokens as possible agree (shared routing). Chance permutes the tokens."
+)
+SATURATED = (
+    "The share of a token's experts that {}, the last of the files, chooses, too. Experts are compared by "
+    "number, which is right for checkpoints of one training. Shared routing above matches experts instead."
 )
 SHARES = (
     "shared: the share of the tokens sent to an expert of the first model that are also sent to its match."
@@ -52,8 +58,19 @@ def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: s
         )
 
 
-def write_comparison(runs: Sequence[Run], compared: Sequence[Compared], out: Path, names: Names) -> Path:
-    """Writes comparison.html, comparison.csv, experts.csv and comparison.png; the path of the page."""
+def write_comparison(
+    runs: Sequence[Run], compared: Sequence[Compared], out: Path, names: Names,
+    saturated: Mapping[str, Analysed] | None = None,
+) -> Path:  # fmt: skip
+    """Write comparison.html, its tables and its pictures, and return the path of the page.
+
+    Args:
+        runs: the runs, of which the first is compared with the others.
+        compared: from `compare_runs`.
+        out: the folder to write to.
+        names: the names of labels and layers.
+        saturated: run -> its router saturation against the last run, if this was asked for.
+    """
     picture = draw_comparison(runs, compared, names)
     table = picture.table.assign(layer=picture.table["layer"].map(names.layer))
     write_table(out / "comparison.csv", table)
@@ -75,10 +92,39 @@ def write_comparison(runs: Sequence[Run], compared: Sequence[Compared], out: Pat
         page.Section(
             "Differences", ["By hard assignment. The CSV file has all measures."], content=[differences]
         ),
+        *saturation_sections(saturated or {}, runs[-1].name, out, names),
         page.Section("Matched experts", [SHARES], content=[page.Table(experts, "experts.csv")]),
     ]
     write_text(out / COMPARED, page.render("modtf measure: comparison", sections))
     return out / COMPARED
+
+
+def saturation_sections(
+    saturated: Mapping[str, Analysed], last: str, out: Path, names: Names
+) -> list[page.Section]:
+    """Write saturation.csv and saturation.png of all runs, and return the section on them."""
+    if not saturated:
+        return []
+    tables = [found.table.assign(run=run) for run, found in saturated.items()]
+    table = pd.concat(tables, ignore_index=True)
+    table = table.assign(layer_name=table["layer"].map(names.layer), last=last)
+    write_table(out / "saturation.csv", table)
+    table = table[table["measure"] == ROUTER_SATURATION]
+    layers = table["layer"].drop_duplicates().tolist()
+    title = f"Share of a token's experts that {last} chooses, too"
+    figure, (axes,) = over_layers(layers, names, [title], 90)
+    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(saturated)))
+    for (run, part), colour in zip(table.groupby("run", sort=False), colours, strict=True):
+        places = [layers.index(layer) for layer in part["layer"]]
+        axes.plot(places, part["value"], "o-", ms=3, color=colour, label=run)
+        axes.fill_between(places, part["low"], part["high"], color=colour, alpha=0.2, lw=0)
+        axes.fill_between(places, part["chance_low"], part["chance_high"], color=GREY, alpha=0.4, lw=0)
+    axes.set_ylim(0, 1.02)
+    axes.legend(frameon=False, fontsize=8)
+    note = "Grey: 95% of independent choices at the same loads."
+    picture = Picture("saturation", "Router saturation", note, figure, table)
+    content = [shown(picture, out, "saturation.csv")]
+    return [page.Section("Router saturation", [SATURATED.format(last)], content=content)]
 
 
 def in_short(table: pd.DataFrame) -> pd.DataFrame:

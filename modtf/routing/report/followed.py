@@ -15,6 +15,7 @@ from modtf.routing.measuring import Factor, measure_factors
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.choices import Layer, choices_of, layers_of, whole_documents
 from modtf.routing.measuring.summarise import Progress
+from modtf.routing.measuring.watch import measured_layers
 from modtf.routing.names import Names
 from modtf.routing.report.write import shown
 from modtf.routing.routing import Routing
@@ -80,7 +81,8 @@ def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataF
     words = [str(one) if routing.words is None else routing.words[one] for one in ids.tolist()]
     rows = []
     generator = np.random.default_rng(seed)
-    for place, layer in enumerate(layers):
+    for place in measured_layers(layers, some):
+        layer = layers[place]
         (token, expert), number = choices_of(layer, some), layer.num_modules
         cells = cell[token]
         everywhere = np.bincount(cells, minlength=len(ids)) / len(cells)

@@ -31,7 +31,14 @@ def arrays():
 def run(tmp_path, arrays, *flags):
     np.savez(tmp_path / "x.npz", **arrays)
     measure.main(
-        given(measure, f"--activations={tmp_path / 'x.npz'}", f"--out={tmp_path}", "--permutations=3", *flags)
+        given(
+            measure,
+            f"--activations={tmp_path / 'x.npz'}",
+            f"--out={tmp_path}",
+            "--permutations=3",
+            "--analyses=none",
+            *flags,
+        )
     )
     return (tmp_path / "measures.html").read_text()
 
@@ -53,6 +60,12 @@ def test_factors_side_by_side_and_top_tokens(arrays, tmp_path):
     assert tokens[tokens["layer"] == 1]["bits"].abs().max() < 0.05
     assert "What routing follows" in text
     assert "&lt;word 3&gt;" in text
+
+
+def test_placeholders_are_left_out_and_layers_keep_their_numbers(arrays, tmp_path):
+    placeholder = np.zeros_like(arrays["experts"][:1])
+    run(tmp_path, arrays | {"experts": np.concatenate([placeholder, arrays["experts"]])})
+    assert set(pd.read_csv(tmp_path / "tokens.csv")["layer"]) == {1, 2}
 
 
 def test_without_labels_tokens_are_the_labels(arrays, tmp_path, monkeypatch):
