@@ -26,6 +26,11 @@ Examples:
     python launch/bench.py --device=gpu --backend=jax --dry_run
 """
 
+if __name__ == "__main__":
+    from modtf.launch.main import run_file
+
+    run_file(__file__)
+
 from functools import partial
 
 from absl import flags
@@ -111,7 +116,3 @@ def main(given: flags.FlagValues) -> None:
 
 #: the whole command
 command = partial(run_command, main, define_flags)
-
-
-if __name__ == "__main__":
-    command()

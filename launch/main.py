@@ -2,6 +2,8 @@
 
 import sys
 from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
 
 from modtf.checks import did_you_mean
 from modtf.extras import MissingExtraError, tensorflow_named
@@ -48,13 +50,7 @@ def main() -> None:
     name, *rest = sys.argv[1:] or ["--help"]
     if name in COMMANDS:
         sys.argv = [f"modtf {name}", *rest]
-        try:
-            with tensorflow_named(f"modtf {name}"):
-                command = import_module(f"modtf.launch.{name}").command
-        except MissingExtraError as error:
-            print(f"modtf {name}: error: {error}", file=sys.stderr)
-            sys.exit(1)
-        command()
+        _run(name, f"modtf {name}")
     elif name in ("--help", "-help", "-h", "help"):
         print(usage())
     elif name == "--version":
@@ -66,6 +62,22 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(1)
+
+
+def run_file(path: str) -> NoReturn:
+    """Run the command that a file of this folder defines, for `python launch/run.py`, and exit."""
+    _run(Path(path).stem, Path(path).name)
+    sys.exit()
+
+
+def _run(command: str, name: str) -> None:
+    try:
+        with tensorflow_named(name):
+            run = import_module(f"modtf.launch.{command}").command
+    except MissingExtraError as error:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        sys.exit(1)
+    run()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,11 @@ Examples:
     python launch/measure.py --activations=routed.parquet --num_experts=64 --out=report    # experts, weights
 """
 
+if __name__ == "__main__":
+    from modtf.launch.main import run_file
+
+    run_file(__file__)
+
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -208,7 +213,3 @@ def label_probs(text: str) -> str | list[float] | None:
 
 #: the whole command
 command = partial(run_command, main, define_flags)
-
-
-if __name__ == "__main__":
-    command()

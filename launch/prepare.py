@@ -4,6 +4,11 @@ Example:
     python launch/prepare.py --configs='mlp_*,mha_v2_regression_r8_task0' --data_dir=data
 """
 
+if __name__ == "__main__":
+    from modtf.launch.main import run_file
+
+    run_file(__file__)
+
 import contextlib
 import fnmatch
 import io
@@ -65,7 +70,3 @@ def main(given: flags.FlagValues) -> None:
 
 #: the whole command
 command = partial(run_command, main, define_flags, resumes=True)
-
-
-if __name__ == "__main__":
-    command()

@@ -4,6 +4,11 @@ Example:
     python launch/report.py --results=runs/study --out=runs/study_report --claims
 """
 
+if __name__ == "__main__":
+    from modtf.launch.main import run_file
+
+    run_file(__file__)
+
 from functools import partial
 from pathlib import Path
 
@@ -116,7 +121,3 @@ def read(folders: list[str], given: flags.FlagValues) -> Study:
 
 #: the whole command
 command = partial(run_command, main, define_flags)
-
-
-if __name__ == "__main__":
-    command()

@@ -13,6 +13,11 @@ Examples:
     python launch/run.py --plugin=my_model.py --model=my_model
 """
 
+if __name__ == "__main__":
+    from modtf.launch.main import run_file
+
+    run_file(__file__)
+
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -231,7 +236,3 @@ def _unfinished(cells: Sequence[Cell], states: "dict[str, State]") -> list[Cell]
 
 #: the whole command
 command = partial(run_command, main, define_flags, resumes=True)
-
-
-if __name__ == "__main__":
-    command()

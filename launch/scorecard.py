@@ -11,6 +11,11 @@ Examples:
     python launch/scorecard.py --plugin=my_router.py --variant=my_router --compare=theirs.json
 """
 
+if __name__ == "__main__":
+    from modtf.launch.main import run_file
+
+    run_file(__file__)
+
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -136,7 +141,3 @@ def train(cells: list[Cell], out: Path, plugins: list[str]) -> tuple[list[Cell],
 
 #: the whole command
 command = partial(run_command, main, define_flags, resumes=True)
-
-
-if __name__ == "__main__":
-    command()

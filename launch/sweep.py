@@ -12,6 +12,11 @@ Examples:
     python launch/sweep.py --study=paper --engine=ray --cpus_per_cell=1 --out=/shared/paper
 """
 
+if __name__ == "__main__":
+    from modtf.launch.main import run_file
+
+    run_file(__file__)
+
 import inspect
 import sys
 from collections import Counter
@@ -42,7 +47,7 @@ from modtf.words import plural
 
 if TYPE_CHECKING:
     from modtf.engines.work import Engine, Work
-    from modtf.studies.estimate import Estimate
+    from modtf.studies.estimate import CostEstimate
 
 SHOWN = 10  # failures that are listed
 YEAR = 24 * 365  # hours
@@ -149,7 +154,7 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
     print(_accuracy(done, out))
 
 
-def _print_sum(left: "Sequence[Estimate]", workers: int | None) -> None:
+def _print_sum(left: "Sequence[CostEstimate]", workers: int | None) -> None:
     """Print the total cost of the remaining cells."""
     from modtf.engines.processors import default_workers, processors
     from modtf.studies.estimate import on_accelerator
@@ -167,7 +172,7 @@ def _print_sum(left: "Sequence[Estimate]", workers: int | None) -> None:
     )
 
 
-def _accuracy(done: "Sequence[tuple[Cell, Estimate]]", out: Path) -> str:
+def _accuracy(done: "Sequence[tuple[Cell, CostEstimate]]", out: Path) -> str:
     """Return how far the estimates were off for the trained cells."""
     from modtf.results.schema import RESULTS, read_values
 
@@ -200,7 +205,3 @@ def _time(hours: float) -> str:
 
 #: the whole command
 command = partial(run_command, main, define_flags, resumes=True)
-
-
-if __name__ == "__main__":
-    command()

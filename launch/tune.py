@@ -18,6 +18,11 @@ runs several at once, or a part of them with --shard=i/n. Bayesian optimisation 
 KerasTuner and choose one trial after the other.
 """
 
+if __name__ == "__main__":
+    from modtf.launch.main import run_file
+
+    run_file(__file__)
+
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -147,7 +152,3 @@ def _use(given: flags.FlagValues, out: Path) -> str:
 
 #: the whole command
 command = partial(run_command, main, define_flags, resumes=True)
-
-
-if __name__ == "__main__":
-    command()

@@ -90,10 +90,14 @@ def mean_ratios(pairs: pd.DataFrame, by: Sequence[str] = (), level: float = LEVE
         The columns of `by`, then those of `summarise`. Pairs without a finite logarithm are left out and
         counted in num_missing.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(pairs["value_first"] / pairs["value_second"])
-    table, ends = intervals(pairs.assign(log=logs), by, "log", level), list(ENDS.values())
+    table, ends = intervals(pairs.assign(log=log_ratios(pairs)), by, "log", level), list(ENDS.values())
     return table.assign(**np.exp(table[ends]))
+
+
+def log_ratios(pairs: pd.DataFrame) -> pd.Series:
+    """Return log(first / second) of the pairs in a table of `match_members`."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(pairs["value_first"] / pairs["value_second"])
 
 
 def compare_pairs(

@@ -13,8 +13,8 @@ from modtf.cell import Cell
 from modtf.engines.lock import remove_left
 from modtf.files import remove_unfinished, write_text
 from modtf.models.own import MODELS, source_of
-from modtf.results.cells import HAS_MANIFEST, damage_in, is_finished, read_config
-from modtf.results.manifest import MANIFEST, read_json, write_manifest
+from modtf.results.cells import is_finished, read_config
+from modtf.results.manifest import MANIFEST, damage_of, read_json, write_manifest
 from modtf.results.schema import CONFIG, ERROR, PRIVATE
 from modtf.task import science_hash
 from modtf.training import checkpoint_file
@@ -49,7 +49,7 @@ def state_of(cell: Cell, out: str | Path) -> State:
     """
     folder = Path(out, cell.folder)
     finished = is_finished(folder)
-    damage, config = damage_in(folder) if finished else "", dict[str, Any]()
+    damage, config = damage_of(folder) if finished else "", dict[str, Any]()
     if not damage and (folder / CONFIG).exists():
         try:
             config = read_config(folder)
@@ -94,8 +94,8 @@ def recorded_source(cell: Cell) -> dict[str, Any]:
 
 
 def write_config(cell: Cell, folder: Path, **more: Any) -> None:
-    """Write a cell's config. It promises a manifest: without the manifest the cell is unfinished."""
-    record = {**cell.to_dict(), "version": __version__, HAS_MANIFEST: True, **recorded_source(cell), **more}
+    """Write a cell's config."""
+    record = {**cell.to_dict(), "version": __version__, "manifest": True, **recorded_source(cell), **more}
     write_text(folder / CONFIG, json.dumps(record, indent=1))
 
 

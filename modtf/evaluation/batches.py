@@ -24,6 +24,7 @@ from modtf.models.kernels.by_device import on_cpu
 from modtf.population import Population
 from modtf.protocol import PLACES
 
+Needed = Callable[[Any, Any, Any], Any]  # (step, features, target) -> what an accumulator reads
 LARGEST_KEPT = 1 << 24  # bytes of a batch; a waiting iterator holds a few batches
 
 
@@ -132,7 +133,7 @@ def evaluation_batches(population: Population, *which: Any) -> Source:
     return known[which]
 
 
-def make_batches(  # noqa: C901  # host and device side by side
+def make_batches(
     population: Population,
     output: str,
     batch_size: int,
@@ -147,58 +148,70 @@ def make_batches(  # noqa: C901  # host and device side by side
     batches follow `draws` rule distributions in turn, by default the uniform one. On a device the source only
     names the batch, and a program makes it.
     """
-    num_rules, of_stream = population.task.num_rules, conditions[0].stream_options()
-    count = len(conditions)
+    num_rules, options = population.task.num_rules, conditions[0].stream_options()
     if draws is not None:
-        of_stream["rule_probs"] = metrics.rule_distributions(num_rules, draws)
+        options["rule_probs"] = metrics.rule_distributions(num_rules, draws)
+    cast = ops.cast if on_device else tf.cast
 
     def needed(step: Any, features: Any, target: Any) -> Any:
         if output == "target":
             return features, {output: target}
-        draw = (ops.cast if on_device else tf.cast)(step % (draws or 1), features["rule"].dtype)
+        draw = cast(step % (draws or 1), features["rule"].dtype)
         return features, {output: features["rule"] + num_rules * draw}
 
-    if not on_device:
-        starting_at = pipeline(StreamPlan.of(population, host_ops, batch_size, split, **of_stream))
+    if on_device:
+        stream = DeviceStream(population, batch_size, split, **options)
+        return _on_device(stream, conditions, draws, needed)
+    plan = StreamPlan.of(population, host_ops, batch_size, split, **options)
+    return _on_host(pipeline(plan), conditions, needed)
 
-        def under(arrays: dict[str, tf.Tensor], begin: Any, end: Any) -> tf.data.Dataset:
-            made = starting_at(begin, arrays).take(end - begin)
-            return made.enumerate(begin).map(lambda step, batch: needed(step, *batch))
 
-        if count == 1:
-            return Source(lambda steps, first, last: under({}, first * steps, last * steps))
-        stacked = _stacked(_arrays(conditions))
+def _on_host(starting_at: Callable[..., Any], conditions: Sequence[Condition], needed: Needed) -> Source:
+    count = len(conditions)
 
-        def shares(steps: int, first: int, last: int) -> tf.data.Dataset:
-            def of(place: tf.Tensor) -> tf.data.Dataset:
-                number, which = place // count, place % count
-                arrays = tf.nest.map_structure(lambda values: tf.gather(values, which), stacked)
-                return under(arrays, number * steps, (number + 1) * steps)
+    def under(arrays: dict[str, tf.Tensor], begin: Any, end: Any) -> tf.data.Dataset:
+        batches = starting_at(begin, arrays).take(end - begin)
+        return batches.enumerate(begin).map(lambda step, batch: needed(step, *batch))
 
-            return tf.data.Dataset.range(first * count, last * count).flat_map(of)
+    if count == 1:
+        return Source(lambda steps, first, last: under({}, first * steps, last * steps))
+    stacked = _stacked(_arrays(conditions))
 
-        return Source(shares, count=count)
+    def share(place: tf.Tensor, steps: int) -> tf.data.Dataset:
+        number, index = place // count, place % count
+        return under(_at(stacked, index), number * steps, (number + 1) * steps)
 
-    stream = DeviceStream(population, batch_size, split, **of_stream)
-    own = stream.given["options"]
-    given = _stacked([{**stream.given, "options": {**own, **arrays}} for arrays in _arrays(conditions)])
+    def shares(steps: int, first: int, last: int) -> tf.data.Dataset:
+        return tf.data.Dataset.range(first * count, last * count).flat_map(lambda place: share(place, steps))
+
+    return Source(shares, count=count)
+
+
+def _on_device(
+    stream: DeviceStream, conditions: Sequence[Condition], draws: int | None, needed: Needed
+) -> Source:
+    count, plan, own = len(conditions), stream.plan, stream.given["options"]
+    stacked = _stacked([{**stream.given, "options": {**own, **arrays}} for arrays in _arrays(conditions)])
 
     def make(element: Any) -> Any:
         features, target = stream.make(element["step"], given=element["given"])
         return needed(element["step"], {name: values[0] for name, values in features.items()}, target[0])
 
+    def element(place: tf.Tensor, steps: int) -> dict[str, Any]:
+        index, share = place // steps % count, place // (count * steps)
+        return {"step": tf.cast(share * steps + place % steps, tf.int32), "given": _at(stacked, index)}
+
     def elements(steps: int, first: int, last: int) -> tf.data.Dataset:
-        def element(place: tf.Tensor) -> dict[str, Any]:
-            which, share = place // steps % count, place // (count * steps)
-            of_condition = tf.nest.map_structure(lambda values: tf.gather(values, which), given)
-            return {"step": tf.cast(share * steps + place % steps, tf.int32), "given": of_condition}
+        places = tf.data.Dataset.range(first * count * steps, last * count * steps)
+        return places.map(lambda place: element(place, steps))
 
-        return tf.data.Dataset.range(first * count * steps, last * count * steps).map(element)
-
-    plan = stream.plan
-    program = (population, plan.batch_size, plan.num_tokens, draws, conditions[0].form_of_options)
+    program = (stream.population, plan.batch_size, plan.num_tokens, draws, conditions[0].form_of_options)
     return Source(elements, make, program, count)
 
 
 def _stacked(trees: Sequence[Any]) -> Any:
     return tf.nest.map_structure(lambda *values: np.stack(values), *trees)
+
+
+def _at(stacked: Any, index: tf.Tensor) -> Any:
+    return tf.nest.map_structure(lambda values: tf.gather(values, index), stacked)

@@ -12,9 +12,9 @@ from modtf.checks import check_choice, check_type
 from modtf.condition import IID
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
-from modtf.evaluation.outputs import failures_explained, find_outputs
-from modtf.evaluation.scores import Rows, Scores, by_frequency, measure_members, performance_rows, rates
-from modtf.models.base import ModularModel
+from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers
+from modtf.evaluation.scores import Rows, Scores, measure_members, performance_rows, rates
+from modtf.family import Family
 from modtf.models.routers.base import Router
 from modtf.observed import Probe, at_place
 from modtf.population import Population
@@ -85,28 +85,21 @@ class Evaluator:
         task, family = population.task, population.family
         self._on_device = choose_place(data, family) == "device"
         self.model, self.population = model, population.with_seed(seed)
-        found = find_outputs(model, population)
-        said = {name: found[place.output] for name, place in task.places.items() if place.output in found}
-        self.says_activation = bool(said)
-        self.num_modules = said or ({} if family.places(task) else {"": 1})
-        of_users = {"": getattr(model, "router", None)}
-        routers = model.routers if isinstance(model, ModularModel) else of_users
-        self.routers = {place: r for place, r in routers.items() if isinstance(r, Router)}
+        last_axes = find_outputs(model, population)
+        activation = {name: p.output for name, p in task.places.items() if p.output in last_axes}
+        self.has_activation = bool(activation)
+        self.num_modules = {name: last_axes[output] for name, output in activation.items()}
+        if not activation and not family.places(task):
+            self.num_modules = {"": 1}
+        self.routers = find_routers(model)
         #: what routers add to the loss, by place
         self.penalties = {p: r.penalty_name for p, r in self.routers.items() if r.penalty_name}
-        router = self.routers.get("")
-        # Module use q = p @ A is exact if p depends on the token alone and tokens are single. At several
-        # places tokens are not drawn by their rules alone; there use is computed from A, too
-        self.exact_usage = (
-            not (family.is_sequence or (router is not None and router.sees_batch))
-            or "" not in said
-            or (router is not None and router.depends_only_on_rule)
-        )
+        self.exact_usage = "" not in activation or _has_exact_usage(family, self.routers.get(""))
         self.draws = 1 if self.exact_usage else evaluation.draws
         self.rule_probs = family.rule_probs(task)
-        self.probes = [probe for probe in family.probes(task) if probe.output in found]
+        self.probes = [probe for probe in family.probes(task) if probe.output in last_axes]
         performance = {"target": PerformanceSums(self.population)}
-        probed = {_key(probe): resolve(probe.accumulator)(task, found[probe.output]) for probe in self.probes}
+        probed = {_key(p): resolve(p.accumulator)(task, last_axes[p.output]) for p in self.probes}
         outputs = {"target": ["target"], **{_key(probe): [probe.output] for probe in self.probes}}
         self._of_target = Accumulator(model, performance, {"target": ["target"]})
         self._of_probes = Accumulator(model, {**performance, **probed}, outputs)
@@ -115,7 +108,7 @@ class Evaluator:
 
     def _activation_sums(self) -> Accumulator:
         metrics, parts = {}, {}
-        for name, num_modules in self.num_modules.items() if self.says_activation else ():
+        for name, num_modules in self.num_modules.items() if self.has_activation else ():
             place, router = self.population.task.places[name], self.routers.get(name)
             penalty = router.penalty if router is not None and name in self.penalties else None
             metrics[name] = ActivationSums(self.population, place, num_modules, self.draws, penalty)
@@ -174,31 +167,28 @@ class Evaluator:
         return all(np.isfinite(keras.ops.convert_to_numpy(w)).all() for w in self.model.trainable_weights)
 
     def _performance(self) -> Rows:
+        """Return performance by condition and group, and the rows of probes."""
         states: dict[str, State] = {}
         accumulator = self._of_probes if self.probes else self._of_target
         for conditions in alike(self.conditions):
-            read = self._read(accumulator, "target", self.evaluation.batches, conditions)
-            states |= {condition.name: state for state, condition in zip(read, conditions, strict=True)}
+            states_of_each = self._read(accumulator, "target", self.evaluation.batches, conditions)
+            states |= {c.name: state for state, c in zip(states_of_each, conditions, strict=True)}
+        sums = {condition.name: states[condition.name]["target"] for condition in self.conditions}
+        rows = performance_rows(sums, self.population.family, self.rule_probs)
+        return rows | self._probe_rows(states)
+
+    def _probe_rows(self, states: dict[str, State]) -> Rows:
         rows: Rows = {}
-        for condition in self.conditions:
-            rows |= performance_rows(states[condition.name]["target"], condition.name)
-        if self.rule_probs is not None:
-            rows |= by_frequency(states[IID]["target"], self.rule_probs)
-        for group in self.population.family.groups:
-            names = [c.name for c in self.population.family.conditions if c.group == group]
-            if set(names) <= set(states):
-                measures = [measure for measure, condition, _ in rows if condition == IID]
-                rows |= {(m, group, ""): np.mean([rows[m, n, ""] for n in names], axis=0) for m in measures}
         for probe in self.probes:
-            found = resolve(probe.rows)({name: state[_key(probe)] for name, state in states.items()})
-            for (measure, name), value in found.items():
-                rows[measure, name, ""] = np.full(len(self.population), value, np.float64)
+            values = resolve(probe.rows)({name: state[_key(probe)] for name, state in states.items()})
+            for (measure, condition), value in values.items():
+                rows[measure, condition, ""] = np.full(len(self.population), value, np.float64)
         return rows
 
     def _activation(self) -> tuple[dict[str, np.ndarray], Rows]:
         """Return A [P, R, M] of every place, float64, NaN for diverged members; and the measures of A."""
         rows: Rows = {}
-        if not self.says_activation:
+        if not self.has_activation:
             shape = [len(self.population), self.population.task.num_rules, 1]
             matrices = {place: np.ones(shape) for place in self.num_modules}
         else:
@@ -208,8 +198,8 @@ class Evaluator:
             matrices = {p: rates(s["by_rule"], s["rules_of_draw"].sum(axis=1)) for p, s in state.items()}
         for place, matrix in matrices.items():
             sampled = self._usage() if place == "" and not self.exact_usage else {}
-            found = measure_members(matrix, rule_probs=None if place else self.rule_probs, **sampled)
-            rows |= {(m, IID, place): values for m, values in found.items()}
+            measured = measure_members(matrix, rule_probs=None if place else self.rule_probs, **sampled)
+            rows |= {(m, IID, place): values for m, values in measured.items()}
             if place in self.penalties:
                 penalty = state[place]["penalty"] / float(state[place]["batches"])
                 rows[self.penalties[place], IID, place] = penalty
@@ -238,6 +228,17 @@ class Evaluator:
         batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
         which = (self.population, output, batch_size, self.split, tuple(conditions), draws, self._on_device)
         return accumulator.run(evaluation_batches(*which), steps, *self._share)
+
+
+def _has_exact_usage(family: Family, router: Router | None) -> bool:
+    """Return whether module use q = p @ A is exact at the only routed layer.
+
+    It is exact if p depends on the token alone and tokens are single. At several places tokens are not drawn
+    by their rules alone; there use is computed from A, too.
+    """
+    if router is None:
+        return not family.is_sequence
+    return router.depends_only_on_rule or not (family.is_sequence or router.sees_batch)
 
 
 def _key(probe: Probe) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import alike
 from modtf.models.base import ModularModel
+from modtf.models.routers.base import Router
 from modtf.observed import Place
 from modtf.population import Population
 from modtf.protocol import Evaluation
@@ -45,6 +46,12 @@ def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
         if "" in model.routers and not task.family.probes(task):
             return {"activation": model.num_modules}  # no other output is needed
     return _check_outputs(model, population)
+
+
+def find_routers(model: keras.Model) -> dict[str, Router]:
+    """Return the routers of a model by place; a user's model may have one as its attribute `router`."""
+    routers = model.routers if isinstance(model, ModularModel) else {"": getattr(model, "router", None)}
+    return {place: router for place, router in routers.items() if isinstance(router, Router)}
 
 
 def check_conditions(model: keras.Model, population: Population, evaluation: Evaluation) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from modtf import metrics
 from modtf.condition import IID
 from modtf.families.varied import rare_rules
+from modtf.family import Family
 from modtf.observed import at_place
 
 MEASURES_OF_PERFORMANCE = ("loss", "error")
@@ -91,10 +92,23 @@ def measure_members(
     return {name: np.where(finite, values, np.nan) for name, values in found.items()}
 
 
-def performance_rows(sums: Mapping[str, np.ndarray], condition: str) -> Rows:
-    """Return loss and error under a condition, from the variables of `PerformanceSums`."""
-    measures = [name for name in MEASURES_OF_PERFORMANCE if name in sums]
-    return {(m, condition, ""): _in_unit(m, sums[m] / float(sums["batches"])) for m in measures}
+def performance_rows(
+    sums: Mapping[str, Mapping[str, np.ndarray]], family: Family, rule_probs: Sequence[float] | None = None
+) -> Rows:
+    """Return loss and error by condition and group of conditions, and by the frequency of rules.
+
+    Args:
+        sums: condition -> the variables of `PerformanceSums`.
+        family: the family of the tasks.
+        rule_probs: the frequencies of rules, if they differ.
+    """
+    rows: Rows = {}
+    for condition, totals in sums.items():
+        measures = [name for name in MEASURES_OF_PERFORMANCE if name in totals]
+        rows |= {(m, condition, ""): _in_unit(m, totals[m] / float(totals["batches"])) for m in measures}
+    if rule_probs is not None:
+        rows |= by_frequency(sums[IID], rule_probs)
+    return rows | _group_means(rows, family)
 
 
 def by_frequency(sums: Mapping[str, np.ndarray], rule_probs: Sequence[float]) -> Rows:
@@ -108,6 +122,17 @@ def by_frequency(sums: Mapping[str, np.ndarray], rule_probs: Sequence[float]) ->
             with np.errstate(invalid="ignore"):  # no token of a group: NaN
                 rows[measure, name, ""] = _in_unit(measure, total / tokens)
     return rows
+
+
+def _group_means(rows: Rows, family: Family) -> Rows:
+    """Return the mean performance over each group of conditions that were all measured."""
+    means: Rows = {}
+    for group in family.groups:
+        names = [condition.name for condition in family.conditions if condition.group == group]
+        for measure in dict.fromkeys(measure for measure, *_ in rows):
+            if all((measure, name, "") in rows for name in names):
+                means[measure, group, ""] = np.mean([rows[measure, name, ""] for name in names], axis=0)
+    return means
 
 
 def _in_unit(measure: str, values: np.ndarray) -> np.ndarray:

@@ -12,13 +12,10 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.results.archive import SUFFIX, is_archive, unpacked
-from modtf.results.check import check_files
 from modtf.results.manifest import MANIFEST, damage_of
 from modtf.results.schema import ACTIVATION, CELL, CONFIG, HISTORY, PRIVATE, RESULTS
 from modtf.task import science_hash
 from modtf.training.checkpoint_file import DamagedError, checkpoints
-
-HAS_MANIFEST = "manifest"  # in the config of a cell that needs a manifest to be finished
 
 Folder = str | os.PathLike[str]
 
@@ -72,8 +69,8 @@ class CellFolder:
 
 
 def is_finished(folder: Path) -> bool:
-    """Return whether a cell has its manifest, or results but no checkpoint. A cell without manifest predates
-    manifests, or has lost its own and is damaged."""
+    """Return whether a cell has its manifest, or results but no checkpoint. The latter has lost its manifest
+    and is damaged."""
     return (folder / MANIFEST).is_file() or ((folder / RESULTS).is_file() and not checkpoints(folder))
 
 
@@ -84,8 +81,8 @@ def find_cells(directory: Source) -> list[CellFolder]:
     """Return every cell under one folder or several, at any depth, in the order of their paths.
 
     An archive from `modtf report --archive` is read as a folder. Finished cells are checked against their
-    manifest, or without one against the format that training writes. Damage gives a warning. Cells that were
-    found before pass through, so that a caller can select some of them.
+    manifest; damage gives a warning. Cells that were found before pass through, so that a caller can select
+    some of them.
 
     Raises:
         FileNotFoundError: if a folder does not exist or holds no cell.
@@ -156,30 +153,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def damage_in(folder: Path, weights: bool = True) -> str:
-    """Return the damage of a finished cell in one line: see `modtf.results.manifest`; "" if there is none.
-
-    If the cell has no manifest and its config promises none, its files must match what training writes.
-    """
-    if (folder / MANIFEST).exists():
-        return damage_of(folder, weights)
-    try:
-        config = read_config(folder)
-    except DamagedError as error:
-        return str(error)
-    if config.get(HAS_MANIFEST):
-        return f"{MANIFEST} is missing"
-    try:
-        check_files(folder, Cell.from_dict(config))
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
 def _read(path: Path) -> CellFolder | None:
     """Return the cell whose config lies at `path`; None if it belongs to another program."""
     folder, config = path.parent, dict[str, Any]()
-    damage = damage_in(folder, weights=False) if is_finished(folder) else ""
+    damage = damage_of(folder, weights=False) if is_finished(folder) else ""
     if not damage.startswith(CONFIG):
         try:
             config = read_config(folder)

@@ -16,7 +16,6 @@ from modtf.results.schema import (
     CELL,
     CHECKPOINTS,
     COLUMNS,
-    HISTORY,
     HISTORY_COLUMNS,
     MATRICES,
     NOT_KEYS,
@@ -30,18 +29,6 @@ from modtf.results.schema import (
 
 ROUNDING = 1e-4  # how far a measure in a table may lie outside its range
 ROUNDED = 1 / 500  # how far a row's sum may differ from one; archives round numbers to 2048ths
-
-
-def check_files(folder: Path, cell: Cell) -> None:
-    """Raise `ValueError` unless the tables and matrices in a folder are those of a cell."""
-    results = read_table(folder, RESULTS, cell)
-    if (folder / HISTORY).exists():
-        read_table(folder, HISTORY, cell)
-    if (folder / ACTIVATION).exists():
-        for place in cell.task.places.values():
-            arrays = read_matrices(folder, cell, place)
-            if arrays and not place.name:
-                _check_same(folder / ACTIVATION, arrays["last"], results, cell)
 
 
 def read_table(folder: Path, name: str, cell: Cell) -> pd.DataFrame:
@@ -118,20 +105,6 @@ def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[A
         if (arrays[name] < -ROUNDED).any() or (np.abs(sums - 1)[known] > ROUNDED).any():
             raise _unread(path, f"rows of {name} are no shares whose sum is 1")
     return arrays
-
-
-def _check_same(path: Path, last: NDArray[np.float64], results: pd.DataFrame, cell: Cell) -> None:
-    """Check measures of the matrices [P, R, M] against the table: another cell may have the same shape."""
-    rows = results[(results["checkpoint"] == "last") & (results["place"] == "")]
-    for name in ("collapse_avg", "collapse_worst"):  # fast, and robust to the rounding of archives
-        measure = MEASURES[name].function
-        assert measure is not None  # measures of the activation have one
-        said = rows[rows["measure"] == name].set_index(["data_seed", "seed"])["value"]
-        for member, matrix in zip(cell.members, last, strict=True):
-            if member in said.index and np.isfinite(matrix).all():  # otherwise it diverged
-                found = measure(matrix / matrix.sum(axis=-1, keepdims=True))
-                if abs(found - said[member]) > matrix.shape[-1] * ROUNDED:
-                    raise _unread(path, f"its {name} is not that of {RESULTS}")
 
 
 def _wrong(path: Path, what: str) -> ValueError:

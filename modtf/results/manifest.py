@@ -1,7 +1,7 @@
 """The manifest: checksums and sizes of a finished cell's files, `manifest.json`, written last.
 
 It holds the checksums of tables, matrices and config, and the sizes of weights and logs. Weights are checked
-when they are loaded. Old cells have no manifest.
+when they are loaded.
 """
 
 import hashlib
@@ -55,31 +55,35 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def damage_of(folder: Path, weights: bool = True) -> str:
-    """Return what differs from the manifest, in a few words; "" if nothing does.
+    """Return what differs from the manifest of a finished cell, in a few words; "" if nothing does.
 
     Missing logs are not damage. Without `weights`, neither are missing weights: some users copy without them.
     """
+    if not (folder / MANIFEST).exists():
+        return f"{MANIFEST} is missing"
     record = read_json(folder / MANIFEST)
-    changed = f"{MANIFEST} is not as it was written"
-    if record.pop(DIGEST, None) != science_hash(record):
-        return changed
     try:
-        files = record["files"]
-        if not {CONFIG, RESULTS} <= set(files):
-            return changed
-        for name in {*files, *(name for name in READ if (folder / name).exists())}:
-            path = folder / name
-            if name not in files:
-                return f"{name} is none of its files"
-            if not path.is_file():
-                if name in READ or (weights and f"/{LOGS}/" not in f"/{name}"):
-                    return f"{name} is missing"
-            elif path.stat().st_size != files[name]["size"]:
-                return f"{name} has another size than when it was written"
-            elif name in READ and _checksum(path) != files[name][CHECKSUM]:
-                return f"{name} has another content than when it was written"
+        if record.pop(DIGEST, None) == science_hash(record):
+            return _difference(folder, record["files"], weights)
     except (AttributeError, KeyError, TypeError, ValueError, OSError):  # the list was edited
-        return changed
+        pass
+    return f"{MANIFEST} is not as it was written"
+
+
+def _difference(folder: Path, files: dict[str, Any], weights: bool) -> str:
+    if not {CONFIG, RESULTS} <= set(files):
+        raise ValueError(f"{MANIFEST} lacks files that every finished cell has")
+    for name in {*files, *(name for name in READ if (folder / name).exists())}:
+        path = folder / name
+        if name not in files:
+            return f"{name} is none of its files"
+        if not path.is_file():
+            if name in READ or (weights and f"/{LOGS}/" not in f"/{name}"):
+                return f"{name} is missing"
+        elif path.stat().st_size != files[name]["size"]:
+            return f"{name} has another size than when it was written"
+        elif name in READ and _checksum(path) != files[name][CHECKSUM]:
+            return f"{name} has another content than when it was written"
     return ""
 
 

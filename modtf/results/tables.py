@@ -27,9 +27,9 @@ def read_tables(
     Raises:
         ValueError: as `read_table`.
     """
-    found = _read_together(progress(cells), name)
-    if found is not None and _are_right(cells, name, *found):
-        return found
+    together = _read_together(progress(cells), name)
+    if together is not None and _are_right(cells, name, *together):
+        return together
     tables = [read_table(cell.path, name, cell.definition) for cell in cells]
     columns = COLUMNS if name == RESULTS else HISTORY_COLUMNS
     texts = {column: "category" for column, kind in columns.items() if kind == "str"}
@@ -60,27 +60,40 @@ def _read_together(cells: Iterable[CellFolder], name: str) -> tuple[pd.DataFrame
 
 def _are_right(cells: Sequence[CellFolder], name: str, frame: pd.DataFrame, rows: NDArray[np.intp]) -> bool:
     """Return whether every cell's rows agree with its config: see `read_table`."""
-    cell = np.repeat(np.arange(len(cells)), rows)
-    values = frame["value"].to_numpy()
-    measures = [
-        MEASURES[m].range if m in MEASURES else (-np.inf, np.inf) for m in _categories(frame, "measure")
-    ]
-    low, high = np.array(measures, float).reshape(-1, 2)[frame["measure"].cat.codes].T
-    if ((values < low - ROUNDING) | (values > high + ROUNDING)).any():
-        return False
+    cell = np.repeat(np.arange(len(cells)), rows)  # the cell of each row
     columns = key_of(COLUMNS if name == RESULTS else HISTORY_COLUMNS)
     keys = pd.DataFrame({"cell": cell, **{column: _numbers(frame[column]) for column in columns}})
-    if keys.duplicated().any():
+    if not _in_range(frame) or keys.duplicated().any() or not _have_members(cells, keys):
         return False
+    return name != RESULTS or (_have_columns(cells, cell, frame) and _are_whole(cells, keys, frame))
+
+
+def _in_range(frame: pd.DataFrame) -> bool:
+    unlimited = -np.inf, np.inf
+    ranges = [MEASURES[m].range if m in MEASURES else unlimited for m in _categories(frame, "measure")]
+    low, high = np.array(ranges, float).reshape(-1, 2)[frame["measure"].cat.codes].T
+    values = frame["value"].to_numpy()
+    return not ((values < low - ROUNDING) | (values > high + ROUNDING)).any()
+
+
+def _have_members(cells: Sequence[CellFolder], keys: pd.DataFrame) -> bool:
     seeds = keys[["cell", "data_seed", "seed"]].drop_duplicates().itertuples(index=False, name=None)
-    if set(seeds) != {(number, *member) for number, one in enumerate(cells) for member in one.members}:
-        return False
-    if name != RESULTS:
-        return True
+    return set(seeds) == {(number, *member) for number, one in enumerate(cells) for member in one.members}
+
+
+def _have_columns(cells: Sequence[CellFolder], cell: NDArray[np.intp], frame: pd.DataFrame) -> bool:
+    """Return whether the columns that describe a cell equal its config in every row."""
     for column in CELL:
-        said = frame[column].cat.categories.get_indexer if frame[column].dtype == "category" else np.asarray
-        if (np.asarray(said([one.cell[column] for one in cells]))[cell] != _numbers(frame[column])).any():
+        values = [one.cell[column] for one in cells]
+        categorical = frame[column].dtype == "category"
+        expected = frame[column].cat.categories.get_indexer(values) if categorical else np.asarray(values)
+        if (expected[cell] != _numbers(frame[column])).any():
             return False
+    return True
+
+
+def _are_whole(cells: Sequence[CellFolder], keys: pd.DataFrame, frame: pd.DataFrame) -> bool:
+    """Return whether every score has a row for each member, at known checkpoints."""
     counts = keys.groupby(["cell", *SCORE]).size()
     members = np.array([len(one.members) for one in cells], np.intp)
     every = bool((counts.to_numpy() == members[counts.index.get_level_values("cell")]).all())

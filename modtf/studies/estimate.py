@@ -42,7 +42,7 @@ class Speed:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """The cost of one cell, in hours of a core or of the accelerator."""
 
     hours: float
@@ -53,7 +53,7 @@ class Estimate:
 
 def estimate(
     cells: Sequence[Cell], seconds: float = 25.0, say: Callable[[str], None] = lambda line: None
-) -> list[Estimate]:
+) -> list[CostEstimate]:
     """Return the cost of every cell. `say` is called with each measurement.
 
     After the given seconds, cells without a measurement are assumed to be as fast as the others.
@@ -72,13 +72,13 @@ def estimate(
     return [_cost(cell, sizes[_kind(cell)](cell), speeds.get(_kind(cell), usual)) for cell in cells]
 
 
-def _cost(cell: Cell, parameters: int, speed: Speed) -> Estimate:
+def _cost(cell: Cell, parameters: int, speed: Speed) -> CostEstimate:
     members, per_token = len(cell.members), speed.factor * (parameters + _small())
     start = speed.start * (members if cell.runs in MODELS else 1)
     training = start + members * per_token * cell.protocol.training.steps * cell.step_tokens
     evaluation = start + members * per_token * evaluation_tokens(cell) / BACKWARD  # compiled, too
     memory = BASE_GB + 1e-9 * sum(cell_bytes(cell, parameters, COPIES).values())
-    return Estimate((training + evaluation) / 3600, training / 3600, memory, parameters)
+    return CostEstimate((training + evaluation) / 3600, training / 3600, memory, parameters)
 
 
 def evaluation_tokens(cell: Cell) -> int:

@@ -59,15 +59,23 @@ def test_images_of_tfds_without_mlxtend(monkeypatch, tmp_path):
     assert not list(tmp_path.rglob("*.tfrecord*"))
 
 
-def test_commands_that_train_name_the_extra_without_tensorflow():
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [
+        ("modtf prepare", "from modtf.launch.main import main; main()"),
+        ("prepare.py", "import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"),
+    ],
+)
+def test_commands_that_train_name_the_extra_without_tensorflow(name, runs):
+    argv = name.split() if name.startswith("modtf") else [f"launch/{name}"]
     code = (
         "import sys; sys.modules |= dict.fromkeys(['tensorflow', 'keras', 'tensorflow_datasets']); "
-        "from modtf.launch.main import main; sys.argv = ['modtf', 'prepare', '--help']; main()"
+        f"sys.argv = {[*argv, '--help']}; {runs}"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     words = "needs tensorflow_datasets, which is not installed. Install it: pip install 'modtf[tf]'."
-    assert ended.stderr == f"modtf prepare: error: modtf prepare {words}\n"
+    assert ended.stderr == f"{name}: error: {name} {words}\n"
 
 
 def test_only_what_the_extra_brings_is_named():

@@ -1,9 +1,10 @@
 """Activation matrices of one member, final and in training; a picture per task type and routed layer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 
 import numpy as np
+import pandas as pd
 
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.matrices import as_table, heat_maps
@@ -14,10 +15,10 @@ from modtf.metrics import best_permutation
 from modtf.results import Activations
 
 NUM_STEPS = 6
-Found = list[tuple[str, Activations, int]]  # variant, matrices of its cell, index of the member to show
+Shown = list[tuple[str, Activations, int]]  # variant, matrices of its cell, index of the member to show
 
 
-def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[str, Found]]:
+def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[str, Shown]]:
     """Yield the activations of each width, by task type and routed layer, in the order of R and variants.
 
     Raises `NothingToDraw` if no finished cell with several modules has that width and member.
@@ -25,26 +26,32 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
     widths = study.results.loc[study.results["num_modules"] > 1, "width"].unique().tolist()
     if not widths:
         raise NothingToDraw("no variant with several modules was run; --variant=modular has them")
-    drawn = 0
+    any_drawn = False
     widths = sorted(widths) if choice.width is None else [choice.width]
     for width, kind, place in product(widths, study.kinds, changed_places(study)):
-        found: Found = []
-        for one in study.of_kind(*kind).activations(place, width=width):
-            members = zip(one.data_seeds.tolist(), one.seeds.tolist(), strict=True)
-            wanted = [m for m in members if choice.data_seed in (None, m[0]) and choice.seed in (None, m[1])]
-            if wanted and one.last.shape[-1] > 1:
-                found.append((one.cell["variant"], one, one.index(*min(wanted)) or 0))
-        found.sort(key=lambda one: (one[1].cell["num_rules"], study.variants.index(one[0])))
-        drawn += len(found)
-        if found:
-            yield at_place(kind_label(*kind), place), found
-    if not drawn:
+        models = _models(study.of_kind(*kind).activations(place, width=width), choice)
+        models.sort(key=lambda model: (model[1].cell["num_rules"], study.variants.index(model[0])))
+        if models:
+            any_drawn = True
+            yield at_place(kind_label(*kind), place), models
+    if not any_drawn:
         asked = {"width": choice.width, "task": choice.data_seed, "seed": choice.seed}
         words = [f"{name} {value}" for name, value in asked.items() if value is not None]
         raise NothingToDraw(
             f"no finished cell has activation matrices of {', '.join(words) or 'any model'}; "
             "choose others by --width, --data_seed and --seed"
         )
+
+
+def _models(cells: Iterable[Activations], choice: Choice) -> Shown:
+    """Return the chosen member of each cell with several modules."""
+    models: Shown = []
+    for cell in cells:
+        members = zip(cell.data_seeds.tolist(), cell.seeds.tolist(), strict=True)
+        wanted = [m for m in members if choice.data_seed in (None, m[0]) and choice.seed in (None, m[1])]
+        if wanted and cell.last.shape[-1] > 1:
+            models.append((cell.cell["variant"], cell, cell.index(*min(wanted)) or 0))
+    return models
 
 
 def changed_places(study: TrainedModels) -> list[str]:
@@ -65,11 +72,15 @@ def _changed(activations: Activations) -> bool:
     return any(not np.array_equal(one, history[0], equal_nan=True) for one in history)
 
 
-def shown(found: Found) -> str:
+def note_of(models: Shown) -> str:
     """Return a text that names the shown models."""
-    members = {(int(a.data_seeds[member]), int(a.seeds[member])) for _, a, member in found}
-    said = " and ".join(f"task {task}, seed {seed}" for task, seed in sorted(members))
-    return f"One model per matrix: {said}; width {found[0][1].cell['width']}. Rows: rules; columns: modules"
+    members = {(int(a.data_seeds[member]), int(a.seeds[member])) for _, a, member in models}
+    names = " and ".join(f"task {task}, seed {seed}" for task, seed in sorted(members))
+    return f"One model per matrix: {names}; width {_width(models)}. Rows: rules; columns: modules"
+
+
+def _width(models: Shown) -> int:
+    return int(models[0][1].cell["width"])
 
 
 def _file_name(text: str) -> str:
@@ -79,48 +90,60 @@ def _file_name(text: str) -> str:
 @register_figure("activation")
 def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture per task type and width."""
-    for kind, found in chosen_activations(study, choice):
+    for kind, models in chosen_activations(study, choice):
         tables = []
-        for variant, activations, member in found:
+        for variant, activations, member in models:
             values = activations.at(study.checkpoint)[member]
             columns = {"num_rules": activations.cell["num_rules"], "variant": variant}
             ordered = values[:, best_permutation(values)]
             tables.append(as_table(ordered, activations.rule_names, **columns))
-        name = _file_name(f"activation_{kind}_e{found[0][1].cell['width']}")
-        note = f"{shown(found)}, in the order that matches them to rules. Checkpoint {study.checkpoint}."
-        title = f"Activation matrices, {kind}, width {found[0][1].cell['width']}"
+        name = _file_name(f"activation_{kind}_e{_width(models)}")
+        note = f"{note_of(models)}, in the order that matches them to rules. Checkpoint {study.checkpoint}."
+        title = f"Activation matrices, {kind}, width {_width(models)}"
         yield heat_maps(tables, name, title, note, "num_rules", "variant", (2.1, 1.9))
 
 
 @register_figure("activation_evolution")
 def in_training(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture per task type and width."""
-    drawn = 0
-    for kind, every in chosen_activations(study, choice):
-        rules = sorted({one[1].cell["num_rules"] for one in every})
+    any_drawn = False
+    for kind, models in chosen_activations(study, choice):
+        rules = sorted({activations.cell["num_rules"] for _, activations, _ in models})
         num_rules = choice.num_rules or rules[len(rules) // 2]
-        found = [one for one in every if one[1].cell["num_rules"] == num_rules and len(one[1].steps)]
-        if len(study.places) > 1:  # leave out models with fixed routing: their routing does not evolve
-            found = [one for one in found if _changed(one[1])] or found
-        if not found:
+        models = _with_history(models, num_rules, learned_first=len(study.places) > 1)
+        if not models:
             continue
-        drawn += 1
-        longest = max((activations.steps for _, activations, _ in found), key=len)
-        steps = longest[np.unique(np.linspace(0, len(longest) - 1, NUM_STEPS).round().astype(int))]
-        tables = []
-        for variant, activations, member in found:
-            order = best_permutation(activations.history[-1, member])
-            for step in steps[np.isin(steps, activations.steps)]:
-                values = activations.history[activations.steps == step][0, member]
-                columns = {"variant": variant, "step": int(step)}
-                tables.append(as_table(values[:, order], activations.rule_names, **columns))
-        name = _file_name(f"activation_evolution_{kind}_r{num_rules}_e{found[0][1].cell['width']}")
-        note = f"{shown(found)}, in the order that matches them to rules at the last step."
-        title = f"Activation in training, {kind}, R = {num_rules}, width {found[0][1].cell['width']}"
-        yield heat_maps(tables, name, title, note, "variant", "step", (1.6, 1.5))
-    if not drawn:
-        of = "" if choice.num_rules is None else f" of R = {choice.num_rules}"
+        any_drawn = True
+        name = _file_name(f"activation_evolution_{kind}_r{num_rules}_e{_width(models)}")
+        note = f"{note_of(models)}, in the order that matches them to rules at the last step."
+        title = f"Activation in training, {kind}, R = {num_rules}, width {_width(models)}"
+        yield heat_maps(_by_step(models), name, title, note, "variant", "step", (1.6, 1.5))
+    if not any_drawn:
+        rules_asked = "" if choice.num_rules is None else f" of R = {choice.num_rules}"
         raise NothingToDraw(
-            f"no finished cell has a history of activation matrices{of}; training "
+            f"no finished cell has a history of activation matrices{rules_asked}; training "
             "writes one at every evaluation (--set training.evaluations=10), --rules chooses R"
         )
+
+
+def _with_history(models: Shown, num_rules: int, learned_first: bool) -> Shown:
+    """Return the models with R rules that were evaluated in training.
+
+    `learned_first` leaves out models with fixed routing, which does not evolve, unless there are no others.
+    """
+    evaluated = [one for one in models if one[1].cell["num_rules"] == num_rules and len(one[1].steps)]
+    return (learned_first and [one for one in evaluated if _changed(one[1])]) or evaluated
+
+
+def _by_step(models: Shown) -> list[pd.DataFrame]:
+    """Return a table per model and step, for at most `NUM_STEPS` steps of the longest history."""
+    longest = max((activations.steps for _, activations, _ in models), key=len)
+    steps = longest[np.unique(np.linspace(0, len(longest) - 1, NUM_STEPS).round().astype(int))]
+    tables = []
+    for variant, activations, member in models:
+        order = best_permutation(activations.history[-1, member])
+        for step in steps[np.isin(steps, activations.steps)]:
+            values = activations.history[activations.steps == step][0, member]
+            columns = {"variant": variant, "step": int(step)}
+            tables.append(as_table(values[:, order], activations.rule_names, **columns))
+    return tables

@@ -1,7 +1,7 @@
 """A picture of equal panels: a title, a note, labelled rows and columns, one legend; each variant's look."""
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle, product
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ import matplotlib
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from modtf.analysis.figures.base import Picture
 from modtf.analysis.labels import RANDOM
@@ -93,13 +93,18 @@ def panels(
             axes[r, c].set_ylabel(_wrapped(row, value, 14 if upright else 12 * size[1]), **style)
     body.align_ylabels(axes[:, 0])
     seaborn.despine(fig=body, left=True)
-    found: dict[str, Any] = {}
-    for one in body.axes:
-        found.update(zip(*one.get_legend_handles_labels()[::-1], strict=True))
-    if names := [name for name in look if name in found]:
-        style = {"loc": "outside lower center", "frameon": False, "fontsize": 9 * shrinks}
-        body.legend([found[name] for name in names], names, ncols=min(len(names), across), **style)
+    _add_legend(body, list(look), across, 9 * shrinks)
     return Picture(name, title, note, figure, table)
+
+
+def _add_legend(body: SubFigure, variants: Sequence[str], across: int, size: float) -> None:
+    """Add one legend of the variants that any panel shows, in their order."""
+    handles: dict[str, Any] = {}
+    for axes in body.axes:
+        handles.update(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+    if names := [name for name in variants if name in handles]:
+        style: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "fontsize": size}
+        body.legend([handles[name] for name in names], names, ncols=min(len(names), across), **style)
 
 
 def _values(key: pd.Series) -> list[Any]:

@@ -1,6 +1,7 @@
 """Writes a study's report: the page, its figures, its tables."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,41 +60,24 @@ def write_report(
     for folder in FOLDERS:
         (out / folder).mkdir(parents=True, exist_ok=True)
     judged = judge_all(study) if judged is None else judged
-    has_verdicts = not judged.columns.empty
     paired = with_kinds(compare_pairs(study.performance, by=SAME, level=study.level))
-    tables = {
-        "results": study.results,
-        "summary": summarise(study.results, level=study.level),
-        **({"claims": judged} if has_verdicts else {}),
-        "paired_comparisons_by_cell": paired,
-    }
-    tables |= {"missing": study.missing} if study.cells else {}
-    for name, frame in tables.items():
-        write_csv(out / "tables" / f"{name}.csv", frame)
-    written = {f"tables/{name}.csv" for name in tables}
+    written = _write_tables(study, out, paired, judged)
     drawn: dict[str, list[page.Image]] = {}
     undrawn: list[tuple[str, str]] = []
-    suffixes = ("png", *vector)
     for name in progress(list(figures or FIGURES)):
-        images = []
-        try:
-            for picture in FIGURES[name](study, Choice(**choice)):
-                png = save(picture, out / "figures", out / "tables", vector)
-                written |= {f"figures/{picture.name}.{suffix}" for suffix in suffixes}
-                written.add(f"tables/{picture.name}.csv")
-                files = f"figures/{picture.name}{', '.join(f'.{suffix}' for suffix in suffixes)}"
-                images.append(page.Image(picture, png, f"{files}; tables/{picture.name}.csv"))
-        except NotMeant:
-            continue
-        except NothingToDraw as reason:
-            undrawn.append((name, str(reason)))
+        images, reason = _draw(name, study, Choice(**choice), out, vector)
+        if reason:
+            undrawn.append((name, reason))
         if images:
             drawn[name] = images
+    for image in chain.from_iterable(drawn.values()):
+        name = image.picture.name
+        written |= {f"tables/{name}.csv", *(f"figures/{name}.{suffix}" for suffix in ("png", *vector))}
     top, questions = question_sections(drawn)
     parts = [
         sections.findings_section(study, top),
         *questions,
-        *([sections.claims_section(study, judged, drawn)] if has_verdicts else []),
+        *([] if judged.columns.empty else [sections.claims_section(study, judged, drawn)]),
         sections.contents_section(study),
         sections.missing_section(study),
         sections.paired_section(paired),
@@ -105,6 +89,38 @@ def write_report(
     write_text(out / PAGE, page.render("modtf report", parts))
     _replace_what_was(out, written)
     return out / PAGE
+
+
+def _write_tables(study: TrainedModels, out: Path, paired: pd.DataFrame, judged: pd.DataFrame) -> set[str]:
+    """Write the tables of the study; return the names of their files."""
+    tables = {
+        "results": study.results,
+        "summary": summarise(study.results, level=study.level),
+        **({} if judged.columns.empty else {"claims": judged}),
+        "paired_comparisons_by_cell": paired,
+        **({"missing": study.missing} if study.cells else {}),
+    }
+    for name, frame in tables.items():
+        write_csv(out / "tables" / f"{name}.csv", frame)
+    return {f"tables/{name}.csv" for name in tables}
+
+
+def _draw(
+    name: str, study: TrainedModels, choice: Choice, out: Path, vector: Sequence[str]
+) -> tuple[list[page.Image], str]:
+    """Draw and write the pictures of a figure; return them, and why there is nothing to draw, or ""."""
+    images: list[page.Image] = []
+    suffixes = ", ".join(f".{suffix}" for suffix in ("png", *vector))
+    try:
+        for picture in FIGURES[name](study, choice):
+            png = save(picture, out / "figures", out / "tables", vector)
+            files = f"figures/{picture.name}{suffixes}; tables/{picture.name}.csv"
+            images.append(page.Image(picture, png, files))
+    except NotMeant:
+        return [], ""
+    except NothingToDraw as reason:
+        return images, str(reason)
+    return images, ""
 
 
 def _replace_what_was(out: Path, written: set[str]) -> None:

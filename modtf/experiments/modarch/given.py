@@ -7,7 +7,7 @@ from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.claims.numbers import SERIES
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import parse_options
-from modtf.analysis.pairs import match_members, mean_ratios
+from modtf.analysis.pairs import log_ratios, match_members, mean_ratios
 from modtf.analysis.trained import TrainedModels
 
 GIVEN = "clamped"
@@ -23,9 +23,9 @@ def dose(model_options: str) -> Dose:
         >>> dose("matrix=block,amount=2,hard=True")
         ('block', 2, True)
     """
-    said = parse_options(model_options)
-    matrix, amount = said.get("matrix", "spread"), float(said.get("amount", 0))
-    return matrix, amount if matrix == "spread" else int(amount), said.get("hard") == "True"
+    options = parse_options(model_options)
+    matrix, amount = options.get("matrix", "spread"), float(options.get("amount", 0))
+    return matrix, amount if matrix == "spread" else int(amount), options.get("hard") == "True"
 
 
 def family_of_matrices(model_options: str) -> str:
@@ -53,7 +53,7 @@ def with_doses(study: TrainedModels) -> pd.DataFrame:
         The columns of `study.performance`, and matrix, amount, drawn (sampled), alignment (of the matrix).
     """
     rows = study.performance[has_dose(study.performance)]
-    doses = [dose(said) for said in rows["model_options"].astype(str)]
+    doses = [dose(options) for options in rows["model_options"].astype(str)]
     table = pd.DataFrame(doses, rows.index, ["matrix", "amount", "drawn"])
     return rows.join(table.assign(alignment=[distance(*which[:2]) for which in doses]))
 
@@ -84,12 +84,12 @@ def trends(fixed: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
     largest = (fixed["matrix"] == "spread") & (fixed["alignment"] == 1 - 1 / fixed["num_rules"])
     same = (fixed["matrix"] == matrix) & (fixed["alignment"] > 0) | largest & (matrix == "block")
     rows = fixed[same & (fixed["drawn"] == drawn) & (fixed["value"] > 0)]
-    found = [
+    slopes = [
         (*series, np.polyfit(part["alignment"], np.log(part["value"]), 1)[0])
         for series, part in rows.groupby([*SERIES, "num_rules"], observed=True)
         if part["alignment"].nunique() > 2
     ]
-    return pd.DataFrame(found, columns=[*SERIES, "num_rules", "slope"])
+    return pd.DataFrame(slopes, columns=[*SERIES, "num_rules", "slope"])
 
 
 def saved(fixed: pd.DataFrame, first: Dose, second: Dose) -> pd.DataFrame:
@@ -111,8 +111,8 @@ def times(values: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> s
     )
     if both.empty:
         return ""
-    [found] = mean_ratios(both, level=level).itertuples()
-    return f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"
+    [ratio] = mean_ratios(both, level=level).itertuples()
+    return f"{ratio.mean:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
 
 
 def effect(pairs: pd.DataFrame, within: float, level: float, *, as_difference: bool = False) -> str:
@@ -130,12 +130,12 @@ def effect(pairs: pd.DataFrame, within: float, level: float, *, as_difference: b
     if as_difference:
         change = pairs["value_first"] - pairs["value_second"]
     else:
-        change, within = np.log(pairs["value_first"] / pairs["value_second"]), np.log1p(within)
-    found = mean_evidence(pairs.assign(change=change), "change", "", within=within, level=level)
-    numbers = np.array([found.value, *found.interval])
+        change, within = log_ratios(pairs), np.log1p(within)
+    evidence = mean_evidence(pairs.assign(change=change), "change", "", within=within, level=level)
+    numbers = np.array([evidence.value, *evidence.interval])
     form = "{:+.2f}" if as_difference else "{:.2f}"
     mean, low, high = map(form.format, numbers if as_difference else np.exp(numbers))
-    return f"{mean} ({low} to {high})" + " =" * (found.p_for < SURE)
+    return f"{mean} ({low} to {high})" + " =" * (evidence.p_for < SURE)
 
 
 def _is(doses: pd.DataFrame, matrix: str, amount: float, drawn: bool) -> pd.Series:

@@ -34,11 +34,23 @@ class Document:
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Return a tensor of any precision, an array or nested lists as an array."""
+    """Return a tensor of any precision, an array or nested lists as an array.
+
+    Raise `ValueError` if lists hold truth values among numbers: NumPy would read JSON's `true` as 1.
+    """
     if hasattr(values, "detach"):  # a PyTorch tensor
         values = values.detach().cpu()
         values = (values.float() if values.is_floating_point() else values).numpy()
-    return np.asarray(values)
+    array = np.asarray(values)
+    if array.dtype.kind != "b" and _holds_truth_value(values):
+        raise ValueError("a list holds true or false among numbers; expected numbers alone")
+    return array
+
+
+def _holds_truth_value(values: Any) -> bool:
+    if isinstance(values, list | tuple):
+        return any(map(_holds_truth_value, values))
+    return isinstance(values, bool)
 
 
 def as_experts(values: Any, place: str, axes: str = "[tokens, layers, k]") -> NDArray[np.int32]:
@@ -55,7 +67,7 @@ def as_experts(values: Any, place: str, axes: str = "[tokens, layers, k]") -> ND
 
 def integers(values: Any) -> NDArray[np.int32]:
     """Return nested lists of integers as int32; `ValueError` if they hold anything else."""
-    array = np.asarray(values)
+    array = as_array(values)
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"experts are of type {array.dtype}; expected integers")
     return array.astype(np.int32)
@@ -155,7 +167,7 @@ def warn(text: str) -> None:
 
 def whole_number(values: ArrayLike, place: str) -> NDArray[np.int64]:
     """Return counts as integers; `ValueError` unless they are whole numbers of at least 0."""
-    array = np.asarray(values)
+    array = as_array(values)
     if array.dtype.kind not in "iuf" or not (np.isfinite(array).all() and (array >= 0).all()):
         raise ValueError(f"{place} holds counts that are not numbers from 0")
     if (array != np.round(array)).any():

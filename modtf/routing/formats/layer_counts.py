@@ -10,7 +10,7 @@ import numpy as np
 from modtf.routing.formats.counts import found_counts
 from modtf.routing.formats.joined import whole_number
 from modtf.routing.formats.registry import FORMATS, Format, Found
-from modtf.routing.formats.source import Source
+from modtf.routing.formats.source import Source, check_fields
 
 
 @FORMATS.register("layer_counts")
@@ -39,6 +39,8 @@ class LayerCounts(Format):
 
 
 def _counts(place: str, content: Any) -> dict[int, Any]:
+    for one in content["layers"]:
+        check_fields(f"a layer of {place}", one, "layer", "counts")
     counts = {int(one["layer"]): whole_number(one["counts"], place) for one in content["layers"]}
     if len(counts) < len(content["layers"]):
         raise ValueError(f"{place} has a layer twice")

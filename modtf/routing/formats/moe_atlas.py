@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modtf.routing.formats.joined import Document, joined
+from modtf.routing.formats.joined import Document, as_array, joined
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source, check_fields
 
@@ -66,4 +66,4 @@ def _document(place: str, trace: dict[str, Any], layers: list[int], labelled: bo
         raise ValueError(f"{place} has tokens, layers or experts with a fraction")
     experts, weights = rows[order, 2].astype(np.int32).reshape(shape), rows[order, 3].reshape(shape)
     label = str(trace["domain"]) if labelled else None
-    return Document(place, experts, weights, None if ids is None else np.array(ids), label)
+    return Document(place, experts, weights, None if ids is None else as_array(ids), label)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import Document, integers, joined
+from modtf.routing.formats.joined import Document, as_array, integers, joined
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source, check_fields
 
@@ -60,10 +60,11 @@ def _line(place: str, record: dict[str, Any], names: list[int], sizes: set[int])
     if layers != names or len(set(layers)) < len(layers) or not layers:
         raise ValueError(f"{place} has the layers {layers}; expected {names}, each once")
     if "num_experts" in record:
+        check_fields(place, record, "num_experts")
         sizes.add(int(record["num_experts"]))
     try:
         experts = integers([one["topk_experts"] for one in record[LAYERS]])
-        weights = np.array([one["topk_probs"] for one in record[LAYERS]], np.float64)
+        weights = as_array([one["topk_probs"] for one in record[LAYERS]]).astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{place} has layers with different numbers of experts: {error}") from error
     if (
@@ -91,6 +92,6 @@ def _joined(lines: list[Line]) -> Document:
         place,
         np.stack([line[2] for line in lines]),
         np.stack([line[3] for line in lines]),
-        None if None in ids else np.array(ids),
+        None if None in ids else as_array(ids),
         first["domain"],
     )

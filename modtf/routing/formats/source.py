@@ -98,9 +98,12 @@ def json_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def check_fields(place: str, record: Mapping[str, Any], *fields: str) -> None:
-    """Raise `ValueError` unless the record has these fields."""
+    """Raise `ValueError` unless the record has these fields, and none of them is a truth value: Python would
+    count `true` as 1."""
     if missing := [name for name in fields if name not in record]:
         raise ValueError(f"{place} lacks {', '.join(missing)}")
+    if wrong := [name for name in fields if isinstance(record[name], bool)]:
+        raise ValueError(f"{place} has {wrong[0]}={record[wrong[0]]}; expected a number")
 
 
 def _load_torch(file: Path) -> Any:

@@ -68,7 +68,7 @@ def _documents(place: str, response: Any) -> Iterator[Document]:
                 f"{len(completion)} of the completion; expected [{num_tokens - 1}, layers, k]: all but the "
                 "last"
             )
-        tokens = np.array([*prompt, *completion])[: len(routed)]
+        tokens = as_array([*prompt, *completion])[: len(routed)]
         start = len(prompt) if number else 0  # the prompt is the same for all choices
         if number == 1:
             warn(f"{place} has several choices. The tokens of its prompt count once.")

@@ -120,29 +120,33 @@ def measure_activations(
         activations = Experts(experts, num_experts, weights, shared)
     elif weights is not None or num_experts is not None or len(shared):
         raise ValueError("weights, num_experts and shared belong to experts; give these, too.")
-    of_tokens = any(one is not None for one in (documents, spans)) or from_logits
+    describes_tokens = documents is not None or spans is not None or from_logits
     if activation_matrix is not None:
-        if of_tokens or labels is not None or top_k is not None:
+        if describes_tokens or labels is not None or top_k is not None:
             raise ValueError(
                 "labels, documents, spans, from_logits and top_k do not apply to an activation_matrix, whose "
                 "rows are p(module | label). Give the tokens' gates as activations."
             )
-        matrices = [check_activation_matrix(A) for A in as_layers(activation_matrix)]
-        return [measure_matrix(A, i, label_probs, groups) for i, A in enumerate(matrices)]
-    if counts is not None and of_tokens:
+        return _measure_matrices(activation_matrix, label_probs, groups)
+    accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k, num_groups=num_groups)
+    if counts is None:
+        _add(accumulator, activations, labels, documents, spans, progress)
+    elif describes_tokens:
         raise ValueError(
             "documents, spans and from_logits do not apply to counts, which are sums over documents: "
             "[documents, layers, experts]."
         )
-    accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k, num_groups=num_groups)
-    if counts is not None:
-        accumulator.update_counts(counts, labels)
     else:
-        _add(accumulator, activations, labels, documents, spans, progress)
+        accumulator.update_counts(counts, labels)
     return accumulator.result(
         label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed,
         progress=progress,
     )  # fmt: skip
+
+
+def _measure_matrices(layers: ArrayLike, label_probs: Any, groups: Iterable[str]) -> list[LayerMeasures]:
+    matrices = [check_activation_matrix(A) for A in as_layers(layers)]
+    return [measure_matrix(A, i, label_probs, groups) for i, A in enumerate(matrices)]
 
 
 def _add(

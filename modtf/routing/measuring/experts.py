@@ -51,34 +51,46 @@ class Experts:
         if num_experts is None:
             raise ValueError("Give num_experts: those that no token was sent to cannot be seen in experts.")
         number = check_integer("num_experts", num_experts, 1, MOST_EXPERTS)
-        ids = _array("experts", experts, "iu")
-        if ids.ndim not in (2, 3) or ids.shape[-1] == 0:
-            raise ValueError(
-                f"experts have shape {ids.shape}; expected [tokens, k] or [layers, tokens, k], the numbers "
-                "of the k experts of every token."
-            )
-        if ids.size and not (ids.min() >= NONE and ids.max() < number):
-            wrong = ids.min() if ids.min() < NONE else ids.max()
-            raise ValueError(
-                f"experts hold {wrong}; expected numbers below num_experts={number} (or -1: dropped)."
-            )
-        mass = None if weights is None else _array("weights", weights, "fiu")
-        if mass is not None and mass.shape not in (ids.shape, (*ids.shape[:-1], number)):
-            raise ValueError(
-                f"weights have shape {mass.shape}; expected that of experts, {ids.shape}, or as last axis "
-                f"the scores of all {number}."
-            )
+        ids = _check_ids(experts, number)
+        mass = None if weights is None else _check_weights(weights, ids, number)
         if wrong_shared := [one for one in shared if one not in range(number)]:
             raise ValueError(f"shared holds {wrong_shared[0]}; expected experts below num_experts={number}.")
-        new = np.full(number + 1, NONE)  # index -1, the last entry, maps NONE to NONE
-        kept = np.delete(np.arange(number), list(shared))
-        new[kept] = np.arange(len(kept))
-        each = [None] * len(ids) if mass is None else mass
-        pairs = [(ids, mass)] if ids.ndim == 2 else list(zip(ids, each, strict=True))
-        self.layers = [ChosenExperts(chosen, mass, new) for chosen, mass in pairs]
         self.top_k = ids.shape[-1] - len(set(shared))
         if self.top_k < 1:
             raise ValueError(f"All {ids.shape[-1]} experts of a token are shared ones; nothing was chosen.")
+        new = np.full(number + 1, NONE)  # index -1, the last entry, maps NONE to NONE
+        kept = np.delete(np.arange(number), list(shared))
+        new[kept] = np.arange(len(kept))
+        if ids.ndim == 2:
+            self.layers = [ChosenExperts(ids, mass, new)]
+        else:
+            masses = [None] * len(ids) if mass is None else mass
+            self.layers = [ChosenExperts(*layer, new) for layer in zip(ids, masses, strict=True)]
+
+
+def _check_ids(experts: ArrayLike, num_experts: int) -> NDArray[Any]:
+    ids = _array("experts", experts, "iu")
+    if ids.ndim not in (2, 3) or ids.shape[-1] == 0:
+        raise ValueError(
+            f"experts have shape {ids.shape}; expected [tokens, k] or [layers, tokens, k], the numbers "
+            "of the k experts of every token."
+        )
+    if ids.size and not (ids.min() >= NONE and ids.max() < num_experts):
+        wrong = ids.min() if ids.min() < NONE else ids.max()
+        raise ValueError(
+            f"experts hold {wrong}; expected numbers below num_experts={num_experts} (or -1: dropped)."
+        )
+    return ids
+
+
+def _check_weights(weights: ArrayLike, ids: NDArray[Any], num_experts: int) -> NDArray[Any]:
+    mass = _array("weights", weights, "fiu")
+    if mass.shape not in (ids.shape, (*ids.shape[:-1], num_experts)):
+        raise ValueError(
+            f"weights have shape {mass.shape}; expected that of experts, {ids.shape}, or as last axis "
+            f"the scores of all {num_experts}."
+        )
+    return mass
 
 
 class ChosenExperts:

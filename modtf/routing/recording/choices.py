@@ -18,27 +18,47 @@ def read_choices(
         top_k: the number of experts per token, for masks and logits.
         logits: whether tensors of floating-point numbers alone may be read as logits or gates `[..., E]`.
     """
+    numbers, integers = _tensors(values)
+    for chosen in integers:
+        size = num_experts or _size(numbers, chosen)
+        if size is None:
+            continue
+        if _is_mask(chosen, size):
+            return _from_mask(chosen, numbers, size, top_k)
+        weights = _weights_of(chosen, numbers)
+        if weights is not None:
+            return _by_token(chosen), _by_token(weights), size
+    if logits and numbers and top_k and not _stand_for(integers, numbers[0]):
+        return _from_logits(numbers, num_experts, top_k)
+    return None
+
+
+def _tensors(values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the tensors of at least two axes: floating-point ones, and integers with booleans."""
     import torch
 
     tensors = [value for value in values if torch.is_tensor(value) and value.ndim >= 2]
     numbers = [one for one in tensors if one.is_floating_point()]
-    integers = [one for one in tensors if not one.is_floating_point()]
-    for chosen in integers:
-        size = num_experts or _size(numbers, chosen)
-        if size is not None and _is_mask(chosen, size):
-            return _from_mask(chosen, numbers, size, top_k)
-        alike = [one for one in numbers if one.shape == chosen.shape]
-        if alike and chosen.dtype != torch.bool and size is not None:
-            k = chosen.shape[-1]
-            return (
-                (chosen, alike[-1], size)
-                if chosen.ndim == 2
-                else (chosen.reshape(-1, k), alike[-1].reshape(-1, k), size)
-            )
-    if not (logits and numbers and not _stand_for(integers, numbers[0]) and top_k):
-        return None
-    sized = [one for one in numbers if one.shape[-1] == num_experts] if num_experts else numbers
-    return _from_scores(sized[0], top_k) if sized else None
+    return numbers, [one for one in tensors if not one.is_floating_point()]
+
+
+def _weights_of(chosen: Any, numbers: Sequence[Any]) -> Any:
+    """Return the last tensor shaped like the expert numbers `chosen`, if there is one."""
+    import torch
+
+    weights = [one for one in numbers if one.shape == chosen.shape and chosen.dtype != torch.bool]
+    return weights[-1] if weights else None
+
+
+def _by_token(values: Any) -> Any:
+    """Return values `[T, k]` from `[..., k]`. A matrix is returned as it is: others may hold the same one."""
+    return values if values.ndim == 2 else values.reshape(-1, values.shape[-1])
+
+
+def _from_logits(numbers: Sequence[Any], num_experts: int | None, top_k: int) -> Choices | None:
+    """Return choices from the first tensor whose last axis has the size E, if E is known."""
+    scores = [one for one in numbers if not num_experts or one.shape[-1] == num_experts]
+    return _from_scores(scores[0], top_k) if scores else None
 
 
 def _stand_for(integers: Sequence[Any], scores: Any) -> bool:

@@ -119,29 +119,38 @@ def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | No
         check_integer("top_k", top_k, 1)
     patterns = [routers] if isinstance(routers, str) else routers
     modules = dict(model.named_modules())
+    layers = [layer for path in modules if (layer := _layer_at(path, modules, patterns)) is not None]
+    if not layers:
+        raise _nothing_found(modules, patterns)
     configured = _configured_top_k(modules.values())
-    found = []
-    for path, module in modules.items():
-        parent_path, _, last = path.rpartition(".")
-        parent, name = modules[parent_path], WRAPPERS.sub("", path)
-        kind = _kind(last, module, parent)
-        if patterns is not None:
-            matches = any(fnmatch(name, pattern) or fnmatch(path, pattern) for pattern in patterns)
-            kind = (kind or "router") if matches else None
-        if kind is not None:
-            number = top_k or _own_top_k(module, parent) or configured
-            layer = RoutedLayer(name, path, module, parent, kind, _num_experts(kind, module, parent), number)
-            block = modules[parent_path.rpartition(".")[0]]
-            if hasattr(block, "text_moe") and hasattr(block, "vision_moe"):
-                layer.parts = block, parent is block.vision_moe
-            found.append(layer)
-    if found:
-        return found
-    like = [name for name in modules if re.search(r"(gate|router|routing)[^.]*$", name)]
-    raise ValueError(
+    for layer in layers:
+        layer.top_k = top_k or layer.top_k or configured
+    return layers
+
+
+def _layer_at(path: str, modules: dict[str, Any], patterns: Sequence[str] | None) -> RoutedLayer | None:
+    """Return the routed layer at a path; None if it is none, or if no pattern matches its name."""
+    parent_path, _, last = path.rpartition(".")
+    module, parent, name = modules[path], modules[parent_path], WRAPPERS.sub("", path)
+    kind = _kind(last, module, parent)
+    if patterns is not None:
+        matches = any(fnmatch(name, pattern) or fnmatch(path, pattern) for pattern in patterns)
+        kind = (kind or "router") if matches else None
+    if kind is None:
+        return None
+    size, top_k = _num_experts(kind, module, parent), _own_top_k(module, parent)
+    block = modules[parent_path.rpartition(".")[0]]
+    has_parts = hasattr(block, "text_moe") and hasattr(block, "vision_moe")
+    parts = (block, parent is block.vision_moe) if has_parts else None
+    return RoutedLayer(name, path, module, parent, kind, size, top_k, parts)
+
+
+def _nothing_found(modules: dict[str, Any], patterns: Sequence[str] | None) -> ValueError:
+    candidates = [name for name in modules if re.search(r"(gate|router|routing)[^.]*$", name)]
+    return ValueError(
         ("No module matches " + ", ".join(patterns) if patterns else "No module is called *.experts")
         + ". Say by routers='PATTERN' which modules put out logits, or experts and weights; candidates: "
-        + (", ".join(like[:8]) or "none, as no name ends with gate or router")
+        + (", ".join(candidates[:8]) or "none, as no name ends with gate or router")
         + "."
     )
 
@@ -184,8 +193,8 @@ def _own_top_k(module: Any, parent: Any) -> int | None:
         number = getattr(one, "top_k", None)
         if isinstance(number, int):
             return number
-        if said := re.search(r"Top(\d+)", type(one).__name__):
-            return int(said[1])
+        if match := re.search(r"Top(\d+)", type(one).__name__):
+            return int(match[1])
     return None
 
 

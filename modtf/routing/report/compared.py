@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from modtf.analysis.figures.base import Picture
 from modtf.analysis.report import page
 from modtf.files import write_table, write_text
 from modtf.routing.analyses.registry import Analysed
 from modtf.routing.drawing import GREY, over_layers
+from modtf.routing.measuring import Estimate
 from modtf.routing.measuring.compare import SHARED, Compared, Run
 from modtf.routing.names import Names
 from modtf.routing.report.tables import ADJUSTED
@@ -151,21 +154,22 @@ def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Na
     titles = words, f"Difference to {runs[0].name}", "Shared routing (dotted: chance)"
     figure, (value, difference, shared) = over_layers(places.tolist(), names, titles, 30)
     for run, colour in zip(runs, colours, strict=True):
-        told = [layer.hard.values[measure].value for layer in run.measured]
-        value.plot(places, told, "o-", ms=3, color=colour, label=run.name)
-        mine = [one for one in compared if one.run == run.name]
-        for axes, found in (
-            (difference, [one.differences["hard"][measure] for one in mine]),
-            (shared, [one.shared for one in mine]),
-        ):
-            where = places[: len(found)]  # of the first there are none
-            axes.plot(where, [one.value for one in found], "o-", ms=3, color=colour)
-            band = [one.low for one in found], [one.high for one in found]
-            axes.vlines(where, *band, color=colour, alpha=0.6)
-            if axes is shared:
-                axes.plot(where, [one.chance for one in found], ":", color=GREY)
+        by_layer = [layer.hard.values[measure].value for layer in run.measured]
+        value.plot(places, by_layer, "o-", ms=3, color=colour, label=run.name)
+        of_run = [one for one in compared if one.run == run.name]  # none of the first run
+        _plot_intervals(difference, [one.differences["hard"][measure] for one in of_run], colour)
+        _plot_intervals(shared, [one.shared for one in of_run], colour)
+        shared.plot(places[: len(of_run)], [one.shared.chance for one in of_run], ":", color=GREY)
     difference.axhline(0, color=GREY, lw=1)
     shared.set_ylim(0, 1.02)
     value.legend(frameon=False, fontsize=8)
     table = pd.DataFrame([row for one in compared for row in one.to_rows()])
     return Picture("comparison", "Layers", "By hard assignment.", figure, table)
+
+
+def _plot_intervals(axes: Axes, by_layer: Sequence[Estimate], colour: Any) -> None:
+    layers = range(len(by_layer))
+    axes.plot(layers, [one.value for one in by_layer], "o-", ms=3, color=colour)
+    axes.vlines(
+        layers, [one.low for one in by_layer], [one.high for one in by_layer], color=colour, alpha=0.6
+    )

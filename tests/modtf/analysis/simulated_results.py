@@ -13,6 +13,7 @@ import pandas as pd
 from modtf import Cell, Evaluation, Protocol, Study, Training
 from modtf.families import IID
 from modtf.metrics import measure_population
+from modtf.results.manifest import write_manifest
 from modtf.results.schema import CONFIG, VARIANTS, write_activations, write_history, write_results
 from modtf.task import Task, science_hash
 
@@ -109,6 +110,7 @@ def write_cell(
     arrays = {"last": matrices[-1], "best": matrices[-1], "history": matrices, "steps": steps.tolist()}
     write_activations(folder, **arrays, data_seeds=data_seeds, seeds=seeds)
     write_results(folder, _results(cell, world, measures[-1], matrices.shape[-1], checkpoints))
+    write_manifest(folder, version=version)
     return folder
 
 

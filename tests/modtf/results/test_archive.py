@@ -61,7 +61,7 @@ def test_what_is_unfinished_or_cannot_be_read_is_no_archive(study, tmp_path):
         write_archive(find_cells(study), tmp_path / "x.tar")
     shutil.copytree(study / "a" / "one_name", tmp_path / "cell")
     (tmp_path / "cell" / "activation.npz").write_bytes(b"PK")
-    with pytest.warns(UserWarning, match=r"activation\.npz cannot be read"):
+    with pytest.warns(UserWarning, match=r"activation\.npz has another size"):
         cells = find_cells(tmp_path)
     with pytest.raises(ValueError, match="No cell is finished, of 2 cells:"):
         write_archive(cells, tmp_path / "x.zip")

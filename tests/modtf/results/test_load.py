@@ -13,6 +13,7 @@ from modtf.families.mlp import MLP
 from modtf.metrics import MEASURES, alignment
 from modtf.observed import Place
 from modtf.results import find_cells, load_activations, load_history, load_results
+from modtf.results.manifest import write_manifest
 from modtf.results.schema import CELL, COLUMNS, MEMBER, PRIVATE, write_activations
 
 
@@ -29,6 +30,7 @@ def change_config(folder, *path, to):
         place = place[key]
     place[path[-1]] = to
     (folder / "config.json").write_text(json.dumps(config))
+    write_manifest(folder)
 
 
 def test_all_finished_cells_are_one_tidy_table(small_study):
@@ -168,8 +170,8 @@ def test_a_model_that_is_there_twice_is_refused(tmp_path):
 
 def test_results_that_contradict_their_config_are_refused(tmp_path):
     change_config(one_cell(tmp_path), "cell", "width", to=64)
-    with pytest.warns(UserWarning, match="speaks of width=32, its config of 64"):
-        assert load_results(tmp_path).empty
+    with pytest.raises(ValueError, match="speaks of width=32, its config of 64"):
+        load_results(tmp_path)
 
 
 def test_a_family_that_is_not_loaded_is_named(tmp_path):
@@ -189,6 +191,7 @@ def test_a_family_that_is_not_loaded_is_named(tmp_path):
 def test_a_damaged_config_names_its_file(text, words, tmp_path):
     folder = one_cell(tmp_path)
     (folder / "config.json").write_text(text)
+    write_manifest(folder)
     with pytest.warns(UserWarning, match=words):
         (cell,) = find_cells(tmp_path)
     assert not cell.is_finished
@@ -206,8 +209,9 @@ def test_a_damaged_config_names_its_file(text, words, tmp_path):
 def test_a_damaged_table_names_its_file(change, words, tmp_path):
     path = one_cell(tmp_path) / "results.csv"
     path.write_text(change(path.read_text()))
-    with pytest.warns(UserWarning, match=rf"results\.csv .*{words}"):
-        assert load_results(tmp_path).empty
+    write_manifest(path.parent)
+    with pytest.raises(ValueError, match=rf"results\.csv .*{words}"):
+        load_results(tmp_path)
 
 
 def test_protocols_are_told_apart(tmp_path):
